@@ -10,7 +10,8 @@ use super::mac::Mac;
 use super::time::Time;
 
 /// Something to do. None of them waits for another: what comes of it is told by an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// Read the Lease.
     Read {

@@ -10,7 +10,7 @@ use super::mac::Mac;
 use super::time::{Time, WallTime};
 
 /// When something happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// By the clock that everything is judged by.
     pub now: Time,

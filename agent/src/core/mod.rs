@@ -13,4 +13,5 @@ pub mod observation;
 pub mod rules;
 pub mod schedule;
 pub mod time;
+pub mod trace;
 pub mod witness;
