@@ -1,0 +1,5 @@
+//! Interleavings that the law names, and those that broke the keeper once.
+
+mod election;
+mod outage;
+mod world;
