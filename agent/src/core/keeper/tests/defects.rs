@@ -39,3 +39,23 @@ fn two_provisional_holders_of_one_instant_resolve() {
         );
     }
 }
+
+#[test]
+fn a_claim_heard_while_a_renewal_is_on_its_way_is_answered_by_the_next_one() {
+    for after in 0..40 {
+        let (mut world, holder) = World::settled(2, &Rules::default());
+        world.hosts[holder].delay = ms(15);
+        let writes = world.hosts[holder].writes;
+        while world.hosts[holder].writes == writes {
+            world.run(ms(1));
+        }
+        world.run(ms(after));
+        let (since, other) = (world.now, world.hosts[1 - holder].mac);
+        world.claim(holder, other);
+        world.run(ms(1_500));
+        assert!(
+            world.time_with(since, |n| n == 0).is_zero(),
+            "{after} ms: yielded though the Lease is its own"
+        );
+    }
+}
