@@ -30,13 +30,9 @@ impl Keeper {
                 self.read();
             }
             Event::Read { id, result } => {
-                if self.reading.as_ref().is_some_and(|r| r.id == id) {
+                if let Some(reading) = self.reading.take_if(|r| r.id == id) {
                     match result {
-                        Ok(view) => {
-                            self.reading = None;
-                            self.answered();
-                            self.see(view);
-                        }
+                        Ok(view) => self.was_read(view, reading.known.as_deref()),
                         Err(_) => self.read_failed(),
                     }
                 }
@@ -70,11 +66,29 @@ impl Keeper {
         }
     }
 
-    /// The Lease was shown. Decides at once whether what this node carries is another's.
+    /// A read ended. `known`: the version that was known when it was sent.
+    fn was_read(&mut self, view: Option<LeaseView>, known: Option<&str>) {
+        self.answered();
+        // What is older than known is believed if nothing else was shown since; else the next read will tell.
+        self.next_read = self.at.now + self.rules.retry_period / 2;
+        if self.seen.version() == known {
+            self.seen.see_anew(self.at.now, view, &self.rules);
+            self.was_shown();
+        } else {
+            self.see(view);
+        }
+    }
+
+    /// The Lease was shown.
     pub(super) fn see(&mut self, view: Option<LeaseView>) {
         if !self.seen.see(self.at.now, view, &self.rules) {
             return;
         }
+        self.was_shown();
+    }
+
+    /// Decides at once whether what this node carries is another's.
+    fn was_shown(&mut self) {
         self.again = true;
         let holder = self.seen.holder().to_owned();
         if !holder.is_empty() && holder != self.last_holder {

@@ -105,6 +105,8 @@ enum Role {
 struct Reading {
     id: u64,
     until: Time,
+    /// The version that was known when it was sent.
+    known: Option<String>,
 }
 
 /// Peers were asked for their health.

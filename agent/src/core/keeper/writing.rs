@@ -69,6 +69,7 @@ impl Keeper {
         self.reading = Some(Reading {
             id,
             until: self.at.now + within + MARGIN,
+            known: self.seen.version().map(str::to_owned),
         });
         self.act(Action::Read { id, within });
     }

@@ -59,3 +59,19 @@ fn a_claim_heard_while_a_renewal_is_on_its_way_is_answered_by_the_next_one() {
         );
     }
 }
+
+#[test]
+fn versions_that_went_back_are_believed() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    // etcd was restored from a backup: the Lease is an earlier one.
+    world.version = 5;
+    let old = world.lease.clone().unwrap();
+    world.lease = None;
+    let calls: usize = world.hosts.iter().map(|h| h.calls).sum();
+    world.store(old.record, old.notes);
+    world.run(ms(30_000));
+    assert_eq!(world.owners(), [holder]);
+    assert_eq!(world.role(holder), "holding");
+    let calls = world.hosts.iter().map(|h| h.calls).sum::<usize>() - calls;
+    assert!(calls < 60, "{calls} calls in 30 s");
+}
