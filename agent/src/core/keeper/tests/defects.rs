@@ -1,6 +1,7 @@
 //! Interleavings that broke the keeper once.
 
 use super::world::{Api, World, ms};
+use crate::core::action::Report;
 use crate::core::rules::Rules;
 
 #[test]
@@ -74,4 +75,26 @@ fn versions_that_went_back_are_believed() {
     assert_eq!(world.role(holder), "holding");
     let calls = world.hosts.iter().map(|h| h.calls).sum::<usize>() - calls;
     assert!(calls < 60, "{calls} calls in 30 s");
+}
+
+#[test]
+fn a_lapsed_holder_reads_after_a_conflict_before_it_writes_again() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_api(holder, Api::Refused);
+    world.run(ms(12_000));
+    assert_eq!(world.role(holder), "lapsed");
+    world.hosts[holder].delay = ms(50);
+    world.hosts[holder].api = Api::Up;
+    let writes = world.hosts[holder].writes;
+    while world.hosts[holder].writes == writes {
+        world.run(ms(1));
+    }
+    // Somebody changes a note while the write is on its way, and this host's watch is not back yet.
+    world.hosts[holder].api = Api::Refused;
+    let lease = world.lease.clone().unwrap();
+    world.store(lease.record, lease.notes);
+    world.hosts[holder].api = Api::Up;
+    world.run(ms(2_500));
+    assert_eq!(world.role(holder), "holding");
+    assert_eq!(world.reported(holder, |r| *r == Report::Outrun), 1);
 }
