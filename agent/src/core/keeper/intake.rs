@@ -135,6 +135,7 @@ impl Keeper {
         let now = self.at.now;
         let carrying = !matches!(self.role, Role::Following);
         let Some(vip) = self.vips.get_mut(&address) else { return };
+        vip.refused = false;
         if !carrying {
             // The put and the end of the hold have crossed.
             self.act(Action::Drop { address });
@@ -147,10 +148,11 @@ impl Keeper {
     fn put_failed(&mut self, address: IpAddr, reason: String) {
         if let Some(vip) = self.vips.get_mut(&address) {
             vip.put = false;
+            vip.refused = true;
             vip.schedule.stop();
         }
         self.report(Report::CannotCarry { address, reason });
-        if self.vips.values().all(|vip| !vip.put) && !matches!(self.role, Role::Following) {
+        if self.vips.values().all(|vip| vip.refused) && !matches!(self.role, Role::Following) {
             self.cannot_carry();
         }
     }
@@ -205,6 +207,7 @@ impl Keeper {
             self.vips.entry(*address).or_insert(Vip {
                 schedule,
                 put: false,
+                refused: false,
                 defended: None,
             });
         }

@@ -90,6 +90,8 @@ pub struct Keeper {
 struct Vip {
     schedule: Schedule,
     put: bool,
+    /// The datapath refused it the last time.
+    refused: bool,
     defended: Option<Time>,
 }
 
@@ -290,6 +292,7 @@ impl Keeper {
     fn let_go(&mut self, why: Why) {
         for (address, vip) in &mut self.vips {
             vip.put = false;
+            vip.refused = false;
             vip.schedule.stop();
             self.out.push(Action::Drop { address: *address });
         }

@@ -1,6 +1,6 @@
 //! Interleavings that broke the keeper once.
 
-use super::world::{Api, World, ms};
+use super::world::{Api, VIP, World, ms};
 use crate::core::action::Report;
 use crate::core::rules::Rules;
 
@@ -97,4 +97,16 @@ fn a_lapsed_holder_reads_after_a_conflict_before_it_writes_again() {
     world.run(ms(2_500));
     assert_eq!(world.role(holder), "holding");
     assert_eq!(world.reported(holder, |r| *r == Report::Outrun), 1);
+}
+
+#[test]
+fn one_vip_that_cannot_be_put_does_not_take_the_others_along() {
+    let mut world = World::new(1, &Rules::default());
+    let other = "192.0.2.50".parse().unwrap();
+    world.hosts[0].refuses = vec![other];
+    world.start(0, &[other, VIP]);
+    world.run(ms(2_000));
+    let since = world.now;
+    world.run(ms(20_000));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
 }
