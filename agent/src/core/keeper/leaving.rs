@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::holding::Holding;
+use super::unleased::Kind;
 use super::{Keeper, Role};
-use crate::core::action::{Action, Cause, Report, Why};
+use crate::core::action::{Action, Report, Why};
 use crate::core::event::Failure;
 use crate::core::lease::Participant;
 use crate::core::rules::{LEGACY_FENCE, MARGIN, OVERLAP, SHORT_FENCE, SHORT_REFRESH};
@@ -203,9 +205,9 @@ impl Keeper {
         let taken = !self.seen.holder().is_empty() && self.seen.holder() != self.rules.node;
         if self.shutting_down || taken {
             self.let_go(Why::HandedOver);
-        } else if self.flight.is_none() {
+        } else {
             self.better_at = self.at.now + ASK_AGAIN;
-            self.take(Cause::Adopted);
+            self.hold_unleased(Kind::Lapsed);
         }
     }
 
@@ -218,5 +220,3 @@ impl Keeper {
         }
     }
 }
-
-use super::holding::Holding;
