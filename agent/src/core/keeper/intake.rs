@@ -162,14 +162,15 @@ impl Keeper {
     }
 
     fn gone(&mut self, address: IpAddr) {
-        let now = self.at.now;
-        let Some(until) = self.fence() else { return };
+        let until = self.fence_to_restore();
         let Some(vip) = self.vips.get_mut(&address).filter(|vip| vip.put) else {
             return;
         };
         vip.put = false;
         vip.schedule.stop();
-        if now < until && self.unsure.is_none() && self.link == Some(true) {
+        if let Some(until) = until
+            && self.link == Some(true)
+        {
             self.act(Action::Carry { address, until });
             self.report(Report::Restored { address });
         }
@@ -184,7 +185,7 @@ impl Keeper {
             for vip in self.vips.values_mut().filter(|vip| vip.put) {
                 vip.schedule.restart(now);
             }
-            if let Some(until) = self.fence() {
+            if let Some(until) = self.fence_to_restore() {
                 self.carry(until);
             }
         } else {
@@ -215,7 +216,7 @@ impl Keeper {
                 defended: None,
             });
         }
-        if let Some(until) = self.fence() {
+        if let Some(until) = self.fence_to_restore() {
             self.carry(until);
         }
     }

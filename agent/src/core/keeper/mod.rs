@@ -288,6 +288,14 @@ impl Keeper {
         }
     }
 
+    /// The end of the fence that an address may be put back under: none while nothing is sure, nor for what an earlier run
+    /// left behind, which only an own write (or a lapsed holder's refresh) brings back.
+    fn fence_to_restore(&self) -> Option<Time> {
+        let left_over = matches!(&self.role, Role::Unleased(u) if u.is_left_over());
+        self.fence()
+            .filter(|until| self.at.now < *until && self.unsure.is_none() && !left_over)
+    }
+
     /// Carries the VIPs no longer, and follows.
     fn let_go(&mut self, why: Why) {
         for (address, vip) in &mut self.vips {

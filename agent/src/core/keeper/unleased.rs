@@ -16,6 +16,7 @@ pub(super) struct Unleased {
     /// The end of the short fence.
     pub(super) until: Time,
     refresh: Time,
+    refreshed: bool,
     probe: Time,
     /// The record as last seen before the hold began: whoever renews it after that is alive.
     known: Option<Record>,
@@ -29,6 +30,13 @@ pub(super) enum Kind {
     LeftOver,
     /// It did not.
     Provisional,
+}
+
+impl Unleased {
+    /// Nothing of it was refreshed by this run of the agent.
+    pub(super) fn is_left_over(&self) -> bool {
+        self.kind == Kind::LeftOver && !self.refreshed
+    }
 }
 
 impl Keeper {
@@ -71,6 +79,7 @@ impl Keeper {
             kind,
             until: now + SHORT_FENCE,
             refresh,
+            refreshed: false,
             probe: now,
             known,
         };
@@ -102,6 +111,7 @@ impl Keeper {
             self.with_unleased(|u| {
                 u.until = now + SHORT_FENCE;
                 u.refresh = now + SHORT_REFRESH;
+                u.refreshed = true;
             });
             self.due(now + SHORT_REFRESH);
         }
