@@ -201,7 +201,11 @@ impl Witness {
             self.forget(now);
             return false;
         }
-        self.quiet += 1;
+        self.quiet = self.quiet.saturating_add(1);
+        if self.quiet > self.needed.saturating_mul(4) {
+            // It has been quiet for long: what is to be done about it was done, or cannot be.
+            self.next = window.opened + SLOW.max(self.interval);
+        }
         if !window.third_asked || window.third {
             self.misses += 1;
             return true;
@@ -211,7 +215,7 @@ impl Witness {
 
     fn open(&mut self, now: Time) -> Vec<Probe> {
         let searching = self.target == Target::Anybody;
-        let third_asked = searching || self.misses > 0;
+        let third_asked = searching || self.misses > 0 || self.needed <= 1;
         let holder = match &self.target {
             Target::Holder(d) => self.answered.map(|(_, mac)| mac).or_else(|| d.macs.first().copied()),
             _ => None,

@@ -45,6 +45,7 @@ impl Keeper {
                     }
                 } else if let Ok(view) = result {
                     // A write that was given up has taken effect after all.
+                    self.answered();
                     self.see(Some(view));
                 } else if result == Err(Failure::Conflict) {
                     self.answered();
@@ -114,7 +115,10 @@ impl Keeper {
         let now = self.at.now;
         self.witness.heard(now, address, mac);
         if !self.vips.contains_key(&address) {
-            self.third_heard.insert(address, now);
+            // Only those that may be asked for: what the segment says of others does not fill the memory.
+            if self.node.gateways.contains(&address) || self.peers().contains(&address) {
+                self.third_heard.insert(address, now);
+            }
             return;
         }
         self.again = true;

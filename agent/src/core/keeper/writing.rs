@@ -28,6 +28,8 @@ pub(super) enum Purpose {
 
 /// How long a take or a release may go unanswered.
 const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// How soon a note that was written, and is gone, is written again.
+const PARTICIPATE_AGAIN: Duration = Duration::from_secs(30);
 
 impl Keeper {
     /// Ends calls that the edge forgot, and reads the Lease when nothing has proved it for a while.
@@ -217,7 +219,8 @@ impl Keeper {
         self.see(Some(view));
         let valid = self.at.now + MARGIN < flight.sent + self.rules.lease_duration;
         match flight.purpose {
-            Purpose::Participate => {}
+            // Should somebody strip the note, it is not written again at once.
+            Purpose::Participate => self.participate_at = Some(self.at.now + PARTICIPATE_AGAIN),
             Purpose::Release => self.released(),
             Purpose::Take(cause) if valid && self.seen.holder() == self.rules.node => self.took(cause, flight.sent),
             Purpose::Renew if valid && self.seen.holder() == self.rules.node => self.renewed(flight.sent),

@@ -1,7 +1,8 @@
 //! Interleavings that broke the keeper once.
 
-use super::world::{Api, VIP, World, ms};
+use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::core::action::Report;
+use crate::core::event::Event;
 use crate::core::rules::Rules;
 
 #[test]
@@ -129,4 +130,45 @@ fn an_unhealthy_holder_whose_successor_never_comes_goes_on() {
         let calls = world.hosts[holder].calls - calls;
         assert!(calls < 50, "{how:?}: {calls} calls in 20 s");
     }
+}
+
+#[test]
+fn a_long_silence_is_no_storm_of_probes() {
+    // Nobody may carry the VIP: the candidates keep looking, but not ten times a second.
+    let rules = Rules {
+        provisional: false,
+        ..Rules::default()
+    };
+    let (mut world, holder) = World::settled(3, &rules);
+    world.set_api_everywhere(Api::Refused);
+    world.crash(holder);
+    world.run(ms(5_000));
+    let probes: usize = world.hosts.iter().map(|h| h.probes).sum();
+    world.run(ms(60_000));
+    let probes = world.hosts.iter().map(|h| h.probes).sum::<usize>() - probes;
+    assert!(probes < 2 * 60 * 5, "{probes} probes a minute");
+}
+
+#[test]
+fn a_note_that_somebody_strips_is_no_storm_of_writes() {
+    let (mut world, _) = World::settled(2, &Rules::default());
+    let writes: usize = world.hosts.iter().map(|h| h.writes).sum();
+    for _ in 0..600 {
+        let mut lease = world.lease.clone().unwrap();
+        lease.notes.participants.clear();
+        world.store(lease.record, lease.notes);
+        world.run(ms(100));
+    }
+    let writes = world.hosts.iter().map(|h| h.writes).sum::<usize>() - writes;
+    assert!(writes < 100, "{writes} writes a minute");
+}
+
+#[test]
+fn the_segment_does_not_fill_the_memory() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    for n in 0..5_000_u32 {
+        let address = std::net::IpAddr::from(n.to_be_bytes());
+        world.tell(holder, Event::Heard { address, mac: STRANGER });
+    }
+    assert!(world.hosts[holder].keeper.third_heard.len() < 8);
 }
