@@ -19,6 +19,8 @@ pub(super) struct Holding {
     challenge: Option<Challenge>,
     /// The last challenge; frames heard soon after it are answered together, later.
     last_challenge: Option<Time>,
+    /// That one was a participant's.
+    last_by_peer: bool,
     again: Option<(IpAddr, Mac)>,
     /// A hand-over for health has begun: the peers are asked.
     pub(super) leaving_since: Option<Time>,
@@ -42,6 +44,7 @@ impl Keeper {
             transitions,
             challenge: None,
             last_challenge: None,
+            last_by_peer: false,
             again: None,
             leaving_since: None,
         };
@@ -89,11 +92,19 @@ impl Keeper {
             .view()
             .and_then(|v| v.participant_with(mac))
             .map(str::to_owned);
+        let again_by_peer =
+            matches!(&self.role, Role::Holding(Holding { again: Some((_, mac)), .. }) if self.is_peer(*mac));
         let Role::Holding(holding) = &mut self.role else { return };
-        if holding.challenge.is_some() || holding.last_challenge.is_some_and(|at| now.since(at) < DEFEND) {
-            holding.again = Some((address, mac));
+        // A participant's frame does not wait behind a stranger's: it may be the rightful holder's.
+        let by_peer = participant.is_some();
+        let busy = holding.challenge.is_some() || holding.last_challenge.is_some_and(|at| now.since(at) < DEFEND);
+        if busy && (holding.last_by_peer || !by_peer) {
+            if by_peer || !again_by_peer {
+                holding.again = Some((address, mac));
+            }
             return;
         }
+        holding.last_by_peer = by_peer;
         holding.challenge = Some(Challenge {
             since: now,
             address,

@@ -3,5 +3,6 @@
 mod defects;
 mod election;
 mod handover;
+mod law;
 mod outage;
 mod world;
