@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTERRUPTED, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 use tokio::task::JoinHandle;
@@ -13,6 +13,7 @@ use super::error::Error;
 
 /// How often a dump is taken again that changed under the kernel's hands.
 const DUMPS: usize = 4;
+
 
 /// The netlink socket for requests. One that broke is replaced by the next request.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl Requests {
         let (mut answers, mut whole) = (Vec::new(), true);
         // The end is told by the kernel. A stream that only stops means that the socket broke, not that all is well.
         while let Some(answer) = stream.next().await {
-            whole &= answer.header.flags & NLM_F_DUMP_INTERRUPTED == 0;
+            whole &= answer.header.flags & NLM_F_DUMP_INTR == 0;
             match answer.payload {
                 NetlinkPayload::InnerMessage(message) => answers.push(message),
                 NetlinkPayload::Error(error) => match error.code {
