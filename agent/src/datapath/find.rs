@@ -6,10 +6,10 @@ use std::time::Duration;
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::Datapath;
 use super::address::{Seen, Vip, family};
 use super::error::Error;
 use super::link::name_of;
-use super::Datapath;
 
 /// An address found on an interface of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,11 @@ impl Datapath {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let seen = self.dump(family).await?;
             let mut known = self.known.lock();
-            ours.extend(seen.iter().filter(|seen| known.saw(seen)).map(|seen| (seen.vip, seen.index, left(seen))));
+            ours.extend(
+                seen.iter()
+                    .filter(|seen| known.saw(seen))
+                    .map(|seen| (seen.vip, seen.index, left(seen))),
+            );
         }
         Ok(ours)
     }
@@ -85,7 +89,12 @@ impl Datapath {
         } else {
             Kind::NodesOwn
         };
-        Found { index: seen.index, interface, prefix: seen.vip.prefix, kind }
+        Found {
+            index: seen.index,
+            interface,
+            prefix: seen.vip.prefix,
+            kind,
+        }
     }
 
     /// Everywhere an address stands.
@@ -104,7 +113,8 @@ impl Datapath {
         let mut message = AddressMessage::default();
         message.header.family = family;
         let answers = self.requests.dump(RouteNetlinkMessage::GetAddress(message)).await;
-        let answers = answers.map_err(|failure| failure.about("list addresses".into(), family == AddressFamily::Inet6))?;
+        let answers =
+            answers.map_err(|failure| failure.about("list addresses".into(), family == AddressFamily::Inet6))?;
         Ok(answers
             .iter()
             .filter_map(|answer| match answer {
@@ -117,5 +127,6 @@ impl Datapath {
 }
 
 fn left(seen: &Seen) -> Duration {
-    seen.valid.map_or(Duration::MAX, |secs| Duration::from_secs(secs.into()))
+    seen.valid
+        .map_or(Duration::MAX, |secs| Duration::from_secs(secs.into()))
 }

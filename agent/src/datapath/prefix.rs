@@ -14,20 +14,30 @@ use super::error::Error;
 use super::link::name_of;
 
 pub(super) fn check(vip: Vip, index: u32, seen: &[Seen], known: &Shared) -> Result<(), Error> {
-    let IpAddr::V4(address) = vip.address else { return Ok(()) };
+    let IpAddr::V4(address) = vip.address else {
+        return Ok(());
+    };
     if vip.is_host() || promotes(index)? {
         return Ok(());
     }
     let known = known.lock();
-    let others = seen.iter().filter(|there| there.index == index && there.vip.prefix == vip.prefix);
-    let mut own = others.filter(|there| !known.is_ours(there)).filter_map(|there| match there.vip.address {
-        IpAddr::V4(own) => Some(own),
-        IpAddr::V6(_) => None,
-    });
+    let others = seen
+        .iter()
+        .filter(|there| there.index == index && there.vip.prefix == vip.prefix);
+    let mut own = others
+        .filter(|there| !known.is_ours(there))
+        .filter_map(|there| match there.vip.address {
+            IpAddr::V4(own) => Some(own),
+            IpAddr::V6(_) => None,
+        });
     if own.any(|own| same_subnet(own, address, vip.prefix)) {
         return Ok(());
     }
-    Err(Error::PrefixWouldTakeOthers { address: vip.address, prefix: vip.prefix, interface: name_of(index) })
+    Err(Error::PrefixWouldTakeOthers {
+        address: vip.address,
+        prefix: vip.prefix,
+        interface: name_of(index),
+    })
 }
 
 fn same_subnet(a: Ipv4Addr, b: Ipv4Addr, prefix: u8) -> bool {
@@ -42,7 +52,12 @@ fn promotes(index: u32) -> Result<bool, Error> {
             Ok(value) if value.trim() != "0" => return Ok(true),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(source) => return Err(Error::File { path: path.into(), source }),
+            Err(source) => {
+                return Err(Error::File {
+                    path: path.into(),
+                    source,
+                });
+            }
         }
     }
     Ok(false)
