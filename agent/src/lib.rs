@@ -3,3 +3,5 @@
 //! The library is a pure [`core`] and the edges around it.
 
 pub mod core;
+pub mod datapath;
+pub mod segment;
