@@ -2,4 +2,10 @@
 //!
 //! The library is a pure [`core`] and the edges around it.
 
+pub mod cli;
 pub mod core;
+pub mod ops;
+mod run;
+pub mod settings;
+
+pub use run::run;
