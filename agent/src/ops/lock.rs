@@ -17,7 +17,9 @@ const NAME: &str = "mooring-agent";
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another agent runs here.
-    #[error("another mooring-agent (pid {pid} of its host) runs in this network namespace: stop it, or do not start this one")]
+    #[error(
+        "another mooring-agent (pid {pid} of its host) runs in this network namespace: stop it, or do not start this one"
+    )]
     Taken {
         /// Its process, as this process's pid namespace sees it; 0: in another one.
         pid: i32,
@@ -46,16 +48,24 @@ impl Lock {
     pub fn take() -> Result<Self, LockError> {
         let name = SocketAddr::from_abstract_name(NAME)?;
         match UnixListener::bind_addr(&name) {
-            Ok(listener) => Ok(Self { _listener: Some(listener) }),
+            Ok(listener) => Ok(Self {
+                _listener: Some(listener),
+            }),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => match owner(&name) {
                 Some((uid, pid)) if uid == 0 || uid == geteuid().as_raw() => Err(LockError::Taken { pid }),
                 Some((uid, pid)) => {
-                    tracing::warn!(uid, pid, "somebody who is no agent occupies @mooring-agent: running without the lock");
+                    tracing::warn!(
+                        uid,
+                        pid,
+                        "somebody who is no agent occupies @mooring-agent: running without the lock"
+                    );
                     Ok(Self { _listener: None })
                 }
                 // An agent listens: who has the name and does not is none, or has just ended.
                 None => match UnixListener::bind_addr(&name) {
-                    Ok(listener) => Ok(Self { _listener: Some(listener) }),
+                    Ok(listener) => Ok(Self {
+                        _listener: Some(listener),
+                    }),
                     Err(error) => {
                         tracing::warn!(%error, "somebody who is no agent occupies @mooring-agent: running without the lock");
                         Ok(Self { _listener: None })
@@ -94,7 +104,10 @@ mod tests {
         namespaced(|| {
             let first = Lock::take().unwrap();
             let error = Lock::take().unwrap_err();
-            assert!(matches!(error, LockError::Taken { pid } if pid == i32::try_from(std::process::id()).unwrap()), "{error}");
+            assert!(
+                matches!(error, LockError::Taken { pid } if pid == i32::try_from(std::process::id()).unwrap()),
+                "{error}"
+            );
             let _elsewhere = namespaced(|| Lock::take().unwrap());
             drop(first);
             Lock::take().unwrap();

@@ -214,7 +214,6 @@ pub struct Metrics {
 
 impl Metrics {
     pub(super) fn new(node: &str) -> Self {
-        let api_requests = Family::new_with_constructor(|| Histogram::new([0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]) as Histogram);
         let mut metrics = Self {
             registry: Registry::with_prefix("mooring"),
             held: Family::default(),
@@ -226,7 +225,7 @@ impl Metrics {
             announcements: Family::default(),
             conflicts: Family::default(),
             probe_misses: Counter::default(),
-            api_requests,
+            api_requests: Family::new_with_constructor(latencies),
             api_errors: Family::default(),
             netlink_errors: Family::default(),
         };
@@ -236,19 +235,68 @@ impl Metrics {
 
     /// prometheus-client ends each help text with a full stop itself.
     fn register(&mut self, node: &str) {
-        let build = Info::new(Build { version: env!("CARGO_PKG_VERSION"), node: node.to_owned() });
+        let build = Info::new(Build {
+            version: env!("CARGO_PKG_VERSION"),
+            node: node.to_owned(),
+        });
         let r = &mut self.registry;
-        r.register("vip_held", "Whether this node carries the VIP (1) or not (0)", self.held.clone());
-        r.register("lease_held", "Whether this node holds the Lease (1) or not (0)", self.lease_held.clone());
-        r.register("transitions", "How often this node began or ceased to carry the VIPs, by cause", self.transitions.clone());
-        r.register("takeovers", "How often this node took the VIPs, by what made them free", self.takeovers.clone());
-        r.register_with_unit("fence_left", "For how long the kernel keeps the VIP if the agent does not refresh it", Unit::Seconds, self.fence_left.clone());
-        r.register("announcements", "Frames sent to tell the segment who carries a VIP, by form", self.announcements.clone());
-        r.register("conflicts", "How often another host was heard to claim the VIP without a right to it", self.conflicts.clone());
-        r.register("probe_misses", "Probes of a holder on the segment that were not answered in time", self.probe_misses.clone());
-        r.register_with_unit("api_requests", "How long requests to the Kubernetes API took, answered or not, by verb", Unit::Seconds, self.api_requests.clone());
-        r.register("api_errors", "Requests to the Kubernetes API that failed, by verb and category", self.api_errors.clone());
-        r.register("netlink_errors", "Requests to the kernel that failed, by operation", self.netlink_errors.clone());
+        r.register(
+            "vip_held",
+            "Whether this node carries the VIP (1) or not (0)",
+            self.held.clone(),
+        );
+        r.register(
+            "lease_held",
+            "Whether this node holds the Lease (1) or not (0)",
+            self.lease_held.clone(),
+        );
+        r.register(
+            "transitions",
+            "How often this node began or ceased to carry the VIPs, by cause",
+            self.transitions.clone(),
+        );
+        r.register(
+            "takeovers",
+            "How often this node took the VIPs, by what made them free",
+            self.takeovers.clone(),
+        );
+        r.register_with_unit(
+            "fence_left",
+            "For how long the kernel keeps the VIP if the agent does not refresh it",
+            Unit::Seconds,
+            self.fence_left.clone(),
+        );
+        r.register(
+            "announcements",
+            "Frames sent to tell the segment who carries a VIP, by form",
+            self.announcements.clone(),
+        );
+        r.register(
+            "conflicts",
+            "How often another host was heard to claim the VIP without a right to it",
+            self.conflicts.clone(),
+        );
+        r.register(
+            "probe_misses",
+            "Probes of a holder on the segment that were not answered in time",
+            self.probe_misses.clone(),
+        );
+        r.register_with_unit(
+            "api_requests",
+            "How long requests to the Kubernetes API took, answered or not, by verb",
+            Unit::Seconds,
+            self.api_requests.clone(),
+        );
+        r.register(
+            "api_errors",
+            "Requests to the Kubernetes API that failed, by verb and category",
+            self.api_errors.clone(),
+        );
+        r.register(
+            "netlink_errors",
+            "Requests to the kernel that failed, by operation",
+            self.netlink_errors.clone(),
+        );
         r.register("build", "Which agent this is", build);
     }
 
@@ -275,14 +323,11 @@ impl Metrics {
     /// Notes until when the kernel keeps `address`; None: it does not have it.
     pub fn fence(&self, address: IpAddr, until: Option<Time>) {
         let mut fences = self.fences.lock().unwrap_or_else(PoisonError::into_inner);
-        match until {
-            Some(until) => {
-                fences.insert(address, until);
-            }
-            None => {
-                fences.remove(&address);
-                self.fence_left.get_or_create(&by(address)).set(0.0);
-            }
+        if let Some(until) = until {
+            fences.insert(address, until);
+        } else {
+            fences.remove(&address);
+            self.fence_left.get_or_create(&by(address)).set(0.0);
         }
     }
 
@@ -303,9 +348,13 @@ impl Metrics {
 
     /// Notes how long a request to the API took and how it failed, if it did.
     pub fn api_request(&self, verb: Verb, took: Duration, error: Option<ApiError>) {
-        self.api_requests.get_or_create(&ByVerb { verb }).observe(took.as_secs_f64());
+        self.api_requests
+            .get_or_create(&ByVerb { verb })
+            .observe(took.as_secs_f64());
         if let Some(category) = error {
-            self.api_errors.get_or_create(&ByVerbAndCategory { verb, category }).inc();
+            self.api_errors
+                .get_or_create(&ByVerbAndCategory { verb, category })
+                .inc();
         }
     }
 
@@ -316,20 +365,25 @@ impl Metrics {
 
     /// Drops what is known of an address that is no VIP any more, so that a name that moves does not grow the page.
     pub fn forget(&self, address: IpAddr) {
-        self.fences.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
+        self.fences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&address);
         let label = by(address);
         self.held.remove(&label);
         self.fence_left.remove(&label);
         self.conflicts.remove(&label);
     }
 
-    /// The page, in the OpenMetrics text format.
+    /// The page, in the `OpenMetrics` text format.
     ///
     /// # Errors
     /// None that could happen: a String takes everything.
     pub fn page(&self, now: Time) -> Result<String, std::fmt::Error> {
         for (address, until) in self.fences.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            self.fence_left.get_or_create(&by(*address)).set(until.since(now).as_secs_f64());
+            self.fence_left
+                .get_or_create(&by(*address))
+                .set(until.since(now).as_secs_f64());
         }
         let mut page = String::new();
         text::encode(&mut page, &self.registry)?;
@@ -337,8 +391,15 @@ impl Metrics {
     }
 }
 
+/// From a local answer to one that has all but timed out, in seconds.
+fn latencies() -> Histogram {
+    Histogram::new([0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+}
+
 fn by(address: IpAddr) -> ByAddress {
-    ByAddress { address: address.to_string() }
+    ByAddress {
+        address: address.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -387,7 +448,10 @@ mod tests {
         for line in lines.iter().filter(|line| *line != "# EOF") {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 let (name, text) = help.split_once(' ').unwrap();
-                assert!(text.ends_with('.') && text.split(' ').count() > 3 && text.starts_with(char::is_uppercase), "{line}");
+                assert!(
+                    text.ends_with('.') && text.split(' ').count() > 3 && text.starts_with(char::is_uppercase),
+                    "{line}"
+                );
                 name.clone_into(&mut family);
             } else if !line.starts_with('#') {
                 let (name, value) = line.rsplit_once(' ').unwrap();

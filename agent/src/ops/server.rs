@@ -35,7 +35,9 @@ const BUFFER: usize = 8192;
 
 /// The server cannot listen.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve metrics and health at {listen}: {source}; is another agent or kube-vip there? --metrics sets another place")]
+#[error(
+    "cannot serve metrics and health at {listen}: {source}; is another agent or kube-vip there? --metrics sets another place"
+)]
 pub struct ListenError {
     listen: Listen,
     source: io::Error,
@@ -68,11 +70,15 @@ impl Server {
             Listen::At(address) => bind(address),
             // An IPv6 socket takes IPv4 as well; a kernel without IPv6 has none.
             Listen::Any(port) => match bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)) {
-                Err(error) if error.kind() != io::ErrorKind::AddrInUse => bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)),
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                    bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
+                }
                 other => other,
             },
         };
-        listener.map(|listener| Self { listener }).map_err(|source| ListenError { listen, source })
+        listener
+            .map(|listener| Self { listener })
+            .map_err(|source| ListenError { listen, source })
     }
 
     /// Where it listens.
@@ -116,7 +122,10 @@ async fn connection(stream: TcpStream, ops: Arc<Ops>) {
         async move { Ok::<_, Infallible>(response) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_DEADLINE).keep_alive(false).max_buf_size(BUFFER);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEADER_DEADLINE)
+        .keep_alive(false)
+        .max_buf_size(BUFFER);
     match tokio::time::timeout(DEADLINE, http.serve_connection(TokioIo::new(stream), answer)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection to metrics and health failed"),
@@ -130,9 +139,12 @@ fn answer(method: &Method, path: &str, ops: &Ops) -> Response<Full<Bytes>> {
     if method != Method::GET && method != Method::HEAD {
         return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());
     }
-    let check = |failures: Vec<String>| match failures.is_empty() {
-        true => respond(StatusCode::OK, TEXT, "ok\n".into()),
-        false => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, failures.join("\n") + "\n"),
+    let check = |failures: Vec<String>| {
+        if failures.is_empty() {
+            respond(StatusCode::OK, TEXT, "ok\n".into())
+        } else {
+            respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, failures.join("\n") + "\n")
+        }
     };
     match path {
         "/livez" => check(ops.liveness.stale().iter().map(ToString::to_string).collect()),
@@ -142,14 +154,20 @@ fn answer(method: &Method, path: &str, ops: &Ops) -> Response<Full<Bytes>> {
             Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
         },
         "/" => respond(StatusCode::OK, TEXT, "mooring-agent: /metrics /livez /readyz\n".into()),
-        _ => respond(StatusCode::NOT_FOUND, TEXT, "there is /metrics, /livez and /readyz\n".into()),
+        _ => respond(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "there is /metrics, /livez and /readyz\n".into(),
+        ),
     }
 }
 
 fn respond(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response
 }
 
@@ -162,7 +180,7 @@ mod tests {
     use super::*;
     use crate::core::time::Time;
 
-    async fn start(ops: &Arc<Ops>) -> SocketAddr {
+    fn start(ops: &Arc<Ops>) -> SocketAddr {
         // Port 0 is refused as a setting; here the kernel chooses.
         let server = Server::listen(Listen::At(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
         let address = server.address().unwrap();
@@ -173,7 +191,10 @@ mod tests {
 
     async fn get(address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
         text
@@ -184,11 +205,14 @@ mod tests {
         static NOW: AtomicU64 = AtomicU64::new(0);
         let ops = Ops::new(|| Time::from_nanos(NOW.load(Ordering::Relaxed)), "cp1");
         let heart = ops.liveness.watch("core", Duration::from_secs(5));
-        let address = start(&ops).await;
+        let address = start(&ops);
         assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
         NOW.store(6_000_000_000, Ordering::Relaxed);
         let answer = get(address, "/livez").await;
-        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(r#"the loop "core" has not gone round for 6s"#), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.contains(r#"the loop "core" has not gone round for 6s"#),
+            "{answer}"
+        );
         heart.beat();
         assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
     }
@@ -196,21 +220,28 @@ mod tests {
     #[tokio::test]
     async fn readyz_says_what_is_waited_for_and_metrics_are_open_metrics() {
         let ops = Ops::new(super::super::boottime, "cp1");
-        ops.readiness.set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
-        let address = start(&ops).await;
+        ops.readiness
+            .set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
+        let address = start(&ops);
         let answer = get(address, "/readyz").await;
-        assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("api: waits for /etc/kubernetes/admin.conf\n"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.ends_with("api: waits for /etc/kubernetes/admin.conf\n"),
+            "{answer}"
+        );
         ops.readiness.set("api", None);
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         let answer = get(address, "/metrics").await;
-        assert!(answer.contains("openmetrics-text") && answer.ends_with("# EOF\n"), "{answer}");
+        assert!(
+            answer.contains("openmetrics-text") && answer.ends_with("# EOF\n"),
+            "{answer}"
+        );
         assert!(get(address, "/other").await.starts_with("HTTP/1.1 404"));
     }
 
     #[tokio::test]
     async fn those_who_hold_on_keep_nobody_out() {
         let ops = Ops::new(super::super::boottime, "cp1");
-        let address = start(&ops).await;
+        let address = start(&ops);
         let mut silent = Vec::new();
         for _ in 0..3 * CONNECTIONS {
             silent.push(TcpStream::connect(address).await.unwrap());
@@ -223,8 +254,11 @@ mod tests {
     #[tokio::test]
     async fn a_taken_address_is_named() {
         let ops = Ops::new(super::super::boottime, "cp1");
-        let address = start(&ops).await;
+        let address = start(&ops);
         let error = Server::listen(Listen::At(address)).unwrap_err().to_string();
-        assert!(error.contains(&address.to_string()) && error.contains("--metrics"), "{error}");
+        assert!(
+            error.contains(&address.to_string()) && error.contains("--metrics"),
+            "{error}"
+        );
     }
 }

@@ -190,7 +190,12 @@ impl Report {
         while self.transitions.len() >= TRANSITIONS {
             self.transitions.pop_front();
         }
-        self.transitions.push_back(Transition { at, from, to: to.to_owned(), why: why.into() });
+        self.transitions.push_back(Transition {
+            at,
+            from,
+            to: to.to_owned(),
+            why: why.into(),
+        });
     }
 
     /// The document at this moment.
@@ -198,7 +203,12 @@ impl Report {
     pub fn at(&self, now: Time, waits: Vec<String>) -> Status {
         let left = |until: Time| millis(until.since(now));
         let ago = |then: Time| millis(now.since(then));
-        let vip = |v: &VipReport| Vip { address: v.address, prefix: v.prefix, carried: v.carried, fence_left_ms: v.fence_until.map(left) };
+        let vip = |v: &VipReport| Vip {
+            address: v.address,
+            prefix: v.prefix,
+            carried: v.carried,
+            fence_left_ms: v.fence_until.map(left),
+        };
         let lease = Lease {
             name: self.lease.name.clone(),
             holder: self.lease.holder.clone(),
@@ -238,8 +248,21 @@ impl Status {
     pub fn tables(&self) -> String {
         let mut out = String::new();
         // Writing to a String cannot fail; nor can the writes below.
-        let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
-        let _ = writeln!(out, "{}: {}, on {}, mooring-agent {}", self.node, or(&self.state, "starts"), or(&self.interface, "no interface yet"), self.version);
+        let or = |text: &str, none: &str| {
+            if text.is_empty() {
+                none.to_owned()
+            } else {
+                text.to_owned()
+            }
+        };
+        let _ = writeln!(
+            out,
+            "{}: {}, on {}, mooring-agent {}",
+            self.node,
+            or(&self.state, "starts"),
+            or(&self.interface, "no interface yet"),
+            self.version
+        );
         for waits in &self.waits {
             let _ = writeln!(out, "not ready: {waits}");
         }
@@ -249,16 +272,31 @@ impl Status {
         });
         let _ = write!(out, "\n{}", table::render(&["VIP", "CARRIED HERE", "FENCE LEFT"], vips));
         let lease = &self.lease;
-        let holder = if lease.mine { format!("{} (this node)", lease.holder) } else { or(&lease.holder, "nobody") };
+        let holder = if lease.mine {
+            format!("{} (this node)", lease.holder)
+        } else {
+            or(&lease.holder, "nobody")
+        };
         let cells = vec![
             or(&lease.name, "-"),
             holder,
             lease.expires_in_ms.map_or_else(|| "-".into(), time),
-            lease.renewed_ago_ms.map_or_else(|| "-".into(), |ms| format!("{} ago", time(ms))),
+            lease
+                .renewed_ago_ms
+                .map_or_else(|| "-".into(), |ms| format!("{} ago", time(ms))),
             lease.transitions.to_string(),
         ];
-        let _ = write!(out, "\n{}", table::render(&["LEASE", "HOLDER", "EXPIRES IN", "RENEWED", "TRANSITIONS"], [cells]));
-        let _ = writeln!(out, "\nAPI server: {}, {}", or(&lease.api.server, "none yet"), if lease.api.ok { "answers" } else { "does not answer" });
+        let _ = write!(
+            out,
+            "\n{}",
+            table::render(&["LEASE", "HOLDER", "EXPIRES IN", "RENEWED", "TRANSITIONS"], [cells])
+        );
+        let _ = writeln!(
+            out,
+            "\nAPI server: {}, {}",
+            or(&lease.api.server, "none yet"),
+            if lease.api.ok { "answers" } else { "does not answer" }
+        );
         if let Some(error) = &lease.api.last_error {
             let _ = writeln!(out, "last error: {error}");
         }
@@ -270,12 +308,20 @@ impl Status {
         if !self.candidates.is_empty() {
             let rows = self.candidates.iter().map(|c| {
                 let addresses: Vec<String> = c.addresses.iter().map(ToString::to_string).collect();
-                vec![c.node.clone(), addresses.join(" "), c.healthy.map_or_else(|| "?".into(), yes)]
+                vec![
+                    c.node.clone(),
+                    addresses.join(" "),
+                    c.healthy.map_or_else(|| "?".into(), yes),
+                ]
             });
             let _ = write!(out, "\n{}", table::render(&["CANDIDATE", "ADDRESSES", "HEALTHY"], rows));
         }
         if !self.transitions.is_empty() {
-            let rows = self.transitions.iter().rev().map(|t| vec![t.at.clone(), or(&t.from, "-"), t.to.clone(), t.why.clone()]);
+            let rows = self
+                .transitions
+                .iter()
+                .rev()
+                .map(|t| vec![t.at.clone(), or(&t.from, "-"), t.to.clone(), t.why.clone()]);
             let _ = write!(out, "\n{}", table::render(&["WHEN", "FROM", "TO", "WHY"], rows));
         }
         out
@@ -307,20 +353,41 @@ pub(super) mod tests {
             node: "cp1".into(),
             interface: "eth0".into(),
             state: "candidate".into(),
-            vips: vec![VipReport { address: "192.0.2.10".parse().unwrap(), prefix: 32, carried: true, fence_until: at(112_400) }],
+            vips: vec![VipReport {
+                address: "192.0.2.10".parse().unwrap(),
+                prefix: 32,
+                carried: true,
+                fence_until: at(112_400),
+            }],
             lease: LeaseReport {
                 name: "kube-system/plndr-cp-lock".into(),
                 holder: "cp1".into(),
                 expires: at(113_900),
                 transitions: 4,
                 renewed: at(98_900),
-                api: ApiStatus { server: "https://127.0.0.1:6443".into(), ok: true, last_error: None },
+                api: ApiStatus {
+                    server: "https://127.0.0.1:6443".into(),
+                    ok: true,
+                    last_error: None,
+                },
             },
-            witness: WitnessReport { state: "watching".into(), misses: 0, answered: at(99_950) },
-            candidates: vec![Candidate { node: "cp2".into(), addresses: vec!["192.0.2.2".parse().unwrap()], healthy: Some(true) }],
+            witness: WitnessReport {
+                state: "watching".into(),
+                misses: 0,
+                answered: at(99_950),
+            },
+            candidates: vec![Candidate {
+                node: "cp2".into(),
+                addresses: vec!["192.0.2.2".parse().unwrap()],
+                healthy: Some(true),
+            }],
             transitions: VecDeque::new(),
         };
-        report.note(WallTime(1_790_000_000_123_456), "holder", "cp3 answered nobody on the segment");
+        report.note(
+            WallTime(1_790_000_000_123_456),
+            "holder",
+            "cp3 answered nobody on the segment",
+        );
         report
     }
 
@@ -353,7 +420,10 @@ WHEN                      FROM       TO      WHY
     #[test]
     fn an_agent_that_starts_has_a_status_too() {
         let tables = Report::default().at(NOW, Vec::new()).tables();
-        assert!(tables.contains("starts, on no interface yet") && tables.contains("nobody") && tables.contains("none yet"), "{tables}");
+        assert!(
+            tables.contains("starts, on no interface yet") && tables.contains("nobody") && tables.contains("none yet"),
+            "{tables}"
+        );
     }
 
     #[test]

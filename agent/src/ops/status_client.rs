@@ -22,7 +22,9 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
     /// Nobody listens.
-    #[error("no mooring-agent answers at {path} ({source}): is it running? If it runs with another --run-dir, give it here too")]
+    #[error(
+        "no mooring-agent answers at {path} ({source}): is it running? If it runs with another --run-dir, give it here too"
+    )]
     NotRunning {
         /// The socket.
         path: PathBuf,
@@ -61,7 +63,9 @@ pub fn read(socket: &Path) -> Result<Status, StatusError> {
         _ => StatusError::NotRunning { path: path(), source },
     })?;
     let mut text = Vec::new();
-    let read = stream.set_read_timeout(Some(DEADLINE)).and_then(|()| (&mut stream).take(MOST).read_to_end(&mut text));
+    let read = stream
+        .set_read_timeout(Some(DEADLINE))
+        .and_then(|()| (&mut stream).take(MOST).read_to_end(&mut text));
     read.map_err(|source| StatusError::Silent { path: path(), source })?;
     serde_json::from_slice(&text).map_err(|source| StatusError::Strange { path: path(), source })
 }
@@ -69,7 +73,11 @@ pub fn read(socket: &Path) -> Result<Status, StatusError> {
 /// Prints the status, once or again and again.
 #[must_use]
 pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
-    let clear = if watch && output == Output::Table && io::stdout().is_terminal() { CLEAR } else { "" };
+    let clear = if watch && output == Output::Table && io::stdout().is_terminal() {
+        CLEAR
+    } else {
+        ""
+    };
     loop {
         let result = read(socket);
         match (&result, output) {
@@ -78,7 +86,11 @@ pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
             (Err(error), _) => eprintln!("{clear}mooring-agent: {error}"),
         }
         if !watch {
-            return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            return if result.is_ok() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            };
         }
         std::thread::sleep(AGAIN);
     }
@@ -86,7 +98,11 @@ pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
 
 /// One object a line when there are several.
 fn json(status: &Status, line: bool) -> String {
-    let text = if line { serde_json::to_string(status) } else { serde_json::to_string_pretty(status) };
+    let text = if line {
+        serde_json::to_string(status)
+    } else {
+        serde_json::to_string_pretty(status)
+    };
     text.unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
@@ -101,7 +117,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agent.sock");
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("no mooring-agent answers at") && error.contains("is it running?"), "{error}");
+        assert!(
+            error.contains("no mooring-agent answers at") && error.contains("is it running?"),
+            "{error}"
+        );
         let listener = UnixListener::bind(&path).unwrap();
         let stranger = std::thread::spawn(move || drop(listener.accept()));
         assert!(matches!(read(&path), Err(StatusError::Strange { .. })));

@@ -15,8 +15,8 @@ mod validate;
 pub use self::error::{SettingsError, SettingsErrors, Warning};
 pub use self::gather::{Effective, Given, Source};
 pub use self::types::{
-    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Listen, LogFormat, LogLevel, LogSettings, Prefix,
-    Provisional, Settings, Witness,
+    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Listen, LogFormat, LogLevel,
+    LogSettings, Prefix, Provisional, Settings, Witness,
 };
 
 /// What the machine says, for defaults.
@@ -38,8 +38,16 @@ impl Host {
     #[must_use]
     pub fn read() -> Self {
         // Either file may well be absent; where its absence matters the setting's own error says what to do.
-        let line = |path| std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty());
-        Self { name: line(HOSTNAME), pod_namespace: line(POD_NAMESPACE) }
+        let line = |path| {
+            std::fs::read_to_string(path)
+                .ok()
+                .map(|s| s.trim().to_owned())
+                .filter(|s| !s.is_empty())
+        };
+        Self {
+            name: line(HOSTNAME),
+            pod_namespace: line(POD_NAMESPACE),
+        }
     }
 }
 
@@ -67,9 +75,11 @@ impl Settings {
         let mut gathered = gather::gather(given, env, host);
         let settings = validate::validate(&mut gathered, host);
         match settings {
-            Some(settings) if gathered.errors.is_empty() => {
-                Ok(Loaded { settings, warnings: gathered.warnings, effective: gathered.effective })
-            }
+            Some(settings) if gathered.errors.is_empty() => Ok(Loaded {
+                settings,
+                warnings: gathered.warnings,
+                effective: gathered.effective,
+            }),
             _ => Err(SettingsErrors(gathered.errors)),
         }
     }

@@ -21,7 +21,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, Problem> {
     let mut rest = text;
     let mut sum = Duration::ZERO;
     loop {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
         let unit_len = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_len);
@@ -33,7 +35,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, Problem> {
             "" if !number.is_empty() => return problem("a number without a unit", advice),
             _ => return problem("not a time", advice),
         };
-        let Some(part) = scaled(number, scale) else { return problem("not a time below a day", advice) };
+        let Some(part) = scaled(number, scale) else {
+            return problem("not a time below a day", advice);
+        };
         sum += part;
         if tail.is_empty() {
             return Ok(sum);
@@ -51,7 +55,7 @@ fn scaled(number: &str, scale: u64) -> Option<Duration> {
         scale /= 10;
         nanos = nanos.checked_add(u64::from(digit.to_digit(10)?) * scale)?;
     }
-    Some(Duration::from_nanos(nanos)).filter(|part| *part <= Duration::from_secs(86_400))
+    Some(Duration::from_nanos(nanos)).filter(|part| *part <= Duration::from_hours(24))
 }
 
 /// A time within bounds; `off` allows zero as well.
@@ -61,7 +65,17 @@ pub(super) fn duration_within(text: &str, low: Duration, high: Duration, off: bo
         return Ok(value);
     }
     let zero = if off { ", or 0 for off" } else { "" };
-    problem("out of range", format!("give {low:?} to {high:?}{zero}"))
+    problem("out of range", format!("give {} to {}{zero}", shown(low), shown(high)))
+}
+
+/// A time as it could be given.
+pub(super) fn shown(time: Duration) -> String {
+    match time.as_secs() {
+        _ if time.is_zero() => "0".into(),
+        seconds if time.subsec_nanos() > 0 || !seconds.is_multiple_of(60) => format!("{time:?}"),
+        seconds if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        seconds => format!("{}m", seconds / 60),
+    }
 }
 
 /// A whole number within bounds.
@@ -83,7 +97,10 @@ pub(super) fn on_off(text: &str) -> Result<bool, Problem> {
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Problem> {
     let found = words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
     let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    found.map_or_else(|| problem("not one of the choices", format!("give one of {}", all.join(", "))), |(_, value)| Ok(*value))
+    found.map_or_else(
+        || problem("not one of the choices", format!("give one of {}", all.join(", "))),
+        |(_, value)| Ok(*value),
+    )
 }
 
 /// The words for log levels.
@@ -97,7 +114,10 @@ pub(super) const LOG_LEVELS: &[(&str, LogLevel)] = &[
 
 /// The word for a log level.
 pub(super) fn log_level_name(level: LogLevel) -> &'static str {
-    LOG_LEVELS.iter().find(|(_, l)| *l == level).map_or("info", |(word, _)| word)
+    LOG_LEVELS
+        .iter()
+        .find(|(_, l)| *l == level)
+        .map_or("info", |(word, _)| word)
 }
 
 /// A VIP: an address that a host may carry, or a DNS name.
@@ -107,16 +127,28 @@ pub(super) fn vip(text: &str) -> Result<Address, Problem> {
         return usable(ip).map(Address::Ip);
     }
     if text.contains('/') {
-        return problem("an address with a prefix length", "give the address alone, and its length with prefix");
+        return problem(
+            "an address with a prefix length",
+            "give the address alone, and its length with prefix",
+        );
     }
     if text.contains('%') || text.contains(':') {
-        return problem("not an address", "give an IPv6 address without zone, brackets or port, as in 2001:db8::10");
+        return problem(
+            "not an address",
+            "give an IPv6 address without zone, brackets or port, as in 2001:db8::10",
+        );
     }
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     // A name whose last label is a number is a mistyped address (and no public name ends so).
-    let numeric = name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    let numeric = name
+        .rsplit('.')
+        .next()
+        .is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
     if numeric || !is_subdomain(&name) {
-        return problem("neither an address nor a DNS name", "give an address as in 192.0.2.10 or 2001:db8::10, or a name as in api.example.com");
+        return problem(
+            "neither an address nor a DNS name",
+            "give an address as in 192.0.2.10 or 2001:db8::10, or a name as in api.example.com",
+        );
     }
     Ok(Address::Name(name))
 }
@@ -150,10 +182,16 @@ fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
 pub(super) fn interface(text: &str) -> Result<String, Problem> {
     let bad = text.is_empty() || text.len() > 15 || text == "." || text == "..";
     if bad || text.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control()) {
-        return problem("not a name of an interface", "give one as `ip link` shows it, 1 to 15 characters");
+        return problem(
+            "not a name of an interface",
+            "give one as `ip link` shows it, 1 to 15 characters",
+        );
     }
     if text == "lo" {
-        return problem("nobody on the segment sees an address on lo", "give the interface of the segment");
+        return problem(
+            "nobody on the segment sees an address on lo",
+            "give the interface of the segment",
+        );
     }
     Ok(text.to_owned())
 }
@@ -163,12 +201,17 @@ pub(super) fn subdomain(text: &str) -> Result<String, Problem> {
     if is_subdomain(text) {
         return Ok(text.to_owned());
     }
-    problem("not a Kubernetes name", "give lower-case letters, digits, '-' and '.', at most 253")
+    problem(
+        "not a Kubernetes name",
+        "give lower-case letters, digits, '-' and '.', at most 253",
+    )
 }
 
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
-        let inner = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let inner = label
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         inner && !label.is_empty() && label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-')
     };
     text.len() <= 253 && text.split('.').all(label)
@@ -177,9 +220,14 @@ fn is_subdomain(text: &str) -> bool {
 /// An API server or an address to ask: a URL, or HOST:PORT, which gets https.
 pub(super) fn url(text: &str) -> Result<http::Uri, Problem> {
     let advice = "give https://HOST:PORT, with brackets around an IPv6 address";
-    let full = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let full = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("https://{text}")
+    };
     let uri = full.parse::<http::Uri>().ok();
-    let sound = uri.filter(|u| matches!(u.scheme_str(), Some("https" | "http")) && u.host().is_some_and(|h| !h.is_empty()));
+    let sound =
+        uri.filter(|u| matches!(u.scheme_str(), Some("https" | "http")) && u.host().is_some_and(|h| !h.is_empty()));
     sound.map_or_else(|| problem("not an address of a server", advice), Ok)
 }
 
@@ -189,12 +237,21 @@ pub(super) fn listen(text: &str) -> Result<Option<Listen>, Problem> {
         return Ok(None);
     }
     let text = text.replacen("localhost:", "127.0.0.1:", 1);
-    if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port != 0) {
+    if let Some(port) = text
+        .strip_prefix(':')
+        .and_then(|port| port.parse().ok())
+        .filter(|port| *port != 0)
+    {
         return Ok(Some(Listen::Any(port)));
     }
     let address = text.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
     address.map_or_else(
-        || problem("not an address to listen at", "give :PORT or ADDRESS:PORT, with brackets around an IPv6 address; empty for nowhere"),
+        || {
+            problem(
+                "not an address to listen at",
+                "give :PORT or ADDRESS:PORT, with brackets around an IPv6 address; empty for nowhere",
+            )
+        },
         |address| Ok(Some(Listen::At(address))),
     )
 }
@@ -202,7 +259,10 @@ pub(super) fn listen(text: &str) -> Result<Option<Listen>, Problem> {
 /// The name that is nearest to a mistyped one, if any is near.
 pub(super) fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let scored = names.map(|name| (distance(wrong, &name), name));
-    scored.min().filter(|(distance, _)| *distance <= (wrong.len() / 3).min(6)).map(|(_, name)| name)
+    scored
+        .min()
+        .filter(|(distance, _)| *distance <= (wrong.len() / 3).min(6))
+        .map(|(_, name)| name)
 }
 
 /// Levenshtein's distance, in bytes.

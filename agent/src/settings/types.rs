@@ -91,7 +91,10 @@ impl DnsMode {
             Self::First => answers.first().copied().into_iter().collect(),
             Self::Ipv4 => first(IpAddr::is_ipv4).into_iter().collect(),
             Self::Ipv6 => first(IpAddr::is_ipv6).into_iter().collect(),
-            Self::Dual => first(IpAddr::is_ipv4).into_iter().chain(first(IpAddr::is_ipv6)).collect(),
+            Self::Dual => first(IpAddr::is_ipv4)
+                .into_iter()
+                .chain(first(IpAddr::is_ipv6))
+                .collect(),
         }
     }
 }

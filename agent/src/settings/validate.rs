@@ -1,4 +1,8 @@
 //! From what was said to settings that make sense, each by itself and all together.
+#![expect(
+    clippy::option_option,
+    reason = "the outer None: an error is noted; the inner: the thing is off"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,15 +11,15 @@ use std::time::Duration;
 use super::gather::Gathered;
 use super::parse::{self, Problem};
 use super::types::{
-    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, LogFormat, LogSettings, Prefix, Provisional, Settings,
-    Witness,
+    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, LogFormat, LogSettings, Prefix,
+    Provisional, Settings, Witness,
 };
 use super::{Host, Source};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// What the fence keeps in hand: half a second of margin, and the kernel's timer may be a second late.
 const FENCE_MARGIN: Duration = Duration::from_millis(1500);
@@ -28,7 +32,12 @@ const OUR_ANNOTATIONS: &str = "mooring.dev/";
 pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let addresses = addresses(g);
     let dns_mode = field(g, "dns-mode", |text| {
-        let words = [("first", DnsMode::First), ("ipv4", DnsMode::Ipv4), ("ipv6", DnsMode::Ipv6), ("dual", DnsMode::Dual)];
+        let words = [
+            ("first", DnsMode::First),
+            ("ipv4", DnsMode::Ipv4),
+            ("ipv6", DnsMode::Ipv6),
+            ("dual", DnsMode::Dual),
+        ];
         parse::one_of(text, &words)
     });
     let prefix = prefix(g, addresses.as_deref());
@@ -38,7 +47,9 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let lease = lease(g);
     let api = api(g);
     let witness = witness(g);
-    let api_loss = field(g, "api-loss", |text| parse::one_of(text, &[("hold", ApiLoss::Hold), ("release", ApiLoss::Release)]));
+    let api_loss = field(g, "api-loss", |text| {
+        parse::one_of(text, &[("hold", ApiLoss::Hold), ("release", ApiLoss::Release)])
+    });
     let provisional = provisional(g);
     let handover_grace = time(g, "handover-grace", Duration::ZERO, MINUTE);
     let health = health(g, port);
@@ -86,7 +97,13 @@ fn field<T>(g: &mut Gathered, name: &str, parse: impl FnOnce(&str) -> Result<T, 
 
 /// One setting that may be empty.
 fn optional<T>(g: &mut Gathered, name: &str, parse: impl FnOnce(&str) -> Result<T, Problem>) -> Option<Option<T>> {
-    field(g, name, |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
+    field(g, name, |text| {
+        if text.is_empty() {
+            Ok(None)
+        } else {
+            parse(text).map(Some)
+        }
+    })
 }
 
 fn time(g: &mut Gathered, name: &str, low: Duration, high: Duration) -> Option<Duration> {
@@ -120,7 +137,11 @@ fn addresses(g: &mut Gathered) -> Option<Vec<Address>> {
         }
     }
     if all.is_empty() && sound {
-        g.refuse("address", "no VIP is named", "give --address, MOORING_ADDRESS or kube-vip's address, as in 192.0.2.10");
+        g.refuse(
+            "address",
+            "no VIP is named",
+            "give --address, MOORING_ADDRESS or kube-vip's address, as in 192.0.2.10",
+        );
         return None;
     }
     sound.then_some(all)
@@ -134,20 +155,45 @@ fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<Prefix> {
     let advice = "give 1 to 32 for IPv4, 1 to 128 for IPv6, both as in 32,128";
     let bits = |text: &str, high| {
         let text = text.trim();
-        let number = text.strip_prefix('/').unwrap_or(text).parse::<u8>().ok().filter(|n| (1..=high).contains(n));
+        let number = text
+            .strip_prefix('/')
+            .unwrap_or(text)
+            .parse::<u8>()
+            .ok()
+            .filter(|n| (1..=high).contains(n));
         number.ok_or_else(|| (format!("{text:?} is out of range"), advice.to_owned()))
     };
-    let value = field(g, "prefix", |text| match text.split(',').collect::<Vec<_>>().as_slice() {
-        [""] => Ok(host),
-        ["auto"] => Err(("not supported for this VIP".into(), "kube-vip knows auto for Services only; give a number".into())),
-        [one] if only_v6 => Ok(Prefix { v6: bits(one, 128)?, ..host }),
-        [one] if any_v4 => Ok(Prefix { v4: bits(one, 32)?, ..host }),
-        // Only DNS names, whose family nobody knows yet.
-        [one] => Ok(bits(one, 128).map(|n| if n > 32 { Prefix { v6: n, ..host } } else { Prefix { v4: n, ..host } })?),
-        [v4, v6] => Ok(Prefix { v4: bits(v4, 32)?, v6: bits(v6, 128)? }),
-        _ => Err(("more than two numbers".into(), advice.into())),
+    let value = field(g, "prefix", |text| {
+        match text.split(',').collect::<Vec<_>>().as_slice() {
+            [""] => Ok(host),
+            ["auto"] => Err((
+                "not supported for this VIP".into(),
+                "kube-vip knows auto for Services only; give a number".into(),
+            )),
+            [one] if only_v6 => Ok(Prefix {
+                v6: bits(one, 128)?,
+                ..host
+            }),
+            [one] if any_v4 => Ok(Prefix {
+                v4: bits(one, 32)?,
+                ..host
+            }),
+            // Only DNS names, whose family nobody knows yet.
+            [one] => Ok(bits(one, 128).map(|n| {
+                if n > 32 {
+                    Prefix { v6: n, ..host }
+                } else {
+                    Prefix { v4: n, ..host }
+                }
+            })?),
+            [v4, v6] => Ok(Prefix {
+                v4: bits(v4, 32)?,
+                v6: bits(v6, 128)?,
+            }),
+            _ => Err(("more than two numbers".into(), advice.into())),
+        }
     })?;
-    g.show("prefix", format!("{},{}", value.v4, value.v6));
+    g.show("prefix", &format!("{},{}", value.v4, value.v6));
     Some(value)
 }
 
@@ -157,11 +203,14 @@ fn node_name(g: &mut Gathered, host: &Host) -> Option<String> {
     }
     let lower = field(g, "node-name", |text| {
         if text.is_empty() {
-            return Err(("this host has no name".into(), "give --node-name, or the pod spec.nodeName as MOORING_NODE_NAME".into()));
+            return Err((
+                "this host has no name".into(),
+                "give --node-name, or the pod spec.nodeName as MOORING_NODE_NAME".into(),
+            ));
         }
         parse::subdomain(&text.to_lowercase())
     })?;
-    g.show("node-name", lower.clone());
+    g.show("node-name", &lower);
     Some(lower)
 }
 
@@ -173,7 +222,14 @@ fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
     });
     let duration = field(g, "lease-duration", |text| {
         let value = parse::duration_within(text, 3 * SECOND, HOUR, false)?;
-        if value.subsec_nanos() == 0 { Ok(value) } else { Err(("not whole seconds".into(), "a Lease counts in seconds: give 3s to 1h".into())) }
+        if value.subsec_nanos() == 0 {
+            Ok(value)
+        } else {
+            Err((
+                "not whole seconds".into(),
+                "a Lease counts in seconds: give 3s to 1h".into(),
+            ))
+        }
     });
     let renew_deadline = time(g, "renew-deadline", 100 * MS, HOUR);
     let retry_period = time(g, "retry-period", 50 * MS, HOUR);
@@ -183,7 +239,7 @@ fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
     }
     let (own, name) = name?;
     if let Some(own) = &own {
-        g.overrule("namespace", own.clone(), "lease-name");
+        g.overrule("namespace", own, "lease-name");
     }
     Some(LeaseSettings {
         namespace: own.or(namespace)?,
@@ -200,30 +256,50 @@ fn timing(g: &mut Gathered, duration: Duration, renew: Duration, retry: Duration
     // client-go spreads retries by a factor of up to 1.2.
     let spread = retry * 6 / 5;
     if renew >= duration {
-        g.refuse("renew-deadline", format!("not shorter than lease-duration ({duration:?})"), "a holder must give up before others may take over: give two thirds of it, as in 10s of 15s");
+        g.refuse(
+            "renew-deadline",
+            format!("not shorter than lease-duration ({duration:?})"),
+            "a holder must give up before others may take over: give two thirds of it, as in 10s of 15s",
+        );
     }
     if spread >= renew {
-        g.refuse("retry-period", format!("1.2 times it is not shorter than renew-deadline ({renew:?})"), "give a fifth of renew-deadline, as in 2s of 10s");
+        g.refuse(
+            "retry-period",
+            format!("1.2 times it is not shorter than renew-deadline ({renew:?})"),
+            "give a fifth of renew-deadline, as in 2s of 10s",
+        );
     }
     // Whole seconds are what the kernel is given.
     let fence = Duration::from_secs(duration.saturating_sub(FENCE_MARGIN).as_secs());
     if spread >= fence && renew < duration && spread < renew {
-        let problem = format!("with lease-duration {duration:?} the kernel drops the VIP after {fence:?}, between two renewals");
-        g.refuse("retry-period", problem, "give a shorter one, or a longer lease-duration");
+        let problem =
+            format!("with lease-duration {duration:?} the kernel drops the VIP after {fence:?}, between two renewals");
+        g.refuse(
+            "retry-period",
+            problem,
+            "give a shorter one, or a longer lease-duration",
+        );
     }
 }
 
 fn annotations(text: &str) -> Result<BTreeMap<String, String>, Problem> {
     let advice = r#"give a JSON object of strings, as in {"example.com/owner": "network team"}"#;
     let text = if text.is_empty() { "{}" } else { text };
-    let all: BTreeMap<String, String> =
-        serde_json::from_str(text).map_err(|error| (format!("not a JSON object of strings ({error})"), advice.to_owned()))?;
+    let all: BTreeMap<String, String> = serde_json::from_str(text)
+        .map_err(|error| (format!("not a JSON object of strings ({error})"), advice.to_owned()))?;
     for key in all.keys() {
         if key.starts_with(OUR_ANNOTATIONS) {
-            return Err((format!("{key:?} is Mooring's own"), format!("leave out keys that begin with {OUR_ANNOTATIONS}")));
+            return Err((
+                format!("{key:?} is Mooring's own"),
+                format!("leave out keys that begin with {OUR_ANNOTATIONS}"),
+            ));
         }
-        let (prefix, name) = key.rsplit_once('/').map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
-        let inner = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        let (prefix, name) = key
+            .rsplit_once('/')
+            .map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
+        let inner = name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
         let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
         let named = inner && name.len() <= 63 && ends(name.bytes().next()) && ends(name.bytes().last());
         if !named || prefix.is_some_and(|prefix| parse::subdomain(prefix).is_err()) {
@@ -236,13 +312,25 @@ fn annotations(text: &str) -> Result<BTreeMap<String, String>, Problem> {
 fn api(g: &mut Gathered) -> Option<Api> {
     let kubeconfig = field(g, "kubeconfig", absolute);
     let credentials = field(g, "credentials", |text| {
-        let words = [("auto", Credentials::Auto), ("kubeconfig", Credentials::Kubeconfig), ("in-cluster", Credentials::InCluster)];
+        let words = [
+            ("auto", Credentials::Auto),
+            ("kubeconfig", Credentials::Kubeconfig),
+            ("in-cluster", Credentials::InCluster),
+        ];
         parse::one_of(text, &words)
     });
     let servers = field(g, "api-servers", |text| {
-        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse::url).collect::<Result<Vec<_>, _>>()
+        text.split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(parse::url)
+            .collect::<Result<Vec<_>, _>>()
     });
-    Some(Api { kubeconfig: kubeconfig?, credentials: credentials?, servers: servers? })
+    Some(Api {
+        kubeconfig: kubeconfig?,
+        credentials: credentials?,
+        servers: servers?,
+    })
 }
 
 fn witness(g: &mut Gathered) -> Option<Option<Witness>> {
@@ -277,18 +365,33 @@ fn health(g: &mut Gathered, port: Option<u16>) -> Option<Health> {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => parse::subdomain(text),
     });
-    Some(Health { address: address?, interval: interval?, timeout: timeout?, rise: rise?, fall: fall?, server_name: server_name? })
+    Some(Health {
+        address: address?,
+        interval: interval?,
+        timeout: timeout?,
+        rise: rise?,
+        fall: fall?,
+        server_name: server_name?,
+    })
 }
 
 fn announce(g: &mut Gathered) -> Option<Announce> {
     let refresh = time_or_off(g, "announce-refresh", SECOND, HOUR);
-    let rate_limit = field(g, "arp-rate-limit", |text| parse::number(text, 0, 1000)).map(|n| Some(n).filter(|n| *n > 0));
-    Some(Announce { refresh: refresh?, rate_limit: rate_limit? })
+    let rate_limit =
+        field(g, "arp-rate-limit", |text| parse::number(text, 0, 1000)).map(|n| Some(n).filter(|n| *n > 0));
+    Some(Announce {
+        refresh: refresh?,
+        rate_limit: rate_limit?,
+    })
 }
 
 fn absolute(text: &str) -> Result<PathBuf, Problem> {
     let path = Path::new(text);
-    if path.is_absolute() { Ok(path.to_owned()) } else { Err(("not an absolute path".into(), "give one that begins with /".into())) }
+    if path.is_absolute() {
+        Ok(path.to_owned())
+    } else {
+        Err(("not an absolute path".into(), "give one that begins with /".into()))
+    }
 }
 
 fn status_socket(g: &mut Gathered, run_dir: Option<&Path>) -> Option<PathBuf> {
@@ -301,7 +404,10 @@ fn status_socket(g: &mut Gathered, run_dir: Option<&Path>) -> Option<PathBuf> {
     field(g, "status-socket", |text| {
         let path = absolute(text)?;
         if text.len() > SOCKET_PATH {
-            return Err(("too long for a socket".into(), format!("give a path of at most {SOCKET_PATH} bytes")));
+            return Err((
+                "too long for a socket".into(),
+                format!("give a path of at most {SOCKET_PATH} bytes"),
+            ));
         }
         Ok(path)
     })
@@ -309,6 +415,11 @@ fn status_socket(g: &mut Gathered, run_dir: Option<&Path>) -> Option<PathBuf> {
 
 fn log(g: &mut Gathered) -> Option<LogSettings> {
     let level = field(g, "log-level", |text| parse::one_of(text, parse::LOG_LEVELS));
-    let format = field(g, "log-format", |text| parse::one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)]));
-    Some(LogSettings { level: level?, format: format? })
+    let format = field(g, "log-format", |text| {
+        parse::one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+    });
+    Some(LogSettings {
+        level: level?,
+        format: format?,
+    })
 }
