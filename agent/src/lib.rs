@@ -2,4 +2,5 @@
 //!
 //! The library is a pure [`core`] and the edges around it.
 
+pub mod api;
 pub mod core;
