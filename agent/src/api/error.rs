@@ -27,7 +27,9 @@ pub enum ApiError {
         message: String,
     },
     /// 403. Normal for some seconds while kubeadm sets up the cluster; later RBAC lacks a rule.
-    #[error("not allowed to {verb} {resource}: give the agent's user that verb in a Role (while a cluster is being set up this passes): {message}")]
+    #[error(
+        "not allowed to {verb} {resource}: give the agent's user that verb in a Role (while a cluster is being set up this passes): {message}"
+    )]
     Forbidden {
         /// The verb that RBAC lacks.
         verb: &'static str,
@@ -37,7 +39,9 @@ pub enum ApiError {
         message: String,
     },
     /// 401: the client certificate or token is not accepted.
-    #[error("{server} does not accept the agent's credentials (expired, or of another cluster? renew the kubeconfig; it is read again when it changes): {message}")]
+    #[error(
+        "{server} does not accept the agent's credentials (expired, or of another cluster? renew the kubeconfig; it is read again when it changes): {message}"
+    )]
     Unauthorized {
         /// The API server.
         server: String,
@@ -168,7 +172,11 @@ impl fmt::Display for Away {
         for (n, one) in self.tries.iter().enumerate() {
             write!(f, "{} {}: {}", if n == 0 { ":" } else { ";" }, one.server, one.failure)?;
         }
-        if self.maybe_applied { f.write_str(" (the write may have been applied)") } else { Ok(()) }
+        if self.maybe_applied {
+            f.write_str(" (the write may have been applied)")
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
@@ -140,11 +140,20 @@ impl Follow {
     }
 
     async fn list<K: DeserializeOwned>(&self) -> Result<Listing<K>, ApiError> {
-        let params = ListParams { field_selector: self.fields.clone(), label_selector: self.labels.clone(), ..ListParams::default() };
+        let params = ListParams {
+            field_selector: self.fields.clone(),
+            label_selector: self.labels.clone(),
+            ..ListParams::default()
+        };
         let call = self.call(Verb::List, Request::new(self.path.clone()).list(&params))?;
         let outcome = self.servers.ask(&call, self.limits).await;
         let body = outcome.result?;
-        serde_json::from_slice(&body).map_err(|error| away(outcome.server.as_ref(), Failure::Malformed(cut(&error.to_string(), 120))))
+        serde_json::from_slice(&body).map_err(|error| {
+            away(
+                outcome.server.as_ref(),
+                Failure::Malformed(cut(&error.to_string(), 120)),
+            )
+        })
     }
 
     async fn watch<K, E>(&self, mut version: String, emit: &mut E) -> End
@@ -163,14 +172,18 @@ impl Follow {
             Ok(call) => call,
             Err(error) => return End::Lost(error),
         };
-        let open = self.servers.race(&call, self.limits, |client: kube::Client, request: http::Request<Vec<u8>>| async move {
-            let events = client.request_events::<K>(request).await.map_err(|error| match error {
-                kube::Error::Api(status) => Miss::Said(status.code, status.message),
-                error => Miss::Failed(broken(error)),
-            })?;
-            let events: Events<K> = events.boxed();
-            Ok(events)
-        });
+        let open = self.servers.race(
+            &call,
+            self.limits,
+            |client: kube::Client, request: http::Request<Vec<u8>>| async move {
+                let events = client.request_events::<K>(request).await.map_err(|error| match error {
+                    kube::Error::Api(status) => Miss::Said(status.code, status.message),
+                    error => Miss::Failed(broken(error)),
+                })?;
+                let events: Events<K> = events.boxed();
+                Ok(events)
+            },
+        );
         let (mut events, server) = tokio::select! {
             outcome = open => match outcome.result {
                 Ok(events) => (events, outcome.server),
@@ -209,8 +222,12 @@ impl Follow {
                     version = mark.metadata.resource_version;
                     Followed::Alive
                 }
-                Some(Ok(WatchEvent::Error(status))) => return ended(&call, server.as_ref(), status.code, &status.message),
-                Some(Err(kube::Error::Api(status))) => return ended(&call, server.as_ref(), status.code, &status.message),
+                Some(Ok(WatchEvent::Error(status))) => {
+                    return ended(&call, server.as_ref(), status.code, &status.message);
+                }
+                Some(Err(kube::Error::Api(status))) => {
+                    return ended(&call, server.as_ref(), status.code, &status.message);
+                }
                 Some(Err(error)) => {
                     let failure = broken(error);
                     if let Some(key) = &server {
@@ -230,8 +247,16 @@ impl Follow {
         verb: Verb,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Call, ApiError> {
-        let request = request.map_err(|error| ApiError::Rejected { code: 0, message: cut(&error.to_string(), 200) })?;
-        Ok(Call { verb, resource: self.resource, what: self.what.clone(), request })
+        let request = request.map_err(|error| ApiError::Rejected {
+            code: 0,
+            message: cut(&error.to_string(), 200),
+        })?;
+        Ok(Call {
+            verb,
+            resource: self.resource,
+            what: self.what.clone(),
+            request,
+        })
     }
 }
 
@@ -251,5 +276,9 @@ fn ended(call: &Call, server: Option<&Key>, code: u16, message: &str) -> End {
 
 fn away(server: Option<&Key>, failure: Failure) -> ApiError {
     let server = server.map_or_else(|| "the API".to_owned(), ToString::to_string);
-    ApiError::Away(Away { tries: vec![Try { server, failure }], after: Duration::ZERO, maybe_applied: false })
+    ApiError::Away(Away {
+        tries: vec![Try { server, failure }],
+        after: Duration::ZERO,
+        maybe_applied: false,
+    })
 }

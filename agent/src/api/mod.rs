@@ -31,7 +31,7 @@ pub use lease::{LeaseApi, LeaseSettings, Read, Write};
 pub use race::Limits;
 pub use servers::{Servers, ServersStatus, Settings};
 pub use slices::Slices;
-pub use watch::{Watched, WatchHandle};
+pub use watch::{WatchHandle, Watched};
 
 /// What a call does, in Kubernetes' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -67,7 +67,11 @@ impl Cluster {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self { ca, dir: tempfile::tempdir().unwrap(), calls: Arc::default() }
+        Self {
+            ca,
+            dir: tempfile::tempdir().unwrap(),
+            calls: Arc::default(),
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -92,7 +96,10 @@ impl Cluster {
     /// Client with these API servers, in this order.
     pub(crate) fn servers(&self, listed: Vec<http::Uri>) -> Servers {
         std::fs::write(self.path(), self.kubeconfig("https://192.0.2.1:6443", "secret-token")).unwrap();
-        let settings = Settings { listed, ..Settings::control_plane(Source::File(self.path()), "cp1") };
+        let settings = Settings {
+            listed,
+            ..Settings::control_plane(Source::File(self.path()), "cp1")
+        };
         Servers::new(settings, self.calls.clone())
     }
 
@@ -106,7 +113,10 @@ impl Cluster {
         let params = CertificateParams::new(vec!["kubernetes".to_owned()]).unwrap();
         let cert = params.signed_by(&key, &self.ca).unwrap();
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![cert.der().clone()], key.into()).unwrap();
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key.into())
+            .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -130,7 +140,9 @@ impl Cluster {
                         }
                     });
                     // Clients hang up: that is theirs to test.
-                    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(tls), service)
+                        .await;
                 });
             }
         });
@@ -147,7 +159,11 @@ impl Cluster {
                 held.push(tcp);
             }
         });
-        Server { address, asked: Arc::default(), task }
+        Server {
+            address,
+            asked: Arc::default(),
+            task,
+        }
     }
 
     /// A URL where nobody listens.
@@ -158,7 +174,10 @@ impl Cluster {
 }
 
 pub(crate) fn answer(code: u16, body: impl Into<Bytes>) -> Answer {
-    Response::builder().status(code).body(Full::new(body.into()).boxed()).unwrap()
+    Response::builder()
+        .status(code)
+        .body(Full::new(body.into()).boxed())
+        .unwrap()
 }
 
 pub(crate) fn status(code: u16, message: &str) -> Answer {
