@@ -20,6 +20,8 @@ pub mod servers;
 pub mod slices;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod watch;
 
 pub use codec::Flaw;
