@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 /// Writes a line to standard output; whether somebody took it.
+#[must_use]
 pub fn say(line: &str) -> bool {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
