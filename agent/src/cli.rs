@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::ops::print::{complain, say};
 use crate::ops::{log, status_client, table};
 use crate::settings::kube_vip::ENTRIES;
 use crate::settings::spec::{self, ENV_PREFIX, SETTINGS, Spec};
@@ -209,16 +210,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 loaded
                     .warnings
                     .iter()
-                    .for_each(|warning| eprintln!("warning: {warning}"));
-                println!("{}", config(&loaded.effective, output));
-                ExitCode::SUCCESS
+                    .for_each(|warning| complain(&format!("warning: {warning}")));
+                said(&config(&loaded.effective, output))
             },
         ),
         Action::Status { socket, output, watch } => status_client::print(&socket, output, watch),
-        Action::Version => {
-            println!("mooring-agent {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
-        }
+        Action::Version => said(concat!("mooring-agent ", env!("CARGO_PKG_VERSION"))),
     }
 }
 
@@ -231,8 +228,16 @@ fn load(given: &Given) -> Result<Loaded, SettingsErrors> {
     )
 }
 
+fn said(text: &str) -> ExitCode {
+    if say(text) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
 fn refuse(errors: &SettingsErrors) -> ExitCode {
-    eprintln!("mooring-agent: {errors}");
+    complain(&format!("mooring-agent: {errors}"));
     ExitCode::from(2)
 }
 

@@ -6,12 +6,17 @@
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
 /// The abstract name; shown with an `@` by tools.
 const NAME: &str = "mooring-agent";
+/// How often the name is tried while it is taken and nobody listens.
+const TRIES: u32 = 5;
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Another agent has the lock, or the system refuses it.
 #[derive(Debug, thiserror::Error)]
@@ -47,33 +52,34 @@ impl Lock {
     /// When another agent has it.
     pub fn take() -> Result<Self, LockError> {
         let name = SocketAddr::from_abstract_name(NAME)?;
-        match UnixListener::bind_addr(&name) {
-            Ok(listener) => Ok(Self {
-                _listener: Some(listener),
-            }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => match owner(&name) {
-                Some((uid, pid)) if uid == 0 || uid == geteuid().as_raw() => Err(LockError::Taken { pid }),
+        for _ in 0..TRIES {
+            match UnixListener::bind_addr(&name) {
+                Ok(listener) => {
+                    return Ok(Self {
+                        _listener: Some(listener),
+                    });
+                }
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(error.into()),
+                Err(_) => {}
+            }
+            match owner(&name) {
+                Some((uid, pid)) if uid == 0 || uid == geteuid().as_raw() => return Err(LockError::Taken { pid }),
                 Some((uid, pid)) => {
                     tracing::warn!(
                         uid,
                         pid,
                         "somebody who is no agent occupies @mooring-agent: running without the lock"
                     );
-                    Ok(Self { _listener: None })
+                    return Ok(Self { _listener: None });
                 }
-                // An agent listens: who has the name and does not is none, or has just ended.
-                None => match UnixListener::bind_addr(&name) {
-                    Ok(listener) => Ok(Self {
-                        _listener: Some(listener),
-                    }),
-                    Err(error) => {
-                        tracing::warn!(%error, "somebody who is no agent occupies @mooring-agent: running without the lock");
-                        Ok(Self { _listener: None })
-                    }
-                },
-            },
-            Err(error) => Err(error.into()),
+                // Its owner has just ended, or is an agent between bind and listen, or none at all.
+                None => std::thread::sleep(AGAIN),
+            }
         }
+        tracing::warn!(
+            "somebody who is no agent occupies @mooring-agent and does not listen: running without the lock"
+        );
+        Ok(Self { _listener: None })
     }
 }
 

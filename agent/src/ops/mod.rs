@@ -4,6 +4,7 @@ pub mod health;
 pub mod lock;
 pub mod log;
 pub mod metrics;
+pub mod print;
 pub mod server;
 mod slots;
 pub mod status;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::print::{complain, say};
 use super::status::Status;
 use crate::cli::Output;
 
@@ -80,13 +81,16 @@ pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
     };
     loop {
         let result = read(socket);
-        match (&result, output) {
-            (Ok(status), Output::Table) => println!("{clear}{}", status.tables().trim_end()),
-            (Ok(status), Output::Json) => println!("{}", json(status, watch)),
-            (Err(error), _) => eprintln!("{clear}mooring-agent: {error}"),
-        }
-        if !watch {
-            return if result.is_ok() {
+        let taken = match (&result, output) {
+            (Ok(status), Output::Table) => say(&format!("{clear}{}", status.tables().trim_end())),
+            (Ok(status), Output::Json) => say(&json(status, watch)),
+            (Err(error), _) => {
+                complain(&format!("{clear}mooring-agent: {error}"));
+                true
+            }
+        };
+        if !watch || !taken {
+            return if taken && result.is_ok() {
                 ExitCode::SUCCESS
             } else {
                 ExitCode::FAILURE
