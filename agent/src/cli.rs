@@ -74,15 +74,10 @@ pub fn parse(
                 let flag = status.get_one::<String>(name).cloned();
                 flag.or_else(|| spec::find(name).and_then(|s| env(&s.env())).filter(|v| !v.is_empty()))
             };
-            let run_dir = said("run-dir")
-                .or_else(|| spec::find("run-dir").map(|s| s.default.to_owned()))
-                .unwrap_or_default();
+            let run_dir =
+                said("run-dir").or_else(|| spec::find("run-dir").map(|s| s.default.to_owned())).unwrap_or_default();
             let socket = said("status-socket").map_or_else(|| Path::new(&run_dir).join("agent.sock"), PathBuf::from);
-            Action::Status {
-                socket,
-                output: output(status),
-                watch: status.get_flag("watch"),
-            }
+            Action::Status { socket, output: output(status), watch: status.get_flag("watch") }
         }
         Some(("version", _)) => Action::Version,
         Some((_, run)) => Action::Run(Given::from_matches(run)),
@@ -93,33 +88,15 @@ pub fn parse(
 /// The command line as clap knows it.
 #[must_use]
 pub fn command() -> Command {
-    let settings = |command: Command| {
-        command
-            .args(SETTINGS.iter().map(ours))
-            .args(theirs())
-            .after_help(EXAMPLES)
-    };
-    let output = Arg::new("output")
-        .short('o')
-        .long("output")
-        .value_name("FORMAT")
-        .default_value("table");
-    let output = output
-        .value_parser(PossibleValuesParser::new(["table", "json"]))
-        .help("How to print");
+    let settings = |command: Command| command.args(SETTINGS.iter().map(ours)).args(theirs()).after_help(EXAMPLES);
+    let output = Arg::new("output").short('o').long("output").value_name("FORMAT").default_value("table");
+    let output = output.value_parser(PossibleValuesParser::new(["table", "json"])).help("How to print");
     let own = |name| SETTINGS.iter().filter(move |spec| spec.name == name).map(ours);
-    let watch = Arg::new("watch")
-        .short('w')
-        .long("watch")
-        .action(ArgAction::SetTrue)
-        .help("Print again every second");
-    let run = settings(Command::new("run"))
-        .about("Be the agent (the default)")
-        .alias("manager");
+    let watch = Arg::new("watch").short('w').long("watch").action(ArgAction::SetTrue).help("Print again every second");
+    let run = settings(Command::new("run")).about("Be the agent (the default)").alias("manager");
     let config = settings(Command::new("config")).about("Print each effective setting and where it came from");
-    let status = Command::new("status")
-        .about("Print what the agent on this host is doing")
-        .args([output.clone(), watch]);
+    let status =
+        Command::new("status").about("Print what the agent on this host is doing").args([output.clone(), watch]);
     let status = status.args(own("status-socket")).args(own("run-dir"));
     let version = Command::new("version").about("Print the version");
     settings(Command::new("mooring-agent"))
@@ -130,46 +107,23 @@ pub fn command() -> Command {
 }
 
 fn ours(spec: &'static Spec) -> Arg {
-    let default = if spec.default.is_empty() {
-        spec.default_note
-    } else {
-        spec.default
-    };
-    let default = if default.is_empty() {
-        String::new()
-    } else {
-        format!(" [default: {default}]")
-    };
+    let default = if spec.default.is_empty() { spec.default_note } else { spec.default };
+    let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
     let help = wrapped(&format!("{}{default}", spec.help), 100);
-    let arg = Arg::new(spec.name)
-        .long(spec.name)
-        .value_name(spec.value)
-        .help_heading(spec.group)
-        .help(help);
+    let arg = Arg::new(spec.name).long(spec.name).value_name(spec.value).help_heading(spec.group).help(help);
     if spec.name == "namespace" { arg.short('n') } else { arg }
 }
 
 /// kube-vip's flags, understood and not shown.
 fn theirs() -> impl Iterator<Item = Arg> {
     ENTRIES.iter().filter(|entry| !entry.flag.is_empty()).map(|entry| {
-        let arg = Arg::new(entry.flag)
-            .long(entry.flag)
-            .hide(true)
-            .allow_negative_numbers(true);
-        if entry.boolean {
-            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
-        } else {
-            arg
-        }
+        let arg = Arg::new(entry.flag).long(entry.flag).hide(true).allow_negative_numbers(true);
+        if entry.boolean { arg.num_args(0..=1).require_equals(true).default_missing_value("true") } else { arg }
     })
 }
 
 fn output(matches: &ArgMatches) -> Output {
-    if matches.get_one::<String>("output").is_some_and(|o| o == "json") {
-        Output::Json
-    } else {
-        Output::Table
-    }
+    if matches.get_one::<String>("output").is_some_and(|o| o == "json") { Output::Json } else { Output::Table }
 }
 
 /// Breaks a text into lines of at most `width` characters, where words allow it.
@@ -207,10 +161,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Action::Config(given, output) => load(&given).map_or_else(
             |errors| refuse(&errors),
             |loaded| {
-                loaded
-                    .warnings
-                    .iter()
-                    .for_each(|warning| complain(&format!("warning: {warning}")));
+                loaded.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
                 said(&config(&loaded.effective, output))
             },
         ),
@@ -221,19 +172,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn load(given: &Given) -> Result<Loaded, SettingsErrors> {
     let text = |value: OsString| value.to_string_lossy().into_owned();
-    Settings::load(
-        given,
-        std::env::vars_os().map(|(name, value)| (text(name), text(value))),
-        &Host::read(),
-    )
+    Settings::load(given, std::env::vars_os().map(|(name, value)| (text(name), text(value))), &Host::read())
 }
 
 fn said(text: &str) -> ExitCode {
-    if say(text) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if say(text) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn refuse(errors: &SettingsErrors) -> ExitCode {
@@ -249,7 +192,7 @@ fn run(loaded: Loaded) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = runtime
         .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(crate::run(loaded.settings)));
+        .and_then(|runtime| Ok(runtime.block_on(crate::driver::run(loaded.settings))?));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -267,11 +210,7 @@ pub fn config(effective: &[Effective], output: Output) -> String {
     }
     let rows = effective.iter().map(|e| {
         let note = spec::find(e.name).map_or("", |s| s.default_note);
-        let value = if e.value.is_empty() && !note.is_empty() {
-            format!("({note})")
-        } else {
-            e.value.clone()
-        };
+        let value = if e.value.is_empty() && !note.is_empty() { format!("({note})") } else { e.value.clone() };
         vec![e.name.to_owned(), value, e.source.to_string()]
     });
     let mut text = table::render(&["SETTING", "VALUE", "FROM"], rows);
@@ -285,13 +224,7 @@ mod tests {
     use super::*;
 
     fn parsed(args: &[&str]) -> Action {
-        parse(
-            std::iter::once("mooring-agent")
-                .chain(args.iter().copied())
-                .map(OsString::from),
-            |_| None,
-        )
-        .unwrap()
+        parse(std::iter::once("mooring-agent").chain(args.iter().copied()).map(OsString::from), |_| None).unwrap()
     }
 
     #[test]
@@ -310,20 +243,9 @@ mod tests {
 
     #[test]
     fn kube_vips_flags_are_understood() {
-        let flags = [
-            "manager",
-            "--arp",
-            "--controlplane=true",
-            "--leaseDuration",
-            "5",
-            "--log",
-            "-4",
-            "-n",
-            "kube-system",
-        ];
-        let Action::Run(given) = parsed(&flags) else {
-            panic!("not run")
-        };
+        let flags =
+            ["manager", "--arp", "--controlplane=true", "--leaseDuration", "5", "--log", "-4", "-n", "kube-system"];
+        let Action::Run(given) = parsed(&flags) else { panic!("not run") };
         let expect = [
             ("arp", "true"),
             ("controlplane", "true"),
@@ -337,17 +259,10 @@ mod tests {
     #[test]
     fn status_finds_the_socket_by_flag_environment_and_directory() {
         let socket = |action| {
-            if let Action::Status { socket, .. } = action {
-                socket
-            } else {
-                panic!("not status")
-            }
+            if let Action::Status { socket, .. } = action { socket } else { panic!("not status") }
         };
         assert_eq!(socket(parsed(&["status"])), Path::new("/run/mooring/agent.sock"));
-        assert_eq!(
-            socket(parsed(&["status", "--run-dir", "/x"])),
-            Path::new("/x/agent.sock")
-        );
+        assert_eq!(socket(parsed(&["status", "--run-dir", "/x"])), Path::new("/x/agent.sock"));
         let env = |name: &str| (name == "MOORING_STATUS_SOCKET").then(|| "/y/s".to_owned());
         let args = || ["mooring-agent", "status", "--run-dir", "/x"].map(OsString::from);
         assert_eq!(socket(parse(args(), env).unwrap()), Path::new("/y/s"));

@@ -28,13 +28,7 @@ fn gone(event: &KernelEvent, address: IpAddr) -> bool {
 }
 
 async fn kinds(datapath: &Datapath, address: IpAddr) -> Vec<Kind> {
-    datapath
-        .find(address)
-        .await
-        .unwrap()
-        .iter()
-        .map(|found| found.kind)
-        .collect()
+    datapath.find(address).await.unwrap().iter().map(|found| found.kind).collect()
 }
 
 async fn is_ours(datapath: &Datapath, address: IpAddr) -> bool {
@@ -49,33 +43,20 @@ fn an_address_is_added_refreshed_and_expires_by_itself() {
         for address in [ip(VIP), ip(VIP6)] {
             datapath.watch_addresses([address]);
             let end = lease(2900);
-            assert_eq!(
-                datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(),
-                Put::Added
-            );
-            assert_eq!(
-                datapath.put(Vip::host(address), va.index, end).await.unwrap(),
-                Put::Refreshed
-            );
+            assert_eq!(datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Added);
+            assert_eq!(datapath.put(Vip::host(address), va.index, end).await.unwrap(), Put::Refreshed);
             let found = datapath.find(address).await.unwrap();
             assert!(
                 matches!(found[..], [ref it] if it.index == va.index && it.interface == "va"
                     && matches!(it.kind, Kind::Ours { left } if left <= Duration::from_secs(1))),
                 "{found:?}"
             );
-            let added = KernelEvent::AddressAdded {
-                address,
-                index: va.index,
-                ours: true,
-            };
+            let added = KernelEvent::AddressAdded { address, index: va.index, ours: true };
             until(&mut events, |event| *event == added).await;
             until(&mut events, |event| gone(event, address)).await;
             assert_eq!(kinds(&datapath, address).await, []);
             assert!(!datapath.remove(address).await.unwrap());
-            assert_eq!(
-                datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(),
-                Put::Added
-            );
+            assert_eq!(datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Added);
             assert!(datapath.remove(address).await.unwrap());
         }
     });
@@ -132,20 +113,10 @@ fn after_a_restart_the_address_is_adopted() {
             assert_eq!(after.ours().await.unwrap().len(), 2);
             let (mut third, _) = lab.datapath_with(lab.options(no_proto));
             for address in [ip(VIP), ip(VIP6)] {
-                assert_eq!(
-                    third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(),
-                    Put::Adopted
-                );
-                assert_eq!(
-                    third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(),
-                    Put::Refreshed
-                );
+                assert_eq!(third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Adopted);
+                assert_eq!(third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Refreshed);
                 // Without a gap.
-                let added = KernelEvent::AddressAdded {
-                    address,
-                    index: va.index,
-                    ours: true,
-                };
+                let added = KernelEvent::AddressAdded { address, index: va.index, ours: true };
                 assert_eq!(events.recv().await, Some(added.clone()));
                 assert_eq!(events.recv().await, Some(added));
             }
@@ -164,16 +135,10 @@ fn without_mark_and_record_it_is_a_strangers() {
         datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
         assert!(is_ours(&datapath, ip(VIP)).await);
         let elsewhere = tempfile::tempdir().unwrap();
-        let options = mooring_agent::datapath::Options {
-            run_dir: elsewhere.path().into(),
-            ..lab.options(true)
-        };
+        let options = mooring_agent::datapath::Options { run_dir: elsewhere.path().into(), ..lab.options(true) };
         let (mut other, _) = lab.datapath_with(options);
         assert_eq!(other.ours().await.unwrap(), []);
-        assert!(matches!(
-            other.put(vip(), va.index, lease(60_000)).await,
-            Err(Error::Stranger { .. })
-        ));
+        assert!(matches!(other.put(vip(), va.index, lease(60_000)).await, Err(Error::Stranger { .. })));
         // The signature counts as well as the record: somebody made it permanent.
         write(&lab.ha, "va", "10.9.0.100/32", None, true, NLM_F_REPLACE).await;
         assert_eq!(kinds(&datapath, ip(VIP)).await, [Kind::KubeVip]);
@@ -186,20 +151,11 @@ fn a_record_that_cannot_be_written_is_no_reason_where_the_mark_is_kept() {
         let file = lab.run_dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         for no_proto in [false, true] {
-            let options = mooring_agent::datapath::Options {
-                run_dir: file.join("sub"),
-                ..lab.options(no_proto)
-            };
+            let options = mooring_agent::datapath::Options { run_dir: file.join("sub"), ..lab.options(no_proto) };
             let opened = Datapath::open_with(options);
-            assert!(
-                matches!(opened, Err(Error::File { .. })),
-                "a file is in the directory's place"
-            );
+            assert!(matches!(opened, Err(Error::File { .. })), "a file is in the directory's place");
             let readonly = std::path::PathBuf::from("/proc/mooring");
-            let options = mooring_agent::datapath::Options {
-                run_dir: readonly,
-                ..lab.options(no_proto)
-            };
+            let options = mooring_agent::datapath::Options { run_dir: readonly, ..lab.options(no_proto) };
             let (mut datapath, _events) = lab.datapath_with(options);
             let va = lab.va(&datapath).await;
             let put = datapath.put(vip(), va.index, lease(60_000)).await;
@@ -224,17 +180,8 @@ fn what_kube_vip_left_behind_is_known_and_removed() {
             assert!(matches!(put, Err(Error::Stranger { .. })), "{put:?}");
             assert!(datapath.remove_kube_vip(ip(address)).await.unwrap());
             assert!(!datapath.remove_kube_vip(ip(address)).await.unwrap());
-            assert_eq!(
-                datapath
-                    .put(Vip::host(ip(address)), va.index, lease(60_000))
-                    .await
-                    .unwrap(),
-                Put::Added
-            );
-            assert!(
-                !datapath.remove_kube_vip(ip(address)).await.unwrap(),
-                "ours is not kube-vip's"
-            );
+            assert_eq!(datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await.unwrap(), Put::Added);
+            assert!(!datapath.remove_kube_vip(ip(address)).await.unwrap(), "ours is not kube-vip's");
         }
         assert!(!datapath.remove_kube_vip(ip("10.9.0.1")).await.unwrap());
     });
@@ -253,11 +200,7 @@ fn what_others_do_to_our_address_is_told() {
 
         // A stranger takes it over: it is not ours any more, and stays.
         write(&lab.ha, "va", "10.9.0.100/32", None, false, NLM_F_REPLACE).await;
-        let taken = KernelEvent::AddressAdded {
-            address: ip(VIP),
-            index: va.index,
-            ours: false,
-        };
+        let taken = KernelEvent::AddressAdded { address: ip(VIP), index: va.index, ours: false };
         until(&mut events, |event| *event == taken).await;
         let put = datapath.put(vip(), va.index, lease(60_000)).await;
         assert!(matches!(put, Err(Error::Stranger { .. })), "{put:?}");
@@ -284,20 +227,11 @@ fn a_short_prefix_takes_no_others_along() {
     lab(async |lab: Lab| {
         let (mut datapath, _events) = lab.datapath();
         let va = lab.va(&datapath).await;
-        let first = Vip {
-            address: ip("10.10.0.100"),
-            prefix: 24,
-        };
+        let first = Vip { address: ip("10.10.0.100"), prefix: 24 };
         let refused = datapath.put(first, va.index, lease(60_000)).await;
-        assert!(
-            matches!(refused, Err(Error::PrefixWouldTakeOthers { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(Error::PrefixWouldTakeOthers { .. })), "{refused:?}");
         // Behind an own address of the subnet it is secondary, and goes alone.
-        let second = Vip {
-            address: ip(VIP),
-            prefix: 24,
-        };
+        let second = Vip { address: ip(VIP), prefix: 24 };
         assert_eq!(datapath.put(second, va.index, lease(60_000)).await.unwrap(), Put::Added);
         assert!(datapath.remove(ip(VIP)).await.unwrap());
         assert_eq!(kinds(&datapath, ip("10.9.0.1")).await, [Kind::NodesOwn]);
@@ -308,16 +242,7 @@ fn a_short_prefix_takes_no_others_along() {
         assert!(datapath.remove(first.address).await.unwrap());
         assert_eq!(kinds(&datapath, ip("10.10.0.1")).await, [Kind::NodesOwn]);
         for prefix in [0, 33] {
-            let bad = datapath
-                .put(
-                    Vip {
-                        address: ip(VIP),
-                        prefix,
-                    },
-                    va.index,
-                    lease(60_000),
-                )
-                .await;
+            let bad = datapath.put(Vip { address: ip(VIP), prefix }, va.index, lease(60_000)).await;
             assert!(matches!(bad, Err(Error::BadPrefix { most: 32, .. })), "{bad:?}");
         }
         // Another prefix length than before a restart.
@@ -340,26 +265,11 @@ fn links_come_and_go() {
         assert!(!datapath.interface(Some("va")).await.unwrap().up);
         up(&lab.hb, "vb").await;
         let event = until(&mut events, link(true)).await;
-        assert_eq!(
-            event,
-            KernelEvent::Link {
-                index: va.index,
-                name: "va".into(),
-                up: true,
-                mac: Some(va.mac)
-            }
-        );
+        assert_eq!(event, KernelEvent::Link { index: va.index, name: "va".into(), up: true, mac: Some(va.mac) });
 
         delete_link(&lab.ha, "va").await;
         until(&mut events, |event| gone(event, ip(VIP))).await;
-        until(&mut events, |event| {
-            *event
-                == KernelEvent::LinkGone {
-                    index: va.index,
-                    name: "va".into(),
-                }
-        })
-        .await;
+        until(&mut events, |event| *event == KernelEvent::LinkGone { index: va.index, name: "va".into() }).await;
         let nothing = datapath.interface(Some("va")).await;
         assert!(matches!(nothing, Err(Error::NoInterface { .. })), "{nothing:?}");
         let put = datapath.put(vip(), va.index, lease(60_000)).await.unwrap_err();
@@ -370,10 +280,7 @@ fn links_come_and_go() {
         until(&mut events, link(true)).await;
         let again = lab.va(&datapath).await;
         assert_ne!(again.index, va.index);
-        assert_eq!(
-            datapath.put(vip(), again.index, lease(60_000)).await.unwrap(),
-            Put::Added
-        );
+        assert_eq!(datapath.put(vip(), again.index, lease(60_000)).await.unwrap(), Put::Added);
         assert!(datapath.own_macs().await.unwrap().contains(&again.mac));
     });
 }
@@ -383,18 +290,9 @@ fn the_default_route_names_the_interface() {
     lab(async |lab: Lab| {
         let (mut datapath, _events) = lab.datapath();
         assert!(matches!(datapath.interface(None).await, Err(Error::NoDefaultRoute)));
-        assert!(matches!(
-            datapath.interface(Some("no-such-one")).await,
-            Err(Error::NoInterface { .. })
-        ));
-        assert!(matches!(
-            datapath.interface(Some("longer-than-any-name")).await,
-            Err(Error::NoInterface { .. })
-        ));
-        assert!(matches!(
-            datapath.interface(Some("lo")).await,
-            Err(Error::NotEthernet { .. })
-        ));
+        assert!(matches!(datapath.interface(Some("no-such-one")).await, Err(Error::NoInterface { .. })));
+        assert!(matches!(datapath.interface(Some("longer-than-any-name")).await, Err(Error::NoInterface { .. })));
+        assert!(matches!(datapath.interface(Some("lo")).await, Err(Error::NotEthernet { .. })));
 
         let va = lab.va(&datapath).await;
         let other = rtnetlink::LinkVeth::new("vx", "vy").build();
@@ -405,23 +303,17 @@ fn the_default_route_names_the_interface() {
         add(&lab.ha, "vx", "10.8.0.1/24", None, false).await;
         let default_by = async |gateway: &str, metric| {
             let route = match ip(gateway) {
-                IpAddr::V4(gateway) => RouteMessageBuilder::<std::net::Ipv4Addr>::new()
-                    .gateway(gateway)
-                    .priority(metric)
-                    .build(),
-                IpAddr::V6(gateway) => RouteMessageBuilder::<std::net::Ipv6Addr>::new()
-                    .gateway(gateway)
-                    .priority(metric)
-                    .build(),
+                IpAddr::V4(gateway) => {
+                    RouteMessageBuilder::<std::net::Ipv4Addr>::new().gateway(gateway).priority(metric).build()
+                }
+                IpAddr::V6(gateway) => {
+                    RouteMessageBuilder::<std::net::Ipv6Addr>::new().gateway(gateway).priority(metric).build()
+                }
             };
             lab.ha.route().add(route).execute().await.unwrap();
         };
         default_by("fd09::2", 1).await;
-        assert_eq!(
-            datapath.interface(None).await.unwrap().index,
-            va.index,
-            "IPv6 where there is no IPv4"
-        );
+        assert_eq!(datapath.interface(None).await.unwrap().index, va.index, "IPv6 where there is no IPv4");
         default_by("10.8.0.2", 200).await;
         assert_eq!(datapath.interface(None).await.unwrap().name, "vx", "IPv4 first");
         default_by("10.9.0.2", 100).await;
@@ -444,10 +336,7 @@ fn many_addresses_go_at_once() {
         datapath.watch_addresses([ip("10.9.1.250")]);
         for last in 1..=250 {
             let address = ip(&format!("10.9.1.{last}"));
-            assert_eq!(
-                datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(),
-                Put::Added
-            );
+            assert_eq!(datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Added);
         }
         assert_eq!(datapath.ours().await.unwrap().len(), 250);
         drop(datapath);

@@ -44,15 +44,7 @@ fn raw(interface: &Interface) -> Box<dyn DataLinkSender> {
         ips: Vec::new(),
         flags: 0,
     };
-    match pnet::datalink::channel(
-        &nic,
-        Config {
-            promiscuous: false,
-            ..Config::default()
-        },
-    )
-    .unwrap()
-    {
+    match pnet::datalink::channel(&nic, Config { promiscuous: false, ..Config::default() }).unwrap() {
         Channel::Ethernet(sender, _) => sender,
         _ => panic!("not a channel for frames"),
     }
@@ -62,12 +54,7 @@ fn raw(interface: &Interface) -> Box<dyn DataLinkSender> {
 async fn mislead(handle: &Handle, name: &str, address: IpAddr) {
     let index = index(handle, name).await;
     let neighbour = handle.neighbours().add(index, address).link_layer_address(&WRONG.0);
-    neighbour
-        .state(NeighbourState::Stale)
-        .replace()
-        .execute()
-        .await
-        .unwrap();
+    neighbour.state(NeighbourState::Stale).replace().execute().await.unwrap();
     assert_eq!(neighbour_of(handle, address).await, Some(WRONG));
 }
 
@@ -77,11 +64,7 @@ async fn neighbour_of(handle: &Handle, address: IpAddr) -> Option<Mac> {
         IpAddr::V6(ip) => NeighbourAddress::Inet6(ip),
     };
     let all: Vec<_> = handle.neighbours().get().execute().try_collect().await.unwrap();
-    let entry = all.iter().find(|entry| {
-        entry
-            .attributes
-            .contains(&NeighbourAttribute::Destination(wanted.clone()))
-    })?;
+    let entry = all.iter().find(|entry| entry.attributes.contains(&NeighbourAttribute::Destination(wanted.clone())))?;
     entry.attributes.iter().find_map(|attribute| match attribute {
         NeighbourAttribute::LinkLayerAddress(mac) => Some(Mac(mac.as_slice().try_into().unwrap())),
         _ => None,
@@ -134,19 +117,10 @@ fn a_holder_answers_probes_and_is_silent_when_it_has_let_go() {
         let vips = [ip("192.0.2.100"), ip("2001:db8::100")];
         segment.listen_for(vips.into_iter().chain(OWN.map(ip)));
         for (vip, own) in vips.into_iter().zip(OWN.map(ip)) {
-            peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_secs(60))
-                .await
-                .unwrap();
+            peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_secs(60)).await.unwrap();
             for to in [To::Unicast(vb.mac), To::Broadcast] {
                 segment.probe(vip, to).unwrap();
-                assert_eq!(
-                    next(&mut ear).await,
-                    Heard {
-                        address: vip,
-                        mac: vb.mac,
-                        form: Form::Answer
-                    }
-                );
+                assert_eq!(next(&mut ear).await, Heard { address: vip, mac: vb.mac, form: Form::Answer });
             }
             assert!(peer.remove(vip).await.unwrap());
             for to in [To::Unicast(vb.mac), To::Broadcast] {
@@ -168,12 +142,7 @@ fn proxy_arp_does_not_answer_a_probe() {
         let va = lab.va(&datapath).await;
         let (_peer, vb) = lab.peer().await;
         // The peer routes the VIP to another interface, and answers for it.
-        lab.hb
-            .link()
-            .add(LinkVeth::new("vx", "vy").build())
-            .execute()
-            .await
-            .unwrap();
+        lab.hb.link().add(LinkVeth::new("vx", "vy").build()).execute().await.unwrap();
         up(&lab.hb, "vx").await;
         up(&lab.hb, "vy").await;
         let vip = Ipv4Addr::new(192, 0, 2, 100);
@@ -191,14 +160,7 @@ fn proxy_arp_does_not_answer_a_probe() {
         let mut asked = arp_probe(vip, Mac::BROADCAST, va.mac);
         asked[28..32].copy_from_slice(&[10, 9, 0, 1]);
         raw(&va).send_to(&asked, None).unwrap().unwrap();
-        assert_eq!(
-            next(&mut ear).await,
-            Heard {
-                address: vip.into(),
-                mac: vb.mac,
-                form: Form::Answer
-            }
-        );
+        assert_eq!(next(&mut ear).await, Heard { address: vip.into(), mac: vb.mac, form: Form::Answer });
         for to in [To::Unicast(vb.mac), To::Broadcast] {
             segment.probe(vip.into(), to).unwrap();
         }
@@ -224,14 +186,7 @@ fn others_are_heard_and_own_frames_are_not() {
             theirs.probe(address, To::Broadcast).unwrap();
             theirs.announce(address).unwrap();
             for _ in 0..frames {
-                assert_eq!(
-                    next(&mut ear).await,
-                    Heard {
-                        address,
-                        mac: vb.mac,
-                        form: Form::Claim
-                    }
-                );
+                assert_eq!(next(&mut ear).await, Heard { address, mac: vb.mac, form: Form::Claim });
             }
         }
         // The kernel's own questions are heard as well, when the VIP is their sender.
@@ -248,14 +203,7 @@ fn others_are_heard_and_own_frames_are_not() {
         for frame in [&lie[..], &elsewhere, &routed, &lie[..20], &routed[..60], &question] {
             sender.send_to(frame, None).unwrap().unwrap();
         }
-        assert_eq!(
-            next(&mut ear).await,
-            Heard {
-                address: ip(VIP),
-                mac: vb.mac,
-                form: Form::Claim
-            }
-        );
+        assert_eq!(next(&mut ear).await, Heard { address: ip(VIP), mac: vb.mac, form: Form::Claim });
         assert!(ear.try_recv().is_err());
         assert_eq!(ours.counts().heard, 4);
     });
@@ -268,21 +216,8 @@ fn no_interface_becomes_promiscuous() {
         let va = lab.va(&datapath).await;
         let (segment, _ear) = open(&va);
         segment.announce(ip(VIP)).unwrap();
-        let link = lab
-            .ha
-            .link()
-            .get()
-            .match_name("va")
-            .execute()
-            .try_next()
-            .await
-            .unwrap()
-            .unwrap();
-        assert!(
-            link.attributes.contains(&LinkAttribute::Promiscuity(0)),
-            "{:?}",
-            link.attributes
-        );
+        let link = lab.ha.link().get().match_name("va").execute().try_next().await.unwrap().unwrap();
+        assert!(link.attributes.contains(&LinkAttribute::Promiscuity(0)), "{:?}", link.attributes);
         assert!(link.attributes.contains(&LinkAttribute::AllMulticast(0)));
     });
 }
@@ -298,13 +233,7 @@ fn a_rate_limit_delays_and_a_withdrawal_is_at_once() {
             segment.listen_for([1, 2, 3].map(|last| ip(&format!("10.9.0.{}", 100 + last))));
             (segment, ear)
         };
-        let (segment, _) = Segment::open(
-            &va,
-            Options {
-                frames_per_second: Some(2),
-            },
-        )
-        .unwrap();
+        let (segment, _) = Segment::open(&va, Options { frames_per_second: Some(2) }).unwrap();
         // Its channel was dropped, so the listener ends with the first frame that is listened for: none is.
         for last in [101, 102, 103] {
             segment.announce(ip(&format!("10.9.0.{last}"))).unwrap();
@@ -354,10 +283,7 @@ fn a_link_that_flaps_keeps_its_segment_and_one_that_is_gone_ends_it() {
 fn without_ipv6_the_rest_works() {
     lab(async |lab: Lab| {
         let (datapath, _) = lab.datapath();
-        let va = Interface {
-            link_local: None,
-            ..lab.va(&datapath).await
-        };
+        let va = Interface { link_local: None, ..lab.va(&datapath).await };
         let (segment, _ear) = open(&va);
         for refused in [segment.announce(ip(VIP6)), segment.probe(ip(VIP6), To::Broadcast)] {
             assert_eq!(refused.unwrap_err().category(), "no_ipv6");

@@ -29,9 +29,7 @@ pub(crate) fn build(
     name: Option<&str>,
     connect_timeout: Duration,
 ) -> Result<kube::Client, ConfigError> {
-    let unusable = |error: kube::Error| ConfigError::Credentials {
-        what: cut(&error.to_string(), 200),
-    };
+    let unusable = |error: kube::Error| ConfigError::Credentials { what: cut(&error.to_string(), 200) };
     let mut config = config.clone();
     config.cluster_url = url.clone();
     config.tls_server_name = name.map(str::to_owned);

@@ -58,10 +58,7 @@ pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
     }
     let duration = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     if duration > LONG {
-        flaw(
-            "leaseDurationSeconds",
-            format!("is {seconds}: if its holder dies, nobody takes over for so long"),
-        );
+        flaw("leaseDurationSeconds", format!("is {seconds}: if its holder dies, nobody takes over for so long"));
     }
     let transitions = spec.lease_transitions.unwrap_or(0);
     if transitions < 0 {
@@ -107,11 +104,7 @@ pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let annotations = lease.metadata.annotations.get_or_insert_default();
     write(annotations, TENURE, notes.tenure.as_ref());
     write(annotations, HANDOVER, notes.handover.as_ref());
-    write(
-        annotations,
-        PARTICIPANTS,
-        Some(&notes.participants).filter(|p| !p.is_empty()),
-    );
+    write(annotations, PARTICIPANTS, Some(&notes.participants).filter(|p| !p.is_empty()));
     if annotations.is_empty() {
         lease.metadata.annotations = None;
     }
@@ -136,9 +129,7 @@ fn read<T: DeserializeOwned>(
         flaw(name, format!("has {} bytes: ignored", text.len()));
         return None;
     }
-    serde_json::from_str(text)
-        .map_err(|error| flaw(name, format!("is ignored: {}", cut(&error.to_string(), 120))))
-        .ok()
+    serde_json::from_str(text).map_err(|error| flaw(name, format!("is ignored: {}", cut(&error.to_string(), 120)))).ok()
 }
 
 fn write<T: Serialize>(annotations: &mut Annotations, name: &str, value: Option<&T>) {
@@ -155,10 +146,7 @@ fn macs(all: &mut Vec<Mac>, name: &'static str, flaw: &mut impl FnMut(&'static s
     all.retain(|mac| mac.is_host());
     all.truncate(MOST_MACS);
     if all.len() < before {
-        flaw(
-            name,
-            format!("has {} MAC addresses too many, or of no host", before - all.len()),
-        );
+        flaw(name, format!("has {} MAC addresses too many, or of no host", before - all.len()));
     }
 }
 
@@ -169,18 +157,12 @@ fn participants(
 ) -> BTreeMap<String, Participant> {
     let all: BTreeMap<String, serde_json::Value> = read(annotations, PARTICIPANTS, flaw).unwrap_or_default();
     if all.len() > MOST_PARTICIPANTS {
-        flaw(
-            PARTICIPANTS,
-            format!("has {} nodes: cut to {MOST_PARTICIPANTS}", all.len()),
-        );
+        flaw(PARTICIPANTS, format!("has {} nodes: cut to {MOST_PARTICIPANTS}", all.len()));
     }
     let mut good = BTreeMap::new();
     for (name, value) in all.into_iter().take(MOST_PARTICIPANTS) {
         if name.is_empty() || name.len() > LONGEST_NAME {
-            flaw(
-                PARTICIPANTS,
-                format!("has a node whose name has {} bytes: ignored", name.len()),
-            );
+            flaw(PARTICIPANTS, format!("has a node whose name has {} bytes: ignored", name.len()));
             continue;
         }
         match serde_json::from_value::<Participant>(value) {
@@ -189,10 +171,7 @@ fn participants(
                 addresses(&mut node.addresses, flaw);
                 good.insert(name, node);
             }
-            Err(error) => flaw(
-                PARTICIPANTS,
-                format!("has a wrong entry for {name}: {}", cut(&error.to_string(), 120)),
-            ),
+            Err(error) => flaw(PARTICIPANTS, format!("has a wrong entry for {name}: {}", cut(&error.to_string(), 120))),
         }
     }
     good
@@ -209,10 +188,7 @@ fn addresses(all: &mut Vec<IpAddr>, flaw: &mut impl FnMut(&'static str, String))
         fine
     });
     if all.len() < before {
-        flaw(
-            PARTICIPANTS,
-            format!("has {} addresses too many, or of no host", before - all.len()),
-        );
+        flaw(PARTICIPANTS, format!("has {} addresses too many, or of no host", before - all.len()));
     }
 }
 
@@ -255,10 +231,7 @@ mod tests {
             r#"{"metadata":{"resourceVersion":"9"},"spec":{"acquireTime":"2026-11-20T10:00:00.000000Z","holderIdentity":"",
                "leaseDurationSeconds":1,"leaseTransitions":4,"renewTime":"2026-11-20T10:00:00.000000Z"}}"#,
         ));
-        assert_eq!(
-            (view.record.holder.as_str(), view.record.duration.as_secs(), flaws.len()),
-            ("", 1, 0)
-        );
+        assert_eq!((view.record.holder.as_str(), view.record.duration.as_secs(), flaws.len()), ("", 1, 0));
     }
 
     #[test]
@@ -269,20 +242,9 @@ mod tests {
         // A whole second: client-go's parser wants all six digits.
         view.record.renewed = Some(WallTime(1_795_169_100_000_000));
         let mac = Mac([2, 0, 0x5e, 0, 0x53, 1]);
-        let tenure = Declaration {
-            holder: "cp2".into(),
-            transitions: 3,
-            acquired: view.record.acquired,
-            macs: vec![mac],
-        };
-        encode(
-            &mut lease,
-            &view.record,
-            &Notes {
-                tenure: Some(tenure),
-                ..Notes::default()
-            },
-        );
+        let tenure =
+            Declaration { holder: "cp2".into(), transitions: 3, acquired: view.record.acquired, macs: vec![mac] };
+        encode(&mut lease, &view.record, &Notes { tenure: Some(tenure), ..Notes::default() });
         let json = serde_json::to_value(&lease).unwrap();
         assert_eq!(json["spec"]["renewTime"], "2026-11-20T10:05:00.000000Z");
         assert_eq!(json["spec"]["acquireTime"], "2026-11-20T10:00:00.123456Z");
@@ -300,26 +262,15 @@ mod tests {
         let (view, flaws) = decode(&Lease::default());
         assert_eq!(
             (view, flaws),
-            (
-                LeaseView {
-                    version: String::new(),
-                    record: Record::default(),
-                    notes: Notes::default()
-                },
-                vec![]
-            )
+            (LeaseView { version: String::new(), record: Record::default(), notes: Notes::default() }, vec![])
         );
     }
 
     #[test]
     fn absurd_numbers_are_bounded_and_told() {
-        let (view, flaws) = decode(&lease(
-            r#"{"metadata":{},"spec":{"leaseDurationSeconds":-5,"leaseTransitions":-2147483648}}"#,
-        ));
-        assert_eq!(
-            (view.record.duration, view.record.transitions, flaws.len()),
-            (Duration::ZERO, 0, 2)
-        );
+        let (view, flaws) =
+            decode(&lease(r#"{"metadata":{},"spec":{"leaseDurationSeconds":-5,"leaseTransitions":-2147483648}}"#));
+        assert_eq!((view.record.duration, view.record.transitions, flaws.len()), (Duration::ZERO, 0, 2));
         let (view, flaws) = decode(&lease(
             r#"{"metadata":{},"spec":{"leaseDurationSeconds":2147483647,"leaseTransitions":2147483647}}"#,
         ));
@@ -345,10 +296,7 @@ mod tests {
             (TENURE, "{"),
             (TENURE, "[]"),
             (TENURE, r#"{"holder":"a","transitions":-1,"acquired":null,"macs":[]}"#),
-            (
-                TENURE,
-                r#"{"holder":"a","transitions":1,"acquired":null,"macs":["zz"]}"#,
-            ),
+            (TENURE, r#"{"holder":"a","transitions":1,"acquired":null,"macs":["zz"]}"#),
             (HANDOVER, "null-ish"),
             (PARTICIPANTS, "[1,2]"),
         ] {
@@ -386,10 +334,7 @@ mod tests {
     }
 
     fn some_macs() -> impl Strategy<Value = Vec<Mac>> {
-        collection::vec(
-            any::<[u8; 5]>().prop_map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e])),
-            0..4,
-        )
+        collection::vec(any::<[u8; 5]>().prop_map(|[a, b, c, d, e]| Mac([2, a, b, c, d, e])), 0..4)
     }
 
     proptest! {

@@ -172,11 +172,7 @@ impl fmt::Display for Away {
         for (n, one) in self.tries.iter().enumerate() {
             write!(f, "{} {}: {}", if n == 0 { ":" } else { ";" }, one.server, one.failure)?;
         }
-        if self.maybe_applied {
-            f.write_str(" (the write may have been applied)")
-        } else {
-            Ok(())
-        }
+        if self.maybe_applied { f.write_str(" (the write may have been applied)") } else { Ok(()) }
     }
 }
 

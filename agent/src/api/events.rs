@@ -90,17 +90,8 @@ impl Events {
     #[must_use]
     pub fn start(servers: Servers, node: impl Into<String>) -> Self {
         let (tx, rx) = mpsc::channel(QUEUE);
-        let sender = Sender {
-            servers,
-            node: node.into(),
-            sent: VecDeque::new(),
-            serial: 0,
-            forbidden: false,
-        };
-        Self {
-            tx,
-            task: tokio::spawn(sender.run(rx)),
-        }
+        let sender = Sender { servers, node: node.into(), sent: VecDeque::new(), serial: 0, forbidden: false };
+        Self { tx, task: tokio::spawn(sender.run(rx)) }
     }
 
     /// Sends it some time soon, unless the same was sent in the last minute. Returns at once. False: dropped, because
@@ -181,29 +172,16 @@ impl Sender {
         let now = Timestamp::now();
         self.serial = self.serial.wrapping_add(1);
         let (kind, api, namespace, name, uid) = match &note.regarding {
-            Regarding::Lease { namespace, name, uid } => (
-                "Lease",
-                "coordination.k8s.io/v1",
-                Some(namespace.clone()),
-                name.clone(),
-                uid.clone(),
-            ),
+            Regarding::Lease { namespace, name, uid } => {
+                ("Lease", "coordination.k8s.io/v1", Some(namespace.clone()), name.clone(), uid.clone())
+            }
             // kubectl describe looks for Events whose uid is the Node's name: so the kubelet's are.
             Regarding::Node { name } => ("Node", "v1", None, name.clone(), Some(name.clone())),
         };
-        let text = if more > 0 {
-            format!("{} ({more} times more since)", note.note)
-        } else {
-            note.note.clone()
-        };
+        let text = if more > 0 { format!("{} ({more} times more since)", note.note) } else { note.note.clone() };
         Event {
             metadata: ObjectMeta {
-                name: Some(format!(
-                    "{}.{:x}{:02x}",
-                    cut_bytes(&name, 200),
-                    now.as_microsecond(),
-                    self.serial % 256
-                )),
+                name: Some(format!("{}.{:x}{:02x}", cut_bytes(&name, 200), now.as_microsecond(), self.serial % 256)),
                 namespace: Some(namespace.clone().unwrap_or_else(|| "default".into())),
                 ..ObjectMeta::default()
             },
@@ -230,22 +208,14 @@ impl Sender {
     }
 
     async fn send(&self, event: &Event) -> Result<(), ApiError> {
-        let unsayable = |error: String| ApiError::Rejected {
-            code: 0,
-            message: cut(&error, 200),
-        };
+        let unsayable = |error: String| ApiError::Rejected { code: 0, message: cut(&error, 200) };
         let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
         let body = serde_json::to_vec(event).map_err(|error| unsayable(error.to_string()))?;
         let request = Request::new(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"))
             .create(&PostParams::default(), body)
             .map_err(|error| unsayable(error.to_string()))?;
         let what = format!("Event {}", event.metadata.name.as_deref().unwrap_or_default());
-        let call = Call {
-            verb: Verb::Create,
-            resource: "events.events.k8s.io",
-            what,
-            request,
-        };
+        let call = Call { verb: Verb::Create, resource: "events.events.k8s.io", what, request };
         let outcome = self.servers.ask(&call, Limits::within(DEADLINE)).await;
         match outcome.result {
             // Two API servers were asked: one of them has written it.

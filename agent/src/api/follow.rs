@@ -148,12 +148,8 @@ impl Follow {
         let call = self.call(Verb::List, Request::new(self.path.clone()).list(&params))?;
         let outcome = self.servers.ask(&call, self.limits).await;
         let body = outcome.result?;
-        serde_json::from_slice(&body).map_err(|error| {
-            away(
-                outcome.server.as_ref(),
-                Failure::Malformed(cut(&error.to_string(), 120)),
-            )
-        })
+        serde_json::from_slice(&body)
+            .map_err(|error| away(outcome.server.as_ref(), Failure::Malformed(cut(&error.to_string(), 120))))
     }
 
     async fn watch<K, E>(&self, mut version: String, emit: &mut E) -> End
@@ -172,18 +168,15 @@ impl Follow {
             Ok(call) => call,
             Err(error) => return End::Lost(error),
         };
-        let open = self.servers.race(
-            &call,
-            self.limits,
-            |client: kube::Client, request: http::Request<Vec<u8>>| async move {
+        let open =
+            self.servers.race(&call, self.limits, |client: kube::Client, request: http::Request<Vec<u8>>| async move {
                 let events = client.request_events::<K>(request).await.map_err(|error| match error {
                     kube::Error::Api(status) => Miss::Said(status.code, status.message),
                     error => Miss::Failed(broken(error)),
                 })?;
                 let events: Events<K> = events.boxed();
                 Ok(events)
-            },
-        );
+            });
         let (mut events, server) = tokio::select! {
             outcome = open => match outcome.result {
                 Ok(events) => (events, outcome.server),
@@ -247,16 +240,8 @@ impl Follow {
         verb: Verb,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Call, ApiError> {
-        let request = request.map_err(|error| ApiError::Rejected {
-            code: 0,
-            message: cut(&error.to_string(), 200),
-        })?;
-        Ok(Call {
-            verb,
-            resource: self.resource,
-            what: self.what.clone(),
-            request,
-        })
+        let request = request.map_err(|error| ApiError::Rejected { code: 0, message: cut(&error.to_string(), 200) })?;
+        Ok(Call { verb, resource: self.resource, what: self.what.clone(), request })
     }
 }
 
@@ -276,9 +261,5 @@ fn ended(call: &Call, server: Option<&Key>, code: u16, message: &str) -> End {
 
 fn away(server: Option<&Key>, failure: Failure) -> ApiError {
     let server = server.map_or_else(|| "the API".to_owned(), ToString::to_string);
-    ApiError::Away(Away {
-        tries: vec![Try { server, failure }],
-        after: Duration::ZERO,
-        maybe_applied: false,
-    })
+    ApiError::Away(Away { tries: vec![Try { server, failure }], after: Duration::ZERO, maybe_applied: false })
 }

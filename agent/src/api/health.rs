@@ -89,10 +89,7 @@ impl Servers {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Ok((code, what)))) => Err(HealthError::NotReady { server, code, what }),
             Ok(Err(Err(failure))) => Err(HealthError::NoAnswer { server, failure }),
-            Err(_) => Err(HealthError::NoAnswer {
-                server,
-                failure: Failure::Timeout(limit),
-            }),
+            Err(_) => Err(HealthError::NoAnswer { server, failure: Failure::Timeout(limit) }),
         };
         let outcome = result.as_ref().map_or_else(HealthError::category, |()| "ok");
         self.observer().on_call(Verb::Probe, outcome, began.elapsed());
@@ -109,24 +106,14 @@ async fn ready(client: &kube::Client) -> Result<(), Result<(u16, String), Failur
     // Read to its end, so that the connection can be used again.
     let body = Limited::new(response.into_body(), LONGEST).collect().await;
     let body = body.map_err(|error| Err(Failure::Broken(chain(&*error))))?.to_bytes();
-    if code.is_success() {
-        Ok(())
-    } else {
-        Err(Ok((code.as_u16(), failing(&String::from_utf8_lossy(&body)))))
-    }
+    if code.is_success() { Ok(()) } else { Err(Ok((code.as_u16(), failing(&String::from_utf8_lossy(&body))))) }
 }
 
 /// Of `[+]ping ok`, `[-]etcd failed: reason withheld`, ... those that fail.
 fn failing(text: &str) -> String {
-    let names = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("[-]")?.split_whitespace().next());
+    let names = text.lines().filter_map(|line| line.strip_prefix("[-]")?.split_whitespace().next());
     let names: Vec<_> = names.collect();
-    if names.is_empty() {
-        cut(text, 200)
-    } else {
-        cut(&format!("{} failed", names.join(", ")), 200)
-    }
+    if names.is_empty() { cut(text, 200) } else { cut(&format!("{} failed", names.join(", ")), 200) }
 }
 
 /// Probes one API server again and again, and tells each result. Dropped, it ends.

@@ -108,9 +108,7 @@ pub struct Loaded {
 
 impl fmt::Debug for Loaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loaded")
-            .field("server", &self.config.cluster_url.to_string())
-            .finish_non_exhaustive()
+        f.debug_struct("Loaded").field("server", &self.config.cluster_url.to_string()).finish_non_exhaustive()
     }
 }
 
@@ -149,15 +147,7 @@ impl Seen {
 
 fn state(path: &Path) -> State {
     let m = std::fs::metadata(path).ok()?;
-    Some((
-        m.dev(),
-        m.ino(),
-        m.size(),
-        m.mtime(),
-        m.mtime_nsec(),
-        m.ctime(),
-        m.ctime_nsec(),
-    ))
+    Some((m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()))
 }
 
 impl Loaded {
@@ -185,14 +175,8 @@ impl Source {
         let mut files = vec![path.clone()];
         let before = state(path);
         let file = read(path)?;
-        let malformed = |what| ConfigError::Malformed {
-            path: path.clone(),
-            what,
-        };
-        let unsupported = |what| ConfigError::Unsupported {
-            path: path.clone(),
-            what,
-        };
+        let malformed = |what| ConfigError::Malformed { path: path.clone(), what };
+        let unsupported = |what| ConfigError::Unsupported { path: path.clone(), what };
         if file.clusters.is_empty() {
             return Err(malformed("it names no cluster".into()));
         }
@@ -205,16 +189,9 @@ impl Source {
         if config.auth_info.auth_provider.is_some() {
             return Err(unsupported("auth-provider"));
         }
-        let context = file
-            .contexts
-            .iter()
-            .find(|c| Some(&c.name) == file.current_context.as_ref());
+        let context = file.contexts.iter().find(|c| Some(&c.name) == file.current_context.as_ref());
         let cluster = context.and_then(|c| c.context.as_ref()).map(|c| c.cluster.as_str());
-        let cluster = file
-            .clusters
-            .iter()
-            .find(|c| Some(c.name.as_str()) == cluster)
-            .and_then(|c| c.cluster.as_ref());
+        let cluster = file.clusters.iter().find(|c| Some(c.name.as_str()) == cluster).and_then(|c| c.cluster.as_ref());
         if cluster.is_some_and(|c| c.proxy_url.as_deref().is_some_and(|url| !url.is_empty())) {
             return Err(unsupported("proxy-url"));
         }
@@ -224,17 +201,10 @@ impl Source {
         if config.accept_invalid_certs {
             tracing::warn!(path = %path.display(), "kubeconfig says insecure-skip-tls-verify: anybody may pose as the API server");
         }
-        files.extend(
-            cluster
-                .and_then(|c| c.certificate_authority.as_deref())
-                .map(PathBuf::from),
-        );
+        files.extend(cluster.and_then(|c| c.certificate_authority.as_deref()).map(PathBuf::from));
         let user = &config.auth_info;
         files.extend(
-            [&user.client_certificate, &user.client_key, &user.token_file]
-                .into_iter()
-                .flatten()
-                .map(PathBuf::from),
+            [&user.client_certificate, &user.client_key, &user.token_file].into_iter().flatten().map(PathBuf::from),
         );
         let mut seen = Seen::of(files);
         if let Some(first) = seen.0.first_mut() {
@@ -246,9 +216,8 @@ impl Source {
 
 fn in_cluster() -> Result<Loaded, ConfigError> {
     let seen = Source::InCluster.seen();
-    let mut config = kube::Config::incluster_env().map_err(|error| ConfigError::InCluster {
-        what: cut(&error.to_string(), 200),
-    })?;
+    let mut config =
+        kube::Config::incluster_env().map_err(|error| ConfigError::InCluster { what: cut(&error.to_string(), 200) })?;
     config.default_retry = false;
     Ok(Loaded { config, seen })
 }
@@ -258,10 +227,7 @@ fn read(path: &Path) -> Result<Kubeconfig, ConfigError> {
     let owned = || path.to_path_buf();
     let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ConfigError::Missing { path: owned() },
-        _ => ConfigError::Unreadable {
-            path: owned(),
-            error: error.to_string(),
-        },
+        _ => ConfigError::Unreadable { path: owned(), error: error.to_string() },
     })?;
     if meta.is_dir() {
         return Err(ConfigError::Directory { path: owned() });
@@ -273,10 +239,7 @@ fn read(path: &Path) -> Result<Kubeconfig, ConfigError> {
         return Err(ConfigError::Empty { path: owned() });
     }
     if meta.len() > LONGEST {
-        return Err(ConfigError::Malformed {
-            path: owned(),
-            what: format!("it has {} bytes", meta.len()),
-        });
+        return Err(ConfigError::Malformed { path: owned(), what: format!("it has {} bytes", meta.len()) });
     }
     Kubeconfig::read_from(path).map_err(|error| translate(path, error))
 }
@@ -286,10 +249,7 @@ fn translate(path: &Path, error: KubeconfigError) -> ConfigError {
     let owned = || path.to_path_buf();
     let malformed = |what: String| ConfigError::Malformed { path: owned(), what };
     match error {
-        KubeconfigError::ReadConfig(error, path) => ConfigError::Unreadable {
-            path,
-            error: error.to_string(),
-        },
+        KubeconfigError::ReadConfig(error, path) => ConfigError::Unreadable { path, error: error.to_string() },
         KubeconfigError::Parse(error) => {
             // The parser quotes the line it stumbles over; only its number is told.
             let text = error.to_string();
@@ -313,10 +273,9 @@ fn translate(path: &Path, error: KubeconfigError) -> ConfigError {
         KubeconfigError::LoadClientKey(e) => data(path, "client-key", e),
         KubeconfigError::ParseCertificates(_) => malformed("certificate-authority is not PEM".into()),
         KubeconfigError::ParseClusterUrl(e) => malformed(format!("the cluster's server is not a URL: {e}")),
-        KubeconfigError::LoadContext(name) => malformed(format!(
-            "current-context {:?} is not among its contexts",
-            cut(&name, 80)
-        )),
+        KubeconfigError::LoadContext(name) => {
+            malformed(format!("current-context {:?} is not among its contexts", cut(&name, 80)))
+        }
         KubeconfigError::LoadClusterOfContext(name) => {
             malformed(format!("cluster {:?} is not among its clusters", cut(&name, 80)))
         }
@@ -326,17 +285,12 @@ fn translate(path: &Path, error: KubeconfigError) -> ConfigError {
 
 fn data(path: &Path, field: &str, error: LoadDataError) -> ConfigError {
     match error {
-        LoadDataError::ReadFile(error, path) => ConfigError::Unreadable {
-            path,
-            error: error.to_string(),
-        },
-        LoadDataError::DecodeBase64(_) => ConfigError::Malformed {
-            path: path.to_path_buf(),
-            what: format!("{field}-data is not base64"),
-        },
-        LoadDataError::NoBase64DataOrFile => ConfigError::Malformed {
-            path: path.to_path_buf(),
-            what: format!("{field} is missing"),
-        },
+        LoadDataError::ReadFile(error, path) => ConfigError::Unreadable { path, error: error.to_string() },
+        LoadDataError::DecodeBase64(_) => {
+            ConfigError::Malformed { path: path.to_path_buf(), what: format!("{field}-data is not base64") }
+        }
+        LoadDataError::NoBase64DataOrFile => {
+            ConfigError::Malformed { path: path.to_path_buf(), what: format!("{field} is missing") }
+        }
     }
 }

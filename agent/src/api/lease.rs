@@ -76,11 +76,7 @@ impl LeaseApi {
     /// Makes no call.
     #[must_use]
     pub fn new(servers: Servers, settings: LeaseSettings) -> Self {
-        Self(Arc::new(Inner {
-            servers,
-            settings,
-            raw: Mutex::default(),
-        }))
+        Self(Arc::new(Inner { servers, settings, raw: Mutex::default() }))
     }
 
     /// The Lease as it is now: a consistent read. A deadline of 0 is no call.
@@ -97,15 +93,9 @@ impl LeaseApi {
         match self.parse(outcome, Verb::Get, limits.deadline) {
             Ok(lease) => {
                 let (view, flaws) = self.remember(lease);
-                Ok(Read {
-                    view: Some(view),
-                    flaws,
-                })
+                Ok(Read { view: Some(view), flaws })
             }
-            Err(ApiError::NotFound { .. }) => Ok(Read {
-                view: None,
-                flaws: Vec::new(),
-            }),
+            Err(ApiError::NotFound { .. }) => Ok(Read { view: None, flaws: Vec::new() }),
             Err(error) => Err(error),
         }
     }
@@ -138,10 +128,7 @@ impl LeaseApi {
         // PUT, not PATCH: the role made for kube-vip has no patch.
         let (verb, request) = match &write.base {
             None => (Verb::Create, request.create(&PostParams::default(), body)),
-            Some(_) => (
-                Verb::Update,
-                request.replace(&settings.name, &PostParams::default(), body),
-            ),
+            Some(_) => (Verb::Update, request.replace(&settings.name, &PostParams::default(), body)),
         };
         let call = self.call(verb, request)?;
         let outcome = self.0.servers.ask(&call, limits).await;
@@ -151,19 +138,9 @@ impl LeaseApi {
             Err(conflict @ ApiError::Conflict { .. }) if doubt => {
                 // Two API servers were asked, and the silent one may be who applied it: then the Lease is as we wrote it.
                 let left = limits.deadline.saturating_sub(began.elapsed());
-                let away = |tries| {
-                    ApiError::Away(Away {
-                        tries,
-                        after: began.elapsed(),
-                        maybe_applied: true,
-                    })
-                };
+                let away = |tries| ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: true });
                 let request = Request::new(self.path()).get(&settings.name, &GetParams::default());
-                let outcome = self
-                    .0
-                    .servers
-                    .ask(&self.call(Verb::Get, request)?, Limits::within(left))
-                    .await;
+                let outcome = self.0.servers.ask(&self.call(Verb::Get, request)?, Limits::within(left)).await;
                 match self.parse(outcome, Verb::Get, left) {
                     Ok(lease) if lease.spec == wanted => Ok(self.remember(lease).0),
                     Ok(lease) => {
@@ -206,10 +183,7 @@ impl LeaseApi {
     }
 
     pub(crate) fn path(&self) -> String {
-        format!(
-            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
-            self.0.settings.namespace
-        )
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.0.settings.namespace)
     }
 
     pub(crate) fn what(&self) -> String {
@@ -217,10 +191,7 @@ impl LeaseApi {
     }
 
     fn known(&self, version: &str) -> Option<Lease> {
-        self.raw()
-            .iter()
-            .find(|lease| lease.metadata.resource_version.as_deref() == Some(version))
-            .cloned()
+        self.raw().iter().find(|lease| lease.metadata.resource_version.as_deref() == Some(version)).cloned()
     }
 
     fn raw(&self) -> MutexGuard<'_, VecDeque<Lease>> {
@@ -233,27 +204,15 @@ impl LeaseApi {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Call, ApiError> {
         let request = request.map_err(|error| internal(&error))?;
-        Ok(Call {
-            verb,
-            resource: RESOURCE,
-            what: self.what(),
-            request,
-        })
+        Ok(Call { verb, resource: RESOURCE, what: self.what(), request })
     }
 
     fn parse(&self, outcome: Outcome<hyper::body::Bytes>, verb: Verb, after: Duration) -> Result<Lease, ApiError> {
         let body = outcome.result?;
         let nonsense = |what| {
             let server = outcome.server.as_ref().map(ToString::to_string).unwrap_or_default();
-            let tries = vec![Try {
-                server,
-                failure: Failure::Malformed(what),
-            }];
-            ApiError::Away(Away {
-                tries,
-                after,
-                maybe_applied: verb.writes(),
-            })
+            let tries = vec![Try { server, failure: Failure::Malformed(what) }];
+            ApiError::Away(Away { tries, after, maybe_applied: verb.writes() })
         };
         let lease: Lease = serde_json::from_slice(&body).map_err(|error| nonsense(cut(&error.to_string(), 120)))?;
         if lease.metadata.resource_version.as_deref().is_none_or(str::is_empty) {
@@ -268,8 +227,5 @@ impl LeaseApi {
 
 /// A request that cannot be written down: a name that is no name.
 fn internal(error: &dyn std::error::Error) -> ApiError {
-    ApiError::Rejected {
-        code: 0,
-        message: format!("cannot be asked for: {}", cut(&error.to_string(), 200)),
-    }
+    ApiError::Rejected { code: 0, message: format!("cannot be asked for: {}", cut(&error.to_string(), 200)) }
 }

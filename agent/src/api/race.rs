@@ -37,10 +37,7 @@ impl Limits {
     /// The next API server is asked after 1 s or half the deadline, whichever is shorter.
     #[must_use]
     pub fn within(deadline: Duration) -> Self {
-        Self {
-            deadline,
-            patience: (deadline / 2).min(Duration::from_secs(1)),
-        }
+        Self { deadline, patience: (deadline / 2).min(Duration::from_secs(1)) }
     }
 }
 
@@ -88,24 +85,14 @@ impl Running {
 impl Servers {
     /// Asks, and reads the whole answer.
     pub(crate) async fn ask(&self, call: &Call, limits: Limits) -> Outcome<Bytes> {
-        self.race(
-            call,
-            limits,
-            |client: kube::Client, request: http::Request<Vec<u8>>| async move {
-                let response = client
-                    .send(request.map(kube::client::Body::from))
-                    .await
-                    .map_err(|e| Miss::Failed(broken(e)))?;
-                let status = response.status();
-                let body = Limited::new(response.into_body(), LONGEST).collect().await;
-                let body = body.map_err(|e| Miss::Failed(Failure::Broken(chain(&*e))))?.to_bytes();
-                if status.is_success() {
-                    Ok(body)
-                } else {
-                    Err(no(status, &body))
-                }
-            },
-        )
+        self.race(call, limits, |client: kube::Client, request: http::Request<Vec<u8>>| async move {
+            let response =
+                client.send(request.map(kube::client::Body::from)).await.map_err(|e| Miss::Failed(broken(e)))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), LONGEST).collect().await;
+            let body = body.map_err(|e| Miss::Failed(Failure::Broken(chain(&*e))))?.to_bytes();
+            if status.is_success() { Ok(body) } else { Err(no(status, &body)) }
+        })
         .await
     }
 
@@ -126,16 +113,7 @@ impl Servers {
         let left = limits.deadline.saturating_sub(began.elapsed());
         if refused && self.renew().await && !left.is_zero() {
             let before = outcome.doubt;
-            outcome = self
-                .race_once(
-                    call,
-                    Limits {
-                        deadline: left,
-                        ..limits
-                    },
-                    &op,
-                )
-                .await;
+            outcome = self.race_once(call, Limits { deadline: left, ..limits }, &op).await;
             outcome.doubt |= before;
             if let Err(ApiError::Away(away)) = &mut outcome.result {
                 away.maybe_applied |= before;
@@ -157,11 +135,7 @@ impl Servers {
         let order = match self.order().await {
             Ok(order) => order,
             Err(error) => {
-                return Outcome {
-                    result: Err(error),
-                    server: None,
-                    doubt: false,
-                };
+                return Outcome { result: Err(error), server: None, doubt: false };
             }
         };
         let mut next = order.into_iter();
@@ -177,12 +151,7 @@ impl Servers {
                         let mut request = call.request.clone();
                         let sent = capture_connection(&mut request);
                         let at = runners.len();
-                        runners.push(Running {
-                            key,
-                            began: Instant::now(),
-                            sent,
-                            done: false,
-                        });
+                        runners.push(Running { key, began: Instant::now(), sent, done: false });
                         let answer = op(client, request);
                         running.push(async move { (at, answer.await) });
                         return true;
@@ -250,20 +219,13 @@ impl Servers {
             doubt |= slow.was_sent();
             if result.is_none() {
                 self.bad(&slow.key);
-                tries.push(Try {
-                    server: slow.key.to_string(),
-                    failure: Failure::Timeout(slow.began.elapsed()),
-                });
+                tries.push(Try { server: slow.key.to_string(), failure: Failure::Timeout(slow.began.elapsed()) });
             }
         }
         doubt &= call.verb.writes();
         let result = result.unwrap_or_else(|| match config.filter(|_| tries.is_empty()) {
             Some(error) => Err(ApiError::Config(error)),
-            None => Err(ApiError::Away(Away {
-                tries,
-                after: began.elapsed(),
-                maybe_applied: doubt,
-            })),
+            None => Err(ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: doubt })),
         });
         Outcome { result, server, doubt }
     }
@@ -284,25 +246,15 @@ impl Failure {
 /// An answer that is not 2xx.
 fn no(status: StatusCode, body: &[u8]) -> Miss {
     let said: Option<Status> = serde_json::from_slice(body).ok();
-    Miss::Said(
-        status.as_u16(),
-        said.map_or_else(|| String::from_utf8_lossy(body).into_owned(), |s| s.message),
-    )
+    Miss::Said(status.as_u16(), said.map_or_else(|| String::from_utf8_lossy(body).into_owned(), |s| s.message))
 }
 
 /// An answer that is not 2xx, in our words: one to abide by, or none at all.
 pub(crate) fn refusal(call: &Call, code: u16, message: &str) -> Result<ApiError, Failure> {
     let (message, what) = (cut(message, 300), call.what.clone());
     Ok(match code {
-        401 => ApiError::Unauthorized {
-            server: String::from("the API server"),
-            message,
-        },
-        403 => ApiError::Forbidden {
-            verb: call.verb.as_str(),
-            resource: call.resource.to_owned(),
-            message,
-        },
+        401 => ApiError::Unauthorized { server: String::from("the API server"), message },
+        403 => ApiError::Forbidden { verb: call.verb.as_str(), resource: call.resource.to_owned(), message },
         404 => ApiError::NotFound { what, message },
         409 => ApiError::Conflict { what, message },
         410 => ApiError::Gone { message },
@@ -320,9 +272,7 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
     let mut connecting = false;
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
     while let Some(one) = at {
-        connecting |= one
-            .downcast_ref::<hyper_util::client::legacy::Error>()
-            .is_some_and(|e| e.is_connect());
+        connecting |= one.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect());
         if let Some(io) = one.downcast_ref::<io::Error>() {
             match io.kind() {
                 io::ErrorKind::ConnectionRefused => return Failure::Refused,
@@ -334,11 +284,7 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
         at = one.source();
     }
     let text = chain(&*error);
-    if connecting {
-        Failure::Unreachable(text)
-    } else {
-        Failure::Broken(text)
-    }
+    if connecting { Failure::Unreachable(text) } else { Failure::Broken(text) }
 }
 
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {

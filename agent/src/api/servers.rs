@@ -128,11 +128,7 @@ impl Servers {
     /// Touches no file and makes no connection.
     #[must_use]
     pub fn new(settings: Settings, observer: Arc<dyn Observe>) -> Self {
-        Self(Arc::new(Inner {
-            settings,
-            observer,
-            state: Mutex::default(),
-        }))
+        Self(Arc::new(Inner { settings, observer, state: Mutex::default() }))
     }
 
     /// Whether the node's own API server comes first, as its health says. It does at the start.
@@ -169,12 +165,7 @@ impl Servers {
     #[must_use]
     pub fn peers(&self) -> Vec<SocketAddr> {
         let state = self.state();
-        state
-            .peers
-            .iter()
-            .filter(|p| !state.own.contains(&p.ip()))
-            .copied()
-            .collect()
+        state.peers.iter().filter(|p| !state.own.contains(&p.ip())).copied().collect()
     }
 
     /// How things stand.
@@ -183,11 +174,7 @@ impl Servers {
         let (state, now) = (self.state(), Instant::now());
         ServersStatus {
             current: state.current.as_ref().map(Key::to_string),
-            servers: state
-                .servers
-                .iter()
-                .map(|s| (s.key.to_string(), s.is_bad(now)))
-                .collect(),
+            servers: state.servers.iter().map(|s| (s.key.to_string(), s.is_bad(now))).collect(),
             error: state.error.as_ref().map(|(error, _)| error.clone()),
         }
     }
@@ -203,14 +190,7 @@ impl Servers {
             Kind::Peer(_) => Kind::Peer(0),
             other => other,
         };
-        all.sort_by_key(|s| {
-            (
-                s.is_bad(now),
-                class(s.kind),
-                state.current.as_ref() != Some(&s.key),
-                s.kind,
-            )
-        });
+        all.sort_by_key(|s| (s.is_bad(now), class(s.kind), state.current.as_ref() != Some(&s.key), s.kind));
         Ok(all.into_iter().map(|s| s.key.clone()).collect())
     }
 
@@ -221,16 +201,9 @@ impl Servers {
             return Ok(client.clone());
         }
         let Some(loaded) = &state.loaded else {
-            return Err(ConfigError::Credentials {
-                what: "none are loaded".into(),
-            });
+            return Err(ConfigError::Credentials { what: "none are loaded".into() });
         };
-        let client = client::build(
-            &loaded.config,
-            &key.url,
-            key.name.as_deref(),
-            self.0.settings.connect_timeout,
-        )?;
+        let client = client::build(&loaded.config, &key.url, key.name.as_deref(), self.0.settings.connect_timeout)?;
         // Peers come and go; what is left over is dropped before it adds up.
         if state.clients.len() >= 32 {
             state.clients.clear();
@@ -254,12 +227,7 @@ impl Servers {
     /// It could not answer.
     pub(crate) fn bad(&self, key: &Key) {
         let (mut state, now) = (self.state(), Instant::now());
-        if let Some(server) = state
-            .servers
-            .iter_mut()
-            .find(|s| s.key == *key)
-            .filter(|s| !s.is_bad(now))
-        {
+        if let Some(server) = state.servers.iter_mut().find(|s| s.key == *key).filter(|s| !s.is_bad(now)) {
             let wait = BAD_FIRST.saturating_mul(1 << server.failures.min(8)).min(BAD_MOST);
             server.failures = server.failures.saturating_add(1);
             server.bad_until = Some(now + super::jitter(wait));
@@ -280,9 +248,7 @@ impl Servers {
 
     /// The key of a server that is reached by its address.
     pub(crate) fn key(&self, url: Uri) -> Key {
-        let by_address = url
-            .host()
-            .is_some_and(|h| h.trim_matches(['[', ']']).parse::<IpAddr>().is_ok());
+        let by_address = url.host().is_some_and(|h| h.trim_matches(['[', ']']).parse::<IpAddr>().is_ok());
         let name = self.0.settings.server_name.clone().filter(|_| by_address);
         Key { url, name }
     }
@@ -335,11 +301,7 @@ impl Servers {
                     tracing::warn!(%error, keeps_old = state.loaded.is_some(), "cannot use the kubeconfig");
                 }
                 // A file that the kubeconfig names may come later while the kubeconfig stays as it is.
-                let seen = if let ConfigError::Unreadable { path, .. } = &error {
-                    seen.and(path)
-                } else {
-                    seen
-                };
+                let seen = if let ConfigError::Unreadable { path, .. } = &error { seen.and(path) } else { seen };
                 state.error = Some((error.clone(), seen));
                 // What was good goes on: the new file may be half written.
                 if state.loaded.is_some() { Ok(false) } else { Err(error) }
@@ -351,10 +313,7 @@ impl Servers {
     fn list(&self, state: &mut State) {
         let Some(loaded) = &state.loaded else { return };
         let settings = &self.0.settings;
-        let named = Key {
-            url: loaded.config.cluster_url.clone(),
-            name: loaded.config.tls_server_name.clone(),
-        };
+        let named = Key { url: loaded.config.cluster_url.clone(), name: loaded.config.tls_server_name.clone() };
         let mut wanted: Vec<(Kind, Key)> = Vec::new();
         if settings.listed.is_empty() {
             let peers = state.peers.iter().filter(|p| !state.own.contains(&p.ip()));
@@ -368,32 +327,17 @@ impl Servers {
             }
             wanted.extend(peers);
         } else {
-            wanted.extend(
-                settings
-                    .listed
-                    .iter()
-                    .enumerate()
-                    .map(|(n, url)| (Kind::Listed(n), self.key(url.clone()))),
-            );
+            wanted.extend(settings.listed.iter().enumerate().map(|(n, url)| (Kind::Listed(n), self.key(url.clone()))));
         }
         wanted.sort_by_key(|(kind, _)| *kind);
         let mut old = std::mem::take(&mut state.servers);
         for (kind, key) in wanted {
-            if state
-                .servers
-                .iter()
-                .any(|s| s.key.url.authority() == key.url.authority())
-            {
+            if state.servers.iter().any(|s| s.key.url.authority() == key.url.authority()) {
                 continue;
             }
             let known = old.iter().position(|s| s.key == key).map(|at| old.swap_remove(at));
             let (failures, bad_until) = known.map_or((0, None), |s| (s.failures, s.bad_until));
-            state.servers.push(Server {
-                key,
-                kind,
-                failures,
-                bad_until,
-            });
+            state.servers.push(Server { key, kind, failures, bad_until });
         }
         let State { servers, clients, .. } = state;
         clients.retain(|key, _| servers.iter().any(|s| s.key == *key));

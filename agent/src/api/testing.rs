@@ -67,11 +67,7 @@ impl Cluster {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self {
-            ca,
-            dir: tempfile::tempdir().unwrap(),
-            calls: Arc::default(),
-        }
+        Self { ca, dir: tempfile::tempdir().unwrap(), calls: Arc::default() }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -96,10 +92,7 @@ impl Cluster {
     /// Client with these API servers, in this order.
     pub(crate) fn servers(&self, listed: Vec<http::Uri>) -> Servers {
         std::fs::write(self.path(), self.kubeconfig("https://192.0.2.1:6443", "secret-token")).unwrap();
-        let settings = Settings {
-            listed,
-            ..Settings::control_plane(Source::File(self.path()), "cp1")
-        };
+        let settings = Settings { listed, ..Settings::control_plane(Source::File(self.path()), "cp1") };
         Servers::new(settings, self.calls.clone())
     }
 
@@ -140,9 +133,8 @@ impl Cluster {
                         }
                     });
                     // Clients hang up: that is theirs to test.
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(tls), service)
-                        .await;
+                    let _ =
+                        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
                 });
             }
         });
@@ -159,11 +151,7 @@ impl Cluster {
                 held.push(tcp);
             }
         });
-        Server {
-            address,
-            asked: Arc::default(),
-            task,
-        }
+        Server { address, asked: Arc::default(), task }
     }
 
     /// A URL where nobody listens.
@@ -174,10 +162,7 @@ impl Cluster {
 }
 
 pub(crate) fn answer(code: u16, body: impl Into<Bytes>) -> Answer {
-    Response::builder()
-        .status(code)
-        .body(Full::new(body.into()).boxed())
-        .unwrap()
+    Response::builder().status(code).body(Full::new(body.into()).boxed()).unwrap()
 }
 
 pub(crate) fn status(code: u16, message: &str) -> Answer {

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::testing::{Answer, Cluster, Server, answer, lease, status};
 use super::{
-    ApiError, ConfigError, EventNote, Events, Failure, HealthError, LeaseApi, LeaseSettings, Limits, Regarding, Servers,
-    Severity, Slices, Source, Verb, Watched, Write,
+    ApiError, ConfigError, EventNote, Events, Failure, HealthError, LeaseApi, LeaseSettings, Limits, Regarding,
+    Servers, Severity, Slices, Source, Verb, Watched, Write,
 };
 use crate::core::lease::{Notes, Record};
 use crate::core::time::WallTime;
@@ -95,7 +95,9 @@ async fn a_slow_server_still_answers_while_others_fail() {
 async fn what_the_api_answers_is_not_asked_of_another() {
     let cluster = Cluster::new();
     let other = shows(&cluster, 7).await;
-    for (code, category) in [(409, "conflict"), (403, "forbidden"), (404, "not_found"), (401, "unauthorized"), (422, "rejected")] {
+    for (code, category) in
+        [(409, "conflict"), (403, "forbidden"), (404, "not_found"), (401, "unauthorized"), (422, "rejected")]
+    {
         let says = cluster.serve(move |_| async move { status(code, "no") }).await;
         let servers = cluster.servers(vec![says.url(), other.url()]);
         let error = api(&servers).write(&write(None), LONG).await.unwrap_err();
@@ -117,7 +119,8 @@ async fn forbidden_names_verb_and_resource() {
 #[tokio::test]
 async fn a_server_that_cannot_is_passed_over() {
     let cluster = Cluster::new();
-    let (etcd, good) = (cluster.serve(|_| async { status(500, "etcdserver: no leader") }).await, shows(&cluster, 7).await);
+    let (etcd, good) =
+        (cluster.serve(|_| async { status(500, "etcdserver: no leader") }).await, shows(&cluster, 7).await);
     assert!(api(&cluster.servers(vec![etcd.url(), good.url()])).read(LONG).await.unwrap().view.is_some());
     let error = api(&cluster.servers(vec![etcd.url()])).write(&write(None), LONG).await.unwrap_err();
     assert!(!error.answered() && error.maybe_applied(), "{error}");
@@ -271,7 +274,8 @@ async fn what_stands_in_the_kubeconfigs_place_is_named_and_waited_for() {
             assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
-    std::fs::write(cluster.path(), good.replace("    token: secret-token", "    exec: {command: x, apiVersion: v1}")).unwrap();
+    std::fs::write(cluster.path(), good.replace("    token: secret-token", "    exec: {command: x, apiVersion: v1}"))
+        .unwrap();
     assert!(matches!(error().await, ConfigError::Unsupported { what: "exec", .. }));
     std::fs::write(cluster.path(), good.replace("secret-token", "[secret-token")).unwrap();
     let text = error().await.to_string();
@@ -288,7 +292,8 @@ async fn what_stands_in_the_kubeconfigs_place_is_named_and_waited_for() {
 
 /// Lines that come one by one, as a watch sends them.
 fn stream(mut rx: mpsc::UnboundedReceiver<String>) -> Answer {
-    let frames = futures::stream::poll_fn(move |cx| rx.poll_recv(cx).map(|l| l.map(|l| Ok(Frame::data(Bytes::from(l + "\n"))))));
+    let frames =
+        futures::stream::poll_fn(move |cx| rx.poll_recv(cx).map(|l| l.map(|l| Ok(Frame::data(Bytes::from(l + "\n"))))));
     http::Response::new(BoxBody::new(StreamBody::new(frames).boxed()))
 }
 
@@ -299,7 +304,10 @@ fn list(version: u64, items: &[serde_json::Value]) -> Answer {
 }
 
 /// An API server whose watches are given out to the test.
-async fn watched(cluster: &Cluster, version: Arc<AtomicU64>) -> (Server, mpsc::UnboundedReceiver<mpsc::UnboundedSender<String>>) {
+async fn watched(
+    cluster: &Cluster,
+    version: Arc<AtomicU64>,
+) -> (Server, mpsc::UnboundedReceiver<mpsc::UnboundedSender<String>>) {
     let (opened, watches) = mpsc::unbounded_channel();
     let server = cluster
         .serve(move |request| {
@@ -338,10 +346,14 @@ async fn the_watch_tells_changes_life_and_loss() {
     assert_eq!(version(&next(&mut rx).await), "7");
     assert!(matches!(next(&mut rx).await, Watched::Alive { .. }));
     let watch = watches.recv().await.unwrap();
-    assert!(server.asked()[1].contains("fieldSelector=metadata.name%3Dplndr-cp-lock") && server.asked()[1].contains("resourceVersion=7"));
+    assert!(
+        server.asked()[1].contains("fieldSelector=metadata.name%3Dplndr-cp-lock")
+            && server.asked()[1].contains("resourceVersion=7")
+    );
     watch.send(serde_json::json!({"type":"MODIFIED","object":lease(8, "cp2")}).to_string()).unwrap();
     assert_eq!(version(&next(&mut rx).await), "8");
-    let mark = serde_json::json!({"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"20"}});
+    let mark =
+        serde_json::json!({"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"20"}});
     watch.send(serde_json::json!({"type":"BOOKMARK","object":mark}).to_string()).unwrap();
     assert!(matches!(next(&mut rx).await, Watched::Alive { .. }));
     watch.send(serde_json::json!({"type":"DELETED","object":lease(21, "cp2")}).to_string()).unwrap();
@@ -417,15 +429,20 @@ async fn peers_are_learned_and_asked_after_the_own_and_before_the_named_one() {
     let cluster = Cluster::new();
     let slices = cluster
         .serve(|_| async {
-            let slice = |name: &str, address: &str| serde_json::json!({"metadata":{"name":name,"resourceVersion":"1"},"addressType":"IPv4",
-                "endpoints":[{"addresses":[address]}],"ports":[{"name":"https","port":6443}]});
+            let slice = |name: &str, address: &str| {
+                serde_json::json!({"metadata":{"name":name,"resourceVersion":"1"},"addressType":"IPv4",
+                "endpoints":[{"addresses":[address]}],"ports":[{"name":"https","port":6443}]})
+            };
             let all = [slice("kubernetes", "192.0.2.11"), slice("more", "192.0.2.12"), slice("self", "192.0.2.10")];
             let body = serde_json::json!({"metadata":{"resourceVersion":"1"},"items":all});
             answer(200, body.to_string())
         })
         .await;
     std::fs::write(cluster.path(), cluster.kubeconfig("https://192.0.2.100:6443", "t")).unwrap();
-    let settings = super::Settings { local: Some(slices.url()), ..super::Settings::control_plane(Source::File(cluster.path()), "cp1") };
+    let settings = super::Settings {
+        local: Some(slices.url()),
+        ..super::Settings::control_plane(Source::File(cluster.path()), "cp1")
+    };
     let servers = Servers::new(settings, Arc::new(()));
     servers.set_own_addresses(vec!["192.0.2.10".parse().unwrap()]);
     let follow = Slices::follow(&servers);
@@ -486,7 +503,10 @@ async fn events_are_sent_once() {
         assert!(events.send(note(text)));
     }
     let first = tokio::time::timeout(LONG, rx.recv()).await.unwrap().unwrap();
-    assert_eq!((&first["note"], &first["type"], &first["regarding"]["kind"]), (&"one".into(), &"Warning".into(), &"Node".into()));
+    assert_eq!(
+        (&first["note"], &first["type"], &first["regarding"]["kind"]),
+        (&"one".into(), &"Warning".into(), &"Node".into())
+    );
     assert_eq!(first["metadata"]["namespace"], "default");
     assert_eq!(tokio::time::timeout(LONG, rx.recv()).await.unwrap().unwrap()["note"], "two");
 }

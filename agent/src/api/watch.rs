@@ -93,11 +93,7 @@ impl LeaseApi {
                     let at = boottime();
                     let seen = |lease: Option<Lease>| {
                         let (view, flaws) = lease.map(|l| api.remember(l)).unzip();
-                        Watched::Seen {
-                            view,
-                            flaws: flaws.unwrap_or_default(),
-                            at,
-                        }
+                        Watched::Seen { view, flaws: flaws.unwrap_or_default(), at }
                     };
                     let watched = match followed {
                         Followed::Listed(all) => seen(all.into_iter().find(&ours)),

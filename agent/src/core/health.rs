@@ -16,13 +16,7 @@ impl Health {
     #[must_use]
     pub const fn new(rise: u32, fall: u32) -> Self {
         let (rise, fall) = (if rise == 0 { 1 } else { rise }, if fall == 0 { 1 } else { fall });
-        Self {
-            rise,
-            fall,
-            verdict: None,
-            row: 0,
-            last: false,
-        }
+        Self { rise, fall, verdict: None, row: 0, last: false }
     }
 
     /// One more result. Answers with the verdict if it changed.
@@ -56,30 +50,13 @@ mod tests {
             .map(|ok| health.result(ok))
             .into_iter()
             .collect();
-        assert_eq!(
-            heard,
-            [
-                None,
-                Some(true),
-                None,
-                None,
-                None,
-                None,
-                None,
-                Some(false),
-                None,
-                Some(true)
-            ]
-        );
+        assert_eq!(heard, [None, Some(true), None, None, None, None, None, Some(false), None, Some(true)]);
     }
 
     #[test]
     fn unknown_until_enough_was_seen() {
         let mut health = Health::new(1, 2);
-        assert_eq!(
-            (health.verdict(), health.result(false), health.verdict()),
-            (None, None, None)
-        );
+        assert_eq!((health.verdict(), health.result(false), health.verdict()), (None, None, None));
         assert_eq!(health.result(false), Some(false));
         assert_eq!(Health::new(0, 0).result(true), Some(true));
     }

@@ -29,10 +29,7 @@ impl Vip {
     /// The address alone: /32 or /128.
     #[must_use]
     pub const fn host(address: IpAddr) -> Self {
-        Self {
-            address,
-            prefix: host_prefix(address),
-        }
+        Self { address, prefix: host_prefix(address) }
     }
 
     /// Whether the prefix is the address alone.
@@ -46,11 +43,7 @@ impl Vip {
         if (1..=most).contains(&self.prefix) {
             Ok(self)
         } else {
-            Err(Error::BadPrefix {
-                address: self.address,
-                prefix: self.prefix,
-                most,
-            })
+            Err(Error::BadPrefix { address: self.address, prefix: self.prefix, most })
         }
     }
 
@@ -60,10 +53,7 @@ impl Vip {
         message.header.family = family(self.address);
         message.header.prefix_len = self.prefix;
         message.header.index = index;
-        message.attributes = vec![
-            AddressAttribute::Local(self.address),
-            AddressAttribute::Address(self.address),
-        ];
+        message.attributes = vec![AddressAttribute::Local(self.address), AddressAttribute::Address(self.address)];
         message
     }
 
@@ -78,14 +68,10 @@ impl Vip {
             // NODAD: duplicate address detection takes a second, and is done before, by probes.
             // Noprefixroute: else each refresh gives the *subnet's* route our lifetime.
             message.header.flags = AddressHeaderFlags::Nodad;
-            message.attributes.push(AddressAttribute::Flags(
-                AddressFlags::Nodad | AddressFlags::Noprefixroute,
-            ));
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad | AddressFlags::Noprefixroute));
         }
         if marked {
-            message
-                .attributes
-                .push(AddressAttribute::Protocol(AddressProtocol::Other(OUR_PROTO)));
+            message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(OUR_PROTO)));
         }
         message
     }
@@ -140,10 +126,7 @@ impl Seen {
         let address = local.or(address)?;
         let flags = AddressFlags::from_bits_retain(flags);
         Some(Self {
-            vip: Vip {
-                address,
-                prefix: message.header.prefix_len,
-            },
+            vip: Vip { address, prefix: message.header.prefix_len },
             index: message.header.index,
             valid: cache.map(|info| info.ifa_valid).filter(|&valid| valid != FOREVER),
             deprecated: cache.is_some_and(|info| info.ifa_preferred == 0) || flags.contains(AddressFlags::Deprecated),
@@ -154,9 +137,7 @@ impl Seen {
 
     /// How it looks, for a person.
     pub(super) fn look(&self) -> String {
-        let valid = self
-            .valid
-            .map_or_else(|| "permanent".to_owned(), |secs| format!("{secs} s left"));
+        let valid = self.valid.map_or_else(|| "permanent".to_owned(), |secs| format!("{secs} s left"));
         let deprecated = if self.deprecated { ", deprecated" } else { "" };
         let proto = self.proto.map_or_else(String::new, |proto| format!(", proto {proto}"));
         format!("/{}, {valid}{deprecated}{proto}", self.vip.prefix)

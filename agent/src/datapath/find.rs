@@ -50,11 +50,7 @@ impl Datapath {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let seen = self.dump(family).await?;
             let mut known = self.known.lock();
-            ours.extend(
-                seen.iter()
-                    .filter(|seen| known.saw(seen))
-                    .map(|seen| (seen.vip, seen.index, left(seen))),
-            );
+            ours.extend(seen.iter().filter(|seen| known.saw(seen)).map(|seen| (seen.vip, seen.index, left(seen))));
         }
         Ok(ours)
     }
@@ -89,12 +85,7 @@ impl Datapath {
         } else {
             Kind::NodesOwn
         };
-        Found {
-            index: seen.index,
-            interface,
-            prefix: seen.vip.prefix,
-            kind,
-        }
+        Found { index: seen.index, interface, prefix: seen.vip.prefix, kind }
     }
 
     /// Everywhere an address stands.
@@ -127,6 +118,5 @@ impl Datapath {
 }
 
 fn left(seen: &Seen) -> Duration {
-    seen.valid
-        .map_or(Duration::MAX, |secs| Duration::from_secs(secs.into()))
+    seen.valid.map_or(Duration::MAX, |secs| Duration::from_secs(secs.into()))
 }

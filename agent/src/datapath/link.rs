@@ -59,12 +59,7 @@ impl LinkSeen {
             State::Unknown => carrier && message.header.flags.contains(LinkFlags::Up),
             _ => false,
         };
-        Self {
-            index: message.header.index,
-            name,
-            mac: mac.filter(|mac| mac.is_host()),
-            up,
-        }
+        Self { index: message.header.index, name, mac: mac.filter(|mac| mac.is_host()), up }
     }
 }
 
@@ -83,10 +78,7 @@ impl Datapath {
         let mut routes = self.default_routes(AddressFamily::Inet).await?;
         let lowest_v4 = routes.iter().min_by_key(|route| route.metric).map(|route| route.index);
         let routes_v6 = self.default_routes(AddressFamily::Inet6).await?;
-        let lowest_v6 = routes_v6
-            .iter()
-            .min_by_key(|route| route.metric)
-            .map(|route| route.index);
+        let lowest_v6 = routes_v6.iter().min_by_key(|route| route.metric).map(|route| route.index);
         routes.extend(routes_v6);
 
         let mut message = LinkMessage::default();
@@ -96,51 +88,30 @@ impl Datapath {
             message.header.index = lowest_v4.or(lowest_v6).ok_or(Error::NoDefaultRoute)?;
         }
         let wanted = name.map_or_else(|| name_of(message.header.index), str::to_owned);
-        let answers = self
-            .requests
-            .ask(RouteNetlinkMessage::GetLink(message), 0)
-            .await
-            .map_err(|failure| {
-                // ERANGE, EINVAL: a name that no interface can have.
-                if matches!(failure, Failure::Errno(Errno::ENODEV | Errno::EINVAL | Errno::ERANGE)) {
-                    Error::NoInterface { name: wanted.clone() }
-                } else {
-                    failure.about(format!("look at interface {wanted}"), false)
-                }
-            })?;
-        let link = answers
-            .iter()
-            .find_map(link)
-            .ok_or(Error::NoInterface { name: wanted })?;
+        let answers = self.requests.ask(RouteNetlinkMessage::GetLink(message), 0).await.map_err(|failure| {
+            // ERANGE, EINVAL: a name that no interface can have.
+            if matches!(failure, Failure::Errno(Errno::ENODEV | Errno::EINVAL | Errno::ERANGE)) {
+                Error::NoInterface { name: wanted.clone() }
+            } else {
+                failure.about(format!("look at interface {wanted}"), false)
+            }
+        })?;
+        let link = answers.iter().find_map(link).ok_or(Error::NoInterface { name: wanted })?;
         let Some(mac) = link.mac else {
             return Err(Error::NotEthernet { name: link.name });
         };
 
-        let mut gateways: Vec<_> = routes
-            .iter()
-            .filter(|route| route.index == link.index)
-            .filter_map(|route| route.gateway)
-            .collect();
+        let mut gateways: Vec<_> =
+            routes.iter().filter(|route| route.index == link.index).filter_map(|route| route.gateway).collect();
         gateways.sort_unstable();
         gateways.dedup();
         let (addresses, link_local) = self.own_addresses(link.index).await?;
-        Ok(Interface {
-            index: link.index,
-            name: link.name,
-            mac,
-            up: link.up,
-            addresses,
-            link_local,
-            gateways,
-        })
+        Ok(Interface { index: link.index, name: link.name, mac, up: link.up, addresses, link_local, gateways })
     }
 
     /// The Ethernet addresses of all interfaces of the node: a frame from one of them is not from a foreign host.
     pub async fn own_macs(&self) -> Result<Vec<Mac>, Error> {
-        let answers = self
-            .requests
-            .dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
-            .await;
+        let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
         let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
         let macs: BTreeSet<_> = answers.iter().filter_map(link).filter_map(|link| link.mac).collect();
         Ok(macs.into_iter().collect())
@@ -203,11 +174,7 @@ fn next_hops(route: &RouteMessage) -> Vec<DefaultRoute> {
     for attribute in &route.attributes {
         match attribute {
             RouteAttribute::Oif(index) => {
-                hops.push(DefaultRoute {
-                    index: *index,
-                    metric,
-                    gateway: gateway(&route.attributes),
-                });
+                hops.push(DefaultRoute { index: *index, metric, gateway: gateway(&route.attributes) });
             }
             RouteAttribute::MultiPath(all) => hops.extend(all.iter().map(|hop| DefaultRoute {
                 index: hop.interface_index,

@@ -53,11 +53,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(1),
-            run_dir: "/run/mooring".into(),
-            no_proto: false,
-        }
+        Self { deadline: Duration::from_secs(1), run_dir: "/run/mooring".into(), no_proto: false }
     }
 }
 
@@ -81,14 +77,7 @@ impl Datapath {
         let known = Shared::new(Known::load(&options.run_dir, options.no_proto)?);
         let (events, receiver) = mpsc::channel(EVENTS);
         let monitor = monitor::spawn(known.clone(), events)?;
-        Ok((
-            Self {
-                requests,
-                known,
-                monitor,
-            },
-            receiver,
-        ))
+        Ok((Self { requests, known, monitor }, receiver))
     }
 
     /// From now on, [`KernelEvent::AddressGone`] and [`KernelEvent::AddressAdded`] are sent for these addresses, and

@@ -68,10 +68,7 @@ type Connection = rtnetlink::proto::Connection<RouteNetlinkMessage>;
 
 /// Starts it; the first socket is open when this returns, so nothing that happens afterwards is missed.
 pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<JoinHandle<()>, Error> {
-    let first = connect().map_err(|error| Error::Netlink {
-        what: "watch".into(),
-        reason: error.to_string(),
-    })?;
+    let first = connect().map_err(|error| Error::Netlink { what: "watch".into(), reason: error.to_string() })?;
     Ok(tokio::spawn(async move {
         let mut socket = Some(first);
         loop {
@@ -97,11 +94,7 @@ pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<
 }
 
 fn connect() -> std::io::Result<(Connection, Messages)> {
-    let groups = [
-        MulticastGroup::Link,
-        MulticastGroup::Ipv4Ifaddr,
-        MulticastGroup::Ipv6Ifaddr,
-    ];
+    let groups = [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
     new_multicast_connection(&groups).map(|(connection, _, messages)| (connection, messages))
 }
 
@@ -144,20 +137,14 @@ fn translate(message: &RouteNetlinkMessage, known: &Shared, links: &mut HashMap<
             let mut known = known.lock();
             let ours = known.saw(&seen);
             let (address, index) = (seen.vip.address, seen.index);
-            known
-                .watched
-                .contains(&address)
-                .then_some(KernelEvent::AddressAdded { address, index, ours })
+            known.watched.contains(&address).then_some(KernelEvent::AddressAdded { address, index, ours })
         }
         RouteNetlinkMessage::DelAddress(message) => {
             let seen = Seen::read(message)?;
             let mut known = known.lock();
             known.gone(seen.vip, seen.index);
             let (address, index) = (seen.vip.address, seen.index);
-            known
-                .watched
-                .contains(&address)
-                .then_some(KernelEvent::AddressGone { address, index })
+            known.watched.contains(&address).then_some(KernelEvent::AddressGone { address, index })
         }
         RouteNetlinkMessage::NewLink(message) => {
             // A bridge also tells of its ports leaving and joining, in messages without a state.
@@ -166,12 +153,7 @@ fn translate(message: &RouteNetlinkMessage, known: &Shared, links: &mut HashMap<
                 return None;
             }
             links.insert(link.index, link.clone());
-            Some(KernelEvent::Link {
-                index: link.index,
-                name: link.name,
-                up: link.up,
-                mac: link.mac,
-            })
+            Some(KernelEvent::Link { index: link.index, name: link.name, up: link.up, mac: link.mac })
         }
         RouteNetlinkMessage::DelLink(message) => {
             let link = LinkSeen::read(message);
@@ -179,10 +161,7 @@ fn translate(message: &RouteNetlinkMessage, known: &Shared, links: &mut HashMap<
                 return None;
             }
             links.remove(&link.index);
-            Some(KernelEvent::LinkGone {
-                index: link.index,
-                name: link.name,
-            })
+            Some(KernelEvent::LinkGone { index: link.index, name: link.name })
         }
         _ => None,
     }

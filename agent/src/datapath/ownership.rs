@@ -46,20 +46,10 @@ impl Known {
     /// Reads the record of this network namespace, if there is one.
     pub(super) fn load(run_dir: &Path, no_proto: bool) -> Result<Self, Error> {
         let namespace = "/proc/thread-self/ns/net";
-        let inode = std::fs::metadata(namespace)
-            .map_err(|source| Error::File {
-                path: namespace.into(),
-                source,
-            })?
-            .ino();
+        let inode =
+            std::fs::metadata(namespace).map_err(|source| Error::File { path: namespace.into(), source })?.ino();
         let record = Record::load(run_dir.join(format!("addresses-{inode}.json")))?;
-        Ok(Self {
-            watched: BTreeSet::new(),
-            held: BTreeMap::new(),
-            keeps_proto: None,
-            no_proto,
-            record,
-        })
+        Ok(Self { watched: BTreeSet::new(), held: BTreeMap::new(), keeps_proto: None, no_proto, record })
     }
 
     /// Whether the mark is set on what is added.
@@ -77,11 +67,7 @@ impl Known {
         if let Some(proto) = seen.proto {
             return proto == OUR_PROTO;
         }
-        let entry = Entry {
-            address: seen.vip.address,
-            prefix: seen.vip.prefix,
-            index: seen.index,
-        };
+        let entry = Entry { address: seen.vip.address, prefix: seen.vip.prefix, index: seen.index };
         self.keeps_proto != Some(true)
             && seen.valid.is_some()
             && seen.deprecated
@@ -96,9 +82,7 @@ impl Known {
     /// The places where an address was seen as ours.
     pub(super) fn places(&self, address: IpAddr) -> Vec<(Vip, u32)> {
         let places = self.held.range((address, 0)..=(address, u32::MAX));
-        places
-            .map(|(&(address, index), &prefix)| (Vip { address, prefix }, index))
-            .collect()
+        places.map(|(&(address, index), &prefix)| (Vip { address, prefix }, index)).collect()
     }
 
     /// Everything seen as ours.
@@ -130,11 +114,7 @@ impl Known {
         if self.keeps_proto == Some(true) {
             return Ok(());
         }
-        self.record.entries.insert(Entry {
-            address: vip.address,
-            prefix: vip.prefix,
-            index,
-        });
+        self.record.entries.insert(Entry { address: vip.address, prefix: vip.prefix, index });
         let saved = self.record.save();
         // While it is not known that the record is needed, it is no reason not to serve.
         if self.keeps_proto == Some(false) { saved } else { Ok(()) }
@@ -157,16 +137,8 @@ impl Known {
     /// Forgets an address that is removed, or was not added.
     pub(super) fn removed(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
         self.gone(vip, index);
-        let entry = Entry {
-            address: vip.address,
-            prefix: vip.prefix,
-            index,
-        };
-        if self.record.entries.remove(&entry) {
-            self.record.save()
-        } else {
-            Ok(())
-        }
+        let entry = Entry { address: vip.address, prefix: vip.prefix, index };
+        if self.record.entries.remove(&entry) { self.record.save() } else { Ok(()) }
     }
 }
 
@@ -177,11 +149,7 @@ impl Record {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(Error::File { path, source }),
         };
-        let read = if text.is_empty() {
-            Ok(BTreeSet::new())
-        } else {
-            serde_json::from_slice(&text)
-        };
+        let read = if text.is_empty() { Ok(BTreeSet::new()) } else { serde_json::from_slice(&text) };
         let entries = read.unwrap_or_else(|error| {
             // What it named has a finite lifetime, and goes by itself.
             tracing::warn!(path = %path.display(), %error, "the record of own addresses cannot be read and starts anew");
@@ -192,10 +160,7 @@ impl Record {
 
     /// Written whole and renamed, so that it is never half there; removed when empty.
     fn save(&self) -> Result<(), Error> {
-        let failed = |source| Error::File {
-            path: self.path.clone(),
-            source,
-        };
+        let failed = |source| Error::File { path: self.path.clone(), source };
         if self.entries.is_empty() {
             return match std::fs::remove_file(&self.path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
@@ -207,8 +172,6 @@ impl Record {
         }
         let text = serde_json::to_vec(&self.entries).map_err(|error| failed(error.into()))?;
         let beside = self.path.with_extension("new");
-        std::fs::write(&beside, text)
-            .and_then(|()| std::fs::rename(&beside, &self.path))
-            .map_err(failed)
+        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &self.path)).map_err(failed)
     }
 }

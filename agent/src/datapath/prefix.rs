@@ -21,23 +21,15 @@ pub(super) fn check(vip: Vip, index: u32, seen: &[Seen], known: &Shared) -> Resu
         return Ok(());
     }
     let known = known.lock();
-    let others = seen
-        .iter()
-        .filter(|there| there.index == index && there.vip.prefix == vip.prefix);
-    let mut own = others
-        .filter(|there| !known.is_ours(there))
-        .filter_map(|there| match there.vip.address {
-            IpAddr::V4(own) => Some(own),
-            IpAddr::V6(_) => None,
-        });
+    let others = seen.iter().filter(|there| there.index == index && there.vip.prefix == vip.prefix);
+    let mut own = others.filter(|there| !known.is_ours(there)).filter_map(|there| match there.vip.address {
+        IpAddr::V4(own) => Some(own),
+        IpAddr::V6(_) => None,
+    });
     if own.any(|own| same_subnet(own, address, vip.prefix)) {
         return Ok(());
     }
-    Err(Error::PrefixWouldTakeOthers {
-        address: vip.address,
-        prefix: vip.prefix,
-        interface: name_of(index),
-    })
+    Err(Error::PrefixWouldTakeOthers { address: vip.address, prefix: vip.prefix, interface: name_of(index) })
 }
 
 fn same_subnet(a: Ipv4Addr, b: Ipv4Addr, prefix: u8) -> bool {
@@ -53,10 +45,7 @@ fn promotes(index: u32) -> Result<bool, Error> {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => {
-                return Err(Error::File {
-                    path: path.into(),
-                    source,
-                });
+                return Err(Error::File { path: path.into(), source });
             }
         }
     }

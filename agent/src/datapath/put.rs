@@ -56,11 +56,7 @@ impl Datapath {
         let (address, interface) = (vip.address, name_of(index));
         match self.remove(address).await {
             Ok(_) => Err(Error::Late { address, interface }),
-            Err(source) => Err(Error::LateAndLeft {
-                address,
-                interface,
-                source: Box::new(source),
-            }),
+            Err(source) => Err(Error::LateAndLeft { address, interface, source: Box::new(source) }),
         }
     }
 
@@ -70,11 +66,7 @@ impl Datapath {
         if places.is_empty() {
             let seen = self.look(address).await?;
             let known = self.known.lock();
-            places = seen
-                .iter()
-                .filter(|seen| known.is_ours(seen))
-                .map(|seen| (seen.vip, seen.index))
-                .collect();
+            places = seen.iter().filter(|seen| known.is_ours(seen)).map(|seen| (seen.vip, seen.index)).collect();
         }
         let mut removed = false;
         for (vip, index) in places {
@@ -97,11 +89,7 @@ impl Datapath {
                 errors.push(error);
             }
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(ErrorList(errors))
-        }
+        if errors.is_empty() { Ok(()) } else { Err(ErrorList(errors)) }
     }
 
     /// The first time: looks whose address it is, if it is there. A second round is for somebody who adds it between
@@ -111,17 +99,10 @@ impl Datapath {
         let mut outcome = Failure::Errno(Errno::EEXIST);
         for _ in 0..2 {
             let seen = self.family_of(vip.address).await?;
-            for there in seen
-                .iter()
-                .filter(|there| there.vip.address == vip.address && there.index == index)
-            {
+            for there in seen.iter().filter(|there| there.vip.address == vip.address && there.index == index) {
                 if !self.known.lock().is_ours(there) {
                     let (address, interface) = (vip.address, name_of(index));
-                    return Err(Error::Stranger {
-                        address,
-                        interface,
-                        look: there.look(),
-                    });
+                    return Err(Error::Stranger { address, interface, look: there.look() });
                 }
                 if there.vip == vip {
                     self.known.lock().saw(there);
@@ -183,19 +164,12 @@ impl Datapath {
 
     async fn request(&self, vip: Vip, index: u32, lifetime: u32, flags: u16) -> Result<(), Failure> {
         let message = vip.message_for(index, lifetime, self.known.lock().marks());
-        self.requests
-            .ask(RouteNetlinkMessage::NewAddress(message), flags)
-            .await
-            .map(drop)
+        self.requests.ask(RouteNetlinkMessage::NewAddress(message), flags).await.map(drop)
     }
 
     /// Removes exactly this; whose it is was asked before.
     pub(super) async fn delete(&self, vip: Vip, index: u32) -> Result<bool, Error> {
-        match self
-            .requests
-            .ask(RouteNetlinkMessage::DelAddress(vip.message(index)), 0)
-            .await
-        {
+        match self.requests.ask(RouteNetlinkMessage::DelAddress(vip.message(index)), 0).await {
             Ok(_) => Ok(true),
             // The address is not there, or the whole interface is gone.
             Err(Failure::Errno(Errno::EADDRNOTAVAIL | Errno::ENODEV | Errno::ENXIO)) => Ok(false),

@@ -54,13 +54,8 @@ impl Failure {
 
 impl Requests {
     pub(super) fn open(deadline: Duration) -> Result<Self, Error> {
-        let requests = Self {
-            deadline,
-            open: Mutex::new(None),
-        };
-        requests
-            .handle()
-            .map_err(|failure| failure.about("open".into(), false))?;
+        let requests = Self { deadline, open: Mutex::new(None) };
+        requests.handle().map_err(|failure| failure.about("open".into(), false))?;
         Ok(requests)
     }
 
@@ -72,9 +67,7 @@ impl Requests {
     ) -> Result<Vec<RouteNetlinkMessage>, Failure> {
         let exchange = self.exchange(message, NLM_F_REQUEST | NLM_F_ACK | flags);
         let answer = tokio::time::timeout(self.deadline, exchange).await;
-        answer
-            .map_err(|_| Failure::Deadline(self.deadline))?
-            .map(|(answers, _)| answers)
+        answer.map_err(|_| Failure::Deadline(self.deadline))?.map(|(answers, _)| answers)
     }
 
     /// Asks for all there is.
@@ -88,9 +81,7 @@ impl Requests {
             }
             Err(Failure::Errno(Errno::EINTR))
         };
-        tokio::time::timeout(self.deadline, all)
-            .await
-            .map_err(|_| Failure::Deadline(self.deadline))?
+        tokio::time::timeout(self.deadline, all).await.map_err(|_| Failure::Deadline(self.deadline))?
     }
 
     /// The answers, and whether they are of one moment.
@@ -102,9 +93,7 @@ impl Requests {
         let mut request = NetlinkMessage::from(message);
         request.header.flags = flags;
         let mut handle = self.handle()?;
-        let sent = handle
-            .request(request)
-            .map_err(|error| Failure::Closed(error.to_string()));
+        let sent = handle.request(request).map_err(|error| Failure::Closed(error.to_string()));
         let mut stream = sent.inspect_err(|_| self.close())?;
         let (mut answers, mut whole) = (Vec::new(), true);
         // The end is told by the kernel. A stream that only stops means that the socket broke, not that all is well.
@@ -137,10 +126,7 @@ impl Requests {
             rtnetlink::new_connection().map_err(|error| Failure::Closed(error.to_string()))?;
         connection.set_forward_ack(true);
         connection.set_forward_done(true);
-        *open = Some(Open {
-            handle: handle.clone(),
-            connection: tokio::spawn(connection),
-        });
+        *open = Some(Open { handle: handle.clone(), connection: tokio::spawn(connection) });
         Ok(handle)
     }
 

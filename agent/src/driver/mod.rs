@@ -16,7 +16,6 @@ mod reports;
 mod run;
 mod show;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::core::event::Event;
@@ -33,8 +32,6 @@ pub enum Told {
     Event(Event),
     /// The interface was found, or is another, or is gone: the segment is opened anew.
     Place(Option<Interface>),
-    /// The VIPs' names resolve to these addresses now.
-    Vips(Vec<IpAddr>),
 }
 
 /// The core's rules out of the settings.

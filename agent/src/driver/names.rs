@@ -26,7 +26,8 @@ pub fn fixed(addresses: &[Address]) -> Vec<IpAddr> {
 
 /// Sends all VIPs whenever a name's answer has changed; ends at once if none is a name.
 pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sender<Vec<IpAddr>>) {
-    let names: Vec<&str> = addresses.iter().filter_map(|a| if let Address::Name(n) = a { Some(&**n) } else { None }).collect();
+    let names: Vec<&str> =
+        addresses.iter().filter_map(|a| if let Address::Name(n) = a { Some(&**n) } else { None }).collect();
     if names.is_empty() {
         return;
     }
@@ -38,7 +39,11 @@ pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sende
                 Ok(found) => {
                     let picked: Vec<_> = mode.pick(&found).into_iter().filter(|a| may_be_vip(*a)).collect();
                     if picked.is_empty() {
-                        tracing::warn!(name, ?found, "the name has no address that could be a VIP; the last answer is kept");
+                        tracing::warn!(
+                            name,
+                            ?found,
+                            "the name has no address that could be a VIP; the last answer is kept"
+                        );
                     } else {
                         *answer = picked;
                     }

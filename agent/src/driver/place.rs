@@ -11,8 +11,10 @@ use super::Told;
 use crate::core::event::{Event, Node};
 use crate::core::lease::Participant;
 use crate::core::time::Time;
-use crate::datapath::{Datapath, Error, Interface, KernelEvent, Kind, Vip};
-use crate::ops::{Liveness, Metrics};
+use crate::datapath::{Datapath, Interface, KernelEvent, Kind, Vip};
+use crate::ops::Ops;
+use crate::ops::health::Heart;
+use crate::ops::metrics::Netlink;
 use crate::settings::Settings;
 
 /// How often the kernel is asked something when nothing happens, to know that it answers.
@@ -49,8 +51,8 @@ pub struct Place {
     vips: BTreeSet<IpAddr>,
     put: BTreeSet<IpAddr>,
     told: mpsc::Sender<Told>,
-    metrics: Metrics,
-    liveness: Liveness,
+    ops: Arc<Ops>,
+    heart: Heart,
     complaint: String,
 }
 
@@ -61,12 +63,12 @@ impl Place {
         settings: Arc<Settings>,
         datapath: Datapath,
         told: mpsc::Sender<Told>,
-        metrics: Metrics,
-        liveness: Liveness,
+        ops: Arc<Ops>,
+        heart: Heart,
     ) -> Self {
         let complaint = String::new();
         let (vips, put) = (BTreeSet::new(), BTreeSet::new());
-        Self { settings, datapath, interface: None, vips, put, told, metrics, liveness, complaint }
+        Self { settings, datapath, interface: None, vips, put, told, ops, heart, complaint }
     }
 
     /// Works until the driver is gone.
@@ -86,7 +88,7 @@ impl Place {
                 },
                 () = tokio::time::sleep(pause) => match &self.interface {
                     None => self.look().await,
-                    Some(_) => if self.datapath.own_macs().await.is_ok() { self.liveness.beat("datapath") },
+                    Some(_) => if self.datapath.own_macs().await.is_ok() { self.heart.beat() },
                 },
             }
         }
@@ -103,7 +105,7 @@ impl Place {
             Job::Remove { address } => {
                 self.put.remove(&address);
                 if let Err(error) = self.datapath.remove(address).await {
-                    self.failed("remove", &error);
+                    self.ops.metrics.netlink_error(Netlink::Remove);
                     tracing::error!(%address, %error, "the VIP could not be removed; its fence will");
                 }
             }
@@ -114,7 +116,7 @@ impl Place {
             }
             Job::Flush(done) => drop(done),
         }
-        self.liveness.beat("datapath");
+        self.heart.beat();
     }
 
     async fn put(&mut self, address: IpAddr, until: Time) {
@@ -130,14 +132,10 @@ impl Place {
             }
             Err(error) => {
                 self.put.remove(&address);
-                self.failed("put", &error);
+                self.ops.metrics.netlink_error(Netlink::Add);
                 self.tell(Event::PutFailed { address, reason: error.to_string() }).await;
             }
         }
-    }
-
-    fn failed(&self, operation: &'static str, error: &Error) {
-        self.metrics.netlink_error(operation, error.category());
     }
 
     async fn happened(&mut self, event: KernelEvent) {
@@ -221,7 +219,7 @@ impl Place {
         let _ = self.told.send(Told::Place(Some(found))).await;
         self.tell(Event::Node(node)).await;
         self.tell(Event::Link { up }).await;
-        self.liveness.beat("datapath");
+        self.heart.beat();
     }
 
     fn complain(&mut self, text: &str) {
@@ -261,7 +259,9 @@ impl Place {
                         "the VIP is this node's own permanent address and will not be carried here: choose another VIP, or remove the address"
                     ),
                     Kind::KubeProxy => tracing::info!(%address, "kube-proxy has the VIP too; it needs strictARP"),
-                    Kind::Dynamic => tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node"),
+                    Kind::Dynamic => {
+                        tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node")
+                    }
                 }
             }
         }

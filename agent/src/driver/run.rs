@@ -5,22 +5,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use super::api::ApiHands;
 use super::clocks::Clocks;
 use super::place::{Job, Place};
-use super::reports::Reports;
-use super::{Told, names, rules, show};
+use super::show::Show;
+use super::{Told, names, reports, rules};
 use crate::core::action::Action;
 use crate::core::event::{Event, Moment};
 use crate::core::keeper::Keeper;
+use crate::core::rules::Rules;
 use crate::core::time::Time;
 use crate::core::trace::Recorder;
 use crate::datapath::{self, Datapath, Interface};
-use crate::ops::{self, Liveness, Metrics, Readiness};
-use crate::segment::{self, Heard, Segment, To};
+use crate::ops::lock::{Lock, LockError};
+use crate::ops::metrics::Form;
+use crate::ops::status_server::StatusServer;
+use crate::ops::{self, Ops};
+use crate::segment::{self, Counts, Heard, Kind, Segment, To};
 use crate::settings::Settings;
 
 /// The loop steps at least this often, so that clocks that jump are seen.
@@ -39,12 +43,17 @@ pub enum RunError {
     /// The kernel's side could not be opened.
     #[error(transparent)]
     Datapath(#[from] datapath::Error),
-    /// Metrics, health or the status socket could not be served.
+    /// Another agent runs here.
     #[error(transparent)]
-    Ops(#[from] ops::Error),
+    Lock(#[from] LockError),
     /// Signals cannot be caught, or the trace cannot be written.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it did not work.
+        source: std::io::Error,
+    },
 }
 
 struct Driver {
@@ -54,13 +63,14 @@ struct Driver {
     settings: Arc<Settings>,
     interface: Option<Interface>,
     segment: Option<Segment>,
+    counted: Counts,
     heard: Option<mpsc::Receiver<(Time, Heard)>>,
     jobs: mpsc::Sender<Job>,
     api: ApiHands,
-    reports: Reports,
-    metrics: Metrics,
-    readiness: Readiness,
+    show: Show,
+    ops: Arc<Ops>,
     vips: Vec<IpAddr>,
+    listening: BTreeSet<IpAddr>,
     exit: bool,
 }
 
@@ -73,47 +83,45 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     if !missing.is_empty() {
         return Err(RunError::Capabilities(missing));
     }
+    let _lock = Lock::take()?;
     let settings = Arc::new(settings);
-    let (metrics, readiness) = (Metrics::new(), Readiness::new());
-    let liveness = Liveness::new([("core", STUCK), ("datapath", STUCK)]);
-    let options = datapath::Options { run_dir: settings.run_dir.clone(), ..datapath::Options::default() };
-    let (show_requests, mut shown) = show::channel();
-    let _served = ops::serve(&settings, &metrics, &liveness, &readiness, show_requests)?;
+    let ops = Ops::new(ops::boottime, &settings.node_name);
+    let heart = ops.liveness.watch("core", STUCK);
+    serve(&settings, &ops);
 
+    let options = datapath::Options { run_dir: settings.run_dir.clone(), ..datapath::Options::default() };
     let (datapath, kernel) = Datapath::open_with(options)?;
     let (told, mut inbox) = mpsc::channel(256);
     let (jobs, work) = mpsc::channel(64);
-    let place = Place::new(settings.clone(), datapath, told.clone(), metrics.clone(), liveness.clone());
-    tokio::spawn(place.run(work, kernel));
-    let api = ApiHands::start(settings.clone(), told.clone(), metrics.clone());
+    let place_heart = ops.liveness.watch("datapath", STUCK);
+    let place = Place::new(settings.clone(), datapath, told.clone(), ops.clone(), place_heart);
+    let api = ApiHands::start(&settings, told, &ops);
     let (names, mut resolved) = mpsc::channel(1);
     tokio::spawn(names::follow(settings.addresses.clone(), settings.dns_mode, names));
 
     let rules = rules(&settings);
-    let recorder = match &settings.record {
-        Some(path) => Some(Recorder::new(std::fs::File::create(path)?, &rules)?),
-        None => None,
-    };
     let mut driver = Driver {
+        recorder: record(&settings, &rules)?,
         keeper: Keeper::new(rules),
         clocks: Clocks::new(),
-        recorder,
         interface: None,
         segment: None,
+        counted: Counts::default(),
         heard: None,
         jobs,
-        reports: Reports::new(&settings, metrics.clone(), api.events()),
         api,
-        metrics,
-        readiness,
+        show: Show::new(ops.clone()),
+        ops,
         vips: vec![],
+        listening: BTreeSet::new(),
         exit: false,
         settings: settings.clone(),
     };
     driver.now_vips(names::fixed(&settings.addresses)).await;
+    tokio::spawn(place.run(work, kernel));
 
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = catch(SignalKind::terminate())?;
+    let mut interrupt = catch(SignalKind::interrupt())?;
     let mut asked_to_end = false;
     while !driver.exit {
         let wake = driver.sleep();
@@ -125,17 +133,37 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
             told = inbox.recv() => match told {
                 Some(Told::Event(event)) => driver.step(event).await,
                 Some(Told::Place(interface)) => driver.place(interface),
-                Some(Told::Vips(vips)) => driver.now_vips(vips).await,
                 None => break,
             },
             Some(vips) = resolved.recv() => driver.now_vips(vips).await,
-            Some(request) = shown.recv() => driver.show(request),
             () = tokio::time::sleep(wake) => driver.step(Event::Tick).await,
         }
-        liveness.beat("core");
+        heart.beat();
     }
     driver.flush().await;
     Ok(())
+}
+
+fn catch(kind: SignalKind) -> Result<Signal, RunError> {
+    signal(kind).map_err(|source| RunError::Io { what: "cannot catch signals".into(), source })
+}
+
+fn record(settings: &Settings, rules: &Rules) -> Result<Option<Recorder<std::fs::File>>, RunError> {
+    let Some(path) = &settings.record else { return Ok(None) };
+    let recorder = std::fs::File::create(path).and_then(|file| Recorder::new(file, rules));
+    let failed = |source| RunError::Io { what: format!("cannot record to {}", path.display()), source };
+    recorder.map(Some).map_err(failed)
+}
+
+/// Metrics, health and the status socket: none of them keeps a VIP from being carried.
+fn serve(settings: &Settings, ops: &Arc<Ops>) {
+    if let Some(listen) = settings.metrics {
+        tokio::spawn(ops::server::serve(listen, ops.clone()));
+    }
+    match StatusServer::bind(&settings.status_socket) {
+        Ok(server) => drop(tokio::spawn(server.serve(ops.clone()))),
+        Err(error) => tracing::warn!(%error, "`mooring-agent status` will not work"),
+    }
 }
 
 /// Waits for ever while there is no segment.
@@ -169,10 +197,16 @@ impl Driver {
             tracing::error!(%error, "the trace cannot be written any more");
             self.recorder = None;
         }
+        let mut why = None;
         for action in actions {
-            self.act(action).await;
+            if let Action::Report(report) = action {
+                let told = reports::tell(&report, &self.settings, &self.vips, &self.api, &self.ops);
+                why = told.or(why);
+            } else {
+                self.act(action).await;
+            }
         }
-        self.after_step(at.now);
+        self.after_step(at, why);
     }
 
     async fn act(&mut self, action: Action) {
@@ -182,21 +216,11 @@ impl Driver {
             Action::AskPeers { id, within } => self.api.ask_peers(id, within),
             Action::Carry { address, until } => self.job(Job::Put { address, until }).await,
             Action::Drop { address } => self.job(Job::Remove { address }).await,
-            Action::Announce { address } => {
-                if let Some(segment) = &self.segment {
-                    segment.announce(address);
-                    self.metrics.announced(address);
-                }
-            }
+            Action::Announce { address } => self.speak(|segment| segment.announce(address)),
             Action::Probe { address, to } => {
-                if let Some(segment) = &self.segment {
-                    segment.probe(address, to.map_or(To::Broadcast, To::Unicast));
-                }
+                self.speak(|segment| segment.probe(address, to.map_or(To::Broadcast, To::Unicast)));
             }
-            Action::Report(report) => {
-                let holder = self.keeper.lease_holder().to_owned();
-                self.reports.tell(&report, &holder, &self.vips);
-            }
+            Action::Report(_) => {}
             Action::Exit => self.exit = true,
         }
     }
@@ -207,16 +231,35 @@ impl Driver {
         }
     }
 
+    fn speak(&mut self, what: impl FnOnce(&Segment) -> Result<(), segment::Error>) {
+        let Some(segment) = &self.segment else { return };
+        if let Err(error) = what(segment) {
+            tracing::debug!(%error, "a frame was not sent");
+        }
+        let counts = segment.counts();
+        let forms = [
+            (Kind::ArpRequest, Form::ArpRequest),
+            (Kind::ArpReply, Form::ArpReply),
+            (Kind::Advertisement, Form::NeighborAdvertisement),
+        ];
+        for (kind, form) in forms {
+            let new = counts.sent(kind).saturating_sub(self.counted.sent(kind));
+            if new > 0 {
+                self.ops.metrics.announced(form, new);
+            }
+        }
+        self.counted = counts;
+    }
+
     /// What others may want to know of the new state.
-    fn after_step(&mut self, now: Time) {
-        let snapshot = self.keeper.snapshot(now);
-        self.reports.state(&snapshot);
-        self.readiness.set(&show::reasons(&snapshot, self.interface.is_some(), self.segment.is_some(), &self.api));
-        self.api.prefer_local(snapshot.healthy != Some(false));
+    fn after_step(&mut self, at: Moment, why: Option<String>) {
+        let snapshot = self.keeper.snapshot();
+        self.show.state(at, snapshot, why, &self.settings, self.interface.as_ref(), &self.api);
         let parties = self.keeper.third_parties();
-        let interesting: BTreeSet<IpAddr> = self.vips.iter().copied().chain(parties).collect();
-        if let Some(segment) = &self.segment {
-            segment.listen_for(interesting);
+        let wanted: BTreeSet<IpAddr> = self.vips.iter().copied().chain(parties).collect();
+        if let Some(segment) = self.segment.as_ref().filter(|_| wanted != self.listening) {
+            segment.listen_for(wanted.iter().copied());
+            self.listening = wanted;
         }
     }
 
@@ -236,12 +279,15 @@ impl Driver {
     fn place(&mut self, interface: Option<Interface>) {
         self.segment = None;
         self.heard = None;
+        self.counted = Counts::default();
         self.interface = interface;
         let Some(interface) = &self.interface else { return };
+        let own = interface.addresses.iter().map(ipnet::IpNet::addr).collect();
+        self.api.servers().set_own_addresses(own);
         let options = segment::Options { frames_per_second: self.settings.announce.rate_limit };
         match Segment::open(interface, options) {
             Ok((segment, heard)) => {
-                segment.listen_for(self.vips.iter().copied().collect());
+                segment.listen_for(self.listening.iter().copied());
                 self.segment = Some(segment);
                 self.heard = Some(heard);
             }
@@ -255,13 +301,6 @@ impl Driver {
         self.vips.clone_from(&vips);
         self.step(Event::Vips(vips.clone())).await;
         self.job(Job::Vips(vips)).await;
-    }
-
-    fn show(&self, request: show::Request) {
-        let now = datapath::clock::boottime();
-        let document = show::document(&self.settings, &self.keeper.snapshot(now), self.interface.as_ref(), &self.api, &self.reports);
-        // The asker may have gone.
-        let _ = request.send(document);
     }
 
     /// The first signal asks for a hand-over, the second ends the process at once. True: end now.
@@ -282,6 +321,5 @@ impl Driver {
         if tokio::time::timeout(FLUSH, all_done).await.is_err() {
             tracing::error!("the kernel did not answer; the VIPs' fences end by themselves");
         }
-        self.reports.flush().await;
     }
 }

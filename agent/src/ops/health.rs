@@ -51,10 +51,7 @@ pub struct Stale {
 
 impl Liveness {
     pub(super) const fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            loops: Mutex::new(Vec::new()),
-        }
+        Self { clock, loops: Mutex::new(Vec::new()) }
     }
 
     /// Watches a loop from now on; its last beat may be `most` old. The same name again replaces the earlier heart.
@@ -62,15 +59,8 @@ impl Liveness {
         let last = Arc::new(AtomicU64::new((self.clock)().as_nanos()));
         let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         loops.retain(|watched| watched.name != name);
-        loops.push(Watched {
-            name,
-            most,
-            last: Arc::clone(&last),
-        });
-        Heart {
-            clock: self.clock,
-            last,
-        }
+        loops.push(Watched { name, most, last: Arc::clone(&last) });
+        Heart { clock: self.clock, last }
     }
 
     /// The loops that stand still.
@@ -79,11 +69,7 @@ impl Liveness {
         let now = (self.clock)();
         let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |watched: &Watched| now.since(Time::from_nanos(watched.last.load(Ordering::Relaxed)));
-        let stale = loops.iter().map(|watched| Stale {
-            name: watched.name,
-            age: age(watched),
-            most: watched.most,
-        });
+        let stale = loops.iter().map(|watched| Stale { name: watched.name, age: age(watched), most: watched.most });
         stale.filter(|stale| stale.age > stale.most).collect()
     }
 }
@@ -130,11 +116,7 @@ mod tests {
         let _datapath = liveness.watch("datapath", 5 * second);
         assert_eq!(liveness.stale(), []);
         NOW.store(1_500_000_000, Ordering::Relaxed);
-        let stale = Stale {
-            name: "core",
-            age: Duration::from_millis(1500),
-            most: second,
-        };
+        let stale = Stale { name: "core", age: Duration::from_millis(1500), most: second };
         assert_eq!(liveness.stale(), [stale]);
         core.beat();
         assert_eq!(liveness.stale(), []);

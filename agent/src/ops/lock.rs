@@ -55,9 +55,7 @@ impl Lock {
         for _ in 0..TRIES {
             match UnixListener::bind_addr(&name) {
                 Ok(listener) => {
-                    return Ok(Self {
-                        _listener: Some(listener),
-                    });
+                    return Ok(Self { _listener: Some(listener) });
                 }
                 Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(error.into()),
                 Err(_) => {}

@@ -15,9 +15,7 @@ pub fn init(settings: LogSettings) {
         LogFormat::Text => layer.with_target(false).with_ansi(false).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    let started = tracing_subscriber::registry()
-        .with(layer.with_filter(filter(settings.level)))
-        .try_init();
+    let started = tracing_subscriber::registry().with(layer.with_filter(filter(settings.level))).try_init();
     if let Err(error) = started {
         tracing::debug!(%error, "the log runs already");
     }
@@ -32,11 +30,7 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let theirs = if level == LogLevel::Trace {
-        LevelFilter::DEBUG
-    } else {
-        ours.min(LevelFilter::WARN)
-    };
+    let theirs = if level == LogLevel::Trace { LevelFilter::DEBUG } else { ours.min(LevelFilter::WARN) };
     Targets::new().with_default(theirs).with_target("mooring_agent", ours)
 }
 

@@ -235,31 +235,16 @@ impl Metrics {
 
     /// prometheus-client ends each help text with a full stop itself.
     fn register(&mut self, node: &str) {
-        let build = Info::new(Build {
-            version: env!("CARGO_PKG_VERSION"),
-            node: node.to_owned(),
-        });
+        let build = Info::new(Build { version: env!("CARGO_PKG_VERSION"), node: node.to_owned() });
         let r = &mut self.registry;
-        r.register(
-            "vip_held",
-            "Whether this node carries the VIP (1) or not (0)",
-            self.held.clone(),
-        );
-        r.register(
-            "lease_held",
-            "Whether this node holds the Lease (1) or not (0)",
-            self.lease_held.clone(),
-        );
+        r.register("vip_held", "Whether this node carries the VIP (1) or not (0)", self.held.clone());
+        r.register("lease_held", "Whether this node holds the Lease (1) or not (0)", self.lease_held.clone());
         r.register(
             "transitions",
             "How often this node began or ceased to carry the VIPs, by cause",
             self.transitions.clone(),
         );
-        r.register(
-            "takeovers",
-            "How often this node took the VIPs, by what made them free",
-            self.takeovers.clone(),
-        );
+        r.register("takeovers", "How often this node took the VIPs, by what made them free", self.takeovers.clone());
         r.register_with_unit(
             "fence_left",
             "For how long the kernel keeps the VIP if the agent does not refresh it",
@@ -292,11 +277,7 @@ impl Metrics {
             "Requests to the Kubernetes API that failed, by verb and category",
             self.api_errors.clone(),
         );
-        r.register(
-            "netlink_errors",
-            "Requests to the kernel that failed, by operation",
-            self.netlink_errors.clone(),
-        );
+        r.register("netlink_errors", "Requests to the kernel that failed, by operation", self.netlink_errors.clone());
         r.register("build", "Which agent this is", build);
     }
 
@@ -348,13 +329,9 @@ impl Metrics {
 
     /// Notes how long a request to the API took and how it failed, if it did.
     pub fn api_request(&self, verb: Verb, took: Duration, error: Option<ApiError>) {
-        self.api_requests
-            .get_or_create(&ByVerb { verb })
-            .observe(took.as_secs_f64());
+        self.api_requests.get_or_create(&ByVerb { verb }).observe(took.as_secs_f64());
         if let Some(category) = error {
-            self.api_errors
-                .get_or_create(&ByVerbAndCategory { verb, category })
-                .inc();
+            self.api_errors.get_or_create(&ByVerbAndCategory { verb, category }).inc();
         }
     }
 
@@ -365,10 +342,7 @@ impl Metrics {
 
     /// Drops what is known of an address that is no VIP any more, so that a name that moves does not grow the page.
     pub fn forget(&self, address: IpAddr) {
-        self.fences
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&address);
+        self.fences.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         let label = by(address);
         self.held.remove(&label);
         self.fence_left.remove(&label);
@@ -381,9 +355,7 @@ impl Metrics {
     /// None that could happen: a String takes everything.
     pub fn page(&self, now: Time) -> Result<String, std::fmt::Error> {
         for (address, until) in self.fences.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            self.fence_left
-                .get_or_create(&by(*address))
-                .set(until.since(now).as_secs_f64());
+            self.fence_left.get_or_create(&by(*address)).set(until.since(now).as_secs_f64());
         }
         let mut page = String::new();
         text::encode(&mut page, &self.registry)?;
@@ -397,9 +369,7 @@ fn latencies() -> Histogram {
 }
 
 fn by(address: IpAddr) -> ByAddress {
-    ByAddress {
-        address: address.to_string(),
-    }
+    ByAddress { address: address.to_string() }
 }
 
 #[cfg(test)]

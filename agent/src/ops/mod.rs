@@ -43,10 +43,7 @@ impl Ops {
     /// Nothing told yet; not ready, alive.
     #[must_use]
     pub fn new(clock: Clock, node: &str) -> Arc<Self> {
-        let report = Report {
-            node: node.to_owned(),
-            ..Report::default()
-        };
+        let report = Report { node: node.to_owned(), ..Report::default() };
         Arc::new(Self {
             clock,
             metrics: Metrics::new(node),
@@ -62,8 +59,6 @@ impl Ops {
 pub fn boottime() -> Time {
     use nix::time::{ClockId, clock_gettime};
     // It fails for clocks only that the kernel does not know, and this one is older than anything we run on.
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME)
-        .map(std::time::Duration::from)
-        .unwrap_or_default();
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from).unwrap_or_default();
     Time::default() + now
 }

@@ -76,9 +76,7 @@ impl Server {
                 other => other,
             },
         };
-        listener
-            .map(|listener| Self { listener })
-            .map_err(|source| ListenError { listen, source })
+        listener.map(|listener| Self { listener }).map_err(|source| ListenError { listen, source })
     }
 
     /// Where it listens.
@@ -122,10 +120,7 @@ async fn connection(stream: TcpStream, ops: Arc<Ops>) {
         async move { Ok::<_, Infallible>(response) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEADER_DEADLINE)
-        .keep_alive(false)
-        .max_buf_size(BUFFER);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_DEADLINE).keep_alive(false).max_buf_size(BUFFER);
     match tokio::time::timeout(DEADLINE, http.serve_connection(TokioIo::new(stream), answer)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection to metrics and health failed"),
@@ -154,20 +149,14 @@ fn answer(method: &Method, path: &str, ops: &Ops) -> Response<Full<Bytes>> {
             Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
         },
         "/" => respond(StatusCode::OK, TEXT, "mooring-agent: /metrics /livez /readyz\n".into()),
-        _ => respond(
-            StatusCode::NOT_FOUND,
-            TEXT,
-            "there is /metrics, /livez and /readyz\n".into(),
-        ),
+        _ => respond(StatusCode::NOT_FOUND, TEXT, "there is /metrics, /livez and /readyz\n".into()),
     }
 }
 
 fn respond(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response
 }
 
@@ -191,10 +180,7 @@ mod tests {
 
     async fn get(address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream
-            .write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
-            .await
-            .unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
         text
@@ -220,8 +206,7 @@ mod tests {
     #[tokio::test]
     async fn readyz_says_what_is_waited_for_and_metrics_are_open_metrics() {
         let ops = Ops::new(super::super::boottime, "cp1");
-        ops.readiness
-            .set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
+        ops.readiness.set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
         let address = start(&ops);
         let answer = get(address, "/readyz").await;
         assert!(
@@ -231,10 +216,7 @@ mod tests {
         ops.readiness.set("api", None);
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
         let answer = get(address, "/metrics").await;
-        assert!(
-            answer.contains("openmetrics-text") && answer.ends_with("# EOF\n"),
-            "{answer}"
-        );
+        assert!(answer.contains("openmetrics-text") && answer.ends_with("# EOF\n"), "{answer}");
         assert!(get(address, "/other").await.starts_with("HTTP/1.1 404"));
     }
 
@@ -256,9 +238,6 @@ mod tests {
         let ops = Ops::new(super::super::boottime, "cp1");
         let address = start(&ops);
         let error = Server::listen(Listen::At(address)).unwrap_err().to_string();
-        assert!(
-            error.contains(&address.to_string()) && error.contains("--metrics"),
-            "{error}"
-        );
+        assert!(error.contains(&address.to_string()) && error.contains("--metrics"), "{error}");
     }
 }

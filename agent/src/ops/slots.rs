@@ -14,10 +14,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(most: usize) -> Self {
-        Self {
-            tasks: VecDeque::with_capacity(most),
-            most,
-        }
+        Self { tasks: VecDeque::with_capacity(most), most }
     }
 
     pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {

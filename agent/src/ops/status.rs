@@ -190,12 +190,7 @@ impl Report {
         while self.transitions.len() >= TRANSITIONS {
             self.transitions.pop_front();
         }
-        self.transitions.push_back(Transition {
-            at,
-            from,
-            to: to.to_owned(),
-            why: why.into(),
-        });
+        self.transitions.push_back(Transition { at, from, to: to.to_owned(), why: why.into() });
     }
 
     /// The document at this moment.
@@ -249,11 +244,7 @@ impl Status {
         let mut out = String::new();
         // Writing to a String cannot fail; nor can the writes below.
         let or = |text: &str, none: &str| {
-            if text.is_empty() {
-                none.to_owned()
-            } else {
-                text.to_owned()
-            }
+            if text.is_empty() { none.to_owned() } else { text.to_owned() }
         };
         let _ = writeln!(
             out,
@@ -272,25 +263,16 @@ impl Status {
         });
         let _ = write!(out, "\n{}", table::render(&["VIP", "CARRIED HERE", "FENCE LEFT"], vips));
         let lease = &self.lease;
-        let holder = if lease.mine {
-            format!("{} (this node)", lease.holder)
-        } else {
-            or(&lease.holder, "nobody")
-        };
+        let holder = if lease.mine { format!("{} (this node)", lease.holder) } else { or(&lease.holder, "nobody") };
         let cells = vec![
             or(&lease.name, "-"),
             holder,
             lease.expires_in_ms.map_or_else(|| "-".into(), time),
-            lease
-                .renewed_ago_ms
-                .map_or_else(|| "-".into(), |ms| format!("{} ago", time(ms))),
+            lease.renewed_ago_ms.map_or_else(|| "-".into(), |ms| format!("{} ago", time(ms))),
             lease.transitions.to_string(),
         ];
-        let _ = write!(
-            out,
-            "\n{}",
-            table::render(&["LEASE", "HOLDER", "EXPIRES IN", "RENEWED", "TRANSITIONS"], [cells])
-        );
+        let _ =
+            write!(out, "\n{}", table::render(&["LEASE", "HOLDER", "EXPIRES IN", "RENEWED", "TRANSITIONS"], [cells]));
         let _ = writeln!(
             out,
             "\nAPI server: {}, {}",
@@ -308,11 +290,7 @@ impl Status {
         if !self.candidates.is_empty() {
             let rows = self.candidates.iter().map(|c| {
                 let addresses: Vec<String> = c.addresses.iter().map(ToString::to_string).collect();
-                vec![
-                    c.node.clone(),
-                    addresses.join(" "),
-                    c.healthy.map_or_else(|| "?".into(), yes),
-                ]
+                vec![c.node.clone(), addresses.join(" "), c.healthy.map_or_else(|| "?".into(), yes)]
             });
             let _ = write!(out, "\n{}", table::render(&["CANDIDATE", "ADDRESSES", "HEALTHY"], rows));
         }
@@ -365,17 +343,9 @@ pub(super) mod tests {
                 expires: at(113_900),
                 transitions: 4,
                 renewed: at(98_900),
-                api: ApiStatus {
-                    server: "https://127.0.0.1:6443".into(),
-                    ok: true,
-                    last_error: None,
-                },
+                api: ApiStatus { server: "https://127.0.0.1:6443".into(), ok: true, last_error: None },
             },
-            witness: WitnessReport {
-                state: "watching".into(),
-                misses: 0,
-                answered: at(99_950),
-            },
+            witness: WitnessReport { state: "watching".into(), misses: 0, answered: at(99_950) },
             candidates: vec![Candidate {
                 node: "cp2".into(),
                 addresses: vec!["192.0.2.2".parse().unwrap()],
@@ -383,11 +353,7 @@ pub(super) mod tests {
             }],
             transitions: VecDeque::new(),
         };
-        report.note(
-            WallTime(1_790_000_000_123_456),
-            "holder",
-            "cp3 answered nobody on the segment",
-        );
+        report.note(WallTime(1_790_000_000_123_456), "holder", "cp3 answered nobody on the segment");
         report
     }
 

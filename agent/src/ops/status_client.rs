@@ -64,9 +64,7 @@ pub fn read(socket: &Path) -> Result<Status, StatusError> {
         _ => StatusError::NotRunning { path: path(), source },
     })?;
     let mut text = Vec::new();
-    let read = stream
-        .set_read_timeout(Some(DEADLINE))
-        .and_then(|()| (&mut stream).take(MOST).read_to_end(&mut text));
+    let read = stream.set_read_timeout(Some(DEADLINE)).and_then(|()| (&mut stream).take(MOST).read_to_end(&mut text));
     read.map_err(|source| StatusError::Silent { path: path(), source })?;
     serde_json::from_slice(&text).map_err(|source| StatusError::Strange { path: path(), source })
 }
@@ -74,11 +72,7 @@ pub fn read(socket: &Path) -> Result<Status, StatusError> {
 /// Prints the status, once or again and again.
 #[must_use]
 pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
-    let clear = if watch && output == Output::Table && io::stdout().is_terminal() {
-        CLEAR
-    } else {
-        ""
-    };
+    let clear = if watch && output == Output::Table && io::stdout().is_terminal() { CLEAR } else { "" };
     loop {
         let result = read(socket);
         let taken = match (&result, output) {
@@ -90,11 +84,7 @@ pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
             }
         };
         if !watch || !taken {
-            return if taken && result.is_ok() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            };
+            return if taken && result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         std::thread::sleep(AGAIN);
     }
@@ -102,11 +92,7 @@ pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
 
 /// One object a line when there are several.
 fn json(status: &Status, line: bool) -> String {
-    let text = if line {
-        serde_json::to_string(status)
-    } else {
-        serde_json::to_string_pretty(status)
-    };
+    let text = if line { serde_json::to_string(status) } else { serde_json::to_string_pretty(status) };
     text.unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
@@ -121,10 +107,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agent.sock");
         let error = read(&path).unwrap_err().to_string();
-        assert!(
-            error.contains("no mooring-agent answers at") && error.contains("is it running?"),
-            "{error}"
-        );
+        assert!(error.contains("no mooring-agent answers at") && error.contains("is it running?"), "{error}");
         let listener = UnixListener::bind(&path).unwrap();
         let stranger = std::thread::spawn(move || drop(listener.accept()));
         assert!(matches!(read(&path), Err(StatusError::Strange { .. })));

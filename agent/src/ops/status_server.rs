@@ -58,10 +58,7 @@ impl StatusServer {
     /// When somebody answers there, something else is there, or the system refuses. None of this is a reason to carry no
     /// VIP.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
-        let failed = |source| BindError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| BindError::Io { path: path.to_owned(), source };
         match fs::symlink_metadata(path) {
             Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path.to_owned())),
             Ok(_) if StdUnixStream::connect(path).is_ok() => return Err(BindError::InUse(path.to_owned())),
@@ -70,30 +67,19 @@ impl StatusServer {
             Err(error) => return Err(failed(error)),
         }
         if let Some(directory) = path.parent() {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(directory)
-                .map_err(failed)?;
+            fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed)?;
         }
         // Made beside and moved there, so that at no moment anybody but root may connect, nor finds half of it.
         let new = path.with_extension("new");
-        if let Err(error) = fs::remove_file(&new).or_else(|e| {
-            if e.kind() == io::ErrorKind::NotFound {
-                Ok(())
-            } else {
-                Err(e)
-            }
-        }) {
+        if let Err(error) =
+            fs::remove_file(&new).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+        {
             return Err(failed(error));
         }
         let listener = UnixListener::bind(&new).map_err(failed)?;
         fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).map_err(failed)?;
         fs::rename(&new, path).map_err(failed)?;
-        Ok(Self {
-            listener,
-            path: path.to_owned(),
-        })
+        Ok(Self { listener, path: path.to_owned() })
     }
 
     /// Serves for ever. Ends when dropped, with all connections.
@@ -162,10 +148,7 @@ mod tests {
         let path = dir.path().join("run/agent.sock");
         start(&path);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let status = tokio::task::spawn_blocking(move || status_client::read(&path))
-            .await
-            .unwrap()
-            .unwrap();
+        let status = tokio::task::spawn_blocking(move || status_client::read(&path)).await.unwrap().unwrap();
         assert_eq!((status.node.as_str(), status.state.as_str()), ("cp1", "holder"));
         assert_eq!(status.waits, ["agent: starts"]);
     }
@@ -176,10 +159,7 @@ mod tests {
         let path = dir.path().join("agent.sock");
         let ops = start(&path);
         // More than a socket's buffer holds.
-        let big = super::super::status::Report {
-            state: "x".repeat(1 << 20),
-            ..report()
-        };
+        let big = super::super::status::Report { state: "x".repeat(1 << 20), ..report() };
         ops.report.send_replace(Arc::new(big));
         let mut mute = Vec::new();
         for _ in 0..3 * CONNECTIONS {
@@ -187,12 +167,7 @@ mod tests {
         }
         ops.report.send_replace(Arc::new(report()));
         let mut text = String::new();
-        UnixStream::connect(&path)
-            .await
-            .unwrap()
-            .read_to_string(&mut text)
-            .await
-            .unwrap();
+        UnixStream::connect(&path).await.unwrap().read_to_string(&mut text).await.unwrap();
         assert_eq!(serde_json::from_str::<Status>(&text).unwrap().state, "holder");
     }
 
@@ -209,9 +184,6 @@ mod tests {
         assert!(matches!(StatusServer::bind(&path), Err(BindError::InUse(_))));
         drop(first);
         assert!(!path.exists());
-        assert!(matches!(
-            StatusServer::bind(Path::new("/proc/x/agent.sock")),
-            Err(BindError::Io { .. })
-        ));
+        assert!(matches!(StatusServer::bind(Path::new("/proc/x/agent.sock")), Err(BindError::Io { .. })));
     }
 }

@@ -122,10 +122,7 @@ impl Announcer {
 
     /// How long until the next queued frame may go.
     pub(super) fn wait(&self) -> Option<Duration> {
-        self.pace
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .wait(clock::boottime())
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).wait(clock::boottime())
     }
 
     pub(super) fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
@@ -169,27 +166,13 @@ impl Announcer {
 
     fn send(&self, sender: &Sender, kind: Kind, address: IpAddr, frame: &[u8]) -> Result<(), Error> {
         let mut sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = sender
-            .send_to(frame, None)
-            .unwrap_or_else(|| Err(io::Error::other("pnet did not send")));
-        let count = if sent.is_ok() {
-            &self.sent[kind as usize]
-        } else {
-            &self.failed
-        };
+        let sent = sender.send_to(frame, None).unwrap_or_else(|| Err(io::Error::other("pnet did not send")));
+        let count = if sent.is_ok() { &self.sent[kind as usize] } else { &self.failed };
         count.fetch_add(1, Ordering::Relaxed);
-        sent.map_err(|source| Error::Send {
-            kind,
-            address,
-            interface: self.name.clone(),
-            source,
-        })
+        sent.map_err(|source| Error::Send { kind, address, interface: self.name.clone(), source })
     }
 
     fn no_ipv6(&self, address: IpAddr) -> Error {
-        Error::NoIpv6 {
-            address,
-            interface: self.name.clone(),
-        }
+        Error::NoIpv6 { address, interface: self.name.clone() }
     }
 }

@@ -70,13 +70,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, for metrics.
-    pub const ALL: [Self; 5] = [
-        Self::ArpRequest,
-        Self::ArpReply,
-        Self::Advertisement,
-        Self::ArpProbe,
-        Self::Solicitation,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::ArpRequest, Self::ArpReply, Self::Advertisement, Self::ArpProbe, Self::Solicitation];
 
     /// A word for it, as a metric label.
     #[must_use]

@@ -56,12 +56,7 @@ pub fn arp_announce(address: Ipv4Addr, mac: Mac, form: ArpForm) -> [u8; ARP_FRAM
 /// answer but Linux' proxy ARP does not.
 #[must_use]
 pub fn arp_probe(target: Ipv4Addr, to: Mac, our_mac: Mac) -> [u8; ARP_FRAME] {
-    arp(
-        ArpOperations::Request,
-        to,
-        (our_mac, Ipv4Addr::UNSPECIFIED),
-        (ZERO, target),
-    )
+    arp(ArpOperations::Request, to, (our_mac, Ipv4Addr::UNSPECIFIED), (ZERO, target))
 }
 
 fn arp(operation: ArpOperation, to: Mac, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> [u8; ARP_FRAME] {
@@ -168,21 +163,12 @@ mod tests {
         let request = arp_announce(vip, MAC, ArpForm::Request);
         assert_eq!(request[..6], [0xff; 6]);
         assert_eq!(request[6..22], [2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
-        assert_eq!(
-            request[22..],
-            [2, 0, 0, 0, 0, 1, 192, 0, 2, 7, 0, 0, 0, 0, 0, 0, 192, 0, 2, 7]
-        );
+        assert_eq!(request[22..], [2, 0, 0, 0, 0, 1, 192, 0, 2, 7, 0, 0, 0, 0, 0, 0, 192, 0, 2, 7]);
         let reply = arp_announce(vip, MAC, ArpForm::Reply);
-        assert_eq!(
-            reply[20..],
-            [0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, 7, 2, 0, 0, 0, 0, 1, 192, 0, 2, 7]
-        );
+        assert_eq!(reply[20..], [0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, 7, 2, 0, 0, 0, 0, 1, 192, 0, 2, 7]);
         let probe = arp_probe(vip, PEER, MAC);
         assert_eq!(probe[..12], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
-        assert_eq!(
-            probe[20..],
-            [0, 1, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 7]
-        );
+        assert_eq!(probe[20..], [0, 1, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 7]);
     }
 
     #[test]

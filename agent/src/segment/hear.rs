@@ -84,12 +84,7 @@ pub fn decode(frame: &[u8]) -> Result<Heard, Ignored> {
 
 fn arp(packet: &[u8], from: Mac, to: Mac) -> Result<Heard, Ignored> {
     let arp = ArpPacket::new(packet).ok_or(Ignored::Short)?;
-    let about = (
-        arp.get_hardware_type(),
-        arp.get_protocol_type(),
-        arp.get_hw_addr_len(),
-        arp.get_proto_addr_len(),
-    );
+    let about = (arp.get_hardware_type(), arp.get_protocol_type(), arp.get_hw_addr_len(), arp.get_proto_addr_len());
     if about != (ArpHardwareTypes::Ethernet, EtherTypes::Ipv4, 6, 4) {
         return Err(Ignored::Arp);
     }
@@ -106,15 +101,7 @@ fn arp(packet: &[u8], from: Mac, to: Mac) -> Result<Heard, Ignored> {
         return Err(Ignored::Address);
     }
     let mac = Mac(arp.get_sender_hw_addr().octets());
-    if mac == from {
-        Ok(Heard {
-            address: address.into(),
-            mac,
-            form,
-        })
-    } else {
-        Err(Ignored::Mac)
-    }
+    if mac == from { Ok(Heard { address: address.into(), mac, form }) } else { Err(Ignored::Mac) }
 }
 
 fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
@@ -123,9 +110,7 @@ fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
         return Err(Ignored::Protocol);
     }
     // Ethernet pads short frames: the IPv6 header says where this one ends.
-    let icmp = packet
-        .get(40..40 + usize::from(ip.get_payload_length()))
-        .ok_or(Ignored::Short)?;
+    let icmp = packet.get(40..40 + usize::from(ip.get_payload_length())).ok_or(Ignored::Short)?;
     let header = Icmpv6Packet::new(icmp).ok_or(Ignored::Short)?;
     let advertisement = match header.get_icmpv6_type() {
         Icmpv6Types::NeighborAdvert => true,
@@ -163,15 +148,7 @@ fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
         (source, source_mac, Form::Claim)
     };
     let mac = mac.unwrap_or(from);
-    if mac.is_host() {
-        Ok(Heard {
-            address: address.into(),
-            mac,
-            form,
-        })
-    } else {
-        Err(Ignored::Mac)
-    }
+    if mac.is_host() { Ok(Heard { address: address.into(), mac, form }) } else { Err(Ignored::Mac) }
 }
 
 /// The source and target link-layer address options, where there are any (RFC 4861 section 4.6.1).
@@ -188,11 +165,7 @@ fn options(mut rest: &[u8]) -> Result<(Option<Mac>, Option<Mac>), Ignored> {
         }
         rest = after;
     }
-    if rest.is_empty() {
-        Ok((source, target))
-    } else {
-        Err(Ignored::Options)
-    }
+    if rest.is_empty() { Ok((source, target)) } else { Err(Ignored::Options) }
 }
 
 #[cfg(test)]
@@ -208,11 +181,7 @@ mod tests {
     const VIP6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 
     fn claim(address: impl Into<IpAddr>) -> Result<Heard, Ignored> {
-        Ok(Heard {
-            address: address.into(),
-            mac: MAC,
-            form: Form::Claim,
-        })
+        Ok(Heard { address: address.into(), mac: MAC, form: Form::Claim })
     }
 
     /// Puts a right checksum on a frame that was changed.
@@ -232,10 +201,7 @@ mod tests {
         assert_eq!(decode(&arp_probe(VIP, Mac::BROADCAST, MAC)), Err(Ignored::Probe));
         let own = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
         assert_eq!(decode(&ns_probe(VIP6, None, MAC, own)), claim(own));
-        assert_eq!(
-            decode(&ns_probe(VIP6, None, MAC, Ipv6Addr::UNSPECIFIED)),
-            Err(Ignored::Probe)
-        );
+        assert_eq!(decode(&ns_probe(VIP6, None, MAC, Ipv6Addr::UNSPECIFIED)), Err(Ignored::Probe));
     }
 
     #[test]
@@ -245,11 +211,7 @@ mod tests {
         assert_eq!(decode(&reply).unwrap().form, Form::Answer);
         let mut advert = na_announce(VIP6, MAC);
         advert[58] |= 0x40;
-        assert_eq!(
-            decode(&sealed(advert)),
-            Err(Ignored::Invalid),
-            "solicited, and to everybody"
-        );
+        assert_eq!(decode(&sealed(advert)), Err(Ignored::Invalid), "solicited, and to everybody");
         advert[38..54].copy_from_slice(&VIP6.octets());
         assert_eq!(decode(&sealed(advert)).unwrap().form, Form::Answer);
     }

@@ -58,10 +58,7 @@ impl Listener {
             if let Err(error) = self.announcer.send_queued() {
                 tracing::debug!(%error, "a queued announcement was not sent");
             }
-            let wait = [self.announcer.wait(), down.then_some(LOOK)]
-                .into_iter()
-                .flatten()
-                .min();
+            let wait = [self.announcer.wait(), down.then_some(LOOK)].into_iter().flatten().min();
             let Some(ready) = self.wait(wait) else { return };
             if down && ready.is_empty() && nix::net::if_::if_indextoname(self.index).is_err() {
                 tracing::debug!(interface = self.name, "the interface is gone");
@@ -132,12 +129,7 @@ impl Listener {
 
     fn heard(&self, frame: &[u8]) -> Next {
         let Ok(heard) = decode(frame) else { return Next::Go };
-        if !self
-            .wanted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(&heard.address)
-        {
+        if !self.wanted.lock().unwrap_or_else(PoisonError::into_inner).contains(&heard.address) {
             return Next::Go;
         }
         self.announcer.heard.fetch_add(1, Ordering::Relaxed);

@@ -84,14 +84,7 @@ impl Segment {
             .stack_size(STACK)
             .spawn(|| listener.run())
             .map_err(socket::failed("the listener's thread", interface))?;
-        Ok((
-            Self {
-                announcer,
-                wanted,
-                wake,
-            },
-            receiver,
-        ))
+        Ok((Self { announcer, wanted, wake }, receiver))
     }
 
     /// From now on, frames about these addresses are delivered, and no others. What the node itself sends is never

@@ -25,11 +25,7 @@ impl Pace {
     /// At most `limit` frames a second; `None` is no limit. A limit of zero counts as one.
     pub(super) fn new(limit: Option<u32>) -> Self {
         let limit = limit.map(|limit| usize::try_from(limit.max(1)).unwrap_or(usize::MAX));
-        Self {
-            limit,
-            sent: VecDeque::new(),
-            queue: VecDeque::new(),
-        }
+        Self { limit, sent: VecDeque::new(), queue: VecDeque::new() }
     }
 
     /// Puts a frame at the end of the queue, unless it waits there already.

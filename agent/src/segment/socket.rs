@@ -38,11 +38,7 @@ pub(super) fn ndp(interface: &Interface) -> Result<Open, Error> {
 
 pub(super) fn failed(what: &'static str, interface: &Interface) -> impl FnOnce(io::Error) -> Error {
     let interface = interface.name.clone();
-    move |source| Error::Open {
-        what,
-        interface,
-        source,
-    }
+    move |source| Error::Open { what, interface, source }
 }
 
 fn open(interface: &Interface, protocol: u16, filter: &[SockFilter]) -> io::Result<Open> {

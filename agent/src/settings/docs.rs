@@ -44,35 +44,20 @@ pub fn page() -> String {
     }
     page.push_str(KUBE_VIP);
     for entry in ENTRIES {
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} |",
-            code(entry.env),
-            code(&dashed(entry.flag)),
-            here(entry)
-        );
+        let _ = writeln!(page, "| {} | {} | {} |", code(entry.env), code(&dashed(entry.flag)), here(entry));
     }
     page
 }
 
 fn row(spec: &Spec) -> String {
-    let theirs: Vec<String> = ENTRIES
-        .iter()
-        .filter(|e| target(e) == Some(spec.name))
-        .map(|e| code(e.env))
-        .collect();
+    let theirs: Vec<String> = ENTRIES.iter().filter(|e| target(e) == Some(spec.name)).map(|e| code(e.env)).collect();
     let default = match (spec.default, spec.default_note) {
         ("", "") => "none: must be given".to_owned(),
         ("", note) => note.to_owned(),
         (default, _) => code(default),
     };
     let help = spec.help.replace('|', "\\|");
-    format!(
-        "| `--{}` | `{}` | {} | {default} | {help} |",
-        spec.name,
-        spec.env(),
-        theirs.join(", ")
-    )
+    format!("| `--{}` | `{}` | {} | {default} | {help} |", spec.name, spec.env(), theirs.join(", "))
 }
 
 fn target(entry: &Entry) -> Option<&'static str> {
@@ -94,19 +79,11 @@ fn here(entry: &Entry) -> String {
 }
 
 fn code(text: &str) -> String {
-    if text.is_empty() {
-        String::new()
-    } else {
-        format!("`{text}`")
-    }
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
 }
 
 fn dashed(flag: &str) -> String {
-    if flag.is_empty() {
-        String::new()
-    } else {
-        format!("--{flag}")
-    }
+    if flag.is_empty() { String::new() } else { format!("--{flag}") }
 }
 
 #[cfg(test)]

@@ -51,9 +51,7 @@ impl Given {
         let theirs = kube_vip::ENTRIES.iter().map(|e| e.flag).filter(|f| !f.is_empty());
         let value = |name: &'static str| {
             let source = matches.value_source(name);
-            let value = matches
-                .get_one::<String>(name)
-                .filter(|_| source == Some(ValueSource::CommandLine));
+            let value = matches.get_one::<String>(name).filter(|_| source == Some(ValueSource::CommandLine));
             value.map(|value| (name.to_owned(), value.clone()))
         };
         Self(ours.chain(theirs).filter_map(value).collect())
@@ -83,18 +81,12 @@ impl Gathered {
     /// The value of a setting of the table, and its source.
     pub fn get(&self, name: &str) -> (String, Source) {
         let found = self.effective.iter().find(|e| e.name == name);
-        found.map_or_else(
-            || (String::new(), Source::Default),
-            |e| (e.value.clone(), e.source.clone()),
-        )
+        found.map_or_else(|| (String::new(), Source::Default), |e| (e.value.clone(), e.source.clone()))
     }
 
     /// Gives a setting that nobody gave its worked-out default.
     pub fn default(&mut self, name: &str, value: String) {
-        let found = self
-            .effective
-            .iter_mut()
-            .find(|e| e.name == name && e.source == Source::Default);
+        let found = self.effective.iter_mut().find(|e| e.name == name && e.source == Source::Default);
         if let Some(effective) = found {
             effective.value = value;
         }
@@ -118,13 +110,8 @@ impl Gathered {
 
     pub fn refuse(&mut self, name: &str, problem: impl Into<String>, advice: impl Into<String>) {
         let (value, from) = self.get(name);
-        let error = SettingsError {
-            setting: name.to_owned(),
-            value,
-            from,
-            problem: problem.into(),
-            advice: advice.into(),
-        };
+        let error =
+            SettingsError { setting: name.to_owned(), value, from, problem: problem.into(), advice: advice.into() };
         self.errors.push(error);
     }
 }
@@ -136,34 +123,18 @@ pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, Strin
     gatherer.theirs(given, &env);
     gatherer.unknown(&env);
     let ours = |spec: &'static Spec| {
-        let flag = given
-            .0
-            .get(spec.name)
-            .map(|value| (value.clone(), Source::Flag(format!("--{}", spec.name))));
+        let flag = given.0.get(spec.name).map(|value| (value.clone(), Source::Flag(format!("--{}", spec.name))));
         let name = spec.env();
-        let variable = env
-            .get(&name)
-            .filter(|v| spec.empty_counts || !v.is_empty())
-            .filter(|v| !is_service_link(&name, v));
+        let variable =
+            env.get(&name).filter(|v| spec.empty_counts || !v.is_empty()).filter(|v| !is_service_link(&name, v));
         let variable = variable.map(|value| (value.clone(), Source::Environment(name)));
         let mut said = gatherer.flags.remove(spec.name);
-        said = flag
-            .or(said)
-            .or(variable)
-            .or_else(|| gatherer.variables.remove(spec.name));
+        said = flag.or(said).or(variable).or_else(|| gatherer.variables.remove(spec.name));
         let (value, source) = said.unwrap_or_else(|| (spec.default.to_owned(), Source::Default));
-        Effective {
-            name: spec.name,
-            value,
-            source,
-        }
+        Effective { name: spec.name, value, source }
     };
     let effective = SETTINGS.iter().map(ours).collect();
-    let mut all = Gathered {
-        effective,
-        warnings: gatherer.warnings,
-        errors: gatherer.errors,
-    };
+    let mut all = Gathered { effective, warnings: gatherer.warnings, errors: gatherer.errors };
     if gatherer.kube_vip {
         follow_pod_namespace(&mut all, host);
     }
@@ -182,10 +153,7 @@ fn follow_pod_namespace(gathered: &mut Gathered, host: &Host) {
             "the Lease is in the pod's namespace {pod:?}, not in {namespace:?}, because that is where kube-vip keeps it; \
              MOORING_NAMESPACE overrides that",
         );
-        gathered.warnings.push(Warning {
-            setting: "namespace".into(),
-            text,
-        });
+        gathered.warnings.push(Warning { setting: "namespace".into(), text });
         for effective in gathered.effective.iter_mut().filter(|e| e.name == "namespace") {
             (effective.value, effective.source) = (pod.clone(), Source::PodNamespace);
         }
@@ -229,27 +197,13 @@ impl Gatherer {
             Meaning::Same(name) => self.put(name, plain.to_owned(), source),
             Meaning::Seconds(name) => match plain.parse::<u32>() {
                 Ok(seconds) => self.put(name, format!("{seconds}s"), source),
-                Err(_) => self.refuse(
-                    name,
-                    value,
-                    source,
-                    "not a whole number of seconds",
-                    "give one, as in 15",
-                ),
+                Err(_) => self.refuse(name, value, source, "not a whole number of seconds", "give one, as in 15"),
             },
             Meaning::SlogLevel(name) => match plain.parse() {
-                Ok(number) => self.put(
-                    name,
-                    parse::log_level_name(kube_vip::slog_level(number)).to_owned(),
-                    source,
-                ),
-                Err(_) => self.refuse(
-                    name,
-                    value,
-                    source,
-                    "not a level",
-                    "give a number: -4 debug, 0 info, 4 warn, 8 error",
-                ),
+                Ok(number) => self.put(name, parse::log_level_name(kube_vip::slog_level(number)).to_owned(), source),
+                Err(_) => {
+                    self.refuse(name, value, source, "not a level", "give a number: -4 debug, 0 info, 4 warn, 8 error")
+                }
             },
             Meaning::Only(fine, _) if fine.contains(&plain) => {}
             Meaning::Only(_, advice) => self.refuse(entry.name(), value, source, "not supported", advice),
@@ -259,11 +213,7 @@ impl Gatherer {
     }
 
     fn put(&mut self, name: &'static str, value: String, source: Source) {
-        let said = if matches!(source, Source::Flag(_)) {
-            &mut self.flags
-        } else {
-            &mut self.variables
-        };
+        let said = if matches!(source, Source::Flag(_)) { &mut self.flags } else { &mut self.variables };
         match said.get(name) {
             None => {
                 said.insert(name, (value, source));
@@ -277,21 +227,12 @@ impl Gatherer {
     }
 
     fn warn(&mut self, source: &Source, text: String) {
-        self.warnings.push(Warning {
-            setting: source.to_string(),
-            text,
-        });
+        self.warnings.push(Warning { setting: source.to_string(), text });
     }
 
     fn refuse(&mut self, setting: &str, value: &str, from: Source, problem: &str, advice: &str) {
         let (setting, value) = (setting.to_owned(), value.to_owned());
-        self.errors.push(SettingsError {
-            setting,
-            value,
-            from,
-            problem: problem.into(),
-            advice: advice.into(),
-        });
+        self.errors.push(SettingsError { setting, value, from, problem: problem.into(), advice: advice.into() });
     }
 
     /// Variables with our prefix that are not ours: a slip of the pen must not go unseen.
@@ -304,10 +245,7 @@ impl Gatherer {
                     let text =
                         "is ignored: the kubelet made it for a Service; set enableServiceLinks: false on the pod"
                             .into();
-                    self.warnings.push(Warning {
-                        setting: format!("environment {name}"),
-                        text,
-                    });
+                    self.warnings.push(Warning { setting: format!("environment {name}"), text });
                 }
             } else if !known {
                 let names = SETTINGS.iter().map(Spec::env);
@@ -315,13 +253,7 @@ impl Gatherer {
                     Some(near) => format!("did you mean {near}? Else remove it"),
                     None => "remove it; `mooring-agent --help` lists all settings".into(),
                 };
-                self.refuse(
-                    name,
-                    value,
-                    Source::Environment(name.clone()),
-                    "no such setting",
-                    &advice,
-                );
+                self.refuse(name, value, Source::Environment(name.clone()), "no such setting", &advice);
             }
         }
     }
@@ -330,9 +262,7 @@ impl Gatherer {
 /// Whether the kubelet made this variable for a Service whose name begins with "mooring": `_SERVICE_HOST`,
 /// `_SERVICE_PORT[_NAME]`, and `_PORT[_NUMBER_TCP[_ADDR|_PORT|_PROTO]]`.
 fn is_service_link(name: &str, value: &str) -> bool {
-    let url = ["tcp://", "udp://", "sctp://"]
-        .iter()
-        .any(|scheme| value.starts_with(scheme));
+    let url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
     let numbered = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| {
         let Some((head, tail)) = name.rsplit_once(protocol) else {
             return false;

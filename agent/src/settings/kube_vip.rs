@@ -66,21 +66,11 @@ pub const fn slog_level(number: i32) -> LogLevel {
 use Meaning::{NoEffect, Only, Same, Seconds, SlogLevel};
 
 const fn entry(env: &'static str, flag: &'static str, meaning: Meaning) -> Entry {
-    Entry {
-        env,
-        flag,
-        boolean: false,
-        meaning,
-    }
+    Entry { env, flag, boolean: false, meaning }
 }
 
 const fn switch(env: &'static str, flag: &'static str, meaning: Meaning) -> Entry {
-    Entry {
-        env,
-        flag,
-        boolean: true,
-        meaning,
-    }
+    Entry { env, flag, boolean: true, meaning }
 }
 
 const TRUE: &[&str] = &["true"];
@@ -100,18 +90,12 @@ pub const ENTRIES: &[Entry] = &[
     switch(
         "vip_arp",
         "arp",
-        Only(
-            TRUE,
-            "Mooring announces by ARP and NDP only: set it to true, or keep kube-vip for the other modes",
-        ),
+        Only(TRUE, "Mooring announces by ARP and NDP only: set it to true, or keep kube-vip for the other modes"),
     ),
     switch(
         "bgp_enable",
         "bgp",
-        Only(
-            FALSE,
-            "Mooring does not speak BGP: remove it and set vip_arp=true, or keep kube-vip on these nodes",
-        ),
+        Only(FALSE, "Mooring does not speak BGP: remove it and set vip_arp=true, or keep kube-vip on these nodes"),
     ),
     switch(
         "vip_routingtable",
@@ -124,18 +108,12 @@ pub const ENTRIES: &[Entry] = &[
     switch(
         "vip_wireguard",
         "wireguard",
-        Only(
-            FALSE,
-            "Mooring has no WireGuard mode: remove it and set vip_arp=true, or keep kube-vip on these nodes",
-        ),
+        Only(FALSE, "Mooring has no WireGuard mode: remove it and set vip_arp=true, or keep kube-vip on these nodes"),
     ),
     switch(
         "cp_enable",
         "controlplane",
-        Only(
-            TRUE,
-            "this agent holds a control plane's VIP: set it to true, or do not run it here",
-        ),
+        Only(TRUE, "this agent holds a control plane's VIP: set it to true, or do not run it here"),
     ),
     switch(
         "svc_enable",
@@ -152,10 +130,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "vip_cidr",
         "",
-        NoEffect(
-            &["32", "128", "32,128"],
-            "kube-vip itself no longer reads it; set vip_subnet or MOORING_PREFIX",
-        ),
+        NoEffect(&["32", "128", "32,128"], "kube-vip itself no longer reads it; set vip_subnet or MOORING_PREFIX"),
     ),
     entry("vip_interface", "", Same("interface")),
     entry("port", "", Same("port")),
@@ -179,56 +154,28 @@ pub const ENTRIES: &[Entry] = &[
     switch(
         "vip_interfaceloglobal",
         "loInterfaceGlobalScope",
-        Only(
-            FALSE,
-            "Mooring holds no VIP on lo: set vip_interface to the interface of the segment",
-        ),
+        Only(FALSE, "Mooring holds no VIP on lo: set vip_interface to the interface of the segment"),
     ),
     switch(
         "vip_skipdad",
         "",
-        NoEffect(
-            &["true", "false"],
-            "Mooring never waits for duplicate address detection; it probes by itself",
-        ),
+        NoEffect(&["true", "false"], "Mooring never waits for duplicate address detection; it probes by itself"),
     ),
     // The Lease.
     switch(
         "vip_leaderelection",
         "leaderElection",
-        NoEffect(
-            TRUE,
-            "with ARP kube-vip elects a leader whatever it says, and so does Mooring",
-        ),
+        NoEffect(TRUE, "with ARP kube-vip elects a leader whatever it says, and so does Mooring"),
     ),
     entry(
         "",
         "leaderElectionType",
-        Only(
-            &["kubernetes"],
-            "Mooring elects by a Kubernetes Lease: set it to kubernetes",
-        ),
+        Only(&["kubernetes"], "Mooring elects by a Kubernetes Lease: set it to kubernetes"),
     ),
-    entry(
-        "",
-        "etcdCACert",
-        Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it"),
-    ),
-    entry(
-        "",
-        "etcdCert",
-        Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it"),
-    ),
-    entry(
-        "",
-        "etcdKey",
-        Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it"),
-    ),
-    entry(
-        "",
-        "etcdEndpoints",
-        Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it"),
-    ),
+    entry("", "etcdCACert", Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it")),
+    entry("", "etcdCert", Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it")),
+    entry("", "etcdKey", Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it")),
+    entry("", "etcdEndpoints", Only(&[""], "Mooring elects by a Kubernetes Lease, not in etcd: remove it")),
     entry("cp_namespace", "", Same("namespace")),
     entry("vip_leasename", "leaseName", Same("lease-name")),
     entry("vip_leaseduration", "leaseDuration", Seconds("lease-duration")),
@@ -243,27 +190,16 @@ pub const ENTRIES: &[Entry] = &[
             "api-loss=hold, the default, keeps the VIP while the API is away, and yields to any other owner",
         ),
     ),
-    switch(
-        "vip_loseleadership",
-        "loseLeadership",
-        NoEffect(FALSE, "Mooring always hands over when the link is down"),
-    ),
+    switch("vip_loseleadership", "loseLeadership", NoEffect(FALSE, "Mooring always hands over when the link is down")),
     entry(
         "vip_loseleadership_timeout_seconds",
         "loseLeadershiptTimeoutSeconds",
-        NoEffect(
-            &["30"],
-            "Mooring hands over at once when the link is down; link-down-delay makes it wait",
-        ),
+        NoEffect(&["30"], "Mooring hands over at once when the link is down; link-down-delay makes it wait"),
     ),
     // The API.
     entry("k8s_config_file", "k8sConfigPath", Same("kubeconfig")),
     entry("kubernetes_addr", "", Same("api-servers")),
-    switch(
-        "cp_detect",
-        "autodetectcp",
-        NoEffect(FALSE, "Mooring always asks this host's own API server first"),
-    ),
+    switch("cp_detect", "autodetectcp", NoEffect(FALSE, "Mooring always asks this host's own API server first")),
     // Announcing.
     entry(
         "vip_arpRate",
@@ -287,24 +223,10 @@ pub const ENTRIES: &[Entry] = &[
     switch(
         "enable_node_labeling",
         "enableNodeLabeling",
-        Only(
-            FALSE,
-            "Mooring does not label nodes: remove it; the Lease and `mooring-agent status` name the holder",
-        ),
+        Only(FALSE, "Mooring does not label nodes: remove it; the Lease and `mooring-agent status` name the holder"),
     ),
-    entry(
-        "config_file",
-        "",
-        NoEffect(&[], "kube-vip does not read the file it names, nor does Mooring"),
-    ),
-    entry(
-        "",
-        "config-file",
-        Only(
-            &[""],
-            "Mooring reads no file: give its settings as flags or environment",
-        ),
-    ),
+    entry("config_file", "", NoEffect(&[], "kube-vip does not read the file it names, nor does Mooring")),
+    entry("", "config-file", Only(&[""], "Mooring reads no file: give its settings as flags or environment")),
     entry("instance_name", "instanceName", NoEffect(&[], EGRESS)),
     entry("INSTANCE_NAME", "", NoEffect(&[], EGRESS)),
     switch("vip_singlenode", "", NoEffect(FALSE, DEAD)),
@@ -314,55 +236,25 @@ pub const ENTRIES: &[Entry] = &[
     entry("vip_servicesinterface", "serviceInterface", NoEffect(&[], SERVICES)),
     entry("svc_namespace", "", NoEffect(&[], SERVICES)),
     switch("svc_election", "servicesElection", NoEffect(FALSE, SERVICES)),
-    switch(
-        "per_service_election_on_demand",
-        "perServiceElectionOnDemand",
-        NoEffect(FALSE, SERVICES),
-    ),
-    entry(
-        "svc_leasename",
-        "servicesLeaseName",
-        NoEffect(&["plndr-svcs-lock"], SERVICES),
-    ),
+    switch("per_service_election_on_demand", "perServiceElectionOnDemand", NoEffect(FALSE, SERVICES)),
+    entry("svc_leasename", "servicesLeaseName", NoEffect(&["plndr-svcs-lock"], SERVICES)),
     switch("lb_class_only", "lbClassOnly", NoEffect(FALSE, SERVICES)),
-    entry(
-        "lb_class_name",
-        "lbClassName",
-        NoEffect(&["kube-vip.io/kube-vip-class"], SERVICES),
-    ),
-    switch(
-        "lb_class_legacy_handling",
-        "lbClassNameLegacyHandling",
-        NoEffect(TRUE, SERVICES),
-    ),
-    switch(
-        "disable_service_updates",
-        "disableServiceUpdates",
-        NoEffect(FALSE, SERVICES),
-    ),
+    entry("lb_class_name", "lbClassName", NoEffect(&["kube-vip.io/kube-vip-class"], SERVICES)),
+    switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", NoEffect(TRUE, SERVICES)),
+    switch("disable_service_updates", "disableServiceUpdates", NoEffect(FALSE, SERVICES)),
     switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, SERVICES)),
-    switch(
-        "enable_endpointslices",
-        "enableEndpointSlices",
-        NoEffect(&["true", "false"], SERVICES),
-    ),
+    switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], SERVICES)),
     entry("debounce_time", "debounceTime", NoEffect(&["0s", "0"], SERVICES)),
     switch(
         "enable_service_security",
         "onlyAllowTrafficServicePorts",
-        Only(
-            FALSE,
-            "Mooring filters no packets: remove it, and let a firewall drop what may not reach the VIP",
-        ),
+        Only(FALSE, "Mooring filters no packets: remove it, and let a firewall drop what may not reach the VIP"),
     ),
     // kube-vip's load balancer for the API server.
     switch(
         "lb_enable",
         "enableLoadBalancer",
-        Only(
-            FALSE,
-            "Mooring has no load balancer: remove it; the VIP follows a healthy API server",
-        ),
+        Only(FALSE, "Mooring has no load balancer: remove it; the VIP follows a healthy API server"),
     ),
     entry("lb_port", "lbPort", NoEffect(&["6443"], BALANCER)),
     entry("lb_fwdmethod", "lbForwardingMethod", NoEffect(&["local"], BALANCER)),
@@ -380,11 +272,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("bgp_sourceip", "sourceIP", NoEffect(&[], BGP)),
     entry("bgp_hold_time", "bgpHoldTimer", NoEffect(&["30"], BGP)),
     entry("bgp_keepalive_interval", "bgpKeepAliveInterval", NoEffect(&["10"], BGP)),
-    switch(
-        "bgp_attach_ip_to_interface",
-        "bgpAttachIPToInterface",
-        NoEffect(FALSE, BGP),
-    ),
+    switch("bgp_attach_ip_to_interface", "bgpAttachIPToInterface", NoEffect(FALSE, BGP)),
     entry("annotation", "annotations", NoEffect(&[], BGP)),
     switch("zebra_enable", "zebraEnable", NoEffect(FALSE, BGP)),
     entry("zebra_url", "zebraURL", NoEffect(&[], BGP)),
@@ -393,11 +281,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("mpbgp_nexthop", "", NoEffect(&[], BGP)),
     entry("mpbgp_ipv4", "", NoEffect(&[], BGP)),
     entry("mpbgp_ipv6", "", NoEffect(&[], BGP)),
-    entry(
-        "control_plane_health_check_address",
-        "controlPlaneHealthCheckAddress",
-        NoEffect(&[], BGP_HEALTH),
-    ),
+    entry("control_plane_health_check_address", "controlPlaneHealthCheckAddress", NoEffect(&[], BGP_HEALTH)),
     entry(
         "control_plane_health_check_period_seconds",
         "controlPlaneHealthCheckPeriodSeconds",
@@ -413,11 +297,7 @@ pub const ENTRIES: &[Entry] = &[
         "controlPlaneHealthCheckFailureThreshold",
         NoEffect(&["3"], BGP_HEALTH),
     ),
-    entry(
-        "control_plane_health_check_ca_path",
-        "controlPlaneHealthCheckCAPath",
-        NoEffect(&[], BGP_HEALTH),
-    ),
+    entry("control_plane_health_check_ca_path", "controlPlaneHealthCheckCAPath", NoEffect(&[], BGP_HEALTH)),
     // Routing tables.
     entry("vip_routingtableid", "tableID", NoEffect(&["198"], TABLE)),
     entry("vip_routingtabletype", "tableType", NoEffect(&["1"], TABLE)),
@@ -426,34 +306,15 @@ pub const ENTRIES: &[Entry] = &[
     // Egress, UPnP, mirrors.
     entry("egress_podcidr", "", NoEffect(&[], EGRESS)),
     entry("egress_servicecidr", "", NoEffect(&[], EGRESS)),
-    switch(
-        "egress_withnftables",
-        "egressWithNftables",
-        NoEffect(&["true", "false"], EGRESS),
-    ),
+    switch("egress_withnftables", "egressWithNftables", NoEffect(&["true", "false"], EGRESS)),
     switch("egress_enableinternalsnat", "", NoEffect(FALSE, EGRESS)),
     switch("egress_clean", "", NoEffect(FALSE, EGRESS)),
     switch("EGRESS_CLEAN", "", NoEffect(FALSE, EGRESS)),
     entry("iptables_backend", "", NoEffect(&[], EGRESS)),
-    switch(
-        "enable_upnp",
-        "",
-        Only(
-            FALSE,
-            "Mooring does not speak UPnP: remove it and forward the port on the router",
-        ),
-    ),
-    entry(
-        "mirror_dest_interface",
-        "mirrorDestInterface",
-        Only(&[""], "Mooring mirrors no traffic: remove it"),
-    ),
+    switch("enable_upnp", "", Only(FALSE, "Mooring does not speak UPnP: remove it and forward the port on the router")),
+    entry("mirror_dest_interface", "mirrorDestInterface", Only(&[""], "Mooring mirrors no traffic: remove it")),
     // Clouds, before kube-vip 0.9.
-    switch(
-        "vip_packet",
-        "",
-        Only(FALSE, "Mooring does not speak to Equinix Metal: remove it"),
-    ),
+    switch("vip_packet", "", Only(FALSE, "Mooring does not speak to Equinix Metal: remove it")),
     entry("vip_packetproject", "", NoEffect(&[], DEAD)),
     entry("vip_packetprojectid", "", NoEffect(&[], DEAD)),
     entry("provider_config", "", NoEffect(&[], DEAD)),

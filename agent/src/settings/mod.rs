@@ -38,16 +38,8 @@ impl Host {
     #[must_use]
     pub fn read() -> Self {
         // Either file may well be absent; where its absence matters the setting's own error says what to do.
-        let line = |path| {
-            std::fs::read_to_string(path)
-                .ok()
-                .map(|s| s.trim().to_owned())
-                .filter(|s| !s.is_empty())
-        };
-        Self {
-            name: line(HOSTNAME),
-            pod_namespace: line(POD_NAMESPACE),
-        }
+        let line = |path| std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty());
+        Self { name: line(HOSTNAME), pod_namespace: line(POD_NAMESPACE) }
     }
 }
 
@@ -75,11 +67,9 @@ impl Settings {
         let mut gathered = gather::gather(given, env, host);
         let settings = validate::validate(&mut gathered, host);
         match settings {
-            Some(settings) if gathered.errors.is_empty() => Ok(Loaded {
-                settings,
-                warnings: gathered.warnings,
-                effective: gathered.effective,
-            }),
+            Some(settings) if gathered.errors.is_empty() => {
+                Ok(Loaded { settings, warnings: gathered.warnings, effective: gathered.effective })
+            }
             _ => Err(SettingsErrors(gathered.errors)),
         }
     }

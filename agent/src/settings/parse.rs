@@ -21,9 +21,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Problem> {
     let mut rest = text;
     let mut sum = Duration::ZERO;
     loop {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
         let unit_len = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_len);
@@ -114,10 +112,7 @@ pub(super) const LOG_LEVELS: &[(&str, LogLevel)] = &[
 
 /// The word for a log level.
 pub(super) fn log_level_name(level: LogLevel) -> &'static str {
-    LOG_LEVELS
-        .iter()
-        .find(|(_, l)| *l == level)
-        .map_or("info", |(word, _)| word)
+    LOG_LEVELS.iter().find(|(_, l)| *l == level).map_or("info", |(word, _)| word)
 }
 
 /// A VIP: an address that a host may carry, or a DNS name.
@@ -127,23 +122,14 @@ pub(super) fn vip(text: &str) -> Result<Address, Problem> {
         return usable(ip).map(Address::Ip);
     }
     if text.contains('/') {
-        return problem(
-            "an address with a prefix length",
-            "give the address alone, and its length with prefix",
-        );
+        return problem("an address with a prefix length", "give the address alone, and its length with prefix");
     }
     if text.contains('%') || text.contains(':') {
-        return problem(
-            "not an address",
-            "give an IPv6 address without zone, brackets or port, as in 2001:db8::10",
-        );
+        return problem("not an address", "give an IPv6 address without zone, brackets or port, as in 2001:db8::10");
     }
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     // A name whose last label is a number is a mistyped address (and no public name ends so).
-    let numeric = name
-        .rsplit('.')
-        .next()
-        .is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    let numeric = name.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
     if numeric || !is_subdomain(&name) {
         return problem(
             "neither an address nor a DNS name",
@@ -182,16 +168,10 @@ fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
 pub(super) fn interface(text: &str) -> Result<String, Problem> {
     let bad = text.is_empty() || text.len() > 15 || text == "." || text == "..";
     if bad || text.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control()) {
-        return problem(
-            "not a name of an interface",
-            "give one as `ip link` shows it, 1 to 15 characters",
-        );
+        return problem("not a name of an interface", "give one as `ip link` shows it, 1 to 15 characters");
     }
     if text == "lo" {
-        return problem(
-            "nobody on the segment sees an address on lo",
-            "give the interface of the segment",
-        );
+        return problem("nobody on the segment sees an address on lo", "give the interface of the segment");
     }
     Ok(text.to_owned())
 }
@@ -201,17 +181,12 @@ pub(super) fn subdomain(text: &str) -> Result<String, Problem> {
     if is_subdomain(text) {
         return Ok(text.to_owned());
     }
-    problem(
-        "not a Kubernetes name",
-        "give lower-case letters, digits, '-' and '.', at most 253",
-    )
+    problem("not a Kubernetes name", "give lower-case letters, digits, '-' and '.', at most 253")
 }
 
 fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
-        let inner = label
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let inner = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         inner && !label.is_empty() && label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-')
     };
     text.len() <= 253 && text.split('.').all(label)
@@ -220,11 +195,7 @@ fn is_subdomain(text: &str) -> bool {
 /// An API server or an address to ask: a URL, or HOST:PORT, which gets https.
 pub(super) fn url(text: &str) -> Result<http::Uri, Problem> {
     let advice = "give https://HOST:PORT, with brackets around an IPv6 address";
-    let full = if text.contains("://") {
-        text.to_owned()
-    } else {
-        format!("https://{text}")
-    };
+    let full = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
     let uri = full.parse::<http::Uri>().ok();
     let sound =
         uri.filter(|u| matches!(u.scheme_str(), Some("https" | "http")) && u.host().is_some_and(|h| !h.is_empty()));
@@ -237,11 +208,7 @@ pub(super) fn listen(text: &str) -> Result<Option<Listen>, Problem> {
         return Ok(None);
     }
     let text = text.replacen("localhost:", "127.0.0.1:", 1);
-    if let Some(port) = text
-        .strip_prefix(':')
-        .and_then(|port| port.parse().ok())
-        .filter(|port| *port != 0)
-    {
+    if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port != 0) {
         return Ok(Some(Listen::Any(port)));
     }
     let address = text.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
@@ -259,10 +226,7 @@ pub(super) fn listen(text: &str) -> Result<Option<Listen>, Problem> {
 /// The name that is nearest to a mistyped one, if any is near.
 pub(super) fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let scored = names.map(|name| (distance(wrong, &name), name));
-    scored
-        .min()
-        .filter(|(distance, _)| *distance <= (wrong.len() / 3).min(6))
-        .map(|(_, name)| name)
+    scored.min().filter(|(distance, _)| *distance <= (wrong.len() / 3).min(6)).map(|(_, name)| name)
 }
 
 /// Levenshtein's distance, in bytes.

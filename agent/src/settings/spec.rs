@@ -51,15 +51,7 @@ const fn spec(
     default: &'static str,
     help: &'static str,
 ) -> Spec {
-    Spec {
-        name,
-        group,
-        value,
-        default,
-        default_note: "",
-        empty_counts: false,
-        help,
-    }
+    Spec { name, group, value, default, default_note: "", empty_counts: false, help }
 }
 
 const fn noted(spec: Spec, default_note: &'static str) -> Spec {
@@ -102,21 +94,9 @@ pub const SETTINGS: &[Spec] = &[
         ),
         "that of the default route",
     ),
-    spec(
-        VIP,
-        "port",
-        "PORT",
-        "6443",
-        "The port of the API server, on the VIP and on this host",
-    ),
+    spec(VIP, "port", "PORT", "6443", "The port of the API server, on the VIP and on this host"),
     noted(
-        spec(
-            VIP,
-            "node-name",
-            "NAME",
-            "",
-            "This node's name, its identity in the Lease; lower-cased",
-        ),
+        spec(VIP, "node-name", "NAME", "", "This node's name, its identity in the Lease; lower-cased"),
         "the host's name",
     ),
     spec(LEASE, "namespace", "NAME", "kube-system", "The namespace of the Lease"),
@@ -148,13 +128,7 @@ pub const SETTINGS: &[Spec] = &[
         "2s",
         "Between two renewals. 1.2 times this must be shorter than renew-deadline",
     ),
-    spec(
-        LEASE,
-        "lease-annotations",
-        "JSON",
-        "{}",
-        "Annotations to keep on the Lease, as a JSON object of strings",
-    ),
+    spec(LEASE, "lease-annotations", "JSON", "{}", "Annotations to keep on the Lease, as a JSON object of strings"),
     spec(
         API,
         "kubeconfig",
@@ -170,13 +144,7 @@ pub const SETTINGS: &[Spec] = &[
         "auto: the kubeconfig if it exists, else the pod's service account if it has one. Or kubeconfig, or in-cluster: only that one",
     ),
     noted(
-        spec(
-            API,
-            "api-servers",
-            "URL,...",
-            "",
-            "API servers to ask, in this order, as https://HOST:PORT or HOST:PORT",
-        ),
+        spec(API, "api-servers", "URL,...", "", "API servers to ask, in this order, as https://HOST:PORT or HOST:PORT"),
         "this host's own, then those the cluster names",
     ),
     spec(
@@ -186,13 +154,7 @@ pub const SETTINGS: &[Spec] = &[
         "100ms",
         "How often candidates probe the holder on the segment. 0: off; a crash is then noticed after lease-duration",
     ),
-    spec(
-        OUTAGE,
-        "witness-misses",
-        "COUNT",
-        "3",
-        "Missed probes after which the holder is given up for dead, 2 to 20",
-    ),
+    spec(OUTAGE, "witness-misses", "COUNT", "3", "Missed probes after which the holder is given up for dead, 2 to 20"),
     spec(
         OUTAGE,
         "api-loss",
@@ -229,44 +191,14 @@ pub const SETTINGS: &[Spec] = &[
         "How long the link must be down before the VIP is handed over, at most 10m",
     ),
     noted(
-        spec(
-            HEALTH,
-            "health-address",
-            "URL",
-            "",
-            "What is asked, with the credentials of the kubeconfig",
-        ),
+        spec(HEALTH, "health-address", "URL", "", "What is asked, with the credentials of the kubeconfig"),
         "https://127.0.0.1:PORT/readyz",
     ),
-    spec(
-        HEALTH,
-        "health-interval",
-        "TIME",
-        "1s",
-        "Between two questions, 100ms to 1m",
-    ),
+    spec(HEALTH, "health-interval", "TIME", "1s", "Between two questions, 100ms to 1m"),
     spec(HEALTH, "health-timeout", "TIME", "2s", "For one answer, 50ms to 1m"),
-    spec(
-        HEALTH,
-        "health-rise",
-        "COUNT",
-        "2",
-        "Good answers in a row that make it healthy, 1 to 100",
-    ),
-    spec(
-        HEALTH,
-        "health-fall",
-        "COUNT",
-        "2",
-        "Bad or missing answers in a row that make it unhealthy, 1 to 100",
-    ),
-    spec(
-        HEALTH,
-        "health-server-name",
-        "NAME",
-        "kubernetes",
-        "The name that its certificate must carry",
-    ),
+    spec(HEALTH, "health-rise", "COUNT", "2", "Good answers in a row that make it healthy, 1 to 100"),
+    spec(HEALTH, "health-fall", "COUNT", "2", "Bad or missing answers in a row that make it unhealthy, 1 to 100"),
+    spec(HEALTH, "health-server-name", "NAME", "kubernetes", "The name that its certificate must carry"),
     spec(
         ANNOUNCE,
         "announce-refresh",
@@ -306,27 +238,16 @@ pub const SETTINGS: &[Spec] = &[
         "The agent's own directory; another one for each network namespace",
     ),
     noted(
-        spec(
-            OPERATE,
-            "status-socket",
-            "FILE",
-            "",
-            "The socket that `mooring-agent status` reads",
-        ),
+        spec(OPERATE, "status-socket", "FILE", "", "The socket that `mooring-agent status` reads"),
         "RUN-DIR/agent.sock",
     ),
     spec(
         OPERATE,
-        "log-level",
-        "LEVEL",
-        "info",
-        "error, warn, info, debug or trace",
+        "record",
+        "FILE",
+        "",
+        "Records what the core is told and answers, a line of JSON each, to be replayed. Empty: nothing is recorded",
     ),
-    spec(
-        OPERATE,
-        "log-format",
-        "FORMAT",
-        "text",
-        "text, or json: one object a line",
-    ),
+    spec(OPERATE, "log-level", "LEVEL", "info", "error, warn, info, debug or trace"),
+    spec(OPERATE, "log-format", "FORMAT", "text", "text, or json: one object a line"),
 ];

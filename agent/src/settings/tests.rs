@@ -3,16 +3,9 @@ use std::time::Duration;
 use super::*;
 
 fn load(flags: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Loaded, SettingsErrors> {
-    let own = |pairs: &[(&str, &str)]| {
-        pairs
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect::<Vec<_>>()
-    };
-    let host = Host {
-        name: Some("CP1.Example".into()),
-        pod_namespace: None,
-    };
+    let own =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    let host = Host { name: Some("CP1.Example".into()), pod_namespace: None };
     Settings::load(&Given(own(flags).into_iter().collect()), own(env), &host)
 }
 
@@ -22,12 +15,7 @@ fn effective<'a>(loaded: &'a Loaded, name: &str) -> (&'a str, &'a Source) {
 }
 
 fn warnings(loaded: &Loaded) -> String {
-    loaded
-        .warnings
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
+    loaded.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -36,37 +24,16 @@ fn an_address_is_enough() {
     assert!(loaded.warnings.is_empty());
     let s = loaded.settings;
     assert_eq!(s.addresses, [Address::Ip("192.0.2.10".parse().unwrap())]);
-    assert_eq!(
-        (s.prefix, s.port, s.interface),
-        (Prefix { v4: 32, v6: 128 }, 6443, None)
-    );
+    assert_eq!((s.prefix, s.port, s.interface), (Prefix { v4: 32, v6: 128 }, 6443, None));
     assert_eq!(s.node_name, "cp1.example");
-    assert_eq!(
-        (s.lease.namespace.as_str(), s.lease.name.as_str()),
-        ("kube-system", "plndr-cp-lock")
-    );
+    assert_eq!((s.lease.namespace.as_str(), s.lease.name.as_str()), ("kube-system", "plndr-cp-lock"));
     let secs = Duration::from_secs;
-    assert_eq!(
-        (s.lease.duration, s.lease.renew_deadline, s.lease.retry_period),
-        (secs(15), secs(10), secs(2))
-    );
-    assert_eq!(
-        s.witness,
-        Some(Witness {
-            interval: Duration::from_millis(100),
-            misses: 3
-        })
-    );
+    assert_eq!((s.lease.duration, s.lease.renew_deadline, s.lease.retry_period), (secs(15), secs(10), secs(2)));
+    assert_eq!(s.witness, Some(Witness { interval: Duration::from_millis(100), misses: 3 }));
     assert_eq!(s.health.address.to_string(), "https://127.0.0.1:6443/readyz");
     assert_eq!(s.metrics, Some(Listen::Any(2112)));
     assert_eq!(s.status_socket.to_str(), Some("/run/mooring/agent.sock"));
-    assert_eq!(
-        s.announce,
-        Announce {
-            refresh: Some(secs(30)),
-            rate_limit: None
-        }
-    );
+    assert_eq!(s.announce, Announce { refresh: Some(secs(30)), rate_limit: None });
     assert!(s.link_down_delay.is_zero() && s.conflict_probe && s.provisional.is_some());
 }
 
@@ -77,34 +44,15 @@ fn flags_win_over_environment_over_kube_vip_over_defaults() {
     let source = |flags: &[(&str, &str)], env: &[(&str, &str)]| {
         let loaded = load(&[&[address], flags].concat(), env).unwrap();
         let (value, source) = effective(&loaded, "lease-duration");
-        (
-            value.to_owned(),
-            source.clone(),
-            loaded.settings.lease.duration.as_secs(),
-        )
+        (value.to_owned(), source.clone(), loaded.settings.lease.duration.as_secs())
     };
     let flag = Source::Flag("--lease-duration".into());
-    assert_eq!(
-        source(&[("lease-duration", "30s")], &[ours, theirs]),
-        ("30s".into(), flag, 30)
-    );
+    assert_eq!(source(&[("lease-duration", "30s")], &[ours, theirs]), ("30s".into(), flag, 30));
     let flag = Source::Flag("--leaseDuration".into());
-    assert_eq!(
-        source(&[("leaseDuration", "35")], &[ours, theirs]),
-        ("35s".into(), flag, 35)
-    );
-    assert_eq!(
-        source(&[], &[ours, theirs]),
-        ("20s".into(), Source::Environment("MOORING_LEASE_DURATION".into()), 20)
-    );
-    assert_eq!(
-        source(&[], &[theirs]),
-        ("25s".into(), Source::KubeVip("vip_leaseduration".into()), 25)
-    );
-    assert_eq!(
-        source(&[], &[("MOORING_LEASE_DURATION", "")]),
-        ("15s".into(), Source::Default, 15)
-    );
+    assert_eq!(source(&[("leaseDuration", "35")], &[ours, theirs]), ("35s".into(), flag, 35));
+    assert_eq!(source(&[], &[ours, theirs]), ("20s".into(), Source::Environment("MOORING_LEASE_DURATION".into()), 20));
+    assert_eq!(source(&[], &[theirs]), ("25s".into(), Source::KubeVip("vip_leaseduration".into()), 25));
+    assert_eq!(source(&[], &[("MOORING_LEASE_DURATION", "")]), ("15s".into(), Source::Default, 15));
 }
 
 /// What `kube-vip manifest pod --arp --controlplane --leaderElection --address ... --interface eth0` prints as
@@ -136,10 +84,7 @@ fn kube_vips_own_static_pod_loads() {
     let loaded = load(&[], &env).unwrap();
     assert_eq!(warnings(&loaded), "");
     let s = loaded.settings;
-    assert_eq!(
-        (s.node_name.as_str(), s.interface.as_deref(), s.port),
-        ("cp2", Some("eth0"), 6444)
-    );
+    assert_eq!((s.node_name.as_str(), s.interface.as_deref(), s.port), ("cp2", Some("eth0"), 6444));
     assert_eq!(s.lease.duration, Duration::from_secs(5));
     assert_eq!(s.health.address.to_string(), "https://127.0.0.1:6444/readyz");
     assert_eq!((s.log.level, s.metrics), (LogLevel::Debug, Some(Listen::Any(2113))));
@@ -236,56 +181,29 @@ fn each_bad_value_is_named_with_what_would_do() {
         assert!(value.is_empty() || text.contains(&format!("flag --{name}")), "{text}");
     }
     for spec in spec::SETTINGS {
-        assert!(
-            cases.iter().any(|(name, ..)| *name == spec.name),
-            "no bad value of {} is tried",
-            spec.name
-        );
+        assert!(cases.iter().any(|(name, ..)| *name == spec.name), "no bad value of {} is tried", spec.name);
     }
 }
 
 #[test]
 fn a_lease_too_short_for_its_fence_is_refused() {
     let errors = load(
-        &[
-            ("address", "192.0.2.1"),
-            ("lease-duration", "3s"),
-            ("renew-deadline", "2s"),
-            ("retry-period", "1s"),
-        ],
+        &[("address", "192.0.2.1"), ("lease-duration", "3s"), ("renew-deadline", "2s"), ("retry-period", "1s")],
         &[],
     )
     .unwrap_err();
-    assert!(
-        errors
-            .to_string()
-            .contains("the kernel drops the VIP after 1s, between two renewals"),
-        "{errors}"
-    );
-    let fine = [
-        ("address", "192.0.2.1"),
-        ("lease-duration", "3s"),
-        ("renew-deadline", "2s"),
-        ("retry-period", "500ms"),
-    ];
+    assert!(errors.to_string().contains("the kernel drops the VIP after 1s, between two renewals"), "{errors}");
+    let fine =
+        [("address", "192.0.2.1"), ("lease-duration", "3s"), ("renew-deadline", "2s"), ("retry-period", "500ms")];
     load(&fine, &[]).unwrap();
 }
 
 #[test]
 fn all_errors_come_at_once() {
-    let env = [
-        ("bgp_enable", "true"),
-        ("vip_arp", "false"),
-        ("MOORING_PORT", "x"),
-        ("vip_retryperiod", "2s"),
-    ];
+    let env = [("bgp_enable", "true"), ("vip_arp", "false"), ("MOORING_PORT", "x"), ("vip_retryperiod", "2s")];
     let errors = load(&[("address", "::")], &env).unwrap_err();
     let names: Vec<&str> = errors.0.iter().map(|e| e.setting.as_str()).collect();
-    assert_eq!(
-        names,
-        ["vip_arp", "bgp_enable", "retry-period", "address", "port"],
-        "{errors}"
-    );
+    assert_eq!(names, ["vip_arp", "bgp_enable", "retry-period", "address", "port"], "{errors}");
 }
 
 #[test]
@@ -307,10 +225,7 @@ fn what_kube_vip_has_and_mooring_not_is_refused_by_name() {
         }
         let bad = if fine.contains(&"true") { "0" } else { "True" };
         let text = with(bad).unwrap_err().to_string();
-        assert!(
-            text.contains(entry.name()) && text.contains(bad) && text.contains(advice),
-            "{text}"
-        );
+        assert!(text.contains(entry.name()) && text.contains(bad) && text.contains(advice), "{text}");
     }
 }
 
@@ -356,9 +271,7 @@ fn a_mistyped_variable_is_refused_and_a_service_of_that_name_is_not() {
     let base = [("address", "192.0.2.1")];
     let text = load(&base, &[("MOORING_LEASE_DURATON", "5s")]).unwrap_err().to_string();
     assert!(text.contains("did you mean MOORING_LEASE_DURATION?"), "{text}");
-    let text = load(&base, &[("MOORING_COLOUR_OF_THE_BIKE_SHED", "5s")])
-        .unwrap_err()
-        .to_string();
+    let text = load(&base, &[("MOORING_COLOUR_OF_THE_BIKE_SHED", "5s")]).unwrap_err().to_string();
     assert!(text.contains("remove it; `mooring-agent --help` lists"), "{text}");
     let service = [
         ("MOORING_SERVICE_HOST", "10.96.3.4"),
@@ -378,79 +291,44 @@ fn a_mistyped_variable_is_refused_and_a_service_of_that_name_is_not() {
 
 #[test]
 fn the_lease_is_where_kube_vip_would_keep_it() {
-    let host = Host {
-        name: Some("cp1".into()),
-        pod_namespace: Some("kube-vip".into()),
-    };
+    let host = Host { name: Some("cp1".into()), pod_namespace: Some("kube-vip".into()) };
     let namespace = |env: &[(&str, &str)]| {
         let env: Vec<_> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let loaded = Settings::load(&Given::default(), env, &host).unwrap();
-        (
-            effective(&loaded, "namespace").1.clone(),
-            loaded.settings.lease.namespace,
-        )
+        (effective(&loaded, "namespace").1.clone(), loaded.settings.lease.namespace)
     };
     assert_eq!(
         namespace(&[("address", "192.0.2.1"), ("cp_namespace", "kube-system")]),
         (Source::PodNamespace, "kube-vip".into())
     );
-    assert_eq!(
-        namespace(&[("MOORING_ADDRESS", "192.0.2.1")]),
-        (Source::Default, "kube-system".into())
-    );
+    assert_eq!(namespace(&[("MOORING_ADDRESS", "192.0.2.1")]), (Source::Default, "kube-system".into()));
     let ours = [("address", "192.0.2.1"), ("MOORING_NAMESPACE", "x")];
-    assert_eq!(
-        namespace(&ours),
-        (Source::Environment("MOORING_NAMESPACE".into()), "x".into())
-    );
+    assert_eq!(namespace(&ours), (Source::Environment("MOORING_NAMESPACE".into()), "x".into()));
     let named = [("address", "192.0.2.1"), ("vip_leasename", "y/z")];
     assert_eq!(namespace(&named), (Source::KubeVip("vip_leasename".into()), "y".into()));
 }
 
 #[test]
 fn many_forms_of_the_same() {
-    let loaded = load(
-        &[("address", " 192.0.2.1, 2001:DB8::1,API.example.com.")],
-        &[("vip_address", "192.0.2.9")],
-    )
-    .unwrap();
+    let loaded =
+        load(&[("address", " 192.0.2.1, 2001:DB8::1,API.example.com.")], &[("vip_address", "192.0.2.9")]).unwrap();
     let shown: Vec<String> = loaded.settings.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["192.0.2.1", "2001:db8::1", "api.example.com"]);
-    let prefix = |address, prefix| {
-        load(&[("address", address), ("prefix", prefix)], &[])
-            .unwrap()
-            .settings
-            .prefix
-    };
+    let prefix = |address, prefix| load(&[("address", address), ("prefix", prefix)], &[]).unwrap().settings.prefix;
     assert_eq!(prefix("192.0.2.1", "24"), Prefix { v4: 24, v6: 128 });
     assert_eq!(prefix("2001:db8::1", "/24"), Prefix { v4: 32, v6: 24 });
     assert_eq!(prefix("192.0.2.1,2001:db8::1", "24,64"), Prefix { v4: 24, v6: 64 });
     let settings = |name, value| load(&[("address", "192.0.2.1"), (name, value)], &[]).unwrap().settings;
     assert_eq!(settings("witness-interval", "0").witness, None);
-    assert_eq!(
-        settings("witness-interval", "0.02s").witness.unwrap().interval,
-        Duration::from_millis(20)
-    );
-    assert_eq!(
-        settings("announce-refresh", "1m30s").announce.refresh,
-        Some(Duration::from_secs(90))
-    );
+    assert_eq!(settings("witness-interval", "0.02s").witness.unwrap().interval, Duration::from_millis(20));
+    assert_eq!(settings("announce-refresh", "1m30s").announce.refresh, Some(Duration::from_secs(90)));
     assert_eq!(settings("metrics", "").metrics, None);
-    assert_eq!(
-        settings("metrics", "localhost:1").metrics,
-        Some(Listen::At("127.0.0.1:1".parse().unwrap()))
-    );
+    assert_eq!(settings("metrics", "localhost:1").metrics, Some(Listen::At("127.0.0.1:1".parse().unwrap())));
     assert_eq!(
         settings("api-servers", "192.0.2.2:6443,https://x:1").api.servers[0].to_string(),
         "https://192.0.2.2:6443/"
     );
-    assert_eq!(
-        load(&[("address", "192.0.2.1")], &[("MOORING_METRICS", "")])
-            .unwrap()
-            .settings
-            .metrics,
-        None
-    );
+    assert_eq!(load(&[("address", "192.0.2.1")], &[("MOORING_METRICS", "")]).unwrap().settings.metrics, None);
     let two = load(&[], &[("address", "192.0.2.1"), ("vip_address", "192.0.2.2")]).unwrap();
     assert!(
         warnings(&two).contains("vip_address: has no effect: kube-vip environment address says otherwise"),

@@ -47,6 +47,8 @@ pub struct Settings {
     pub run_dir: PathBuf,
     /// The socket that `mooring-agent status` reads.
     pub status_socket: PathBuf,
+    /// Where what the core is told and answers is recorded; None: nowhere.
+    pub record: Option<PathBuf>,
     /// The log.
     pub log: LogSettings,
 }
@@ -91,10 +93,7 @@ impl DnsMode {
             Self::First => answers.first().copied().into_iter().collect(),
             Self::Ipv4 => first(IpAddr::is_ipv4).into_iter().collect(),
             Self::Ipv6 => first(IpAddr::is_ipv6).into_iter().collect(),
-            Self::Dual => first(IpAddr::is_ipv4)
-                .into_iter()
-                .chain(first(IpAddr::is_ipv6))
-                .collect(),
+            Self::Dual => first(IpAddr::is_ipv4).into_iter().chain(first(IpAddr::is_ipv6)).collect(),
         }
     }
 }

@@ -1,8 +1,5 @@
 //! From what was said to settings that make sense, each by itself and all together.
-#![expect(
-    clippy::option_option,
-    reason = "the outer None: an error is noted; the inner: the thing is off"
-)]
+#![expect(clippy::option_option, reason = "the outer None: an error is noted; the inner: the thing is off")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,12 +29,8 @@ const OUR_ANNOTATIONS: &str = "mooring.dev/";
 pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let addresses = addresses(g);
     let dns_mode = field(g, "dns-mode", |text| {
-        let words = [
-            ("first", DnsMode::First),
-            ("ipv4", DnsMode::Ipv4),
-            ("ipv6", DnsMode::Ipv6),
-            ("dual", DnsMode::Dual),
-        ];
+        let words =
+            [("first", DnsMode::First), ("ipv4", DnsMode::Ipv4), ("ipv6", DnsMode::Ipv6), ("dual", DnsMode::Dual)];
         parse::one_of(text, &words)
     });
     let prefix = prefix(g, addresses.as_deref());
@@ -47,9 +40,8 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let lease = lease(g);
     let api = api(g);
     let witness = witness(g);
-    let api_loss = field(g, "api-loss", |text| {
-        parse::one_of(text, &[("hold", ApiLoss::Hold), ("release", ApiLoss::Release)])
-    });
+    let api_loss =
+        field(g, "api-loss", |text| parse::one_of(text, &[("hold", ApiLoss::Hold), ("release", ApiLoss::Release)]));
     let provisional = provisional(g);
     let handover_grace = time(g, "handover-grace", Duration::ZERO, MINUTE);
     let health = health(g, port);
@@ -59,6 +51,7 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let metrics = field(g, "metrics", parse::listen);
     let run_dir = field(g, "run-dir", absolute);
     let status_socket = status_socket(g, run_dir.as_deref());
+    let record = field(g, "record", |text| (!text.is_empty()).then(|| absolute(text)).transpose());
     let log = log(g);
     Some(Settings {
         addresses: addresses?,
@@ -80,6 +73,7 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
         metrics: metrics?,
         run_dir: run_dir?,
         status_socket: status_socket?,
+        record: record?,
         log: log?,
     })
 }
@@ -97,13 +91,7 @@ fn field<T>(g: &mut Gathered, name: &str, parse: impl FnOnce(&str) -> Result<T, 
 
 /// One setting that may be empty.
 fn optional<T>(g: &mut Gathered, name: &str, parse: impl FnOnce(&str) -> Result<T, Problem>) -> Option<Option<T>> {
-    field(g, name, |text| {
-        if text.is_empty() {
-            Ok(None)
-        } else {
-            parse(text).map(Some)
-        }
-    })
+    field(g, name, |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) })
 }
 
 fn time(g: &mut Gathered, name: &str, low: Duration, high: Duration) -> Option<Duration> {
@@ -155,12 +143,7 @@ fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<Prefix> {
     let advice = "give 1 to 32 for IPv4, 1 to 128 for IPv6, both as in 32,128";
     let bits = |text: &str, high| {
         let text = text.trim();
-        let number = text
-            .strip_prefix('/')
-            .unwrap_or(text)
-            .parse::<u8>()
-            .ok()
-            .filter(|n| (1..=high).contains(n));
+        let number = text.strip_prefix('/').unwrap_or(text).parse::<u8>().ok().filter(|n| (1..=high).contains(n));
         number.ok_or_else(|| (format!("{text:?} is out of range"), advice.to_owned()))
     };
     let value = field(g, "prefix", |text| {
@@ -170,26 +153,13 @@ fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<Prefix> {
                 "not supported for this VIP".into(),
                 "kube-vip knows auto for Services only; give a number".into(),
             )),
-            [one] if only_v6 => Ok(Prefix {
-                v6: bits(one, 128)?,
-                ..host
-            }),
-            [one] if any_v4 => Ok(Prefix {
-                v4: bits(one, 32)?,
-                ..host
-            }),
+            [one] if only_v6 => Ok(Prefix { v6: bits(one, 128)?, ..host }),
+            [one] if any_v4 => Ok(Prefix { v4: bits(one, 32)?, ..host }),
             // Only DNS names, whose family nobody knows yet.
-            [one] => Ok(bits(one, 128).map(|n| {
-                if n > 32 {
-                    Prefix { v6: n, ..host }
-                } else {
-                    Prefix { v4: n, ..host }
-                }
-            })?),
-            [v4, v6] => Ok(Prefix {
-                v4: bits(v4, 32)?,
-                v6: bits(v6, 128)?,
-            }),
+            [one] => {
+                Ok(bits(one, 128).map(|n| if n > 32 { Prefix { v6: n, ..host } } else { Prefix { v4: n, ..host } })?)
+            }
+            [v4, v6] => Ok(Prefix { v4: bits(v4, 32)?, v6: bits(v6, 128)? }),
             _ => Err(("more than two numbers".into(), advice.into())),
         }
     })?;
@@ -225,10 +195,7 @@ fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
         if value.subsec_nanos() == 0 {
             Ok(value)
         } else {
-            Err((
-                "not whole seconds".into(),
-                "a Lease counts in seconds: give 3s to 1h".into(),
-            ))
+            Err(("not whole seconds".into(), "a Lease counts in seconds: give 3s to 1h".into()))
         }
     });
     let renew_deadline = time(g, "renew-deadline", 100 * MS, HOUR);
@@ -274,11 +241,7 @@ fn timing(g: &mut Gathered, duration: Duration, renew: Duration, retry: Duration
     if spread >= fence && renew < duration && spread < renew {
         let problem =
             format!("with lease-duration {duration:?} the kernel drops the VIP after {fence:?}, between two renewals");
-        g.refuse(
-            "retry-period",
-            problem,
-            "give a shorter one, or a longer lease-duration",
-        );
+        g.refuse("retry-period", problem, "give a shorter one, or a longer lease-duration");
     }
 }
 
@@ -294,12 +257,8 @@ fn annotations(text: &str) -> Result<BTreeMap<String, String>, Problem> {
                 format!("leave out keys that begin with {OUR_ANNOTATIONS}"),
             ));
         }
-        let (prefix, name) = key
-            .rsplit_once('/')
-            .map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
-        let inner = name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        let (prefix, name) = key.rsplit_once('/').map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
+        let inner = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
         let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
         let named = inner && name.len() <= 63 && ends(name.bytes().next()) && ends(name.bytes().last());
         if !named || prefix.is_some_and(|prefix| parse::subdomain(prefix).is_err()) {
@@ -320,17 +279,9 @@ fn api(g: &mut Gathered) -> Option<Api> {
         parse::one_of(text, &words)
     });
     let servers = field(g, "api-servers", |text| {
-        text.split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-            .map(parse::url)
-            .collect::<Result<Vec<_>, _>>()
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(parse::url).collect::<Result<Vec<_>, _>>()
     });
-    Some(Api {
-        kubeconfig: kubeconfig?,
-        credentials: credentials?,
-        servers: servers?,
-    })
+    Some(Api { kubeconfig: kubeconfig?, credentials: credentials?, servers: servers? })
 }
 
 fn witness(g: &mut Gathered) -> Option<Option<Witness>> {
@@ -379,10 +330,7 @@ fn announce(g: &mut Gathered) -> Option<Announce> {
     let refresh = time_or_off(g, "announce-refresh", SECOND, HOUR);
     let rate_limit =
         field(g, "arp-rate-limit", |text| parse::number(text, 0, 1000)).map(|n| Some(n).filter(|n| *n > 0));
-    Some(Announce {
-        refresh: refresh?,
-        rate_limit: rate_limit?,
-    })
+    Some(Announce { refresh: refresh?, rate_limit: rate_limit? })
 }
 
 fn absolute(text: &str) -> Result<PathBuf, Problem> {
@@ -404,10 +352,7 @@ fn status_socket(g: &mut Gathered, run_dir: Option<&Path>) -> Option<PathBuf> {
     field(g, "status-socket", |text| {
         let path = absolute(text)?;
         if text.len() > SOCKET_PATH {
-            return Err((
-                "too long for a socket".into(),
-                format!("give a path of at most {SOCKET_PATH} bytes"),
-            ));
+            return Err(("too long for a socket".into(), format!("give a path of at most {SOCKET_PATH} bytes")));
         }
         Ok(path)
     })
@@ -415,11 +360,7 @@ fn status_socket(g: &mut Gathered, run_dir: Option<&Path>) -> Option<PathBuf> {
 
 fn log(g: &mut Gathered) -> Option<LogSettings> {
     let level = field(g, "log-level", |text| parse::one_of(text, parse::LOG_LEVELS));
-    let format = field(g, "log-format", |text| {
-        parse::one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
-    });
-    Some(LogSettings {
-        level: level?,
-        format: format?,
-    })
+    let format =
+        field(g, "log-format", |text| parse::one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)]));
+    Some(LogSettings { level: level?, format: format? })
 }

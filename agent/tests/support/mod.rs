@@ -42,15 +42,10 @@ pub fn lab(test: impl AsyncFnOnce(Lab) + Send + 'static) {
             eprintln!("SKIPPED: no network namespace ({error}); run as root, or under `unshare -rn`");
             return;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let lab = Lab::new().await;
-            tokio::time::timeout(6 * PATIENCE, test(lab))
-                .await
-                .expect("the test hangs");
+            tokio::time::timeout(6 * PATIENCE, test(lab)).await.expect("the test hangs");
         });
     };
     std::thread::spawn(run).join().unwrap();
@@ -65,13 +60,7 @@ impl Lab {
         prepare();
         let (b, hb) = (own(), connect());
         setns(&a, CloneFlags::CLONE_NEWNET).unwrap();
-        let lab = Self {
-            a,
-            b,
-            ha,
-            hb,
-            run_dir: tempfile::tempdir().unwrap(),
-        };
+        let lab = Self { a, b, ha, hb, run_dir: tempfile::tempdir().unwrap() };
         up(&lab.ha, "lo").await;
         up(&lab.hb, "lo").await;
         lab.join().await;
@@ -81,12 +70,7 @@ impl Lab {
     /// Makes the veth pair and puts .1 and .2 on it.
     pub async fn join(&self) {
         let (watch, mut events) = self.datapath_with(Options::default());
-        self.ha
-            .link()
-            .add(LinkVeth::new("va", "vb").build())
-            .execute()
-            .await
-            .unwrap();
+        self.ha.link().add(LinkVeth::new("va", "vb").build()).execute().await.unwrap();
         let to_b = LinkUnspec::new_with_name("vb").setns_by_fd(self.b.as_raw_fd()).build();
         self.ha.link().set(to_b).execute().await.unwrap();
         for (handle, name, last) in [(&self.ha, "va", 1), (&self.hb, "vb", 2)] {
@@ -94,11 +78,7 @@ impl Lab {
             add(handle, name, &format!("10.9.0.{last}/24"), None, false).await;
             add(handle, name, &format!("fd09::{last}/64"), None, false).await;
         }
-        until(
-            &mut events,
-            |event| matches!(event, KernelEvent::Link { name, up: true, .. } if name == "va"),
-        )
-        .await;
+        until(&mut events, |event| matches!(event, KernelEvent::Link { name, up: true, .. } if name == "va")).await;
         drop(watch);
     }
 
@@ -120,23 +100,13 @@ impl Lab {
     }
 
     pub fn options(&self, no_proto: bool) -> Options {
-        Options {
-            run_dir: self.run_dir.path().into(),
-            no_proto,
-            ..Options::default()
-        }
+        Options { run_dir: self.run_dir.path().into(), no_proto, ..Options::default() }
     }
 
     /// A datapath in the peer's namespace, and its end of the cable.
     pub async fn peer(&self) -> (Datapath, Interface) {
         let (peer, _) = self.in_b(|| Datapath::open_with(self.options(false)).unwrap());
-        let vb = eventually(async || {
-            peer.interface(Some("vb"))
-                .await
-                .ok()
-                .filter(|vb| vb.link_local.is_some())
-        })
-        .await;
+        let vb = eventually(async || peer.interface(Some("vb")).await.ok().filter(|vb| vb.link_local.is_some())).await;
         (peer, vb)
     }
 
@@ -171,33 +141,15 @@ fn connect() -> Handle {
 }
 
 pub async fn up(handle: &Handle, name: &str) {
-    handle
-        .link()
-        .set(LinkUnspec::new_with_name(name).up().build())
-        .execute()
-        .await
-        .unwrap();
+    handle.link().set(LinkUnspec::new_with_name(name).up().build()).execute().await.unwrap();
 }
 
 pub async fn down(handle: &Handle, name: &str) {
-    handle
-        .link()
-        .set(LinkUnspec::new_with_name(name).down().build())
-        .execute()
-        .await
-        .unwrap();
+    handle.link().set(LinkUnspec::new_with_name(name).down().build()).execute().await.unwrap();
 }
 
 pub async fn index(handle: &Handle, name: &str) -> u32 {
-    let link = handle
-        .link()
-        .get()
-        .match_name(name)
-        .execute()
-        .try_next()
-        .await
-        .unwrap()
-        .unwrap();
+    let link = handle.link().get().match_name(name).execute().try_next().await.unwrap().unwrap();
     link.header.index
 }
 
@@ -208,15 +160,7 @@ pub async fn delete_link(handle: &Handle, name: &str) {
 
 /// Adds an address as anybody would: permanent, or for `valid` seconds; deprecated, or not.
 pub async fn add(handle: &Handle, name: &str, address: &str, valid: Option<u32>, deprecated: bool) {
-    write(
-        handle,
-        name,
-        address,
-        valid,
-        deprecated,
-        netlink_packet_core::NLM_F_CREATE,
-    )
-    .await;
+    write(handle, name, address, valid, deprecated, netlink_packet_core::NLM_F_CREATE).await;
 }
 
 pub async fn write(handle: &Handle, name: &str, address: &str, valid: Option<u32>, deprecated: bool, flags: u16) {
@@ -244,10 +188,7 @@ async fn message(handle: &Handle, name: &str, address: &str) -> AddressMessage {
         IpNet::V4(_) => netlink_packet_route::AddressFamily::Inet,
         IpNet::V6(_) => netlink_packet_route::AddressFamily::Inet6,
     };
-    message.attributes = vec![
-        AddressAttribute::Local(net.addr()),
-        AddressAttribute::Address(net.addr()),
-    ];
+    message.attributes = vec![AddressAttribute::Local(net.addr()), AddressAttribute::Address(net.addr())];
     message
 }
 

@@ -75,28 +75,16 @@ impl Keeper {
     /// Another host speaks for a VIP held here. No defence rests on a remembered Lease: a renewal is sent at once.
     pub(super) fn challenged(&mut self, address: IpAddr, mac: Mac) {
         let now = self.at.now;
-        let participant = self
-            .seen
-            .view()
-            .and_then(|v| v.participant_with(mac))
-            .map(str::to_owned);
+        let participant = self.seen.view().and_then(|v| v.participant_with(mac)).map(str::to_owned);
         let Role::Holding(holding) = &mut self.role else { return };
         if holding.challenge.is_some() || holding.last_challenge.is_some_and(|at| now.since(at) < DEFEND) {
             holding.again = Some((address, mac));
             return;
         }
-        holding.challenge = Some(Challenge {
-            since: now,
-            address,
-            mac,
-        });
+        holding.challenge = Some(Challenge { since: now, address, mac });
         holding.last_challenge = Some(now);
         self.next_write = now;
-        self.report(Report::Contested {
-            address,
-            mac,
-            participant,
-        });
+        self.report(Report::Contested { address, mac, participant });
     }
 
     pub(super) fn advance_holding(&mut self) {

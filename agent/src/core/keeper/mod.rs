@@ -270,8 +270,7 @@ impl Keeper {
     /// Has every VIP on the interface until then.
     fn carry(&mut self, until: Time) {
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
-        self.out
-            .extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
+        self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
     }
 
     /// The end of the fence in force.
@@ -331,11 +330,7 @@ impl Keeper {
     fn advance_witness(&mut self) {
         let (now, me) = (self.at.now, &self.rules.node);
         let following = matches!(self.role, Role::Following) && self.link == Some(true) && !self.shutting_down;
-        let declaration = self
-            .seen
-            .view()
-            .and_then(LeaseView::declaration)
-            .filter(|d| d.holder != *me);
+        let declaration = self.seen.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
         let target = match declaration {
             _ if !following => Target::Nothing,
             Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration.clone()),
@@ -343,17 +338,13 @@ impl Keeper {
             _ => Target::Nothing,
         };
         let parties = self.third_parties();
-        self.witness
-            .aim(now, target, self.vips.keys().copied().collect(), parties);
+        self.witness.aim(now, target, self.vips.keys().copied().collect(), parties);
         let (probes, missed) = self.witness.tick(now);
         if missed {
             self.report(Report::ProbeMissed);
             self.again = true;
         }
-        self.out.extend(probes.into_iter().map(|p| Action::Probe {
-            address: p.address,
-            to: p.to,
-        }));
+        self.out.extend(probes.into_iter().map(|p| Action::Probe { address: p.address, to: p.to }));
         if let Some(next) = self.witness.next() {
             self.due(next);
         }
@@ -361,20 +352,18 @@ impl Keeper {
 
     /// The gateways and the nodes that take part, but for the own addresses and the VIPs: at most four, so that a suspicion
     /// stays cheap on a segment of many nodes.
-    fn third_parties(&self) -> Vec<IpAddr> {
+    #[must_use]
+    pub fn third_parties(&self) -> Vec<IpAddr> {
         let participants = self.seen.view().into_iter().flat_map(|v| v.notes.participants.values());
         let peers = participants.flat_map(|p| p.addresses.iter().copied());
         let own = &self.node.participant.addresses;
         let all = self.node.gateways.iter().copied().chain(peers);
-        all.filter(|a| !own.contains(a) && !self.vips.contains_key(a))
-            .take(4)
-            .collect()
+        all.filter(|a| !own.contains(a) && !self.vips.contains_key(a)).take(4).collect()
     }
 
     fn probe_vips(&mut self) {
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
-        self.out
-            .extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
+        self.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
     }
 
     /// Whether this node may carry VIPs at all.
