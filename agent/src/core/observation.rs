@@ -62,6 +62,13 @@ impl Observation {
         if is_older(view.as_ref(), self.view.as_ref()) {
             return false;
         }
+        self.see_anew(now, view, rules);
+        true
+    }
+
+    /// The same, whatever its version says: a read that was sent after all that is known shows an older one when the store
+    /// was restored from a backup.
+    pub fn see_anew(&mut self, now: Time, view: Option<LeaseView>, rules: &Rules) {
         let same = self.known && self.view.as_ref().map(|v| &v.record) == view.as_ref().map(|v| &v.record);
         if !same {
             self.changed = now;
@@ -69,7 +76,6 @@ impl Observation {
         self.known = true;
         self.view = view;
         self.prove(now, rules);
-        true
     }
 
     /// Something (a bookmark, a read) proved that the Lease still is as seen.

@@ -153,7 +153,14 @@ impl Witness {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         let entitled = self.in_tenure || matches!(self.target, Target::Anybody);
-        entitled && self.misses >= self.needed
+        entitled && self.is_free()
+    }
+
+    /// As [`Witness::is_silent`], whether or not the holder has ever answered: enough to carry the VIP while the API
+    /// cannot be asked, not to take a Lease from somebody.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.misses >= self.needed
     }
 
     /// Nobody answered for a while, whoever else may or may not have been heard: enough to rule out a foreign owner.

@@ -132,7 +132,7 @@ impl Keeper {
     fn consider_provisional(&mut self) {
         let able = self.rules.provisional && self.is_able();
         let away = self.away_since();
-        if !able || away.is_none() || !self.witness.is_silent() {
+        if !able || away.is_none() || !self.witness.is_free() {
             self.free_since = None;
             return;
         }

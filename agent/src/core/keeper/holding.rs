@@ -61,13 +61,18 @@ impl Keeper {
             return;
         };
         holding.sent = sent;
-        let challenge = holding.challenge.filter(|c| sent >= c.since);
-        self.next_write = sent + self.rules.retry_period;
+        let (answered, unanswered) = match holding.challenge {
+            Some(challenge) if sent >= challenge.since => (Some(challenge), false),
+            other => (None, other.is_some()),
+        };
+        // A frame that was heard while this write was on its way is answered by another one, at once.
+        let unproven = unanswered || self.unsure.is_some_and(|since| sent < since);
+        self.next_write = if unproven { self.at.now } else { sent + self.rules.retry_period };
         if self.unsure.is_some_and(|since| sent >= since) {
             self.sure_again();
         }
         self.carry(sent + self.rules.lease_duration);
-        if let Some(challenge) = challenge {
+        if let Some(challenge) = answered {
             self.defend(challenge);
         }
     }

@@ -30,13 +30,9 @@ impl Keeper {
                 self.read();
             }
             Event::Read { id, result } => {
-                if self.reading.as_ref().is_some_and(|r| r.id == id) {
+                if let Some(reading) = self.reading.take_if(|r| r.id == id) {
                     match result {
-                        Ok(view) => {
-                            self.reading = None;
-                            self.answered();
-                            self.see(view);
-                        }
+                        Ok(view) => self.was_read(view, reading.known.as_deref()),
                         Err(_) => self.read_failed(),
                     }
                 }
@@ -70,11 +66,29 @@ impl Keeper {
         }
     }
 
-    /// The Lease was shown. Decides at once whether what this node carries is another's.
+    /// A read ended. `known`: the version that was known when it was sent.
+    fn was_read(&mut self, view: Option<LeaseView>, known: Option<&str>) {
+        self.answered();
+        // What is older than known is believed if nothing else was shown since; else the next read will tell.
+        self.next_read = self.at.now + self.rules.retry_period / 2;
+        if self.seen.version() == known {
+            self.seen.see_anew(self.at.now, view, &self.rules);
+            self.was_shown();
+        } else {
+            self.see(view);
+        }
+    }
+
+    /// The Lease was shown.
     pub(super) fn see(&mut self, view: Option<LeaseView>) {
         if !self.seen.see(self.at.now, view, &self.rules) {
             return;
         }
+        self.was_shown();
+    }
+
+    /// Decides at once whether what this node carries is another's.
+    fn was_shown(&mut self) {
         self.again = true;
         let holder = self.seen.holder().to_owned();
         if !holder.is_empty() && holder != self.last_holder {
@@ -121,6 +135,7 @@ impl Keeper {
         let now = self.at.now;
         let carrying = !matches!(self.role, Role::Following);
         let Some(vip) = self.vips.get_mut(&address) else { return };
+        vip.refused = false;
         if !carrying {
             // The put and the end of the hold have crossed.
             self.act(Action::Drop { address });
@@ -133,10 +148,11 @@ impl Keeper {
     fn put_failed(&mut self, address: IpAddr, reason: String) {
         if let Some(vip) = self.vips.get_mut(&address) {
             vip.put = false;
+            vip.refused = true;
             vip.schedule.stop();
         }
         self.report(Report::CannotCarry { address, reason });
-        if self.vips.values().all(|vip| !vip.put) && !matches!(self.role, Role::Following) {
+        if self.vips.values().all(|vip| vip.refused) && !matches!(self.role, Role::Following) {
             self.cannot_carry();
         }
     }
@@ -188,7 +204,7 @@ impl Keeper {
         }
         for address in wanted {
             let schedule = Schedule::new(self.rules.announce_refresh);
-            self.vips.entry(*address).or_insert(Vip { schedule, put: false, defended: None });
+            self.vips.entry(*address).or_insert(Vip { schedule, put: false, refused: false, defended: None });
         }
         if let Some(until) = self.fence() {
             self.carry(until);

@@ -90,6 +90,8 @@ pub struct Keeper {
 struct Vip {
     schedule: Schedule,
     put: bool,
+    /// The datapath refused it the last time.
+    refused: bool,
     defended: Option<Time>,
 }
 
@@ -105,6 +107,8 @@ enum Role {
 struct Reading {
     id: u64,
     until: Time,
+    /// The version that was known when it was sent.
+    known: Option<String>,
 }
 
 /// Peers were asked for their health.
@@ -287,6 +291,7 @@ impl Keeper {
     fn let_go(&mut self, why: Why) {
         for (address, vip) in &mut self.vips {
             vip.put = false;
+            vip.refused = false;
             vip.schedule.stop();
             self.out.push(Action::Drop { address: *address });
         }

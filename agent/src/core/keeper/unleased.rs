@@ -95,7 +95,9 @@ impl Keeper {
             });
             self.due(now + SHORT_REFRESH);
         }
-        if self.flight.is_none() && self.due(self.next_write) {
+        // After a conflict the Lease is read first.
+        let informed = self.reading.is_none() || self.away.is_some();
+        if self.flight.is_none() && informed && self.due(self.next_write) {
             self.take_unleased(kind);
         }
     }

@@ -59,7 +59,8 @@ impl Keeper {
         let id = self.new_id();
         let within = self.rules.retry_period;
         // The edge has its own deadline; a little more here, for the answer's way.
-        self.reading = Some(Reading { id, until: self.at.now + within + MARGIN });
+        self.reading =
+            Some(Reading { id, until: self.at.now + within + MARGIN, known: self.seen.version().map(str::to_owned) });
         self.act(Action::Read { id, within });
     }
 

@@ -1,0 +1,6 @@
+//! Interleavings that the law names, and those that broke the keeper once.
+
+mod defects;
+mod election;
+mod outage;
+mod world;
