@@ -189,6 +189,12 @@ impl Instance {
         let (settings, log, pid_file) = (file("conf"), file("log"), file("vrrp.pid"));
         fs::write(&settings, configuration(host, vip, priority, advert))
             .map_err(Error::io("write keepalived's file"))?;
+        // A killed one leaves its pid files, and they would keep the next from starting.
+        for stale in [&pid_file, &file("pid")] {
+            if stale.exists() {
+                fs::remove_file(stale).map_err(Error::io("remove keepalived's pid file"))?;
+            }
+        }
         let output = File::create(&log).map_err(Error::io("create keepalived's log"))?;
         let errors = output.try_clone().map_err(Error::io("share keepalived's log"))?;
         let mut command = Command::new(program);
@@ -228,10 +234,13 @@ impl Instance {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let waited = tokio::time::timeout(limit, wait).await;
-        waited.map_err(|_| Error::Waited {
-            what: format!("keepalived ({})", self.log.display()),
-            limit,
+        tokio::time::timeout(limit, wait).await.map_err(|_| {
+            let text = fs::read_to_string(&self.log).unwrap_or_default();
+            let last = text.lines().last().unwrap_or("it said nothing");
+            Error::Waited {
+                what: format!("keepalived to take part; its last words: {last}"),
+                limit,
+            }
         })
     }
 
