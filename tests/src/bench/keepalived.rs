@@ -81,11 +81,9 @@ pub async fn measure<P: Place>(
         for node in &nodes {
             node.instance.settled(LIMIT).await?;
         }
-        // A second and something of normal traffic; the time until the next advert is anything.
-        tokio::time::sleep(
-            Duration::from_millis(1_130) + advert.mul_f64(f64::from(now().as_nanos() as u32 % 97) / 97.0),
-        )
-        .await;
+        // A second and something of normal traffic; how far off the next advert is differs from run to run.
+        let share = Duration::from_nanos(now().as_nanos() % 97).as_secs_f64() * 1e9 / 97.0;
+        tokio::time::sleep(Duration::from_millis(1_130) + advert.mul_f64(share)).await;
         let others: BTreeSet<&str> = hosts.iter().map(|h| h.name).filter(|name| *name != master).collect();
         let Some(node) = nodes.iter_mut().find(|node| node.host.name == master) else {
             return Err(Error::Waited {

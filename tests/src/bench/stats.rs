@@ -196,6 +196,7 @@ fn number(value: f64) -> String {
 }
 
 /// Three digits behind the point at most, none for whole numbers.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn short<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     let rounded = (value * 1_000.0).round() / 1_000.0;
     #[expect(clippy::cast_possible_truncation, reason = "checked to be a whole number that fits")]

@@ -306,16 +306,15 @@ impl Monitor {
 
     fn note(&self, at: Time, (interface, address, _): Key, change: Change, state: State) {
         let host = Arc::clone(&self.host);
-        self.events.change(|all| {
-            all.push(Event {
-                at,
-                host,
-                interface,
-                address,
-                change,
-                state,
-            })
-        });
+        let event = Event {
+            at,
+            host,
+            interface,
+            address,
+            change,
+            state,
+        };
+        self.events.change(|all| all.push(event));
     }
 
     /// Key and state of a message about a watched address.
@@ -364,7 +363,7 @@ mod tests {
         monitor.complete().unwrap();
         assert_eq!(addresses.timeline(vip).holders_at(now()), ["a"].into());
 
-        setsockopt(&monitor.netlink, sockopt::RcvBufForce, &4_096).unwrap();
+        setsockopt(&monitor.netlink, sockopt::RcvBuf, &4_096).unwrap();
         let flood = |space: &Space, on: bool| {
             inside(space, move || {
                 for last in 1..=250 {

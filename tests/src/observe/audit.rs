@@ -159,7 +159,7 @@ mod tests {
             writeln!(log, "{text}").unwrap();
         }
         write!(log, "{{\"half").unwrap();
-        let minute = Duration::from_secs(60);
+        let minute = Duration::from_mins(1);
         let counts = count_requests(log.path(), now() - minute, now(), "mooring-agent").unwrap();
         assert_eq!(counts, [("get".to_owned(), 1), ("update".to_owned(), 1)].into());
         writeln!(log, "\n").unwrap();

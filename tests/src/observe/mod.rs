@@ -170,4 +170,7 @@ fn read(clock: ClockId) -> u64 {
 pub(crate) mod testing;
 
 #[cfg(test)]
+mod https_tests;
+
+#[cfg(test)]
 mod tests;

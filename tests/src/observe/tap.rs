@@ -31,9 +31,9 @@ pub enum Kind {
     ArpRequest,
     /// ARP, operation 2.
     ArpReply,
-    /// ICMPv6 type 135.
+    /// `ICMPv6` type 135.
     Solicitation,
-    /// ICMPv6 type 136.
+    /// `ICMPv6` type 136.
     Advertisement {
         /// It answers a solicitation.
         solicited: bool,

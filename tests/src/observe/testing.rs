@@ -56,7 +56,7 @@ impl Place for Space {
     }
 }
 
-/// A bridge `br0` in `switch`, and hosts with an `eth0` each: host `i` is 192.0.2.(i+1)/24 and 2001:db8::(i+1)/64.
+/// A bridge `br0` in `switch`, and hosts with an `eth0` each: host `i` is 192.0.2.(i+1)/24 and `2001:db8::(i+1)/64`.
 pub struct Segment {
     pub switch: Space,
     pub hosts: Vec<Space>,

@@ -42,16 +42,19 @@ pub struct Timeline {
     holds: Vec<Hold>,
 }
 
+/// Interfaces of a host, by index, and the prefix length there.
+type Places = BTreeSet<(u32, u8)>;
+
 impl Timeline {
     /// From the events of [`super::addresses::Addresses`]. An IPv6 address counts from when the kernel answers for it.
     #[must_use]
     pub fn new(events: &[Event], address: IpAddr) -> Self {
         let mut holds = Vec::new();
         // The interfaces of a host that carry it: two of them are still one host.
-        let mut carrying: BTreeMap<&str, (BTreeSet<(u32, u8)>, Time)> = BTreeMap::new();
+        let mut carrying: BTreeMap<&str, (Places, Time)> = BTreeMap::new();
         for event in events.iter().filter(|e| e.address == address) {
             let on = (event.interface, event.state.prefix);
-            let (places, since) = carrying.entry(&event.host).or_insert((BTreeSet::new(), event.at));
+            let (places, since) = carrying.entry(&event.host).or_insert((Places::new(), event.at));
             if event.change != Change::Removed && event.state.answers() {
                 if places.is_empty() {
                     *since = event.at;

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -167,10 +168,8 @@ impl<S: Send + Sync + 'static> Runner<S> {
 
         let mut screen = Screen::new(tests.len());
         let begin = Instant::now();
-        let interrupted = tokio::select! {
-            () = run_all(tests, &self.shared, &dir, usize::from(choice.jobs), &mut screen) => false,
-            _ = tokio::signal::ctrl_c() => true,
-        };
+        let jobs = usize::from(choice.jobs);
+        let interrupted = run_all(tests, &self.shared, &dir, jobs, &mut screen, tokio::signal::ctrl_c()).await;
         let failed = screen.verdict(begin.elapsed(), interrupted);
         if failed == 0 && temporary && !interrupted {
             fs::remove_dir_all(&dir)?;
@@ -185,14 +184,16 @@ impl<S: Send + Sync + 'static> Runner<S> {
     }
 }
 
+/// Runs the tests; answers whether `stop` came before they were done. What ran then is dropped when this returns.
 async fn run_all<S: Send + Sync + 'static>(
     mut waiting: VecDeque<Test<S>>,
     shared: &Arc<S>,
     dir: &Path,
     jobs: usize,
     screen: &mut Screen,
-) {
-    // Dropping the set ends what still runs.
+    stop: impl Future<Output = std::io::Result<()>>,
+) -> bool {
+    let mut stop = pin!(stop);
     let mut running: JoinSet<(Outcome, Duration)> = JoinSet::new();
     let mut titles: Vec<(Id, String, PathBuf, bool, Instant)> = Vec::new();
     loop {
@@ -208,9 +209,18 @@ async fn run_all<S: Send + Sync + 'static>(
             let task = running.spawn(run_one(test, Arc::clone(shared), dir.clone()));
             titles.push((task.id(), title, dir, alone, Instant::now()));
         }
-        let Some(joined) = running.join_next_with_id().await else {
-            return;
+        let joined = tokio::select! {
+            joined = running.join_next_with_id() => joined,
+            Ok(()) = &mut stop => {
+                println!("\nending what runs; once more to leave it as it is");
+                tokio::select! {
+                    () = running.shutdown() => {}
+                    _ = tokio::signal::ctrl_c() => {}
+                }
+                return true;
+            }
         };
+        let Some(joined) = joined else { return false };
         let (id, (outcome, took)) = match joined {
             Ok(ended) => ended,
             Err(error) => {

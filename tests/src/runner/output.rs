@@ -1,5 +1,6 @@
 //! What the runner prints.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -90,11 +91,20 @@ impl Screen {
         };
         let mut line = format!("\n{passed} passed, {failed} failed");
         let skipped = count(|o| matches!(o, Outcome::Skipped(_)));
+        // Writing to a string cannot fail.
         if skipped > 0 {
-            line += &format!(", {skipped} skipped ({})", names(|o| matches!(o, Outcome::Skipped(_))));
+            let _ = write!(
+                line,
+                ", {skipped} skipped ({})",
+                names(|o| matches!(o, Outcome::Skipped(_)))
+            );
         }
         if interrupted {
-            line += &format!(", interrupted: {} not run to the end", self.total - self.ended.len());
+            let _ = write!(
+                line,
+                ", interrupted: {} not run to the end",
+                self.total - self.ended.len()
+            );
         }
         self.line(&format!("{line} in {:.1} s", took.as_secs_f64()));
         failed

@@ -97,7 +97,7 @@ fn program(script: &str) -> Test<Shared> {
 async fn outcomes(tests: Vec<Test<Shared>>, jobs: usize, dir: &Path) -> (Vec<Outcome>, Arc<Shared>) {
     let shared = Arc::new(Shared::default());
     let mut ended = Screen::new(tests.len());
-    run_all(tests.into(), &shared, dir, jobs, &mut ended).await;
+    run_all(tests.into(), &shared, dir, jobs, &mut ended, std::future::pending()).await;
     ended.verdict(Duration::ZERO, false);
     let mut all = ended.into_ended();
     all.sort_by(|a, b| a.title.cmp(&b.title));
@@ -207,4 +207,23 @@ async fn a_filter_that_names_nothing_is_an_error() {
     assert_eq!(run(&["nothing"], false).await, code(ExitCode::from(2)));
     assert_eq!(run(&["g/1"], false).await, code(ExitCode::SUCCESS));
     assert_eq!(run(&[], true).await, code(ExitCode::SUCCESS));
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_what_runs_and_it_cleans_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = Arc::new(Shared::default());
+    let endless = Test {
+        limit: Duration::from_hours(1),
+        ..test("1", hangs)
+    };
+    let stop = async {
+        while shared.running.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    };
+    let tests = [endless, test("2", good)];
+    assert!(run_all(tests.into(), &shared, dir.path(), 1, &mut Screen::new(2), stop).await);
+    assert_eq!(shared.cleaned.load(Ordering::SeqCst), 1);
 }
