@@ -15,7 +15,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -67,7 +66,7 @@ func run(s settings) error {
 	if err != nil {
 		return fmt.Errorf("read kubeconfig %s: %w", s.kubeconfig, err)
 	}
-	rest.AddUserAgent(config, "mooring-elector")
+	config.UserAgent = "mooring-elector"
 	config.Timeout = s.requestTimeout
 	if config.Timeout == 0 {
 		// As resourcelock.NewFromKubeconfig does it: one hanging request must not use up the whole deadline.
