@@ -1,12 +1,14 @@
 //! What the lab tells the person who watches: one line an event, on standard error.
 
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Prints one line.
 pub fn line(text: impl std::fmt::Display) {
-    eprintln!("{text}");
+    // Nobody may read any more, for example after the terminal was closed: no reason to panic, as eprintln would.
+    drop(writeln!(std::io::stderr(), "{text}"));
 }
 
 /// Runs `work`; when it takes longer than a second says what is going on, and again every ten seconds.

@@ -72,7 +72,11 @@ impl Product {
         if self.accepts(version) {
             return Ok(version.to_owned());
         }
-        Err(Error::Version { path: path.display().to_string(), found: first.to_owned(), needed: self.needed().into() })
+        Err(Error::Version {
+            path: path.display().to_string(),
+            found: first.to_owned(),
+            needed: self.needed().into(),
+        })
     }
 }
 
@@ -93,7 +97,10 @@ pub fn find() -> Result<Binaries, Error> {
         cache: Cache::of_user()?,
         fetch: true,
     };
-    Ok(Binaries { etcd: finder.find(Product::Etcd)?, kube_apiserver: finder.find(Product::KubeApiserver)? })
+    Ok(Binaries {
+        etcd: finder.find(Product::Etcd)?,
+        kube_apiserver: finder.find(Product::KubeApiserver)?,
+    })
 }
 
 /// Where to look.
@@ -129,7 +136,14 @@ impl Finder {
                 continue;
             }
             match product.check(&path) {
-                Ok(version) => return Ok(Found { product, version, path, source }),
+                Ok(version) => {
+                    return Ok(Found {
+                        product,
+                        version,
+                        path,
+                        source,
+                    });
+                }
                 Err(error) => tried.push((source, error.to_string())),
             }
         }
@@ -138,7 +152,12 @@ impl Finder {
             let _lock = self.cache.lock(product.file())?;
             let path = self.cached(product);
             if let (true, Ok(version)) = (path.is_file(), product.check(&path)) {
-                return Ok(Found { product, version, path, source: Source::Cache });
+                return Ok(Found {
+                    product,
+                    version,
+                    path,
+                    source: Source::Cache,
+                });
             }
             for source in [Source::Download, Source::GoBuild] {
                 match self.fetch(product, source) {
@@ -150,13 +169,21 @@ impl Finder {
                 }
             }
         }
-        let tried: Vec<_> = tried.into_iter().map(|(source, why)| format!("  {source}: {why}")).collect();
-        Err(Error::Nowhere { product, tried: tried.join("\n") })
+        let tried: Vec<_> = tried
+            .into_iter()
+            .map(|(source, why)| format!("  {source}: {why}"))
+            .collect();
+        Err(Error::Nowhere {
+            product,
+            tried: tried.join("\n"),
+        })
     }
 
     /// Where the pinned version lies in the cache.
     fn cached(&self, product: Product) -> PathBuf {
-        self.cache.folder(&format!("{product}-{}-{}", product.pinned(), std::env::consts::ARCH)).join(product.file())
+        self.cache
+            .folder(&format!("{product}-{}-{}", product.pinned(), std::env::consts::ARCH))
+            .join(product.file())
     }
 
     fn fetch(&self, product: Product, source: Source) -> Result<Found, Error> {
@@ -169,6 +196,11 @@ impl Finder {
             product.check(to)
         };
         let version = self.cache.fill(&path, make)?;
-        Ok(Found { product, version, path, source })
+        Ok(Found {
+            product,
+            version,
+            path,
+            source,
+        })
     }
 }

@@ -45,9 +45,16 @@ pub fn up(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
     }
     let shape = clap::ValueEnum::to_possible_value(&kind).context("no shape")?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--name", name, WORD, shape.get_name()]).args(agents.then_some("--agents"));
-    // A process group of its own: Ctrl-C after this is not for it. Before, its pipe breaks, and it ends.
-    let child = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    command
+        .args(["--name", name, WORD, shape.get_name()])
+        .args(agents.then_some("--agents"));
+    // A process group of its own: Ctrl-C after this is not for it. Before, its standard input ends, and so it does.
+    let child = command
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = child.context("cannot start the lab's process")?;
     let said = BufReader::new(child.stderr.take().context("no pipe")?);
     let mut stands = false;
@@ -159,12 +166,18 @@ fn serve(stream: UnixStream, requests: &mpsc::Sender<(Request, oneshot::Sender<A
 
 fn ask(name: &str, request: &Request) -> anyhow::Result<Answer> {
     let path = socket(name)?;
-    let stream = UnixStream::connect(&path)
-        .with_context(|| format!("no lab {name} is up (nobody at {}); `cargo lab up` starts one", path.display()))?;
+    let stream = UnixStream::connect(&path).with_context(|| {
+        format!(
+            "no lab {name} is up (nobody at {}); `cargo lab up` starts one",
+            path.display()
+        )
+    })?;
     stream.set_read_timeout(Some(ANSWER))?;
     writeln!(&stream, "{}", serde_json::to_string(request)?)?;
     let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).context("the lab does not answer")?;
+    BufReader::new(&stream)
+        .read_line(&mut line)
+        .context("the lab does not answer")?;
     serde_json::from_str(&line).context("the lab ended while it was asked")
 }
 
@@ -195,24 +208,38 @@ fn done(answer: Answer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the one who started this process does not read any more.
+/// Waits until the one who started this process is gone: until standard input, a pipe from it, ends.
 async fn deserted() {
-    let pipe = tokio::io::unix::AsyncFd::with_interest(std::io::stderr(), tokio::io::Interest::ERROR);
-    match pipe {
-        Ok(pipe) => drop(pipe.ready(tokio::io::Interest::ERROR).await),
-        // Not a pipe: a person started it by hand.
-        Err(_) => std::future::pending().await,
-    }
+    let (gone, is_gone) = oneshot::channel();
+    std::thread::spawn(move || {
+        // It sends nothing; the end, or an error, is the news.
+        drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+        // Nobody waits once the lab stands.
+        _ = gone.send(());
+    });
+    drop(is_gone.await);
 }
 
 fn tell(lab: &Lab, name: &str) {
     let dir = lab.dir();
-    let hosts: Vec<_> = lab.hosts().iter().map(|host| format!("{} {}", host.name(), host.ip4())).collect();
+    let hosts: Vec<_> = lab
+        .hosts()
+        .iter()
+        .map(|host| format!("{} {}", host.name(), host.ip4()))
+        .collect();
     say::line(format_args!("\nThe lab {name} is up: {}", hosts.join(", ")));
-    let other = if name == "default" { String::new() } else { format!(" --name {name}") };
+    let other = if name == "default" {
+        String::new()
+    } else {
+        format!(" --name {name}")
+    };
     if lab.cluster().is_ok() {
         let conf = Path::new(dir).join("super-admin.conf");
-        say::line(format_args!("  kubeconfig   {} (server: the VIP {})", conf.display(), lab.vip()));
+        say::line(format_args!(
+            "  kubeconfig   {} (server: the VIP {})",
+            conf.display(),
+            lab.vip()
+        ));
         let server = "-s https://10.77.0.11:6443";
         say::line(format_args!(
             "  kubectl      cargo lab{other} enter client kubectl --kubeconfig {} {server} get nodes",

@@ -28,20 +28,30 @@ impl Cluster {
     pub async fn ready(&self) -> Result<(), Error> {
         let deadline = Instant::now() + LIMIT;
         try_join_all(self.control_planes.iter().map(|host| self.api_ready_by(host, deadline))).await?;
-        let client = self.client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0]).await?;
+        let client = self
+            .client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0])
+            .await?;
         let slices = Api::<EndpointSlice>::namespaced(client, "default");
         let wanted: BTreeSet<_> = self.control_planes.iter().map(|host| host.ip4().to_string()).collect();
         loop {
             let list = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
             let found = match tokio::time::timeout(ANSWER, slices.list(&list)).await {
-                Ok(Ok(found)) => found.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default()).collect(),
+                Ok(Ok(found)) => found
+                    .items
+                    .into_iter()
+                    .flat_map(|slice| slice.endpoints.unwrap_or_default())
+                    .collect(),
                 Ok(Err(_)) | Err(_) => Vec::new(),
             };
             let found: BTreeSet<_> = found.into_iter().flat_map(|endpoint| endpoint.addresses).collect();
             if found == wanted {
                 return Ok(());
             }
-            self.check("default/kubernetes to list all API servers", &self.control_planes[0], deadline)?;
+            self.check(
+                "default/kubernetes to list all API servers",
+                &self.control_planes[0],
+                deadline,
+            )?;
             sleep(PAUSE).await;
         }
     }
@@ -66,8 +76,11 @@ impl Cluster {
 
     /// Everything that should run does, and there is time left.
     fn check(&self, what: &str, host: &Host, deadline: Instant) -> Result<(), Error> {
-        for (host, name) in
-            self.members.iter().map(|host| (host, ETCD)).chain(self.control_planes.iter().map(|host| (host, API_SERVER)))
+        for (host, name) in self
+            .members
+            .iter()
+            .map(|host| (host, ETCD))
+            .chain(self.control_planes.iter().map(|host| (host, API_SERVER)))
         {
             let process = host.process(name)?;
             if let host::Status::Ended { how, .. } = process.status() {
@@ -77,11 +90,19 @@ impl Cluster {
         if Instant::now() < deadline {
             return Ok(());
         }
-        Err(host.process(API_SERVER)?.error(format!("waited {} s for {what}", LIMIT.as_secs())).into())
+        Err(host
+            .process(API_SERVER)?
+            .error(format!("waited {} s for {what}", LIMIT.as_secs()))
+            .into())
     }
 }
 
 async fn is_ready(client: &Client) -> bool {
-    let Ok(request) = Request::get("/readyz").body(Vec::new()) else { return false };
-    matches!(tokio::time::timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
+    let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
+        return false;
+    };
+    matches!(
+        tokio::time::timeout(ANSWER, client.request_text(request)).await,
+        Ok(Ok(_))
+    )
 }

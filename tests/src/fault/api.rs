@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::rules::nft;
 use super::{Error, lock};
 use crate::clock;
-use crate::cluster::{API_SERVER, Cluster};
+use crate::cluster::API_SERVER;
 use crate::host::{Process, Status};
 use crate::lab::Lab;
 
@@ -42,7 +42,10 @@ impl Lab {
         let chain = "type filter hook output priority 0; policy accept;";
         let rule = format!("{place}tcp dport 6443 drop");
         let delete = format!("table {table}\ndelete table {table}\n");
-        nft(host.netns(), format!("{delete}table {table} {{ chain output {{ {chain} {rule}; }} }}\n"))?;
+        nft(
+            host.netns(),
+            format!("{delete}table {table} {{ chain output {{ {chain} {rule}; }} }}\n"),
+        )?;
         lock(&self.0.faults.api_cuts).insert(host.name().to_owned());
         Ok(clock::now())
     }
@@ -53,7 +56,10 @@ impl Lab {
     /// nft is missing.
     pub fn heal_api(&self, host: &str) -> Result<Time, Error> {
         if lock(&self.0.faults.api_cuts).remove(host) {
-            nft(self.host(host)?.netns(), "table inet mooring\ndelete table inet mooring\n".into())?;
+            nft(
+                self.host(host)?.netns(),
+                "table inet mooring\ndelete table inet mooring\n".into(),
+            )?;
         }
         Ok(clock::now())
     }
@@ -66,7 +72,7 @@ impl Lab {
         Ok(self.api_process(host)?.kill()?)
     }
 
-    /// Starts it again; it answers some seconds later ([`Cluster::api_ready`]).
+    /// Starts it again; it answers some seconds later ([`crate::cluster::Cluster::api_ready`]).
     ///
     /// # Errors
     /// There is none, or the host is down.
@@ -144,7 +150,9 @@ impl Lab {
     }
 
     fn each_api(&self, fault: impl Fn(&Self, &str) -> Result<Time, Error>) -> Result<Time, Error> {
-        self.control_planes().iter().try_fold(clock::now(), |_, host| fault(self, host))
+        self.control_planes()
+            .iter()
+            .try_fold(clock::now(), |_, host| fault(self, host))
     }
 }
 
@@ -176,7 +184,10 @@ impl Slow {
                 }
             }
         });
-        Self { end: Some(end), thread: Some(thread) }
+        Self {
+            end: Some(end),
+            thread: Some(thread),
+        }
     }
 }
 

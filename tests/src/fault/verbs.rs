@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::{ApiCut, Error, Way};
 use crate::lab::Lab;
 
-/// A fault by name.
+/// A fault by name; the fields are the arguments of the [`Lab`]'s method of that name.
+#[allow(missing_docs, reason = "the names of the fields are what the command line shows")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 pub enum Fault {
     /// Power failure of a host.
@@ -81,9 +82,15 @@ impl Lab {
             Fault::Crash { host } => self.crash(host),
             Fault::Revive { host } => self.revive(host),
             Fault::Freeze { host, process: None } => self.freeze_host(host),
-            Fault::Freeze { host, process: Some(process) } => Ok(self.process(host, process)?.freeze()?),
+            Fault::Freeze {
+                host,
+                process: Some(process),
+            } => Ok(self.process(host, process)?.freeze()?),
             Fault::Thaw { host, process: None } => self.thaw_host(host),
-            Fault::Thaw { host, process: Some(process) } => Ok(self.process(host, process)?.thaw()?),
+            Fault::Thaw {
+                host,
+                process: Some(process),
+            } => Ok(self.process(host, process)?.thaw()?),
             Fault::Kill { host, process } => Ok(self.process(host, process)?.kill()?),
             Fault::Terminate { host, process } => Ok(self.process(host, process)?.terminate()?),
             Fault::Start { host, process } => Ok(self.process(host, process)?.start()?),

@@ -84,7 +84,10 @@ impl Init {
                 }
             })
             .map_err(Error::io("start a thread"))?;
-        let gone = |_| Error::Init { host: host.to_owned(), detail: "its thread ended".into() };
+        let gone = |_| Error::Init {
+            host: host.to_owned(),
+            detail: "its thread ended".into(),
+        };
         let (pid, child, out) = boot.recv().map_err(gone)??;
         let init = Self {
             host: host.to_owned(),
@@ -109,7 +112,9 @@ impl Init {
 
     /// Sends a request and waits for its answer. `status` is that of a process to start.
     pub fn ask(&self, op: Op, status: Option<watch::Sender<Status>>) -> Result<Time, Error> {
-        let down = || Error::Down { host: self.host.clone() };
+        let down = || Error::Down {
+            host: self.host.clone(),
+        };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = mpsc::channel();
         lock(&self.shared.pending).insert(id, Pending { reply, status });
@@ -143,15 +148,21 @@ impl Init {
         match answer.recv_timeout(ANSWER) {
             Ok(Ok(at)) => Ok(at),
             Ok(Err(detail)) => Err(self.error(detail)),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Down { host: self.host.clone() }),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                Err(Error::Late { what: format!("the init of {}", self.host), seconds: ANSWER.as_secs() })
-            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Down {
+                host: self.host.clone(),
+            }),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Late {
+                what: format!("the init of {}", self.host),
+                seconds: ANSWER.as_secs(),
+            }),
         }
     }
 
     fn error(&self, detail: String) -> Error {
-        Error::Init { host: self.host.clone(), detail }
+        Error::Init {
+            host: self.host.clone(),
+            detail,
+        }
     }
 }
 
@@ -183,7 +194,10 @@ impl Shared {
                 Answer::Started { id, pid, at } => self.reply(id, Some(pid), Ok(Time::from_nanos(at))),
                 Answer::Exited { pid, how, at } => {
                     if let Some(status) = lock(&self.running).remove(&pid) {
-                        status.send_replace(Status::Ended { how, at: Time::from_nanos(at) });
+                        status.send_replace(Status::Ended {
+                            how,
+                            at: Time::from_nanos(at),
+                        });
                     }
                 }
             }
@@ -191,7 +205,9 @@ impl Shared {
     }
 
     fn reply(&self, id: u64, pid: Option<i32>, answer: Result<Time, String>) {
-        let Some(Pending { reply, status }) = lock(&self.pending).remove(&id) else { return };
+        let Some(Pending { reply, status }) = lock(&self.pending).remove(&id) else {
+            return;
+        };
         if let (Some(status), Some(pid)) = (status, pid) {
             // Before the next line is read: it may already say that the process ended.
             status.send_replace(Status::Running { pid });
@@ -209,7 +225,10 @@ impl Shared {
         drop(child.wait());
         let at = clock::now();
         for (_, status) in lock(&self.running).drain() {
-            status.send_replace(Status::Ended { how: "its host was killed".into(), at });
+            status.send_replace(Status::Ended {
+                how: "its host was killed".into(),
+                at,
+            });
         }
         lock(&self.pending).clear();
     }
