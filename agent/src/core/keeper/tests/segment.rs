@@ -83,7 +83,7 @@ impl World {
     }
 
     pub(in super::super) fn role(&self, n: usize) -> &'static str {
-        self.hosts[n].keeper.snapshot(self.now).role
+        self.hosts[n].keeper.snapshot().role
     }
 
     pub(in super::super) fn reported(&self, n: usize, wanted: impl Fn(&Report) -> bool) -> usize {
