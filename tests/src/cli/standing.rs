@@ -5,9 +5,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
@@ -166,12 +168,7 @@ fn serve(stream: UnixStream, requests: &mpsc::Sender<(Request, oneshot::Sender<A
 
 fn ask(name: &str, request: &Request) -> anyhow::Result<Answer> {
     let path = socket(name)?;
-    let stream = UnixStream::connect(&path).with_context(|| {
-        format!(
-            "no lab {name} is up (nobody at {}); `cargo lab up` starts one",
-            path.display()
-        )
-    })?;
+    let stream = UnixStream::connect(&path).with_context(|| nobody(name))?;
     stream.set_read_timeout(Some(ANSWER))?;
     writeln!(&stream, "{}", serde_json::to_string(request)?)?;
     let mut line = String::new();
@@ -183,7 +180,25 @@ fn ask(name: &str, request: &Request) -> anyhow::Result<Answer> {
 
 /// `lab down`
 pub fn down(name: &str) -> anyhow::Result<()> {
-    done(ask(name, &Request::Down)?)
+    let keeper = getsockopt(
+        &UnixStream::connect(socket(name)?).with_context(|| nobody(name))?,
+        PeerCredentials,
+    )?
+    .pid();
+    done(ask(name, &Request::Down)?)?;
+    // Its process has nothing left to do; a shell that goes on after this shall not see it.
+    let end = Instant::now() + Duration::from_secs(5);
+    while Path::new("/proc").join(keeper.to_string()).exists() {
+        if Instant::now() > end {
+            bail!("its process {keeper} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn nobody(name: &str) -> String {
+    format!("no lab {name} is up; `cargo lab up` starts one")
 }
 
 /// `lab fault`

@@ -39,13 +39,11 @@ impl Lab {
             ApiCut::Others => "oifname != \"lo\" ",
         };
         let table = "inet mooring";
-        let chain = "type filter hook output priority 0; policy accept;";
+        let kind = "type filter hook output priority 0; policy accept;";
         let rule = format!("{place}tcp dport 6443 drop");
         let delete = format!("table {table}\ndelete table {table}\n");
-        nft(
-            host.netns(),
-            format!("{delete}table {table} {{ chain output {{ {chain} {rule}; }} }}\n"),
-        )?;
+        let chain = format!("chain output {{\n{kind}\n{rule}\n}}");
+        nft(host.netns(), format!("{delete}table {table} {{\n{chain}\n}}\n"))?;
         lock(&self.0.faults.api_cuts).insert(host.name().to_owned());
         Ok(clock::now())
     }

@@ -15,7 +15,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, sethostname};
 
 use super::protocol::{Answer, Op, Request};
 use crate::clock;
@@ -71,7 +71,8 @@ fn run(args: &[String]) -> io::Result<()> {
 fn set_up(name: &str, hosts_file: &Path) -> io::Result<()> {
     let named = |what: &'static str| move |errno: Errno| io::Error::other(format!("{what}: {errno}"));
     let none = None::<&str>;
-    fs::write("/proc/sys/kernel/hostname", name)?;
+    // Not through /proc/sys, where only the machine's root may.
+    sethostname(name).map_err(named("set the host's name"))?;
     // A link such as /etc/resolv.conf -> /run/... is followed before /run is covered.
     let resolv = fs::canonicalize("/etc/resolv.conf").ok();
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(named("make mounts private"))?;
