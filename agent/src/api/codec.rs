@@ -97,7 +97,10 @@ pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
 pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let wall = |time: Option<WallTime>| time.map(|t| MicroTime(timestamp(t)));
     // What the API accepts: whole seconds, at least one.
-    let seconds = record.duration.as_secs() + u64::from(record.duration.subsec_nanos() > 0);
+    let seconds = record
+        .duration
+        .as_secs()
+        .saturating_add(u64::from(record.duration.subsec_nanos() > 0));
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(record.holder.clone());
     spec.lease_duration_seconds = Some(i32::try_from(seconds.max(1)).unwrap_or(i32::MAX));

@@ -331,7 +331,7 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
                 _ => {}
             }
         }
-        at = one.source();
+        at = cause(one);
     }
     let text = chain(&*error);
     if connecting {
@@ -341,9 +341,17 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
     }
 }
 
+/// What is behind the error. An [`io::Error`] hides the error it was made of: its source is that one's source.
+fn cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a (dyn std::error::Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
-    while let Some(deeper) = last.source() {
+    while let Some(deeper) = cause(last) {
         last = deeper;
     }
     last.to_string()
@@ -352,13 +360,13 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 /// The error and its causes.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut at = error.source();
+    let mut at = cause(error);
     while let Some(deeper) = at {
         let more = deeper.to_string();
         if !text.contains(&more) {
             text = format!("{text}: {more}");
         }
-        at = deeper.source();
+        at = cause(deeper);
     }
     cut(&text, 200)
 }
