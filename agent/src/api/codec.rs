@@ -34,7 +34,7 @@ const MOST_MACS: usize = 16;
 /// Longest name of a node or holder (a DNS subdomain; client-go's own identities are shorter).
 const LONGEST_NAME: usize = 253;
 /// A Lease for longer is reported: nobody would take over in time.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// Something on a Lease that is not as it should be, and was left out or changed in what is shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -206,10 +206,7 @@ impl Follow {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => Followed::Applied(object),
                 Some(Ok(WatchEvent::Deleted(object))) => Followed::Deleted(object),
                 Some(Ok(WatchEvent::Bookmark(_))) => Followed::Alive,
-                Some(Ok(WatchEvent::Error(status))) => {
-                    return ended(&call, server.as_ref(), status.code, &status.message);
-                }
-                Some(Err(kube::Error::Api(status))) => {
+                Some(Ok(WatchEvent::Error(status)) | Err(kube::Error::Api(status))) => {
                     return ended(&call, server.as_ref(), status.code, &status.message);
                 }
                 Some(Err(error)) => {

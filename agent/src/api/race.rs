@@ -171,7 +171,7 @@ impl Servers {
         let mut running = FuturesUnordered::new();
         let mut config = None;
         let mut start = |runners: &mut Vec<Running>, running: &FuturesUnordered<_>| {
-            while let Some(key) = next.next() {
+            for key in next.by_ref() {
                 match self.client(&key) {
                     Ok(client) => {
                         let mut request = call.request.clone();
@@ -205,12 +205,7 @@ impl Servers {
                     runner.done = true;
                     let (key, sent) = (runner.key.clone(), runner.was_sent());
                     let took = runner.began.elapsed();
-                    let answer = match answer {
-                        Ok(value) => Ok(Ok(value)),
-                        Err(Miss::Failed(failure)) => Err(failure),
-                        Err(Miss::Said(code, message)) => refusal(call, code, &message).map(Err),
-                    };
-                    match answer {
+                    match judge(call, answer) {
                         Ok(Ok(value)) => {
                             self.observer().on_call(call.verb, "ok", took);
                             self.good(&key);
@@ -245,17 +240,7 @@ impl Servers {
             }
         };
         drop(running);
-        for slow in runners.iter().filter(|r| !r.done) {
-            self.observer().on_call(call.verb, "timeout", slow.began.elapsed());
-            doubt |= slow.was_sent();
-            if result.is_none() {
-                self.bad(&slow.key);
-                tries.push(Try {
-                    server: slow.key.to_string(),
-                    failure: Failure::Timeout(slow.began.elapsed()),
-                });
-            }
-        }
+        doubt |= self.give_up(call, &runners, result.is_none().then_some(&mut tries));
         doubt &= call.verb.writes();
         let result = result.unwrap_or_else(|| match config.filter(|_| tries.is_empty()) {
             Some(error) => Err(ApiError::Config(error)),
@@ -266,6 +251,24 @@ impl Servers {
             })),
         });
         Outcome { result, server, doubt }
+    }
+
+    /// Whoever has not answered is too late. True if one of them may have carried it out.
+    fn give_up(&self, call: &Call, runners: &[Running], mut tries: Option<&mut Vec<Try>>) -> bool {
+        let mut doubt = false;
+        for slow in runners.iter().filter(|r| !r.done) {
+            let after = slow.began.elapsed();
+            self.observer().on_call(call.verb, "timeout", after);
+            doubt |= slow.was_sent();
+            if let Some(tries) = &mut tries {
+                self.bad(&slow.key);
+                tries.push(Try {
+                    server: slow.key.to_string(),
+                    failure: Failure::Timeout(after),
+                });
+            }
+        }
+        doubt
     }
 }
 
@@ -278,6 +281,15 @@ impl Failure {
             Self::Server { code, .. } => *code != 429,
             Self::Timeout(_) | Self::Broken(_) | Self::Malformed(_) | Self::Tls(_) => true,
         }
+    }
+}
+
+/// Yes, an answer that is no, or no answer.
+fn judge<T>(call: &Call, answer: Result<T, Miss>) -> Result<Result<T, ApiError>, Failure> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(Miss::Said(code, message)) => refusal(call, code, &message).map(Err),
+        Err(Miss::Failed(failure)) => Err(failure),
     }
 }
 
@@ -322,7 +334,7 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
     while let Some(one) = at {
         connecting |= one
             .downcast_ref::<hyper_util::client::legacy::Error>()
-            .is_some_and(|e| e.is_connect());
+            .is_some_and(hyper_util::client::legacy::Error::is_connect);
         if let Some(io) = one.downcast_ref::<io::Error>() {
             match io.kind() {
                 io::ErrorKind::ConnectionRefused => return Failure::Refused,
