@@ -135,9 +135,7 @@ impl Shape {
     }
 
     fn hosts(&self) -> Vec<(String, u8)> {
-        let mut hosts: Vec<_> = (1..=self.control_planes())
-            .map(|n| (format!("cp{n}"), 10 + n))
-            .collect();
+        let mut hosts: Vec<_> = (1..=self.control_planes()).map(|n| (format!("cp{n}"), 10 + n)).collect();
         if matches!(self.topology, Topology::External(_)) {
             hosts.push(("etcd".into(), 20));
         }
@@ -237,10 +235,7 @@ impl Lab {
     /// # Errors
     /// There is none of that name.
     pub fn host(&self, name: &str) -> Result<Host, host::Error> {
-        let unknown = || host::Error::Unknown {
-            what: "host",
-            name: name.to_owned(),
-        };
+        let unknown = || host::Error::Unknown { what: "host", name: name.to_owned() };
         lock(&self.0.hosts).get(name).cloned().ok_or_else(unknown)
     }
 
@@ -261,21 +256,9 @@ impl Lab {
     /// # Errors
     /// The name or the number is taken, or the kernel refuses.
     pub fn add_host(&self, name: &str, number: u8) -> Result<Host, Error> {
-        if let Some(taken) = self
-            .hosts()
-            .iter()
-            .find(|host| host.name() == name || host.number() == number)
-        {
-            let detail = format!(
-                "{name} at .{number}: {} at .{} is there already",
-                taken.name(),
-                taken.number()
-            );
-            return Err(host::Error::Init {
-                host: name.to_owned(),
-                detail,
-            }
-            .into());
+        if let Some(taken) = self.hosts().iter().find(|host| host.name() == name || host.number() == number) {
+            let detail = format!("{name} at .{number}: {} at .{} is there already", taken.name(), taken.number());
+            return Err(host::Error::Init { host: name.to_owned(), detail }.into());
         }
         let host = Host::boot(name, number, self.0.folder.path.join(name), &self.0.hosts_file)?;
         self.plug(&host, Nic::first(&host))?;
@@ -317,12 +300,7 @@ impl Lab {
     /// The first VIP of the shape, as a rule 10.77.0.100.
     #[must_use]
     pub fn vip(&self) -> IpAddr {
-        self.0
-            .shape
-            .vips
-            .first()
-            .copied()
-            .unwrap_or_else(|| segment::ip4(100).into())
+        self.0.shape.vips.first().copied().unwrap_or_else(|| segment::ip4(100).into())
     }
 
     /// All VIPs of the shape, as a rule 10.77.0.100 and fd77::100.
@@ -390,14 +368,9 @@ impl Folder {
     /// `mooring-lab-PID-...` in the folder for temporary files; those of labs that were killed are swept on the way.
     fn new() -> Result<Self, host::Error> {
         let all = std::env::temp_dir();
-        for entry in fs::read_dir(&all)
-            .map_err(host::Error::io(format!("read {}", all.display())))?
-            .flatten()
-        {
+        for entry in fs::read_dir(&all).map_err(host::Error::io(format!("read {}", all.display())))?.flatten() {
             let name = entry.file_name();
-            let pid = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(Self::PREFIX)?.split('-').next());
+            let pid = name.to_str().and_then(|name| name.strip_prefix(Self::PREFIX)?.split('-').next());
             if pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
                 && !entry.path().join(Self::KEPT).exists()
             {
@@ -410,10 +383,7 @@ impl Folder {
             .tempdir_in(&all)
             .map_err(host::Error::io(format!("make a folder in {}", all.display())))?
             .keep();
-        Ok(Self {
-            path,
-            keep: AtomicBool::new(false),
-        })
+        Ok(Self { path, keep: AtomicBool::new(false) })
     }
 }
 

@@ -59,11 +59,7 @@ impl<W: Write> Report<W> {
     /// The time counts from now.
     #[must_use]
     pub fn new(out: W, colour: bool) -> Self {
-        Self {
-            begin: now(),
-            colour,
-            out,
-        }
+        Self { begin: now(), colour, out }
     }
 
     /// An event of this moment.
@@ -97,11 +93,7 @@ impl<W: Write> Report<W> {
     }
 
     fn line(&mut self, before: &str, tone: Tone, text: &str) {
-        let (on, off) = if self.colour && !tone.code().is_empty() {
-            (tone.code(), "\x1b[0m")
-        } else {
-            ("", "")
-        };
+        let (on, off) = if self.colour && !tone.code().is_empty() { (tone.code(), "\x1b[0m") } else { ("", "") };
         // Nobody reads on: no reason to end the lab in the middle.
         let _ = writeln!(self.out, "{before}{on}{text}{off}").and_then(|()| self.out.flush());
     }
@@ -113,19 +105,10 @@ pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
     let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            rows.iter()
-                .map(|row| cell(row, column).chars().count())
-                .max()
-                .unwrap_or_default()
-        })
+        .map(|column| rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or_default())
         .collect();
     let numeric: Vec<bool> = (0..columns)
-        .map(|column| {
-            rows.iter()
-                .skip(1)
-                .all(|row| cell(row, column).starts_with(|c: char| c.is_ascii_digit()))
-        })
+        .map(|column| rows.iter().skip(1).all(|row| cell(row, column).starts_with(|c: char| c.is_ascii_digit())))
         .collect();
     let mut text = String::new();
     for row in rows {
@@ -133,11 +116,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
         for (column, &width) in widths.iter().enumerate() {
             let cell = cell(row, column);
             // Writing to a string cannot fail.
-            let _ = if numeric[column] {
-                write!(line, "{cell:>width$}  ")
-            } else {
-                write!(line, "{cell:<width$}  ")
-            };
+            let _ = if numeric[column] { write!(line, "{cell:>width$}  ") } else { write!(line, "{cell:<width$}  ") };
         }
         text.push_str(line.trim_end());
         text.push('\n');
@@ -152,21 +131,14 @@ mod tests {
     #[test]
     fn lines_and_table() {
         let mut plain = Report::new(Vec::new(), false);
-        plain.event_at(
-            plain.begin + std::time::Duration::from_millis(1_234),
-            Tone::Good,
-            "cp2 holds the VIP",
-        );
+        plain.event_at(plain.begin + std::time::Duration::from_millis(1_234), Tone::Good, "cp2 holds the VIP");
         plain.table(&[
             vec!["what".into(), "outage".into()],
             vec!["crash".into(), "312 ms".into()],
             vec!["hand-over".into(), "0 ms".into()],
         ]);
         let text = String::from_utf8(plain.out).unwrap();
-        assert_eq!(
-            text,
-            "    1.234 s  cp2 holds the VIP\nwhat       outage\ncrash      312 ms\nhand-over    0 ms\n"
-        );
+        assert_eq!(text, "    1.234 s  cp2 holds the VIP\nwhat       outage\ncrash      312 ms\nhand-over    0 ms\n");
         let mut colour = Report::new(Vec::new(), true);
         colour.title("A crash");
         assert_eq!(String::from_utf8(colour.out).unwrap(), "\n\x1b[1mA crash\x1b[0m\n");

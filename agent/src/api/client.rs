@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::Uri;
+use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -12,6 +12,8 @@ use tower::{BoxError, ServiceBuilder};
 use super::error::cut;
 use super::kubeconfig::ConfigError;
 
+/// Who we say we are.
+const AGENT: &str = concat!("mooring-agent/", env!("CARGO_PKG_VERSION"));
 /// Unused connections are closed after this.
 const IDLE: Duration = Duration::from_secs(90);
 /// A silent connection is tried after this, then every [`PROBE_EVERY`]: a watch on a host that died without a word.
@@ -33,6 +35,8 @@ pub(crate) fn build(
     let mut config = config.clone();
     config.cluster_url = url.clone();
     config.tls_server_name = name.map(str::to_owned);
+    // Audit logs and managedFields name the agent by it.
+    config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(AGENT)));
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);

@@ -34,7 +34,7 @@ const MOST_MACS: usize = 16;
 /// Longest name of a node or holder (a DNS subdomain; client-go's own identities are shorter).
 const LONGEST_NAME: usize = 253;
 /// A Lease for longer is reported: nobody would take over in time.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 /// Something on a Lease that is not as it should be, and was left out or changed in what is shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
 pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let wall = |time: Option<WallTime>| time.map(|t| MicroTime(timestamp(t)));
     // What the API accepts: whole seconds, at least one.
-    let seconds = record.duration.as_secs() + u64::from(record.duration.subsec_nanos() > 0);
+    let seconds = record.duration.as_secs().saturating_add(u64::from(record.duration.subsec_nanos() > 0));
     let spec = lease.spec.get_or_insert_default();
     spec.holder_identity = Some(record.holder.clone());
     spec.lease_duration_seconds = Some(i32::try_from(seconds.max(1)).unwrap_or(i32::MAX));

@@ -28,7 +28,7 @@ const TRIES: u32 = 8;
 /// ... with this between: some minutes in all.
 const PAUSE: Duration = Duration::from_secs(15);
 /// The same Event within this time is counted, not sent.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 /// So many are remembered for that.
 const REMEMBERED: usize = 128;
 /// What the API allows, in bytes: of the note; of reason and action.

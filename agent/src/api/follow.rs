@@ -1,4 +1,4 @@
-//! Follows a few objects: a list, then a watch from there on, and so on again when the watch breaks.
+//! Follows a few objects: a list, then a watch from there on, and so on again when the watch ends.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
 use kube::core::WatchEvent;
 use kube::core::params::{ListParams, WatchParams};
@@ -25,8 +24,10 @@ use super::{ApiError, Away, Failure, Try, Verb, jitter};
 const WATCH_SECONDS: u32 = 240;
 /// A watch that is older has died without a word: some seconds more than the API server would let it live.
 const OVERDUE: Duration = Duration::from_secs(255);
-/// A watch that ended sooner than this has not worked.
-const TOO_SHORT: Duration = Duration::from_secs(1);
+/// A watch that lived for so long has worked; else there is a wait before the next.
+const WORKED: Duration = Duration::from_secs(1);
+/// A watch that ends later than this ends as it should.
+const FULL: Duration = Duration::from_secs(230);
 
 /// What is followed, and how.
 pub(crate) struct Follow {
@@ -79,10 +80,8 @@ type Events<K> = BoxStream<'static, Result<WatchEvent<K>, kube::Error>>;
 
 /// How a watch ended.
 enum End {
-    /// As it should, at the end of its time: goes on from this version.
-    Timeout(String),
-    /// The version is gone: list again, at once.
-    Gone,
+    /// At the end of its time, or because the version it began at is gone: nothing is wrong.
+    Over,
     Lost(ApiError),
     /// Nobody listens any more.
     Closed,
@@ -95,43 +94,31 @@ impl Follow {
         K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send,
     {
-        let mut from: Option<String> = None;
         let mut wait = self.backoff.0;
         loop {
-            let version = match from.take() {
-                Some(version) => Ok(version),
-                None => match self.list::<K>().await {
-                    Ok(listing) => {
-                        if !emit(Followed::Listed(listing.items)).await {
-                            return;
-                        }
-                        Ok(listing.metadata.resource_version)
+            let mut opened = None;
+            // Always a list: it is a consistent read, which a watch, that shows what one API server has heard, is not.
+            let end = match self.list::<K>().await {
+                Ok(Listing { metadata, items }) => {
+                    if !emit(Followed::Listed(items)).await {
+                        return;
                     }
-                    Err(error) => Err(error),
-                },
-            };
-            let began = Instant::now();
-            let end = match version {
-                Ok(version) => self.watch(version, &mut emit).await,
+                    self.watch(&metadata.resource_version, &mut opened, &mut emit).await
+                }
                 Err(error) => End::Lost(error),
             };
-            if began.elapsed() > TOO_SHORT {
-                wait = self.backoff.0;
-            }
             match end {
-                End::Timeout(version) if began.elapsed() > TOO_SHORT => {
-                    from = Some(version);
-                    continue;
-                }
-                End::Gone if began.elapsed() > TOO_SHORT => continue,
-                End::Timeout(version) => from = Some(version),
-                End::Gone => {}
+                End::Over => {}
                 End::Closed => return,
                 End::Lost(error) => {
                     if !emit(Followed::Lost(error)).await {
                         return;
                     }
                 }
+            }
+            if opened.is_some_and(|at: Instant| at.elapsed() > WORKED) {
+                wait = self.backoff.0;
+                continue;
             }
             // A kick ends the wait too.
             let _ = timeout(jitter(wait), self.kick.notified()).await;
@@ -152,7 +139,7 @@ impl Follow {
             .map_err(|error| away(outcome.server.as_ref(), Failure::Malformed(cut(&error.to_string(), 120))))
     }
 
-    async fn watch<K, E>(&self, mut version: String, emit: &mut E) -> End
+    async fn watch<K, E>(&self, version: &str, opened: &mut Option<Instant>, emit: &mut E) -> End
     where
         K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
         E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send,
@@ -164,7 +151,7 @@ impl Follow {
             bookmarks: true,
             ..WatchParams::default()
         };
-        let call = match self.call(Verb::Watch, Request::new(self.path.clone()).watch(&params, &version)) {
+        let call = match self.call(Verb::Watch, Request::new(self.path.clone()).watch(&params, version)) {
             Ok(call) => call,
             Err(error) => return End::Lost(error),
         };
@@ -180,7 +167,7 @@ impl Follow {
         let (mut events, server) = tokio::select! {
             outcome = open => match outcome.result {
                 Ok(events) => (events, outcome.server),
-                Err(ApiError::Gone { .. }) => return End::Gone,
+                Err(ApiError::Gone { .. }) => return End::Over,
                 Err(error) => return End::Lost(error),
             },
             () = self.kick.notified() => return End::Lost(away(None, Failure::Broken("the watch was given up while it opened".into()))),
@@ -188,6 +175,7 @@ impl Follow {
         if !emit(Followed::Alive).await {
             return End::Closed;
         }
+        let began = *opened.insert(Instant::now());
         let overdue = tokio::time::sleep(OVERDUE);
         tokio::pin!(overdue);
         loop {
@@ -202,23 +190,16 @@ impl Follow {
                 () = &mut overdue => return End::Lost(away(server.as_ref(), Failure::Timeout(OVERDUE))),
             };
             let seen = match event {
-                None => return End::Timeout(version),
-                Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                    renew(&mut version, object.meta());
-                    Followed::Applied(object)
+                None if began.elapsed() > FULL => return End::Over,
+                // An API server that goes down ends its watches too.
+                None => {
+                    let failure = Failure::Broken("the watch ended before its time".into());
+                    return End::Lost(away(server.as_ref(), failure));
                 }
-                Some(Ok(WatchEvent::Deleted(object))) => {
-                    renew(&mut version, object.meta());
-                    Followed::Deleted(object)
-                }
-                Some(Ok(WatchEvent::Bookmark(mark))) => {
-                    version = mark.metadata.resource_version;
-                    Followed::Alive
-                }
-                Some(Ok(WatchEvent::Error(status))) => {
-                    return ended(&call, server.as_ref(), status.code, &status.message);
-                }
-                Some(Err(kube::Error::Api(status))) => {
+                Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => Followed::Applied(object),
+                Some(Ok(WatchEvent::Deleted(object))) => Followed::Deleted(object),
+                Some(Ok(WatchEvent::Bookmark(_))) => Followed::Alive,
+                Some(Ok(WatchEvent::Error(status)) | Err(kube::Error::Api(status))) => {
                     return ended(&call, server.as_ref(), status.code, &status.message);
                 }
                 Some(Err(error)) => {
@@ -245,15 +226,9 @@ impl Follow {
     }
 }
 
-fn renew(version: &mut String, meta: &ObjectMeta) {
-    if let Some(newer) = &meta.resource_version {
-        version.clone_from(newer);
-    }
-}
-
 fn ended(call: &Call, server: Option<&Key>, code: u16, message: &str) -> End {
     match refusal(call, code, message) {
-        Ok(ApiError::Gone { .. }) => End::Gone,
+        Ok(ApiError::Gone { .. }) => End::Over,
         Ok(error) => End::Lost(error),
         Err(failure) => End::Lost(away(server, failure)),
     }

@@ -145,7 +145,7 @@ impl Servers {
         let mut running = FuturesUnordered::new();
         let mut config = None;
         let mut start = |runners: &mut Vec<Running>, running: &FuturesUnordered<_>| {
-            while let Some(key) = next.next() {
+            for key in next.by_ref() {
                 match self.client(&key) {
                     Ok(client) => {
                         let mut request = call.request.clone();
@@ -174,12 +174,7 @@ impl Servers {
                     runner.done = true;
                     let (key, sent) = (runner.key.clone(), runner.was_sent());
                     let took = runner.began.elapsed();
-                    let answer = match answer {
-                        Ok(value) => Ok(Ok(value)),
-                        Err(Miss::Failed(failure)) => Err(failure),
-                        Err(Miss::Said(code, message)) => refusal(call, code, &message).map(Err),
-                    };
-                    match answer {
+                    match judge(call, answer) {
                         Ok(Ok(value)) => {
                             self.observer().on_call(call.verb, "ok", took);
                             self.good(&key);
@@ -214,20 +209,28 @@ impl Servers {
             }
         };
         drop(running);
-        for slow in runners.iter().filter(|r| !r.done) {
-            self.observer().on_call(call.verb, "timeout", slow.began.elapsed());
-            doubt |= slow.was_sent();
-            if result.is_none() {
-                self.bad(&slow.key);
-                tries.push(Try { server: slow.key.to_string(), failure: Failure::Timeout(slow.began.elapsed()) });
-            }
-        }
+        doubt |= self.give_up(call, &runners, result.is_none().then_some(&mut tries));
         doubt &= call.verb.writes();
         let result = result.unwrap_or_else(|| match config.filter(|_| tries.is_empty()) {
             Some(error) => Err(ApiError::Config(error)),
             None => Err(ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: doubt })),
         });
         Outcome { result, server, doubt }
+    }
+
+    /// Whoever has not answered is too late. True if one of them may have carried it out.
+    fn give_up(&self, call: &Call, runners: &[Running], mut tries: Option<&mut Vec<Try>>) -> bool {
+        let mut doubt = false;
+        for slow in runners.iter().filter(|r| !r.done) {
+            let after = slow.began.elapsed();
+            self.observer().on_call(call.verb, "timeout", after);
+            doubt |= slow.was_sent();
+            if let Some(tries) = &mut tries {
+                self.bad(&slow.key);
+                tries.push(Try { server: slow.key.to_string(), failure: Failure::Timeout(after) });
+            }
+        }
+        doubt
     }
 }
 
@@ -240,6 +243,15 @@ impl Failure {
             Self::Server { code, .. } => *code != 429,
             Self::Timeout(_) | Self::Broken(_) | Self::Malformed(_) | Self::Tls(_) => true,
         }
+    }
+}
+
+/// Yes, an answer that is no, or no answer.
+fn judge<T>(call: &Call, answer: Result<T, Miss>) -> Result<Result<T, ApiError>, Failure> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(Miss::Said(code, message)) => refusal(call, code, &message).map(Err),
+        Err(Miss::Failed(failure)) => Err(failure),
     }
 }
 
@@ -272,7 +284,9 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
     let mut connecting = false;
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
     while let Some(one) = at {
-        connecting |= one.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect());
+        connecting |= one
+            .downcast_ref::<hyper_util::client::legacy::Error>()
+            .is_some_and(hyper_util::client::legacy::Error::is_connect);
         if let Some(io) = one.downcast_ref::<io::Error>() {
             match io.kind() {
                 io::ErrorKind::ConnectionRefused => return Failure::Refused,
@@ -281,15 +295,23 @@ pub(crate) fn broken(error: kube::Error) -> Failure {
                 _ => {}
             }
         }
-        at = one.source();
+        at = cause(one);
     }
     let text = chain(&*error);
     if connecting { Failure::Unreachable(text) } else { Failure::Broken(text) }
 }
 
+/// What is behind the error. An [`io::Error`] hides the error it was made of: its source is that one's source.
+fn cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a (dyn std::error::Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
-    while let Some(deeper) = last.source() {
+    while let Some(deeper) = cause(last) {
         last = deeper;
     }
     last.to_string()
@@ -298,13 +320,13 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 /// The error and its causes.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut at = error.source();
+    let mut at = cause(error);
     while let Some(deeper) = at {
         let more = deeper.to_string();
         if !text.contains(&more) {
             text = format!("{text}: {more}");
         }
-        at = deeper.source();
+        at = cause(deeper);
     }
     cut(&text, 200)
 }

@@ -1,6 +1,6 @@
 //! The API servers there are, and which of them is asked first.
 //!
-//! Preferred: the node's own over loopback, then the peers' (remembered from the EndpointSlice of `default/kubernetes`),
+//! Preferred: the node's own over loopback, then the peers' (remembered from the `EndpointSlice` of `default/kubernetes`),
 //! last the one the kubeconfig names, which may well be the VIP itself. One that fails is left alone for a while.
 
 use std::collections::HashMap;
@@ -134,7 +134,7 @@ impl Servers {
     /// Whether the node's own API server comes first, as its health says. It does at the start.
     pub fn prefer_local(&self, yes: bool) {
         let mut state = self.state();
-        if state.prefer_peers == !yes {
+        if state.prefer_peers != yes {
             return;
         }
         state.prefer_peers = !yes;

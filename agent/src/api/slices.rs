@@ -1,4 +1,4 @@
-//! The API servers of the other nodes: the EndpointSlices of `default/kubernetes`, remembered.
+//! The API servers of the other nodes: the `EndpointSlices` of `default/kubernetes`, remembered.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use super::race::Limits;
 use super::servers::Servers;
 
 /// Wait after a failure: at first, and at most.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// For each call.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// More API servers than this no cluster has.
@@ -39,7 +39,7 @@ impl Slices {
             servers: servers.clone(),
             path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices".into(),
             resource: "endpointslices.discovery.k8s.io",
-            what: "the EndpointSlices of default/kubernetes".into(),
+            what: "the `EndpointSlices` of default/kubernetes".into(),
             fields: None,
             labels: Some("kubernetes.io/service-name=kubernetes".into()),
             limits: Limits::within(DEADLINE),

@@ -372,9 +372,10 @@ async fn the_watch_tells_changes_life_and_loss() {
 }
 
 #[tokio::test]
-async fn a_watch_that_ends_in_time_goes_on_from_where_it_was() {
+async fn a_watch_that_ends_begins_again_with_a_consistent_read() {
     let cluster = Cluster::new();
-    let (server, mut watches) = watched(&cluster, Arc::new(AtomicU64::new(7))).await;
+    let at = Arc::new(AtomicU64::new(7));
+    let (server, mut watches) = watched(&cluster, at.clone()).await;
     let (tx, mut rx) = mpsc::channel(8);
     let _handle = api(&cluster.servers(vec![server.url()])).watch(tx, LONG);
     next(&mut rx).await;
@@ -382,11 +383,14 @@ async fn a_watch_that_ends_in_time_goes_on_from_where_it_was() {
     let watch = watches.recv().await.unwrap();
     watch.send(serde_json::json!({"type":"MODIFIED","object":lease(9, "cp2")}).to_string()).unwrap();
     assert_eq!(version(&next(&mut rx).await), "9");
+    at.store(11, Ordering::SeqCst);
     drop(watch);
+    assert!(matches!(next(&mut rx).await, Watched::Lost { .. }));
+    assert_eq!(version(&next(&mut rx).await), "11");
     assert!(matches!(next(&mut rx).await, Watched::Alive { .. }));
     let asked = server.asked();
-    assert_eq!(asked.len(), 3);
-    assert!(asked[2].contains("watch=true") && asked[2].contains("resourceVersion=9"), "{asked:?}");
+    assert_eq!(asked.len(), 4);
+    assert!(!asked[2].contains("resourceVersion") && asked[3].contains("resourceVersion=11"), "{asked:?}");
 }
 
 #[tokio::test]

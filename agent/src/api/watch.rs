@@ -21,6 +21,7 @@ use super::{ApiError, boottime};
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 
 /// What the watch of a Lease shows.
+#[expect(clippy::large_enum_variant, reason = "few at a time, and most of them are Seen")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// The Lease as it is: at the start, when it changed, and again after the watch was lost.

@@ -19,10 +19,5 @@ pub fn of_file(path: &Path) -> io::Result<String> {
 
 /// The digest of what was put into the context.
 pub fn hex(context: Context) -> String {
-    context
-        .finish()
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

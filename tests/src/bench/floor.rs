@@ -37,10 +37,7 @@ pub async fn floor<P: Place>(
     vip: SocketAddr,
     runs: usize,
 ) -> Result<Vec<Duration>, Error> {
-    let echoes = [
-        Echo::start(hosts[0].place, hosts[0].name, vip)?,
-        Echo::start(hosts[1].place, hosts[1].name, vip)?,
-    ];
+    let echoes = [Echo::start(hosts[0].place, hosts[0].name, vip)?, Echo::start(hosts[1].place, hosts[1].name, vip)?];
     let mut holder = 0;
     add(hosts[holder], vip)?;
     let moves = async {

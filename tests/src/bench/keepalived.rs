@@ -86,10 +86,7 @@ pub async fn measure<P: Place>(
         tokio::time::sleep(Duration::from_millis(1_130) + advert.mul_f64(share)).await;
         let others: BTreeSet<&str> = hosts.iter().map(|h| h.name).filter(|name| *name != master).collect();
         let Some(node) = nodes.iter_mut().find(|node| node.host.name == master) else {
-            return Err(Error::Waited {
-                what: format!("an answer of a host of ours, not of {master}"),
-                limit: LIMIT,
-            });
+            return Err(Error::Waited { what: format!("an answer of a host of ours, not of {master}"), limit: LIMIT });
         };
         let before = now();
         node.end(end, switch)?;
@@ -99,10 +96,7 @@ pub async fn measure<P: Place>(
         }
         let ((at, _), _) = futures::future::select_ok(heard).await?;
         let record = prober.finish()?;
-        results.push(Run {
-            outage: at.since(before),
-            lost: record.between(before - advert, at).lost(),
-        });
+        results.push(Run { outage: at.since(before), lost: record.between(before - advert, at).lost() });
         let priority = node.priority;
         node.recover(end, switch)?;
         node.instance = Instance::start(program, dir.path(), node.host, vip, priority, advert)?;
@@ -152,10 +146,7 @@ impl<P: Place> Node<'_, P> {
     fn clear(&self) -> Result<(), Error> {
         let (interface, vip) = (self.host.interface.to_owned(), self.vip.ip());
         inside(self.host.place, move || match remove_address(&interface, vip) {
-            Err(Error::System {
-                errno: Errno::EADDRNOTAVAIL,
-                ..
-            }) => Ok(()),
+            Err(Error::System { errno: Errno::EADDRNOTAVAIL, .. }) => Ok(()),
             other => other,
         })
     }
@@ -197,14 +188,7 @@ impl Instance {
         let errors = output.try_clone().map_err(Error::io("share keepalived's log"))?;
         let mut command = Command::new(program);
         command
-            .args([
-                "--dont-fork",
-                "--vrrp",
-                "--log-console",
-                "--log-detail",
-                "--no-syslog",
-                "--dont-respawn",
-            ])
+            .args(["--dont-fork", "--vrrp", "--log-console", "--log-detail", "--no-syslog", "--dont-respawn"])
             .arg("--use-file")
             .arg(&settings)
             .arg("--pid")
@@ -215,9 +199,7 @@ impl Instance {
             .stdout(output)
             .stderr(errors)
             .process_group(0);
-        let child = inside(host.place, move || {
-            command.spawn().map_err(Error::io("start keepalived"))
-        })?;
+        let child = inside(host.place, move || command.spawn().map_err(Error::io("start keepalived")))?;
         Ok(Self { child, pid_file, log })
     }
 
@@ -235,10 +217,7 @@ impl Instance {
         tokio::time::timeout(limit, wait).await.map_err(|_| {
             let text = fs::read_to_string(&self.log).unwrap_or_default();
             let last = text.lines().last().unwrap_or("it said nothing");
-            Error::Waited {
-                what: format!("keepalived to take part; its last words: {last}"),
-                limit,
-            }
+            Error::Waited { what: format!("keepalived to take part; its last words: {last}"), limit }
         })
     }
 
@@ -267,12 +246,7 @@ impl Instance {
     fn vrrp_process(&self) -> Option<Pid> {
         let pid: i32 = fs::read_to_string(&self.pid_file).ok()?.trim().parse().ok()?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let parent = status
-            .lines()
-            .find_map(|line| line.strip_prefix("PPid:"))?
-            .trim()
-            .parse::<u32>()
-            .ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse::<u32>().ok()?;
         (parent == self.child.id()).then(|| Pid::from_raw(pid))
     }
 }
@@ -289,10 +263,7 @@ impl Drop for Instance {
 fn signal(sent: Result<(), Errno>) -> Result<(), Error> {
     match sent {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
-        Err(errno) => Err(Error::System {
-            what: "signal keepalived".into(),
-            errno,
-        }),
+        Err(errno) => Err(Error::System { what: "signal keepalived".into(), errno }),
     }
 }
 

@@ -84,10 +84,7 @@ impl Figure {
     /// Sums up counts, of packets say.
     #[must_use]
     pub fn of_counts(name: &str, unit: &'static str, counts: &[usize]) -> Option<Self> {
-        let values: Vec<f64> = counts
-            .iter()
-            .map(|&n| f64::from(u32::try_from(n).unwrap_or(u32::MAX)))
-            .collect();
+        let values: Vec<f64> = counts.iter().map(|&n| f64::from(u32::try_from(n).unwrap_or(u32::MAX))).collect();
         Self::new(name, unit, &values)
     }
 
@@ -140,23 +137,11 @@ pub fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
 /// The figures as a table for people.
 #[must_use]
 pub fn table(figures: &[Figure]) -> String {
-    let head = [
-        "figure", "runs", "min", "median", "p90", "p99", "max", "unit", "to reach",
-    ];
+    let head = ["figure", "runs", "min", "median", "p90", "p99", "max", "unit", "to reach"];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(figures.iter().map(|f| {
         let [min, median, p90, p99, max] = [f.min, f.median, f.p90, f.p99, f.max].map(number);
-        [
-            f.name.clone(),
-            f.runs.to_string(),
-            min,
-            median,
-            p90,
-            p99,
-            max,
-            f.unit.to_owned(),
-            f.judged(),
-        ]
+        [f.name.clone(), f.runs.to_string(), min, median, p90, p99, max, f.unit.to_owned(), f.judged()]
     }));
     let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
@@ -216,9 +201,7 @@ mod tests {
     #[test]
     fn nearest_rank_and_both_outputs() {
         let values: Vec<f64> = (1..=10).map(f64::from).collect();
-        let figure = Figure::new("failover", "ms", &values)
-            .unwrap()
-            .goal(Statistic::P99, 9.0);
+        let figure = Figure::new("failover", "ms", &values).unwrap().goal(Statistic::P99, 9.0);
         assert_eq!(
             json(std::slice::from_ref(&figure)).unwrap(),
             "{\"figure\":\"failover\",\"runs\":10,\"min\":1,\"median\":5,\"p90\":9,\"p99\":10,\"max\":10,\"unit\":\"ms\"}\n"

@@ -28,30 +28,22 @@ impl Cluster {
     pub async fn ready(&self) -> Result<(), Error> {
         let deadline = Instant::now() + LIMIT;
         try_join_all(self.control_planes.iter().map(|host| self.api_ready_by(host, deadline))).await?;
-        let client = self
-            .client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0])
-            .await?;
+        let client = self.client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0]).await?;
         let slices = Api::<EndpointSlice>::namespaced(client, "default");
         let wanted: BTreeSet<_> = self.control_planes.iter().map(|host| host.ip4().to_string()).collect();
         loop {
             let list = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
             let found = match tokio::time::timeout(ANSWER, slices.list(&list)).await {
-                Ok(Ok(found)) => found
-                    .items
-                    .into_iter()
-                    .flat_map(|slice| slice.endpoints.unwrap_or_default())
-                    .collect(),
+                Ok(Ok(found)) => {
+                    found.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default()).collect()
+                }
                 Ok(Err(_)) | Err(_) => Vec::new(),
             };
             let found: BTreeSet<_> = found.into_iter().flat_map(|endpoint| endpoint.addresses).collect();
             if found == wanted {
                 return Ok(());
             }
-            self.check(
-                "default/kubernetes to list all API servers",
-                &self.control_planes[0],
-                deadline,
-            )?;
+            self.check("default/kubernetes to list all API servers", &self.control_planes[0], deadline)?;
             sleep(PAUSE).await;
         }
     }
@@ -90,10 +82,7 @@ impl Cluster {
         if Instant::now() < deadline {
             return Ok(());
         }
-        Err(host
-            .process(API_SERVER)?
-            .error(format!("waited {} s for {what}", LIMIT.as_secs()))
-            .into())
+        Err(host.process(API_SERVER)?.error(format!("waited {} s for {what}", LIMIT.as_secs())).into())
     }
 }
 
@@ -101,8 +90,5 @@ async fn is_ready(client: &Client) -> bool {
     let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
         return false;
     };
-    matches!(
-        tokio::time::timeout(ANSWER, client.request_text(request)).await,
-        Ok(Ok(_))
-    )
+    matches!(tokio::time::timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
 }

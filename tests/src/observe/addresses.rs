@@ -85,11 +85,7 @@ impl Addresses {
     /// A watch for these addresses, with no host yet.
     #[must_use]
     pub fn of(watched: &[IpAddr]) -> Self {
-        Self {
-            watched: watched.into(),
-            events: Arc::default(),
-            workers: Vec::new(),
-        }
+        Self { watched: watched.into(), events: Arc::default(), workers: Vec::new() }
     }
 
     /// Watches `host` as well. When this returns the addresses that are there are known.
@@ -99,23 +95,14 @@ impl Addresses {
     pub fn watch(&mut self, host: &str, place: &impl Place) -> Result<(), Error> {
         let mut monitor = self.monitor(host, place)?;
         monitor.complete()?;
-        self.workers
-            .push(Worker::start("addresses", move |until| monitor.run(&until))?);
+        self.workers.push(Worker::start("addresses", move |until| monitor.run(&until))?);
         Ok(())
     }
 
     fn monitor(&self, host: &str, place: &impl Place) -> Result<Monitor, Error> {
         let netlink = inside(place, || Netlink::open(ADDRESS_GROUPS))?;
         let (watched, events) = (Arc::clone(&self.watched), Arc::clone(&self.events));
-        Ok(Monitor {
-            host: host.into(),
-            watched,
-            events,
-            netlink,
-            known: HashMap::new(),
-            dump: None,
-            again: false,
-        })
+        Ok(Monitor { host: host.into(), watched, events, netlink, known: HashMap::new(), dump: None, again: false })
     }
 
     /// Everything that happened so far.
@@ -141,11 +128,7 @@ impl Addresses {
         limit: Duration,
         mut wanted: impl FnMut(&Event) -> bool,
     ) -> Result<Event, Error> {
-        self.events
-            .wait(what, limit, |all| {
-                all.iter().find(|e| e.at >= from && wanted(e)).cloned()
-            })
-            .await
+        self.events.wait(what, limit, |all| all.iter().find(|e| e.at >= from && wanted(e)).cloned()).await
     }
 
     /// Waits until exactly `host` holds `address`.
@@ -196,10 +179,7 @@ impl Monitor {
     fn ask(&mut self) -> Result<(), Error> {
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let sequence = self.netlink.send(question, NLM_F_DUMP)?;
-        self.dump = Some(Dump {
-            sequence,
-            seen: Vec::new(),
-        });
+        self.dump = Some(Dump { sequence, seen: Vec::new() });
         Ok(())
     }
 
@@ -215,23 +195,16 @@ impl Monitor {
     fn step(&mut self) -> Result<(), Error> {
         let messages = match self.netlink.receive() {
             // Events were lost: everything is asked for again.
-            Err(Error::System {
-                errno: Errno::ENOBUFS, ..
-            }) if self.dump.is_some() => {
+            Err(Error::System { errno: Errno::ENOBUFS, .. }) if self.dump.is_some() => {
                 self.again = true;
                 return Ok(());
             }
-            Err(Error::System {
-                errno: Errno::ENOBUFS, ..
-            }) => return self.ask(),
+            Err(Error::System { errno: Errno::ENOBUFS, .. }) => return self.ask(),
             other => other?,
         };
         let at = now();
         for message in messages {
-            let listed = self
-                .dump
-                .as_ref()
-                .is_some_and(|d| d.sequence == message.header.sequence_number);
+            let listed = self.dump.as_ref().is_some_and(|d| d.sequence == message.header.sequence_number);
             match message.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewAddress(m)) => self.came(at, &m, listed),
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelAddress(m)) => self.went(at, &m),
@@ -243,10 +216,7 @@ impl Monitor {
                 }
                 NetlinkPayload::Error(error) if listed && error.code.is_some() => {
                     let errno = Errno::from_raw(error.raw_code().abs());
-                    return Err(Error::System {
-                        what: format!("list the addresses of {}", self.host),
-                        errno,
-                    });
+                    return Err(Error::System { what: format!("list the addresses of {}", self.host), errno });
                 }
                 _ => {}
             }
@@ -266,16 +236,7 @@ impl Monitor {
         if listed && before.is_some_and(|b| b.flags == state.flags) {
             return;
         }
-        self.note(
-            at,
-            key,
-            if before.is_some() {
-                Change::Refreshed
-            } else {
-                Change::Added
-            },
-            state,
-        );
+        self.note(at, key, if before.is_some() { Change::Refreshed } else { Change::Added }, state);
     }
 
     fn went(&mut self, at: Time, message: &AddressMessage) {
@@ -291,12 +252,7 @@ impl Monitor {
     /// The list is complete: what it did not name is gone.
     fn listed(&mut self, at: Time) {
         let Some(dump) = self.dump.take() else { return };
-        let gone: Vec<Key> = self
-            .known
-            .keys()
-            .filter(|key| !dump.seen.contains(key))
-            .copied()
-            .collect();
+        let gone: Vec<Key> = self.known.keys().filter(|key| !dump.seen.contains(key)).copied().collect();
         for key in gone {
             if let Some(state) = self.known.remove(&key) {
                 self.note(at, key, Change::Removed, state);
@@ -306,14 +262,7 @@ impl Monitor {
 
     fn note(&self, at: Time, (interface, address, _): Key, change: Change, state: State) {
         let host = Arc::clone(&self.host);
-        let event = Event {
-            at,
-            host,
-            interface,
-            address,
-            change,
-            state,
-        };
+        let event = Event { at, host, interface, address, change, state };
         self.events.change(|all| all.push(event));
     }
 
@@ -368,17 +317,9 @@ mod tests {
             inside(space, move || {
                 for last in 1..=250 {
                     let ip = IpAddr::from([198, 51, 100, last]);
-                    if on {
-                        add_address("lo", ip)
-                    } else {
-                        remove_address("lo", ip)
-                    }?;
+                    if on { add_address("lo", ip) } else { remove_address("lo", ip) }?;
                 }
-                if on {
-                    remove_address("lo", vip)
-                } else {
-                    add_address("lo", vip)
-                }
+                if on { remove_address("lo", vip) } else { add_address("lo", vip) }
             })
             .unwrap();
         };

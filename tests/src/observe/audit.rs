@@ -42,9 +42,7 @@ impl Request {
     /// Whether it is for the state of the API server (`/readyz`, `/livez`, `/healthz`, `/version`), not for objects.
     #[must_use]
     pub fn is_health(&self) -> bool {
-        ["/readyz", "/livez", "/healthz", "/version"]
-            .iter()
-            .any(|path| self.uri.starts_with(path))
+        ["/readyz", "/livez", "/healthz", "/version"].iter().any(|path| self.uri.starts_with(path))
     }
 
     /// Whether it writes.
@@ -87,9 +85,7 @@ pub fn requests(log: &Path, from: Time, to: Time) -> Result<Vec<Request>, Error>
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     loop {
         text.clear();
-        let len = reader
-            .read_line(&mut text)
-            .map_err(Error::io(format!("read {}", log.display())))?;
+        let len = reader.read_line(&mut text).map_err(Error::io(format!("read {}", log.display())))?;
         if len == 0 || !text.ends_with('\n') {
             return Ok(found);
         }
@@ -102,13 +98,7 @@ pub fn requests(log: &Path, from: Time, to: Time) -> Result<Vec<Request>, Error>
         let at = SystemTime::from(line.request_received_timestamp);
         if (from..to).contains(&at) && seen.insert(line.id) {
             let (verb, uri, user, agent) = (line.verb, line.uri, line.user.username, line.user_agent);
-            found.push(Request {
-                at,
-                verb,
-                uri,
-                user,
-                agent,
-            });
+            found.push(Request { at, verb, uri, user, agent });
         }
     }
 }
@@ -120,10 +110,7 @@ pub fn requests(log: &Path, from: Time, to: Time) -> Result<Vec<Request>, Error>
 /// As [`requests`].
 pub fn count_requests(log: &Path, from: Time, to: Time, agent: &str) -> Result<BTreeMap<String, usize>, Error> {
     let mut counts = BTreeMap::new();
-    for request in requests(log, from, to)?
-        .into_iter()
-        .filter(|r| r.agent.starts_with(agent) && !r.is_health())
-    {
+    for request in requests(log, from, to)?.into_iter().filter(|r| r.agent.starts_with(agent) && !r.is_health()) {
         *counts.entry(request.verb).or_default() += 1;
     }
     Ok(counts)
@@ -163,9 +150,6 @@ mod tests {
         let counts = count_requests(log.path(), now() - minute, now(), "mooring-agent").unwrap();
         assert_eq!(counts, [("get".to_owned(), 1), ("update".to_owned(), 1)].into());
         writeln!(log, "\n").unwrap();
-        assert!(matches!(
-            requests(log.path(), now() - minute, now()),
-            Err(Error::Audit { line: 7, .. })
-        ));
+        assert!(matches!(requests(log.path(), now() - minute, now()), Err(Error::Audit { line: 7, .. })));
     }
 }

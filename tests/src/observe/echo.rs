@@ -95,9 +95,5 @@ pub(crate) fn to_std(address: &SockaddrStorage) -> Option<SocketAddr> {
     address
         .as_sockaddr_in()
         .map(|v4| SocketAddr::from((v4.ip(), v4.port())))
-        .or_else(|| {
-            address
-                .as_sockaddr_in6()
-                .map(|v6| SocketAddr::from((v6.ip(), v6.port())))
-        })
+        .or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::from((v6.ip(), v6.port()))))
 }

@@ -35,20 +35,11 @@ pub fn send_here(interface: &str, frame: &[u8]) -> Result<(), Error> {
     let nic = datalink::interfaces()
         .into_iter()
         .find(|nic| nic.name == interface)
-        .ok_or_else(|| Error::NoInterface {
-            name: interface.into(),
-            errno: nix::errno::Errno::ENODEV,
-        })?;
+        .ok_or_else(|| Error::NoInterface { name: interface.into(), errno: nix::errno::Errno::ENODEV })?;
     let what = || format!("send a frame on {interface}");
-    let config = Config {
-        promiscuous: false,
-        ..Config::default()
-    };
+    let config = Config { promiscuous: false, ..Config::default() };
     let Channel::Ethernet(mut sender, _) = datalink::channel(&nic, config).map_err(Error::io(what()))? else {
-        return Err(Error::System {
-            what: what(),
-            errno: nix::errno::Errno::EPROTONOSUPPORT,
-        });
+        return Err(Error::System { what: what(), errno: nix::errno::Errno::EPROTONOSUPPORT });
     };
     sender.send_to(frame, None).unwrap_or(Ok(())).map_err(Error::io(what()))
 }

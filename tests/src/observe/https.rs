@@ -98,15 +98,9 @@ impl Https {
     /// [`Error::Tls`] when certificate, key or name cannot be used.
     pub fn start(place: &impl Place, target: Target) -> Result<Self, Error> {
         let tls = TlsConnector::from(Arc::new(config(&target)?));
-        let name = ServerName::try_from(target.name.clone()).map_err(|e| Error::Tls {
-            what: "the server's name",
-            detail: e.to_string(),
-        })?;
-        let asker = Asker {
-            target: Arc::new(target),
-            tls,
-            name,
-        };
+        let name = ServerName::try_from(target.name.clone())
+            .map_err(|e| Error::Tls { what: "the server's name", detail: e.to_string() })?;
+        let asker = Asker { target: Arc::new(target), tls, name };
         let seen = Arc::new(Log::<Vec<Attempt>>::default());
         let log = Arc::clone(&seen);
         let (stop, stopped) = oneshot::channel();
@@ -123,11 +117,7 @@ impl Https {
                 });
             Ok(())
         });
-        Ok(Self {
-            seen,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Self { seen, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The finished requests so far, by their beginning.
@@ -144,9 +134,7 @@ impl Https {
     /// [`Error::Waited`].
     pub async fn success_after(&self, after: Time, limit: Duration) -> Result<Time, Error> {
         self.seen
-            .wait("an answer by HTTPS", limit, |all| {
-                all.iter().find(|a| a.from >= after && a.ok()).map(|a| a.to)
-            })
+            .wait("an answer by HTTPS", limit, |all| all.iter().find(|a| a.from >= after && a.ok()).map(|a| a.to))
             .await
     }
 
@@ -161,9 +149,7 @@ impl Https {
 
     fn end(&mut self) -> Result<(), Error> {
         drop(self.stop.take());
-        self.thread
-            .take()
-            .map_or(Ok(()), |thread| thread.join().map_err(|_| Error::Panicked("https"))?)
+        self.thread.take().map_or(Ok(()), |thread| thread.join().map_err(|_| Error::Panicked("https"))?)
     }
 }
 
@@ -190,11 +176,7 @@ pub fn outages(attempts: &[Attempt]) -> Vec<Outage> {
             last_good = Some(attempt.from);
         } else {
             let from = last_good.unwrap_or(attempt.from);
-            let outage = open.get_or_insert_with(|| Outage {
-                from,
-                to: attempt.to,
-                failed: Vec::new(),
-            });
+            let outage = open.get_or_insert_with(|| Outage { from, to: attempt.to, failed: Vec::new() });
             outage.to = attempt.to;
             outage.failed.push(attempt.clone());
         }
@@ -247,11 +229,7 @@ impl Asker {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(format!("no answer within {LIMIT:?}")),
         };
-        Attempt {
-            from,
-            to: now(),
-            result,
-        }
+        Attempt { from, to: now(), result }
     }
 
     async fn ask(&self, connection: Option<Connection>) -> Result<(u16, Connection), String> {
@@ -265,27 +243,16 @@ impl Asker {
             .header(http::header::USER_AGENT, "mooring-prober")
             .body(Empty::new())
             .map_err(|e| format!("request: {e}"))?;
-        let answer = connection
-            .send_request(request)
-            .await
-            .map_err(|e| format!("request: {e}"))?;
+        let answer = connection.send_request(request).await.map_err(|e| format!("request: {e}"))?;
         let status = answer.status().as_u16();
         answer.into_body().collect().await.map_err(|e| format!("answer: {e}"))?;
         Ok((status, connection))
     }
 
     async fn connect(&self) -> Result<Connection, String> {
-        let stream = TcpStream::connect(self.target.address)
-            .await
-            .map_err(|e| format!("connect: {e}"))?;
-        let stream = self
-            .tls
-            .connect(self.name.clone(), stream)
-            .await
-            .map_err(|e| format!("TLS: {e}"))?;
-        let (sender, connection) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(|e| format!("HTTP: {e}"))?;
+        let stream = TcpStream::connect(self.target.address).await.map_err(|e| format!("connect: {e}"))?;
+        let stream = self.tls.connect(self.name.clone(), stream).await.map_err(|e| format!("TLS: {e}"))?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|e| format!("HTTP: {e}"))?;
         // Ends with the sender; its error is seen by the request as well.
         tokio::spawn(connection);
         Ok(sender)
@@ -294,10 +261,7 @@ impl Asker {
 
 fn config(target: &Target) -> Result<ClientConfig, Error> {
     fn bad<E: ToString>(what: &'static str) -> impl FnOnce(E) -> Error {
-        move |error| Error::Tls {
-            what,
-            detail: error.to_string(),
-        }
+        move |error| Error::Tls { what, detail: error.to_string() }
     }
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&target.ca) {
@@ -315,7 +279,5 @@ fn config(target: &Target) -> Result<ClientConfig, Error> {
         .collect::<Result<_, _>>()
         .map_err(bad("the client's certificate"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(bad("the client's key"))?;
-    builder
-        .with_client_auth_cert(certificates, key)
-        .map_err(bad("the client's certificate"))
+    builder.with_client_auth_cert(certificates, key).map_err(bad("the client's certificate"))
 }

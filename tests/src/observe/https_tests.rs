@@ -34,29 +34,18 @@ fn pki() -> Pki {
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let leaf = |name: &str| {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new([name.to_owned()])
-            .unwrap()
-            .signed_by(&key, &issuer)
-            .unwrap();
+        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
         (certificate.pem(), key.serialize_pem())
     };
-    Pki {
-        ca: issuer.pem(),
-        server: leaf("kubernetes"),
-        client: leaf("kubernetes-admin"),
-    }
+    Pki { ca: issuer.pem(), server: leaf("kubernetes"), client: leaf("kubernetes-admin") }
 }
 
 /// A server that ends, connections and all, when the sender is dropped.
 fn serve(place: &Space, at: SocketAddr, pki: &Pki, status: u16) -> (oneshot::Sender<()>, JoinHandle<()>) {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(pki.ca.as_bytes()).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_slice(pki.ca.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-        .build()
-        .unwrap();
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap();
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -69,10 +58,7 @@ fn serve(place: &Space, at: SocketAddr, pki: &Pki, status: u16) -> (oneshot::Sen
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let (stop, stopped) = oneshot::channel();
     let thread = place.spawn_thread(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
             let listener = TcpListener::bind(at).await.unwrap();
             let accept = async {
@@ -106,10 +92,7 @@ fn an_outage_of_the_api_is_seen_on_new_and_on_kept_connections() {
     let vip: SocketAddr = "192.0.2.100:6443".parse().unwrap();
     inside(server, move || add_address("eth0", vip.ip())).unwrap();
     let pki = pki();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for keep in [false, true] {
         let target = Target {
             address: vip,
@@ -125,50 +108,22 @@ fn an_outage_of_the_api_is_seen_on_new_and_on_kept_connections() {
         drop(stop);
         thread.join().unwrap();
         let down = now();
-        assert!(
-            runtime
-                .block_on(prober.success_after(down, Duration::from_millis(300)))
-                .is_err()
-        );
+        assert!(runtime.block_on(prober.success_after(down, Duration::from_millis(300))).is_err());
         let (stop, thread) = serve(server, vip, &pki, 200);
         let up = now();
         runtime.block_on(prober.success_after(down, LIMIT)).unwrap();
         let record = prober.finish().unwrap();
         let found = outages(&record);
-        let outage = found
-            .iter()
-            .find(|o| o.from <= down && o.to >= up)
-            .unwrap_or_else(|| panic!("{record:?}"));
+        let outage = found.iter().find(|o| o.from <= down && o.to >= up).unwrap_or_else(|| panic!("{record:?}"));
         assert!(outage.length() >= Duration::from_millis(300));
-        println!(
-            "keep {keep}: {:?}, {} failed: {:?}",
-            outage.length(),
-            outage.failed.len(),
-            outage.failed[0].result
-        );
+        println!("keep {keep}: {:?}, {} failed: {:?}", outage.length(), outage.failed.len(), outage.failed[0].result);
 
         // Without its certificate nobody is let in, and a wrong name is no success.
-        for wrong in [
-            Target {
-                client: None,
-                ..target.clone()
-            },
-            Target {
-                name: "other".into(),
-                ..target.clone()
-            },
-        ] {
+        for wrong in [Target { client: None, ..target.clone() }, Target { name: "other".into(), ..target.clone() }] {
             let prober = Https::start(client, wrong).unwrap();
-            assert!(
-                runtime
-                    .block_on(prober.success_after(now(), Duration::from_millis(300)))
-                    .is_err()
-            );
+            assert!(runtime.block_on(prober.success_after(now(), Duration::from_millis(300))).is_err());
             let record = prober.finish().unwrap();
-            assert!(
-                record.iter().all(|a: &Attempt| a.result.is_err()) && !record.is_empty(),
-                "{record:?}"
-            );
+            assert!(record.iter().all(|a: &Attempt| a.result.is_err()) && !record.is_empty(), "{record:?}");
         }
         drop(stop);
         thread.join().unwrap();
@@ -176,11 +131,7 @@ fn an_outage_of_the_api_is_seen_on_new_and_on_kept_connections() {
         // An answer that is not 2xx is no success either.
         let (stop, thread) = serve(server, vip, &pki, 503);
         let prober = Https::start(client, target).unwrap();
-        assert!(
-            runtime
-                .block_on(prober.success_after(now(), Duration::from_millis(300)))
-                .is_err()
-        );
+        assert!(runtime.block_on(prober.success_after(now(), Duration::from_millis(300))).is_err());
         assert!(prober.finish().unwrap().iter().any(|a| a.result == Ok(503)));
         drop(stop);
         thread.join().unwrap();

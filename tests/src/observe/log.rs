@@ -16,10 +16,7 @@ pub struct Log<T> {
 
 impl<T: Default> Default for Log<T> {
     fn default() -> Self {
-        Self {
-            value: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
+        Self { value: Mutex::default(), changed: watch::Sender::new(()) }
     }
 }
 
@@ -59,9 +56,6 @@ impl<T> Log<T> {
                 }
             }
         };
-        tokio::time::timeout(limit, search).await.map_err(|_| Error::Waited {
-            what: what.into(),
-            limit,
-        })
+        tokio::time::timeout(limit, search).await.map_err(|_| Error::Waited { what: what.into(), limit })
     }
 }

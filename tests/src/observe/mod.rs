@@ -127,10 +127,7 @@ pub fn inside<T: Send + 'static>(
     place: &impl Place,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    place
-        .spawn_thread(work)
-        .join()
-        .map_err(|_| Error::Panicked("namespace"))?
+    place.spawn_thread(work).join().map_err(|_| Error::Panicked("namespace"))?
 }
 
 /// The time of every observer: `CLOCK_BOOTTIME`, as the agent's own [`Time`].
@@ -143,19 +140,14 @@ pub fn now() -> Time {
 #[must_use]
 pub fn wall(time: Time) -> SystemTime {
     let (boot, real) = (now(), SystemTime::now());
-    if time > boot {
-        real + time.since(boot)
-    } else {
-        real - boot.since(time)
-    }
+    if time > boot { real + time.since(boot) } else { real - boot.since(time) }
 }
 
 /// The reverse of [`wall`].
 #[must_use]
 pub fn from_wall(at: SystemTime) -> Time {
     let (boot, real) = (now(), SystemTime::now());
-    at.duration_since(real)
-        .map_or_else(|before| boot - before.duration(), |ahead| boot + ahead)
+    at.duration_since(real).map_or_else(|before| boot - before.duration(), |ahead| boot + ahead)
 }
 
 /// Nanoseconds on a clock; these clocks always exist, a failure reads as zero.

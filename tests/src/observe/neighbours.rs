@@ -54,15 +54,9 @@ pub fn set_neighbour(
     inside(place, move || {
         let mut entry = message(&interface, address)?;
         entry.header.state = state;
-        entry
-            .attributes
-            .push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
+        entry.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
         let what = format!("set the neighbour {address} of {interface} to {mac}");
-        Netlink::open(0)?.request(
-            &what,
-            RouteNetlinkMessage::NewNeighbour(entry),
-            NLM_F_CREATE | NLM_F_REPLACE,
-        )
+        Netlink::open(0)?.request(&what, RouteNetlinkMessage::NewNeighbour(entry), NLM_F_CREATE | NLM_F_REPLACE)
     })
 }
 
@@ -76,9 +70,7 @@ pub fn forget_neighbour(place: &impl Place, interface: &str, address: IpAddr) ->
         let entry = message(&interface, address)?;
         let what = format!("remove the neighbour {address} of {interface}");
         match Netlink::open(0)?.request(&what, RouteNetlinkMessage::DelNeighbour(entry), 0) {
-            Err(Error::System {
-                errno: Errno::ENOENT, ..
-            }) => Ok(()),
+            Err(Error::System { errno: Errno::ENOENT, .. }) => Ok(()),
             other => other,
         }
     })
@@ -86,11 +78,7 @@ pub fn forget_neighbour(place: &impl Place, interface: &str, address: IpAddr) ->
 
 fn message(interface: &str, address: IpAddr) -> Result<NeighbourMessage, Error> {
     let mut message = NeighbourMessage::default();
-    message.header.family = if address.is_ipv6() {
-        AddressFamily::Inet6
-    } else {
-        AddressFamily::Inet
-    };
+    message.header.family = if address.is_ipv6() { AddressFamily::Inet6 } else { AddressFamily::Inet };
     message.header.ifindex = index(interface)?;
     message.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::from(address))];
     Ok(message)
@@ -98,16 +86,10 @@ fn message(interface: &str, address: IpAddr) -> Result<NeighbourMessage, Error> 
 
 fn entry_of(entry: &NeighbourMessage, address: IpAddr) -> Option<Neighbour> {
     let wanted = NeighbourAddress::from(address);
-    entry
-        .attributes
-        .iter()
-        .find(|a| matches!(a, NeighbourAttribute::Destination(d) if *d == wanted))?;
+    entry.attributes.iter().find(|a| matches!(a, NeighbourAttribute::Destination(d) if *d == wanted))?;
     let mac = entry.attributes.iter().find_map(|a| match a {
         NeighbourAttribute::LinkLayerAddress(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok().map(Mac),
         _ => None,
     });
-    Some(Neighbour {
-        mac,
-        state: entry.header.state,
-    })
+    Some(Neighbour { mac, state: entry.header.state })
 }

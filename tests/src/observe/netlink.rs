@@ -44,23 +44,14 @@ impl Netlink {
     /// The kernel's.
     pub fn open(groups: u32) -> Result<Self, Error> {
         let family = nix::sys::socket::AddressFamily::Netlink;
-        let socket = socket(
-            family,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkRoute,
-        )
-        .map_err(Error::system("open a netlink socket"))?;
+        let socket = socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
+            .map_err(Error::system("open a netlink socket"))?;
         let limit = TimeVal::milliseconds(i64::try_from(DEADLINE.as_millis()).unwrap_or(i64::MAX));
         setsockopt(&socket, sockopt::ReceiveTimeout, &limit).map_err(Error::system("set SO_RCVTIMEO"))?;
         // Needs CAP_NET_ADMIN of the first user namespace; without it the default must do.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &(4 << 20));
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(Error::system("bind a netlink socket"))?;
-        Ok(Self {
-            socket,
-            sequence: 0,
-            buffer: vec![0; LARGEST],
-        })
+        Ok(Self { socket, sequence: 0, buffer: vec![0; LARGEST] })
     }
 
     /// Sends a request and answers its sequence number.
@@ -94,14 +85,10 @@ impl Netlink {
         let mut rest = &self.buffer[..len.min(self.buffer.len())];
         let mut messages = Vec::new();
         while rest.len() >= 16 {
-            let message = Message::deserialize(rest).map_err(|e| Error::Netlink {
-                what: "a message",
-                detail: e.to_string(),
-            })?;
+            let message =
+                Message::deserialize(rest).map_err(|e| Error::Netlink { what: "a message", detail: e.to_string() })?;
             // Messages are padded to four octets.
-            let size = usize::try_from(message.header.length)
-                .unwrap_or(rest.len())
-                .next_multiple_of(4);
+            let size = usize::try_from(message.header.length).unwrap_or(rest.len()).next_multiple_of(4);
             rest = rest.get(size.max(16)..).unwrap_or_default();
             messages.push(message);
         }
@@ -120,10 +107,7 @@ impl Netlink {
                     && message.header.sequence_number == sequence
                 {
                     return error.code.map_or(Ok(()), |code| {
-                        Err(Error::System {
-                            what: what.into(),
-                            errno: Errno::from_raw(code.get().abs()),
-                        })
+                        Err(Error::System { what: what.into(), errno: Errno::from_raw(code.get().abs()) })
                     });
                 }
             }
@@ -138,20 +122,13 @@ impl Netlink {
         let sequence = self.send(message, NLM_F_DUMP)?;
         let mut all = Vec::new();
         loop {
-            for message in self
-                .receive()?
-                .into_iter()
-                .filter(|m| m.header.sequence_number == sequence)
-            {
+            for message in self.receive()?.into_iter().filter(|m| m.header.sequence_number == sequence) {
                 match message.payload {
                     NetlinkPayload::InnerMessage(inner) => all.push(inner),
                     NetlinkPayload::Done(_) => return Ok(all),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         let errno = Errno::from_raw(error.raw_code().abs());
-                        return Err(Error::System {
-                            what: what.into(),
-                            errno,
-                        });
+                        return Err(Error::System { what: what.into(), errno });
                     }
                     _ => {}
                 }
@@ -167,13 +144,7 @@ impl Netlink {
         let all = self.dump("list interfaces", RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
         let name = all.into_iter().find_map(|message| match message {
             RouteNetlinkMessage::NewLink(link) if usize::try_from(link.header.index) == Ok(index) => {
-                link.attributes.into_iter().find_map(|a| {
-                    if let LinkAttribute::IfName(n) = a {
-                        Some(n)
-                    } else {
-                        None
-                    }
-                })
+                link.attributes.into_iter().find_map(|a| if let LinkAttribute::IfName(n) = a { Some(n) } else { None })
             }
             _ => None,
         });
@@ -192,10 +163,7 @@ impl AsFd for Netlink {
 /// # Errors
 /// [`Error::NoInterface`].
 pub fn index(interface: &str) -> Result<u32, Error> {
-    if_nametoindex(interface).map_err(|errno| Error::NoInterface {
-        name: interface.into(),
-        errno,
-    })
+    if_nametoindex(interface).map_err(|errno| Error::NoInterface { name: interface.into(), errno })
 }
 
 /// The MAC address of an interface of this thread's namespace.
@@ -217,10 +185,7 @@ pub fn mac_of(interface: &str) -> Result<Mac, Error> {
             }
         }
     }
-    Err(Error::Netlink {
-        what: "list interfaces",
-        detail: format!("{interface} has no Ethernet address"),
-    })
+    Err(Error::Netlink { what: "list interfaces", detail: format!("{interface} has no Ethernet address") })
 }
 
 /// Puts an address on an interface of this thread's namespace, as host prefix, without duplicate detection.
@@ -230,11 +195,7 @@ pub fn mac_of(interface: &str) -> Result<Mac, Error> {
 pub fn add_address(interface: &str, address: IpAddr) -> Result<(), Error> {
     let message = address_message(interface, address)?;
     let what = format!("add {address} to {interface}");
-    Netlink::open(0)?.request(
-        &what,
-        RouteNetlinkMessage::NewAddress(message),
-        NLM_F_CREATE | NLM_F_EXCL,
-    )
+    Netlink::open(0)?.request(&what, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 /// Takes an address off an interface of this thread's namespace.
@@ -263,11 +224,8 @@ pub fn set_up(interface: &str, up: bool) -> Result<(), Error> {
 fn address_message(interface: &str, address: IpAddr) -> Result<AddressMessage, Error> {
     let mut message = AddressMessage::default();
     message.header.index = index(interface)?;
-    (message.header.family, message.header.prefix_len) = if address.is_ipv6() {
-        (AddressFamily::Inet6, 128)
-    } else {
-        (AddressFamily::Inet, 32)
-    };
+    (message.header.family, message.header.prefix_len) =
+        if address.is_ipv6() { (AddressFamily::Inet6, 128) } else { (AddressFamily::Inet, 32) };
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     if address.is_ipv6() {
         message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));

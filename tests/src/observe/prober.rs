@@ -72,10 +72,7 @@ impl Prober {
                 let due = begin + Duration::from_nanos(sequence.saturating_mul(1_000_000));
                 sleep_until(due);
                 // Recorded first: the answer may be faster than this thread.
-                log.read().sent(Probe {
-                    sent: now(),
-                    answer: None,
-                });
+                log.read().sent(Probe { sent: now(), answer: None });
                 // A probe that cannot be sent (no route, no neighbour, a full queue) is a lost one.
                 if let Err(error) = socket.send_to(&encode(run, sequence), &vip.into()) {
                     tracing::trace!(%error, %vip, "probe not sent");
@@ -83,12 +80,7 @@ impl Prober {
             }
             Ok(())
         })?;
-        Ok(Self {
-            vip,
-            seen,
-            sender,
-            receiver,
-        })
+        Ok(Self { vip, seen, sender, receiver })
     }
 
     /// What was seen so far; the probes of the last second may still be answered and are not counted as lost.
@@ -112,9 +104,7 @@ impl Prober {
     ) -> Result<(Time, String), Error> {
         self.seen
             .wait("an answer", limit, |probes| {
-                probes
-                    .first_answer_after(after, node)
-                    .map(|(at, who)| (at, who.to_owned()))
+                probes.first_answer_after(after, node).map(|(at, who)| (at, who.to_owned()))
             })
             .await
             .map_err(|_| Error::Silent { vip: self.vip, limit })

@@ -100,17 +100,8 @@ impl Probes {
     /// The probes sent from `from` on and before `to`.
     #[must_use]
     pub fn between(&self, from: Time, to: Time) -> Self {
-        let all = self
-            .all
-            .iter()
-            .filter(|p| from <= p.sent && p.sent < to)
-            .copied()
-            .collect();
-        Self {
-            all,
-            nodes: self.nodes.clone(),
-            ended: self.ended,
-        }
+        let all = self.all.iter().filter(|p| from <= p.sent && p.sent < to).copied().collect();
+        Self { all, nodes: self.nodes.clone(), ended: self.ended }
     }
 
     fn lost_one(&self, probe: &Probe) -> bool {
@@ -136,11 +127,7 @@ impl Probes {
         let mut open: Option<Gap> = None;
         for probe in &self.all {
             if self.lost_one(probe) {
-                let gap = open.get_or_insert(Gap {
-                    from: probe.sent,
-                    to: probe.sent,
-                    lost: 0,
-                });
+                let gap = open.get_or_insert(Gap { from: probe.sent, to: probe.sent, lost: 0 });
                 gap.lost += 1;
                 gap.to = probe.sent;
             } else if let Some(answer) = probe.in_time()
@@ -166,10 +153,7 @@ impl Probes {
     pub fn longest_silence(&self) -> Option<(Time, Time)> {
         let mut heard: Vec<Time> = self.all.iter().filter_map(|p| p.answer).map(|a| a.at).collect();
         heard.sort_unstable();
-        heard
-            .windows(2)
-            .map(|w| (w[0], w[1]))
-            .max_by_key(|(from, to)| to.since(*from))
+        heard.windows(2).map(|w| (w[0], w[1])).max_by_key(|(from, to)| to.since(*from))
     }
 
     /// The first answer to a probe that was sent at or after `after` (by `node`, when one is named).
@@ -199,12 +183,7 @@ impl Probes {
                     span.to = answer.at;
                     span.answers += 1;
                 }
-                None => spans.push(Span {
-                    node: name.clone(),
-                    from: answer.at,
-                    to: answer.at,
-                    answers: 1,
-                }),
+                None => spans.push(Span { node: name.clone(), from: answer.at, to: answer.at, answers: 1 }),
             }
         }
         spans
@@ -214,11 +193,7 @@ impl Probes {
     /// blamed on the VIP.
     #[must_use]
     pub fn worst_pause(&self) -> Duration {
-        self.all
-            .windows(2)
-            .map(|w| w[1].sent.since(w[0].sent))
-            .max()
-            .unwrap_or_default()
+        self.all.windows(2).map(|w| w[1].sent.since(w[0].sent)).max().unwrap_or_default()
     }
 }
 
@@ -235,13 +210,7 @@ mod tests {
     /// One probe a millisecond; `seen` says which node answers and how long it took.
     fn probes(count: u64, ended: u64, seen: impl Fn(u64) -> Option<(usize, u64)>) -> Probes {
         let all = (0..count)
-            .map(|ms| Probe {
-                sent: at(ms),
-                answer: seen(ms).map(|(node, took)| Answer {
-                    at: at(ms + took),
-                    node,
-                }),
-            })
+            .map(|ms| Probe { sent: at(ms), answer: seen(ms).map(|(node, took)| Answer { at: at(ms + took), node }) })
             .collect();
         Probes::from_parts(all, vec!["a".into(), "b".into()], at(ended))
     }
@@ -253,37 +222,22 @@ mod tests {
             500..800 => None,
             _ => Some((1, 2)),
         });
-        assert_eq!(
-            seen.outages(),
-            [Gap {
-                from: at(500),
-                to: at(802),
-                lost: 300
-            }]
-        );
+        assert_eq!(seen.outages(), [Gap { from: at(500), to: at(802), lost: 300 }]);
         assert_eq!(seen.lost(), 300);
         assert_eq!(seen.longest_silence(), Some((at(499), at(802))));
         assert_eq!(seen.first_answer_after(at(499), None), Some((at(499), "a")));
         assert_eq!(seen.first_answer_after(at(500), None), Some((at(802), "b")));
         let who = seen.who();
-        assert_eq!(
-            who.iter().map(|s| (s.node.as_str(), s.answers)).collect::<Vec<_>>(),
-            [("a", 500), ("b", 2_200)]
-        );
+        assert_eq!(who.iter().map(|s| (s.node.as_str(), s.answers)).collect::<Vec<_>>(), [("a", 500), ("b", 2_200)]);
     }
 
     #[test]
     fn an_answer_that_may_still_come_is_not_lost_and_a_late_one_is() {
-        let seen = probes(2_000, 2_000, |ms| {
-            (ms < 100).then_some((0, if ms == 7 { 1_000 } else { 1 }))
-        });
+        let seen = probes(2_000, 2_000, |ms| (ms < 100).then_some((0, if ms == 7 { 1_000 } else { 1 })));
         // 100..=1000 were sent a second or more before the end.
         assert_eq!(seen.lost(), 1 + 901);
         assert_eq!(seen.outages().len(), 2);
-        assert_eq!(
-            seen.outages().last().map(|g| (g.from, g.to)),
-            Some((at(100), at(1_000)))
-        );
+        assert_eq!(seen.outages().last().map(|g| (g.from, g.to)), Some((at(100), at(1_000))));
         assert_eq!(probes(0, 10, |_| None).longest_gap(), None);
     }
 

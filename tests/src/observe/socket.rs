@@ -35,28 +35,13 @@ pub fn stamp(socket: &impl AsFd) -> Result<(), Error> {
 pub fn receive<A: SockaddrLike>(socket: &impl AsRawFd, buffer: &mut [u8]) -> Result<Option<Received<A>>, Error> {
     let mut parts = [IoSliceMut::new(buffer)];
     let mut control = nix::cmsg_space!(TimeSpec);
-    match recvmsg::<A>(
-        socket.as_raw_fd(),
-        &mut parts,
-        Some(&mut control),
-        MsgFlags::MSG_DONTWAIT,
-    ) {
+    match recvmsg::<A>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT) {
         Ok(message) => {
             let stamp = message.cmsgs().ok().and_then(|mut all| {
-                all.find_map(|c| {
-                    if let ControlMessageOwned::ScmTimestampns(t) = c {
-                        Some(t)
-                    } else {
-                        None
-                    }
-                })
+                all.find_map(|c| if let ControlMessageOwned::ScmTimestampns(t) = c { Some(t) } else { None })
             });
             let at = stamp.map_or_else(now, from_stamp);
-            Ok(Some(Received {
-                at,
-                len: message.bytes,
-                from: message.address,
-            }))
+            Ok(Some(Received { at, len: message.bytes, from: message.address }))
         }
         Err(
             Errno::EAGAIN
@@ -67,10 +52,7 @@ pub fn receive<A: SockaddrLike>(socket: &impl AsRawFd, buffer: &mut [u8]) -> Res
             | Errno::ENETDOWN
             | Errno::ENOBUFS,
         ) => Ok(None),
-        Err(errno) => Err(Error::System {
-            what: "receive".into(),
-            errno,
-        }),
+        Err(errno) => Err(Error::System { what: "receive".into(), errno }),
     }
 }
 

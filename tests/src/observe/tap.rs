@@ -127,10 +127,7 @@ impl Tap {
             }
             Ok(())
         })?;
-        Ok(Self {
-            frames,
-            _worker: worker,
-        })
+        Ok(Self { frames, _worker: worker })
     }
 
     /// Everything heard so far.
@@ -143,12 +140,7 @@ impl Tap {
     #[must_use]
     pub fn announcements(&self, vip: IpAddr, from: Time, by: Option<Mac>) -> Vec<Frame> {
         let by_whom = |f: &Frame| by.is_none_or(|mac| f.sender_mac.unwrap_or(f.source) == mac);
-        self.frames
-            .read()
-            .iter()
-            .filter(|f| f.at >= from && f.announces(vip) && by_whom(f))
-            .cloned()
-            .collect()
+        self.frames.read().iter().filter(|f| f.at >= from && f.announces(vip) && by_whom(f)).cloned().collect()
     }
 
     /// How many frames that `wanted` accepts came in each second from `from` on.
@@ -176,11 +168,7 @@ impl Tap {
         limit: Duration,
         wanted: impl Fn(&Frame) -> bool,
     ) -> Result<Frame, Error> {
-        self.frames
-            .wait(what, limit, |all| {
-                all.iter().find(|f| f.at >= from && wanted(f)).cloned()
-            })
-            .await
+        self.frames.wait(what, limit, |all| all.iter().find(|f| f.at >= from && wanted(f)).cloned()).await
     }
 }
 
@@ -189,9 +177,7 @@ fn open() -> Result<Socket, Error> {
     // Frames that come before the filter is there are dropped by the decoder.
     let socket =
         Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(EVERY_PROTOCOL))).map_err(Error::io(WHAT))?;
-    socket
-        .attach_filter(&arp_or_neighbour_discovery())
-        .map_err(Error::io(WHAT))?;
+    socket.attach_filter(&arp_or_neighbour_discovery()).map_err(Error::io(WHAT))?;
     socket.set_nonblocking(true).map_err(Error::io(WHAT))?;
     stamp(&socket)?;
     Ok(socket)
@@ -254,25 +240,14 @@ fn decode(bytes: &[u8], at: Time, port: &Arc<str>) -> Option<Frame> {
             let flags = *bytes.get(58)?;
             let (kind, option) = match octets::<2>(bytes, 54)? {
                 [135, 0] => (Kind::Solicitation, 1),
-                [136, 0] => (
-                    Kind::Advertisement {
-                        solicited: flags & 0x40 != 0,
-                        overriding: flags & 0x20 != 0,
-                    },
-                    2,
-                ),
+                [136, 0] => (Kind::Advertisement { solicited: flags & 0x40 != 0, overriding: flags & 0x20 != 0 }, 2),
                 _ => return None,
             };
             let sender = Ipv6Addr::from(octets::<16>(bytes, 22)?);
             let target = Ipv6Addr::from(octets::<16>(bytes, 62)?);
             let payload = usize::from(u16::from_be_bytes(octets(bytes, 18)?));
             let options = bytes.get(78..(54 + payload).min(bytes.len())).unwrap_or_default();
-            Some(frame(
-                kind,
-                sender.into(),
-                link_layer_option(options, option),
-                target.into(),
-            ))
+            Some(frame(kind, sender.into(), link_layer_option(options, option), target.into()))
         }
         _ => None,
     }
@@ -281,9 +256,7 @@ fn decode(bytes: &[u8], at: Time, port: &Arc<str>) -> Option<Frame> {
 /// The link-layer address in options of type `wanted`: 1 the source's, 2 the target's.
 fn link_layer_option(mut options: &[u8], wanted: u8) -> Option<Mac> {
     while let &[kind, length, ..] = options {
-        let (this, rest) = options
-            .split_at_checked(usize::from(length) * 8)
-            .filter(|_| length > 0)?;
+        let (this, rest) = options.split_at_checked(usize::from(length) * 8).filter(|_| length > 0)?;
         if kind == wanted {
             return octets(this, 2).map(Mac);
         }
@@ -319,10 +292,6 @@ mod tests {
         na[79] = 0;
         assert_eq!(read(&na).map(|f| f.sender_mac), Some(None), "an option of no length");
         na[79] = 9;
-        assert_eq!(
-            read(&na).map(|f| f.sender_mac),
-            Some(None),
-            "an option longer than the frame"
-        );
+        assert_eq!(read(&na).map(|f| f.sender_mac), Some(None), "an option longer than the frame");
     }
 }

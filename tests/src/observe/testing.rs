@@ -31,10 +31,7 @@ impl Space {
     /// Runs netlink requests inside.
     pub fn netlink<F: Future<Output = ()>>(&self, work: impl FnOnce(rtnetlink::Handle) -> F + Send + 'static) {
         self.spawn_thread(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let (connection, handle, _) = rtnetlink::new_connection().unwrap();
                 tokio::spawn(connection);
@@ -66,18 +63,8 @@ impl Segment {
     pub fn new(hosts: u8) -> Self {
         let switch = Space::new();
         switch.netlink(|handle| async move {
-            handle
-                .link()
-                .add(LinkBridge::new("br0").build())
-                .execute()
-                .await
-                .unwrap();
-            handle
-                .link()
-                .change(LinkUnspec::new_with_name("br0").up().build())
-                .execute()
-                .await
-                .unwrap();
+            handle.link().add(LinkBridge::new("br0").build()).execute().await.unwrap();
+            handle.link().change(LinkUnspec::new_with_name("br0").up().build()).execute().await.unwrap();
         });
         let hosts = (0..hosts)
             .map(|number| {
@@ -85,16 +72,9 @@ impl Segment {
                 let target = Arc::clone(&host.0);
                 switch.netlink(move |handle| async move {
                     let port = format!("p{number}");
-                    handle
-                        .link()
-                        .add(LinkVeth::new(&port, "eth0").build())
-                        .execute()
-                        .await
-                        .unwrap();
+                    handle.link().add(LinkVeth::new(&port, "eth0").build()).execute().await.unwrap();
                     let bridge = index_of("br0");
-                    let change = LinkUnspec::new_with_name("eth0")
-                        .setns_by_fd(target.as_raw_fd())
-                        .build();
+                    let change = LinkUnspec::new_with_name("eth0").setns_by_fd(target.as_raw_fd()).build();
                     handle.link().change(change).execute().await.unwrap();
                     let change = LinkUnspec::new_with_name(&port).controller(bridge).up().build();
                     handle.link().change(change).execute().await.unwrap();
@@ -103,20 +83,10 @@ impl Segment {
                     std::fs::write("/proc/sys/net/ipv6/conf/all/accept_dad", "0").unwrap();
                     std::fs::write("/proc/sys/net/ipv6/conf/eth0/accept_dad", "0").unwrap();
                     for name in ["lo", "eth0"] {
-                        handle
-                            .link()
-                            .change(LinkUnspec::new_with_name(name).up().build())
-                            .execute()
-                            .await
-                            .unwrap();
+                        handle.link().change(LinkUnspec::new_with_name(name).up().build()).execute().await.unwrap();
                     }
                     for (address, prefix) in addresses(number) {
-                        handle
-                            .address()
-                            .add(index_of("eth0"), address, prefix)
-                            .execute()
-                            .await
-                            .unwrap();
+                        handle.address().add(index_of("eth0"), address, prefix).execute().await.unwrap();
                     }
                 });
                 host

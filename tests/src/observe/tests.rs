@@ -34,10 +34,7 @@ fn remove(host: &Space, ip: IpAddr) {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 #[test]
@@ -49,9 +46,7 @@ fn a_move_by_hand_is_seen_by_every_observer() {
 
 async fn moved(v6: bool) {
     let segment = Segment::new(3);
-    let [a, b, client] = segment.hosts.as_slice() else {
-        panic!("three hosts")
-    };
+    let [a, b, client] = segment.hosts.as_slice() else { panic!("three hosts") };
     let vip = vip(v6);
     let tap = Tap::start(&segment.switch, &["br0"]).unwrap();
     let mut addresses = Addresses::of(&[vip.ip()]);
@@ -68,30 +63,15 @@ async fn moved(v6: bool) {
     // Two owners for a while, then one.
     let both = now();
     add(b, vip.ip());
-    addresses
-        .event("the address on b", both, LIMIT, |e| {
-            &*e.host == "b" && e.change == Change::Added
-        })
-        .await
-        .unwrap();
+    addresses.event("the address on b", both, LIMIT, |e| &*e.host == "b" && e.change == Change::Added).await.unwrap();
     let mac_b = inside(b, || mac_of("eth0")).unwrap();
     let mac_a = inside(a, || mac_of("eth0")).unwrap();
     assert_eq!(neighbour(client, "eth0", vip.ip()).unwrap().unwrap().mac, Some(mac_a));
     let told = now();
     announce(b, "eth0", vip.ip()).unwrap();
-    let seen = tap
-        .frame("the announcement", told, LIMIT, |f| f.announces(vip.ip()))
-        .await
-        .unwrap();
+    let seen = tap.frame("the announcement", told, LIMIT, |f| f.announces(vip.ip())).await.unwrap();
     assert_eq!((seen.sender_mac, &*seen.port), (Some(mac_b), "p1"));
-    let kind = if v6 {
-        Kind::Advertisement {
-            solicited: false,
-            overriding: true,
-        }
-    } else {
-        Kind::ArpRequest
-    };
+    let kind = if v6 { Kind::Advertisement { solicited: false, overriding: true } } else { Kind::ArpRequest };
     assert_eq!(seen.kind, kind);
     prober.answer_after(told, Some("b"), LIMIT).await.unwrap();
     assert_eq!(neighbour(client, "eth0", vip.ip()).unwrap().unwrap().mac, Some(mac_b));
@@ -101,10 +81,7 @@ async fn moved(v6: bool) {
 
     // Nobody, then back: loss.
     remove(b, vip.ip());
-    addresses
-        .event("the end", alone, LIMIT, |e| e.change == Change::Removed)
-        .await
-        .unwrap();
+    addresses.event("the end", alone, LIMIT, |e| e.change == Change::Removed).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     add(b, vip.ip());
     let back = now();
@@ -132,10 +109,7 @@ async fn moved(v6: bool) {
         seen.who(),
     );
     assert!(gap.lost >= 150, "{gap:?}");
-    assert!(
-        gap.from >= alone - Duration::from_millis(20) && gap.to >= back - Duration::from_millis(20),
-        "{gap:?}"
-    );
+    assert!(gap.from >= alone - Duration::from_millis(20) && gap.to >= back - Duration::from_millis(20), "{gap:?}");
     assert_eq!(seen.between(both, told).lost(), 0);
     let order: Vec<String> = seen.who().into_iter().map(|s| s.node).collect();
     assert_eq!(order.first().map(String::as_str), Some("a"));
@@ -164,12 +138,7 @@ fn an_echo_server_falls_silent_and_a_prober_says_so() {
     echo.stop().unwrap();
     let again = Echo::start(&segment.hosts[0], "a", vip).unwrap();
     let taken = Echo::start(&segment.hosts[0], "a", vip);
-    assert!(
-        taken
-            .unwrap_err()
-            .to_string()
-            .contains("echo socket on 192.0.2.100:7007")
-    );
+    assert!(taken.unwrap_err().to_string().contains("echo socket on 192.0.2.100:7007"));
     again.stop().unwrap();
     assert!(prober.finish().unwrap().outages().iter().any(|gap| gap.lost >= 200));
 }
@@ -187,10 +156,7 @@ fn a_neighbour_entry_is_written_read_and_forgotten() {
         forget_neighbour(host, "eth0", ip).unwrap();
         forget_neighbour(host, "eth0", ip).unwrap();
     }
-    assert!(matches!(
-        neighbour(host, "eth9", vip(false).ip()),
-        Err(Error::NoInterface { .. })
-    ));
+    assert!(matches!(neighbour(host, "eth9", vip(false).ip()), Err(Error::NoInterface { .. })));
 }
 
 #[test]
@@ -200,41 +166,20 @@ fn a_strangers_announcement_is_heard_with_the_strangers_mac() {
     let tap = Tap::start(&segment.switch, &["br0"]).unwrap();
     let stranger = "02:00:5e:00:53:66".parse().unwrap();
     let before = now();
-    inside(&segment.hosts[1], move || {
-        send_here("eth0", &announcement(stranger, vip))
-    })
-    .unwrap();
+    inside(&segment.hosts[1], move || send_here("eth0", &announcement(stranger, vip))).unwrap();
     runtime().block_on(async {
-        let frame = tap
-            .frame("the stranger", before, LIMIT, |f| f.claims(vip))
-            .await
-            .unwrap();
-        assert_eq!(
-            (frame.source, frame.sender_mac, &*frame.port),
-            (stranger, Some(stranger), "p1")
-        );
+        let frame = tap.frame("the stranger", before, LIMIT, |f| f.claims(vip)).await.unwrap();
+        assert_eq!((frame.source, frame.sender_mac, &*frame.port), (stranger, Some(stranger), "p1"));
     });
 }
 
 #[test]
 fn the_floor_and_keepalived() {
     let segment = Segment::new(3);
-    let [a, b, client] = segment.hosts.as_slice() else {
-        panic!("three hosts")
-    };
+    let [a, b, client] = segment.hosts.as_slice() else { panic!("three hosts") };
     let hosts = [
-        Host {
-            name: "a",
-            place: a,
-            interface: "eth0",
-            port: "p0",
-        },
-        Host {
-            name: "b",
-            place: b,
-            interface: "eth0",
-            port: "p1",
-        },
+        Host { name: "a", place: a, interface: "eth0", port: "p0" },
+        Host { name: "b", place: b, interface: "eth0", port: "p1" },
     ];
     runtime().block_on(async {
         for v6 in [false, true] {
@@ -249,9 +194,7 @@ fn the_floor_and_keepalived() {
         let advert = Duration::from_millis(100);
         for end in [End::Crash, End::Terminate] {
             let places = (&segment.switch, client);
-            let runs = keepalived::measure(&program, &hosts, places, vip(false), (end, advert, 2))
-                .await
-                .unwrap();
+            let runs = keepalived::measure(&program, &hosts, places, vip(false), (end, advert, 2)).await.unwrap();
             println!("keepalived, {end:?}: {runs:?}");
             assert_eq!(runs.len(), 2);
         }
@@ -262,16 +205,9 @@ fn the_floor_and_keepalived() {
 fn netlink_says_what_the_kernel_refused() {
     let space = Space::new();
     let refused = inside(&space, || {
-        remove_address("lo", IpAddr::from([192, 0, 2, 1])).map_err(|e| Error::Waited {
-            what: e.to_string(),
-            limit: LIMIT,
-        })
+        remove_address("lo", IpAddr::from([192, 0, 2, 1]))
+            .map_err(|e| Error::Waited { what: e.to_string(), limit: LIMIT })
     });
-    assert!(
-        refused
-            .unwrap_err()
-            .to_string()
-            .contains("remove 192.0.2.1 from lo: EADDRNOTAVAIL")
-    );
+    assert!(refused.unwrap_err().to_string().contains("remove 192.0.2.1 from lo: EADDRNOTAVAIL"));
     assert_eq!(inside(&space, || Netlink::open(0)?.name_of(1)).unwrap(), "lo");
 }

@@ -61,20 +61,12 @@ impl Timeline {
                 }
                 places.insert(on);
             } else if places.remove(&on) && places.is_empty() {
-                holds.push(Hold {
-                    host: event.host.to_string(),
-                    from: *since,
-                    to: Some(event.at),
-                });
+                holds.push(Hold { host: event.host.to_string(), from: *since, to: Some(event.at) });
             }
         }
         for (host, (places, since)) in carrying {
             if !places.is_empty() {
-                holds.push(Hold {
-                    host: host.to_owned(),
-                    from: since,
-                    to: None,
-                });
+                holds.push(Hold { host: host.to_owned(), from: since, to: None });
             }
         }
         holds.sort_by_key(|hold| hold.from);
@@ -94,18 +86,12 @@ impl Timeline {
             // Before the absence, and after it.
             if hold.from < from {
                 let end = hold.to.map_or(from, |t| t.min(from));
-                kept.push(Hold {
-                    to: Some(end),
-                    ..hold.clone()
-                });
+                kept.push(Hold { to: Some(end), ..hold.clone() });
             }
             if let Some(back) = to
                 && hold.to.is_none_or(|t| t > back)
             {
-                kept.push(Hold {
-                    from: hold.from.max(back),
-                    ..hold
-                });
+                kept.push(Hold { from: hold.from.max(back), ..hold });
             }
         }
         kept.sort_by_key(|hold| hold.from);
@@ -122,11 +108,7 @@ impl Timeline {
     /// Who held it at a moment.
     #[must_use]
     pub fn holders_at(&self, at: Time) -> BTreeSet<&str> {
-        self.holds
-            .iter()
-            .filter(|h| h.from <= at && h.to.is_none_or(|to| at < to))
-            .map(|h| h.host.as_str())
-            .collect()
+        self.holds.iter().filter(|h| h.from <= at && h.to.is_none_or(|to| at < to)).map(|h| h.host.as_str()).collect()
     }
 
     /// The times between `from` and `to` in which two hosts or more held it.
@@ -144,22 +126,14 @@ impl Timeline {
     fn sweep(&self, from: Time, to: Time, wanted: impl Fn(usize) -> bool) -> Vec<Interval> {
         let mut edges: BTreeSet<Time> = [from, to].into();
         for hold in &self.holds {
-            edges.extend(
-                [Some(hold.from), hold.to]
-                    .into_iter()
-                    .flatten()
-                    .filter(|t| from < *t && *t < to),
-            );
+            edges.extend([Some(hold.from), hold.to].into_iter().flatten().filter(|t| from < *t && *t < to));
         }
         let edges: Vec<Time> = edges.into_iter().collect();
         let mut found: Vec<Interval> = Vec::new();
         for pair in edges.windows(2).filter(|pair| wanted(self.holders_at(pair[0]).len())) {
             match found.last_mut().filter(|last| last.to == pair[0]) {
                 Some(last) => last.to = pair[1],
-                None => found.push(Interval {
-                    from: pair[0],
-                    to: pair[1],
-                }),
+                None => found.push(Interval { from: pair[0], to: pair[1] }),
             }
         }
         found
@@ -192,28 +166,12 @@ mod tests {
     }
 
     fn event(ms: u64, host: &str, interface: u32, change: Change, flags: AddressFlags) -> Event {
-        let state = State {
-            prefix: 32,
-            flags,
-            valid: 9,
-            preferred: 0,
-            protocol: None,
-        };
-        Event {
-            at: at(ms),
-            host: host.into(),
-            interface,
-            address: VIP,
-            change,
-            state,
-        }
+        let state = State { prefix: 32, flags, valid: 9, preferred: 0, protocol: None };
+        Event { at: at(ms), host: host.into(), interface, address: VIP, change, state }
     }
 
     fn span(from: u64, to: u64) -> Interval {
-        Interval {
-            from: at(from),
-            to: at(to),
-        }
+        Interval { from: at(from), to: at(to) }
     }
 
     #[test]
@@ -242,10 +200,7 @@ mod tests {
     #[test]
     fn a_host_that_is_off_the_segment_is_no_owner() {
         let none = AddressFlags::empty();
-        let events = [
-            event(0, "a", 1, Change::Added, none),
-            event(100, "b", 1, Change::Added, none),
-        ];
+        let events = [event(0, "a", 1, Change::Added, none), event(100, "b", 1, Change::Added, none)];
         let line = Timeline::new(&events, VIP);
         assert_eq!(line.two_owners(at(0), at(500)), [span(100, 500)]);
         let gone = line.clone().without("a", at(50), None);
@@ -262,13 +217,6 @@ mod tests {
             event(50, "a", 1, Change::Refreshed, AddressFlags::empty()),
             event(90, "a", 1, Change::Refreshed, AddressFlags::Dadfailed),
         ];
-        assert_eq!(
-            Timeline::new(&events, VIP).holds(),
-            [Hold {
-                host: "a".into(),
-                from: at(50),
-                to: Some(at(90))
-            }]
-        );
+        assert_eq!(Timeline::new(&events, VIP).holds(), [Hold { host: "a".into(), from: at(50), to: Some(at(90)) }]);
     }
 }

@@ -25,19 +25,13 @@ pub struct Until(PipeReader);
 impl Until {
     /// Waits until `fd` can be read (true) or the worker shall end (false).
     pub fn readable(&self, fd: BorrowedFd<'_>) -> Result<bool, Error> {
-        let mut fds = [
-            PollFd::new(fd, PollFlags::POLLIN),
-            PollFd::new(self.0.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut fds = [PollFd::new(fd, PollFlags::POLLIN), PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         loop {
             match poll(&mut fds, PollTimeout::NONE) {
                 Ok(_) => break,
                 Err(Errno::EINTR) => {}
                 Err(errno) => {
-                    return Err(Error::System {
-                        what: "poll".into(),
-                        errno,
-                    });
+                    return Err(Error::System { what: "poll".into(), errno });
                 }
             }
         }
@@ -62,11 +56,7 @@ impl Worker {
             .name(name.into())
             .spawn(move || work(Until(reader)))
             .map_err(Error::io("start a thread"))?;
-        Ok(Self {
-            open: Some(writer),
-            thread: Some(thread),
-            name,
-        })
+        Ok(Self { open: Some(writer), thread: Some(thread), name })
     }
 
     /// Ends the thread and says what became of it.
@@ -76,9 +66,7 @@ impl Worker {
 
     fn end(&mut self) -> Result<(), Error> {
         self.open = None;
-        self.thread.take().map_or(Ok(()), |thread| {
-            thread.join().map_err(|_| Error::Panicked(self.name))?
-        })
+        self.thread.take().map_or(Ok(()), |thread| thread.join().map_err(|_| Error::Panicked(self.name))?)
     }
 }
 

@@ -34,10 +34,7 @@ pub struct Ctx<S> {
 impl<S> Ctx<S> {
     /// Writes a line to the test's own log.
     pub fn note(&self, text: &str) {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.dir.join("test.log"));
+        let file = OpenOptions::new().create(true).append(true).open(self.dir.join("test.log"));
         // The log is for people; a test does not fail for it.
         if let Err(error) = file.and_then(|mut file| writeln!(file, "{text}")) {
             tracing::warn!(%error, test = self.name, "the test's log cannot be written");
@@ -154,10 +151,7 @@ impl<S: Send + Sync + 'static> Runner<S> {
             return Ok(ExitCode::SUCCESS);
         }
         if tests.is_empty() {
-            println!(
-                "no test is named like {}; `--list` names them all",
-                choice.filter.join(" or ")
-            );
+            println!("no test is named like {}; `--list` names them all", choice.filter.join(" or "));
             return Ok(ExitCode::from(2));
         }
         let (dir, temporary) = match &choice.logs {
@@ -224,21 +218,13 @@ async fn run_all<S: Send + Sync + 'static>(
         let (id, (outcome, took)) = match joined {
             Ok(ended) => ended,
             Err(error) => {
-                let began = titles
-                    .iter()
-                    .find(|t| t.0 == error.id())
-                    .map_or_else(Instant::now, |t| t.4);
+                let began = titles.iter().find(|t| t.0 == error.id()).map_or_else(Instant::now, |t| t.4);
                 (error.id(), (Outcome::Failed(panic_text(error)), began.elapsed()))
             }
         };
         if let Some(place) = titles.iter().position(|t| t.0 == id) {
             let (_, title, dir, ..) = titles.swap_remove(place);
-            screen.ended(Ended {
-                title,
-                dir,
-                outcome,
-                took,
-            });
+            screen.ended(Ended { title, dir, outcome, took });
         }
     }
 }
@@ -248,14 +234,7 @@ async fn run_one<S: Send + Sync>(test: Test<S>, shared: Arc<S>, dir: PathBuf) ->
     let work = async {
         fs::create_dir_all(&dir)?;
         match test.work {
-            Work::Function(run) => {
-                run(&mut Ctx {
-                    name: test.name,
-                    dir: dir.clone(),
-                    shared,
-                })
-                .await
-            }
+            Work::Function(run) => run(&mut Ctx { name: test.name, dir: dir.clone(), shared }).await,
             Work::Program(program) => program.run(&File::create(dir.join("output.log"))?).await,
         }
     };

@@ -96,15 +96,7 @@ pub fn of_workspace<S>(root: &Path, packages: &[&'static str]) -> Vec<Test<S>> {
             "clippy",
             30,
             Some("cargo-clippy"),
-            &[
-                "clippy",
-                "--locked",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
+            &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
         ),
     ];
     // One at a time: in a workspace build the features that one package asks for hide that another forgot to.
@@ -116,10 +108,7 @@ pub fn of_workspace<S>(root: &Path, packages: &[&'static str]) -> Vec<Test<S>> {
     let mut test = vec!["test", "--locked", "--workspace"];
     // The tests make network namespaces: that takes root, or a user namespace in which one is root.
     if !geteuid().is_root() {
-        test.extend([
-            "--config",
-            "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']",
-        ]);
+        test.extend(["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"]);
     }
     all.push(step("unit-tests", 30, None, &test));
     all.push(step("deny", 5, Some("cargo-deny"), &["deny", "--workspace", "check"]));

@@ -68,30 +68,13 @@ fn skips(_: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
 
 fn test(name: &'static str, run: Run<Shared>) -> Test<Shared> {
     let limit = Duration::from_millis(200);
-    Test {
-        name,
-        group: "g",
-        limit,
-        alone: false,
-        work: Work::Function(run),
-    }
+    Test { name, group: "g", limit, alone: false, work: Work::Function(run) }
 }
 
 fn program(script: &str) -> Test<Shared> {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
-    let work = Work::Program(steps::Program {
-        program: "sh",
-        arguments,
-        dir: "/".into(),
-        needs: None,
-    });
-    Test {
-        name: "sh",
-        group: "g",
-        limit: Duration::from_secs(20),
-        alone: false,
-        work,
-    }
+    let work = Work::Program(steps::Program { program: "sh", arguments, dir: "/".into(), needs: None });
+    Test { name: "sh", group: "g", limit: Duration::from_secs(20), alone: false, work }
 }
 
 async fn outcomes(tests: Vec<Test<Shared>>, jobs: usize, dir: &Path) -> (Vec<Outcome>, Arc<Shared>) {
@@ -107,42 +90,21 @@ async fn outcomes(tests: Vec<Test<Shared>>, jobs: usize, dir: &Path) -> (Vec<Out
 #[tokio::test]
 async fn every_end_is_told_apart_and_everything_cleans_up() {
     let dir = tempfile::tempdir().unwrap();
-    let tests = vec![
-        test("1", good),
-        test("2", bad),
-        test("3", panics),
-        test("4", hangs),
-        test("5", skips),
-    ];
+    let tests = vec![test("1", good), test("2", bad), test("3", panics), test("4", hangs), test("5", skips)];
     let (ended, shared) = outcomes(tests, 8, dir.path()).await;
     assert_eq!(ended[0], Outcome::Passed);
     assert_eq!(ended[1], Outcome::Failed("two owners for 3 s".into()));
-    assert!(
-        matches!(&ended[2], Outcome::Failed(why) if why.contains("a broken assertion")),
-        "{:?}",
-        ended[2]
-    );
+    assert!(matches!(&ended[2], Outcome::Failed(why) if why.contains("a broken assertion")), "{:?}", ended[2]);
     assert_eq!(ended[3], Outcome::Failed("not done within 200ms".into()));
     assert_eq!(ended[4], Outcome::Skipped("no such kernel".into()));
     assert_eq!(shared.cleaned.load(Ordering::SeqCst), 4);
-    assert_eq!(
-        fs::read_to_string(dir.path().join("g-2/test.log")).unwrap(),
-        "what the test knew\n"
-    );
+    assert_eq!(fs::read_to_string(dir.path().join("g-2/test.log")).unwrap(), "what the test knew\n");
 }
 
 #[tokio::test]
 async fn no_more_than_the_jobs_and_some_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let many = || {
-        vec![
-            test("1", good),
-            test("2", good),
-            test("3", good),
-            test("4", good),
-            test("5", good),
-        ]
-    };
+    let many = || vec![test("1", good), test("2", good), test("3", good), test("4", good), test("5", good)];
     assert_eq!(outcomes(many(), 2, dir.path()).await.1.most.load(Ordering::SeqCst), 2);
     assert_eq!(outcomes(many(), 9, dir.path()).await.1.most.load(Ordering::SeqCst), 5);
     let alone = many().into_iter().map(|t| Test { alone: true, ..t }).collect();
@@ -154,10 +116,7 @@ async fn a_program_passes_by_its_status_and_dies_with_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let (ended, _) = outcomes(vec![program("echo fine")], 1, dir.path()).await;
     assert_eq!(ended, [Outcome::Passed]);
-    assert_eq!(
-        fs::read_to_string(dir.path().join("g-sh/output.log")).unwrap(),
-        "fine\n"
-    );
+    assert_eq!(fs::read_to_string(dir.path().join("g-sh/output.log")).unwrap(), "fine\n");
     let (ended, _) = outcomes(vec![program("exit 3")], 1, dir.path()).await;
     assert!(matches!(&ended[0], Outcome::Failed(why) if why.contains("exit status: 3")));
 
@@ -185,10 +144,7 @@ async fn a_program_passes_by_its_status_and_dies_with_its_children() {
 
 #[tokio::test]
 async fn a_filter_that_names_nothing_is_an_error() {
-    let runner = |tests| Runner {
-        tests,
-        shared: Arc::new(Shared::default()),
-    };
+    let runner = |tests| Runner { tests, shared: Arc::new(Shared::default()) };
     let choice = |filter: &[&str], list| Choice {
         filter: filter.iter().map(|&f| f.to_owned()).collect(),
         list,
@@ -197,12 +153,7 @@ async fn a_filter_that_names_nothing_is_an_error() {
     };
     let code = |code| format!("{code:?}");
     let run = async |filter: &[&str], list| {
-        code(
-            runner(vec![test("1", good), test("2", bad)])
-                .run(&choice(filter, list))
-                .await
-                .unwrap(),
-        )
+        code(runner(vec![test("1", good), test("2", bad)]).run(&choice(filter, list)).await.unwrap())
     };
     assert_eq!(run(&["nothing"], false).await, code(ExitCode::from(2)));
     assert_eq!(run(&["g/1"], false).await, code(ExitCode::SUCCESS));
@@ -213,10 +164,7 @@ async fn a_filter_that_names_nothing_is_an_error() {
 async fn an_interrupt_ends_what_runs_and_it_cleans_up() {
     let dir = tempfile::tempdir().unwrap();
     let shared = Arc::new(Shared::default());
-    let endless = Test {
-        limit: Duration::from_hours(1),
-        ..test("1", hangs)
-    };
+    let endless = Test { limit: Duration::from_hours(1), ..test("1", hangs) };
     let stop = async {
         while shared.running.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
