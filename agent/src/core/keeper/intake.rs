@@ -118,6 +118,8 @@ impl Keeper {
             return;
         }
         self.again = true;
+        let (peer, holder) = (self.is_peer(mac), self.seen.holder());
+        let taken = peer || !holder.is_empty() && holder != self.rules.node;
         match &mut self.role {
             Role::Following => {}
             Role::Holding(_) => self.challenged(address, mac),
@@ -125,9 +127,11 @@ impl Keeper {
                 self.turns += 1;
                 self.let_go(Why::Yielded);
             }
-            Role::Leaving(leaving) => {
+            // A stranger is no successor.
+            Role::Leaving(leaving) if taken => {
                 leaving.heard.get_or_insert(now);
             }
+            Role::Leaving(_) => {}
         }
     }
 

@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::holding::Holding;
+use super::unleased::Kind;
 use super::{Keeper, Role};
-use crate::core::action::{Action, Cause, Report, Why};
+use crate::core::action::{Action, Report, Why};
 use crate::core::event::Failure;
 use crate::core::lease::Participant;
 use crate::core::rules::{LEGACY_FENCE, MARGIN, OVERLAP, SHORT_FENCE, SHORT_REFRESH};
@@ -34,6 +36,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How often the old holder asks the segment for its successor, should the announcement be lost.
 const LISTEN: Duration = Duration::from_millis(100);
 
+/// How long a holder that is to end listens for a successor after a release that nobody answered.
+const LISTEN_LONGER: Duration = Duration::from_millis(1_500);
+
 impl Keeper {
     /// A holder that is asked to end, or whose service is not healthy, looks for somebody better.
     pub(super) fn consider_leaving(&mut self) {
@@ -43,9 +48,9 @@ impl Keeper {
         let wanted = self.shutting_down || unhealthy;
         let begun = holding.leaving_since;
         match begun {
-            None if wanted && self.due(self.better_at) => {
+            None if wanted && (self.shutting_down || self.due(self.better_at)) => {
                 self.ask_peers(ASK_WITHIN);
-                for address in self.third_parties() {
+                for address in self.peers() {
                     self.act(Action::Probe { address, to: None });
                 }
                 self.mark_leaving(Some(now));
@@ -58,8 +63,10 @@ impl Keeper {
             return;
         };
         let since = *since;
-        let answered = self.asked.as_ref().is_some_and(|asked| asked.healthy.is_some());
-        if !answered && !self.due(since + ASK_WITHIN + Duration::from_millis(50)) {
+        // Frames of the peers may take longer than what is known of their API servers.
+        let healthy = self.asked.as_ref().and_then(|asked| asked.healthy.clone());
+        let found = healthy.is_some_and(|healthy| self.successor(&healthy).is_some());
+        if !found && !self.due(since + ASK_WITHIN + Duration::from_millis(50)) {
             return;
         }
         self.leave();
@@ -82,6 +89,10 @@ impl Keeper {
             return;
         }
         let Some(to) = successor else {
+            if self.away.is_some() {
+                self.leave_behind();
+                return;
+            }
             // Nobody who would tell us when it has taken over: the address goes before the Lease does.
             self.report(Report::HandingOver { to: None });
             self.let_go(Why::HandedOver);
@@ -99,6 +110,7 @@ impl Keeper {
             sent: holding.sent,
             to: to.clone(),
         };
+        self.next_write = now;
         self.report(Report::HandingOver { to: Some(to) });
         self.become_role(Role::Leaving(leaving));
     }
@@ -121,13 +133,12 @@ impl Keeper {
         let now = self.at.now;
         let Role::Leaving(leaving) = &self.role else { return };
         let (until, heard, refresh, probe) = (leaving.until, leaving.heard, leaving.refresh, leaving.probe);
-        let (grace_ends, released) = (leaving.grace_ends, leaving.released);
+        let (grace_ends, released, to) = (leaving.grace_ends, leaving.released, leaving.to.clone());
         if now + MARGIN >= until {
             self.let_go(Why::Late);
             return;
         }
-        if !released && self.flight.is_none() && self.reading.is_none() {
-            let to = leaving.to.clone();
+        if !released && self.flight.is_none() && self.reading.is_none() && self.due(self.next_write) {
             if self.seen.holder() == self.rules.node {
                 self.release(Some(to));
             } else {
@@ -144,7 +155,7 @@ impl Keeper {
             self.nobody_came();
             return;
         }
-        if released && self.due(probe) {
+        if self.due(probe) {
             self.probe_vips();
             self.with_leaving(|l| l.probe = now + LISTEN);
             self.due(now + LISTEN);
@@ -173,7 +184,8 @@ impl Keeper {
         });
     }
 
-    /// A conflict is read and tried again; without an API nothing is handed over.
+    /// A conflict is read and tried again. Without an answer it may have taken effect: who is to end listens for its
+    /// successor a little longer; who is not goes on.
     pub(super) fn release_failed(&mut self, failure: Failure) {
         let Role::Leaving(leaving) = &self.role else { return };
         if failure == Failure::Conflict {
@@ -181,7 +193,8 @@ impl Keeper {
         }
         let sent = leaving.sent;
         if self.shutting_down {
-            self.leave_behind();
+            let soon = self.at.now + LISTEN_LONGER;
+            self.with_leaving(|l| l.grace_ends = l.grace_ends.min(soon));
         } else {
             self.better_at = self.at.now + ASK_AGAIN;
             self.hold(sent);
@@ -191,11 +204,14 @@ impl Keeper {
     /// The grace time is over. An unhealthy holder goes on rather than leave the VIP to nobody.
     fn nobody_came(&mut self) {
         let taken = !self.seen.holder().is_empty() && self.seen.holder() != self.rules.node;
-        if self.shutting_down || taken {
+        let released = matches!(&self.role, Role::Leaving(l) if l.released);
+        if taken || self.shutting_down && released {
             self.let_go(Why::HandedOver);
-        } else if self.flight.is_none() {
+        } else if self.shutting_down {
+            self.leave_behind();
+        } else {
             self.better_at = self.at.now + ASK_AGAIN;
-            self.take(Cause::Adopted);
+            self.hold_unleased(Kind::Lapsed);
         }
     }
 
@@ -203,10 +219,10 @@ impl Keeper {
     pub(super) fn leave_behind(&mut self) {
         if !self.left {
             self.left = true;
-            self.carry(self.at.now + LEGACY_FENCE);
+            if self.unsure.is_none() {
+                self.carry(self.at.now + LEGACY_FENCE);
+            }
             self.act(Action::Exit);
         }
     }
 }
-
-use super::holding::Holding;

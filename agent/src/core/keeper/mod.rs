@@ -366,6 +366,13 @@ impl Keeper {
         all.filter(|a| !own.contains(a) && !self.vips.contains_key(a)).take(4).collect()
     }
 
+    /// The addresses of all other nodes that take part.
+    fn peers(&self) -> Vec<IpAddr> {
+        let participants = self.seen.view().into_iter().flat_map(|v| &v.notes.participants);
+        let others = participants.filter(|(name, _)| **name != self.rules.node);
+        others.flat_map(|(_, p)| p.addresses.iter().copied()).collect()
+    }
+
     fn probe_vips(&mut self) {
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
         self.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));

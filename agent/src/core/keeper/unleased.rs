@@ -59,7 +59,7 @@ impl Keeper {
         }
     }
 
-    fn hold_unleased(&mut self, kind: Kind) {
+    pub(super) fn hold_unleased(&mut self, kind: Kind) {
         let now = self.at.now;
         let known = self.view_record().cloned();
         let refresh = if kind == Kind::LeftOver { now + SHORT_REFRESH } else { now };

@@ -103,3 +103,23 @@ fn one_vip_that_cannot_be_put_does_not_take_the_others_along() {
     world.run(ms(20_000));
     assert!(world.time_with(since, |n| n == 0).is_zero());
 }
+
+#[test]
+fn an_unhealthy_holder_whose_successor_never_comes_goes_on() {
+    for how in [Api::Up, Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(2, &Rules::default());
+        let other = 1 - holder;
+        let since = world.now;
+        // The successor says that it is well, and does nothing.
+        world.freeze(other);
+        world.set_health(holder, false);
+        world.run(ms(1_000));
+        assert_eq!(world.role(holder), "leaving");
+        world.set_api(holder, how);
+        let calls = world.hosts[holder].calls;
+        world.run(ms(20_000));
+        assert!(world.time_with(since, |n| n == 0).is_zero(), "{how:?}");
+        let calls = world.hosts[holder].calls - calls;
+        assert!(calls < 50, "{how:?}: {calls} calls in 20 s");
+    }
+}

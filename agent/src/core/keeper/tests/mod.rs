@@ -2,5 +2,6 @@
 
 mod defects;
 mod election;
+mod handover;
 mod outage;
 mod world;
