@@ -190,7 +190,7 @@ fn a_record_that_cannot_be_written_is_no_reason_where_the_mark_is_kept() {
                 run_dir: file.join("sub"),
                 ..lab.options(no_proto)
             };
-            let opened = Datapath::open_with(options);
+            let opened = Datapath::open_with(&options);
             assert!(
                 matches!(opened, Err(Error::File { .. })),
                 "a file is in the directory's place"

@@ -116,7 +116,7 @@ impl Lab {
     }
 
     pub fn datapath_with(&self, options: Options) -> (Datapath, mpsc::Receiver<KernelEvent>) {
-        Datapath::open_with(options).unwrap()
+        Datapath::open_with(&options).unwrap()
     }
 
     pub fn options(&self, no_proto: bool) -> Options {
@@ -129,7 +129,7 @@ impl Lab {
 
     /// A datapath in the peer's namespace, and its end of the cable.
     pub async fn peer(&self) -> (Datapath, Interface) {
-        let (peer, _) = self.in_b(|| Datapath::open_with(self.options(false)).unwrap());
+        let (peer, _) = self.in_b(|| Datapath::open_with(&self.options(false)).unwrap());
         let vb = eventually(async || {
             peer.interface(Some("vb"))
                 .await
