@@ -37,6 +37,16 @@ async fn next(ear: &mut Ear) -> Heard {
     within(ear.recv()).await.expect("the segment has ended").1
 }
 
+/// The next answer. A holder's kernel that asks for our address with the VIP as source makes a claim besides.
+async fn answer(ear: &mut Ear) -> Heard {
+    loop {
+        let heard = next(ear).await;
+        if heard.form == Form::Answer {
+            return heard;
+        }
+    }
+}
+
 /// Sends bytes as they are, from the namespace it was made in.
 fn raw(interface: &Interface) -> Box<dyn DataLinkSender> {
     let nic = NetworkInterface {
@@ -137,13 +147,13 @@ fn a_holder_answers_probes_and_is_silent_when_it_has_let_go() {
         let vips = [ip("192.0.2.100"), ip("2001:db8::100")];
         segment.listen_for(vips.into_iter().chain(OWN.map(ip)));
         for (vip, own) in vips.into_iter().zip(OWN.map(ip)) {
-            peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_secs(60))
+            peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_mins(1))
                 .await
                 .unwrap();
             for to in [To::Unicast(vb.mac), To::Broadcast] {
                 segment.probe(vip, to).unwrap();
                 assert_eq!(
-                    next(&mut ear).await,
+                    answer(&mut ear).await,
                     Heard {
                         address: vip,
                         mac: vb.mac,
@@ -157,10 +167,10 @@ fn a_holder_answers_probes_and_is_silent_when_it_has_let_go() {
             }
             // Who answers later is asked later.
             segment.probe(own, To::Unicast(vb.mac)).unwrap();
-            assert_eq!(next(&mut ear).await.address, own);
+            assert_eq!(answer(&mut ear).await.address, own);
         }
         assert_eq!(segment.counts().sent, [0, 0, 0, 5, 5]);
-        assert_eq!(segment.counts().heard, 6);
+        assert!(segment.counts().heard >= 6);
     });
 }
 
@@ -195,7 +205,7 @@ fn proxy_arp_does_not_answer_a_probe() {
         asked[28..32].copy_from_slice(&[10, 9, 0, 1]);
         raw(&va).send_to(&asked, None).unwrap().unwrap();
         assert_eq!(
-            next(&mut ear).await,
+            answer(&mut ear).await,
             Heard {
                 address: vip.into(),
                 mac: vb.mac,
@@ -206,7 +216,7 @@ fn proxy_arp_does_not_answer_a_probe() {
             segment.probe(vip.into(), to).unwrap();
         }
         segment.probe(ip(OWN[0]), To::Broadcast).unwrap();
-        assert_eq!(next(&mut ear).await.address, ip(OWN[0]));
+        assert_eq!(answer(&mut ear).await.address, ip(OWN[0]));
     });
 }
 
