@@ -1,5 +1,8 @@
 //! The datapath against the kernel, in anonymous network namespaces.
 
+// A test says what is wrong by panicking; clippy's own exception is for functions marked as tests only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::net::IpAddr;
@@ -99,7 +102,7 @@ fn a_strangers_address_is_left_alone() {
 fn after_a_restart_the_address_is_adopted() {
     lab(async |lab: Lab| {
         for no_proto in [false, true] {
-            let (mut before, _) = lab.datapath_with(lab.options(no_proto));
+            let (mut before, _) = lab.datapath_with(&lab.options(no_proto));
             let va = lab.va(&before).await;
             for address in [ip(VIP), ip(VIP6)] {
                 before.put(Vip::host(address), va.index, lease(60_000)).await.unwrap();
@@ -108,21 +111,24 @@ fn after_a_restart_the_address_is_adopted() {
             let record = || std::fs::read_dir(lab.run_dir.path()).unwrap().count();
             assert_eq!(record(), usize::from(no_proto));
 
-            let (after, mut events) = lab.datapath_with(lab.options(no_proto));
+            let (after, mut events) = lab.datapath_with(&lab.options(no_proto));
             after.watch_addresses([ip(VIP), ip(VIP6)]);
             assert_eq!(after.ours().await.unwrap().len(), 2);
-            let (mut third, _) = lab.datapath_with(lab.options(no_proto));
+            let (mut third, _) = lab.datapath_with(&lab.options(no_proto));
             for address in [ip(VIP), ip(VIP6)] {
                 assert_eq!(third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Adopted);
                 assert_eq!(third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Refreshed);
-                // Without a gap.
-                let added = KernelEvent::AddressAdded { address, index: va.index, ours: true };
-                assert_eq!(events.recv().await, Some(added.clone()));
-                assert_eq!(events.recv().await, Some(added));
             }
             third.remove_all().await.unwrap();
             assert_eq!(third.ours().await.unwrap(), []);
             assert_eq!(record(), 0);
+            // Without a gap: each is gone only once, now.
+            let mut left = vec![ip(VIP), ip(VIP6)];
+            while let Some(next) = left.first().copied() {
+                let event = until(&mut events, |event| matches!(event, KernelEvent::AddressGone { .. })).await;
+                assert!(gone(&event, next), "{event:?}");
+                left.remove(0);
+            }
         }
     });
 }
@@ -130,13 +136,13 @@ fn after_a_restart_the_address_is_adopted() {
 #[test]
 fn without_mark_and_record_it_is_a_strangers() {
     lab(async |lab: Lab| {
-        let (mut datapath, _events) = lab.datapath_with(lab.options(true));
+        let (mut datapath, _events) = lab.datapath_with(&lab.options(true));
         let va = lab.va(&datapath).await;
         datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
         assert!(is_ours(&datapath, ip(VIP)).await);
         let elsewhere = tempfile::tempdir().unwrap();
         let options = mooring_agent::datapath::Options { run_dir: elsewhere.path().into(), ..lab.options(true) };
-        let (mut other, _) = lab.datapath_with(options);
+        let (mut other, _) = lab.datapath_with(&options);
         assert_eq!(other.ours().await.unwrap(), []);
         assert!(matches!(other.put(vip(), va.index, lease(60_000)).await, Err(Error::Stranger { .. })));
         // The signature counts as well as the record: somebody made it permanent.
@@ -152,11 +158,11 @@ fn a_record_that_cannot_be_written_is_no_reason_where_the_mark_is_kept() {
         std::fs::write(&file, "").unwrap();
         for no_proto in [false, true] {
             let options = mooring_agent::datapath::Options { run_dir: file.join("sub"), ..lab.options(no_proto) };
-            let opened = Datapath::open_with(options);
+            let opened = Datapath::open_with(&options);
             assert!(matches!(opened, Err(Error::File { .. })), "a file is in the directory's place");
             let readonly = std::path::PathBuf::from("/proc/mooring");
             let options = mooring_agent::datapath::Options { run_dir: readonly, ..lab.options(no_proto) };
-            let (mut datapath, _events) = lab.datapath_with(options);
+            let (mut datapath, _events) = lab.datapath_with(&options);
             let va = lab.va(&datapath).await;
             let put = datapath.put(vip(), va.index, lease(60_000)).await;
             assert_eq!(put.is_ok(), !no_proto, "{put:?}");

@@ -1,5 +1,8 @@
 //! ARP and neighbour discovery against real neighbours, in anonymous network namespaces.
 
+// A test says what is wrong by panicking; clippy's own exception is for functions marked as tests only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,6 +35,16 @@ fn open(interface: &Interface) -> (Segment, Ear) {
 
 async fn next(ear: &mut Ear) -> Heard {
     within(ear.recv()).await.expect("the segment has ended").1
+}
+
+/// The next answer. A holder's kernel that asks for our address with the VIP as source makes a claim besides.
+async fn answer(ear: &mut Ear) -> Heard {
+    loop {
+        let heard = next(ear).await;
+        if heard.form == Form::Answer {
+            return heard;
+        }
+    }
 }
 
 /// Sends bytes as they are, from the namespace it was made in.
@@ -117,10 +130,10 @@ fn a_holder_answers_probes_and_is_silent_when_it_has_let_go() {
         let vips = [ip("192.0.2.100"), ip("2001:db8::100")];
         segment.listen_for(vips.into_iter().chain(OWN.map(ip)));
         for (vip, own) in vips.into_iter().zip(OWN.map(ip)) {
-            peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_secs(60)).await.unwrap();
+            peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_mins(1)).await.unwrap();
             for to in [To::Unicast(vb.mac), To::Broadcast] {
                 segment.probe(vip, to).unwrap();
-                assert_eq!(next(&mut ear).await, Heard { address: vip, mac: vb.mac, form: Form::Answer });
+                assert_eq!(answer(&mut ear).await, Heard { address: vip, mac: vb.mac, form: Form::Answer });
             }
             assert!(peer.remove(vip).await.unwrap());
             for to in [To::Unicast(vb.mac), To::Broadcast] {
@@ -128,10 +141,10 @@ fn a_holder_answers_probes_and_is_silent_when_it_has_let_go() {
             }
             // Who answers later is asked later.
             segment.probe(own, To::Unicast(vb.mac)).unwrap();
-            assert_eq!(next(&mut ear).await.address, own);
+            assert_eq!(answer(&mut ear).await.address, own);
         }
         assert_eq!(segment.counts().sent, [0, 0, 0, 5, 5]);
-        assert_eq!(segment.counts().heard, 6);
+        assert!(segment.counts().heard >= 6);
     });
 }
 
@@ -160,12 +173,12 @@ fn proxy_arp_does_not_answer_a_probe() {
         let mut asked = arp_probe(vip, Mac::BROADCAST, va.mac);
         asked[28..32].copy_from_slice(&[10, 9, 0, 1]);
         raw(&va).send_to(&asked, None).unwrap().unwrap();
-        assert_eq!(next(&mut ear).await, Heard { address: vip.into(), mac: vb.mac, form: Form::Answer });
+        assert_eq!(answer(&mut ear).await, Heard { address: vip.into(), mac: vb.mac, form: Form::Answer });
         for to in [To::Unicast(vb.mac), To::Broadcast] {
             segment.probe(vip.into(), to).unwrap();
         }
         segment.probe(ip(OWN[0]), To::Broadcast).unwrap();
-        assert_eq!(next(&mut ear).await.address, ip(OWN[0]));
+        assert_eq!(answer(&mut ear).await.address, ip(OWN[0]));
     });
 }
 

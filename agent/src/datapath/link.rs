@@ -199,8 +199,13 @@ fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
 
 /// The name of an interface for messages; its number when it has none any more.
 pub(super) fn name_of(index: u32) -> String {
-    nix::net::if_::if_indextoname(index)
-        .ok()
-        .and_then(|name| name.into_string().ok())
-        .unwrap_or_else(|| format!("interface {index}"))
+    current_name(index).unwrap_or_else(|| format!("interface {index}"))
+}
+
+/// The name that the interface has now in this thread's network namespace; `None` when there is no such interface.
+#[must_use]
+pub fn current_name(index: u32) -> Option<String> {
+    // nix 0.31 answers with an empty name where there is no interface.
+    let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
+    (!name.is_empty()).then_some(name)
 }

@@ -68,11 +68,11 @@ pub struct Datapath {
 impl Datapath {
     /// Opens it for the network namespace of this thread, with default options; spawns on the current runtime.
     pub fn open() -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
-        Self::open_with(Options::default())
+        Self::open_with(&Options::default())
     }
 
     /// Opens it for the network namespace of this thread; spawns on the current runtime.
-    pub fn open_with(options: Options) -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
+    pub fn open_with(options: &Options) -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
         let requests = Requests::open(options.deadline)?;
         let known = Shared::new(Known::load(&options.run_dir, options.no_proto)?);
         let (events, receiver) = mpsc::channel(EVENTS);

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +57,8 @@ pub(super) struct Announcer {
     pace: Mutex<Pace>,
     sent: [AtomicU64; 5],
     failed: AtomicU64,
+    /// A socket's error is told once, to who sends or to who reads: the sender tells the listener.
+    failure: AtomicBool,
     pub heard: AtomicU64,
     pub dropped: AtomicU64,
 }
@@ -77,6 +79,7 @@ impl Announcer {
             pace: Mutex::new(Pace::new(limit)),
             sent: <[AtomicU64; 5]>::default(),
             failed: AtomicU64::new(0),
+            failure: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         }
@@ -145,6 +148,11 @@ impl Announcer {
         }
     }
 
+    /// Whether sending failed since it was asked last.
+    pub(super) fn take_failure(&self) -> bool {
+        self.failure.swap(false, Ordering::Relaxed)
+    }
+
     pub(super) fn counts(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
@@ -169,6 +177,7 @@ impl Announcer {
         let sent = sender.send_to(frame, None).unwrap_or_else(|| Err(io::Error::other("pnet did not send")));
         let count = if sent.is_ok() { &self.sent[kind as usize] } else { &self.failed };
         count.fetch_add(1, Ordering::Relaxed);
+        self.failure.fetch_or(sent.is_err(), Ordering::Relaxed);
         sent.map_err(|source| Error::Send { kind, address, interface: self.name.clone(), source })
     }
 

@@ -101,7 +101,7 @@ pub fn ns_probe(target: Ipv6Addr, to: Option<Mac>, our_mac: Mac, our_link_local:
     }
     frame[ETHERNET + IPV6 + NDP] = NdpOptionTypes::SourceLLAddr.0;
     let group = solicited_node(target);
-    let (to, destination) = to.map_or((multicast_mac(group), group), |mac| (mac, target));
+    let (to, destination) = to.map_or_else(|| (multicast_mac(group), group), |mac| (mac, target));
     ndp(frame, to, our_mac, our_link_local, destination)
 }
 

@@ -21,6 +21,7 @@ use super::hear::{Heard, decode};
 use super::socket::SNAP;
 use crate::core::time::Time;
 use crate::datapath::clock;
+use crate::datapath::link::current_name;
 
 /// How often it is looked, after the interface went down, whether it is gone for good.
 const LOOK: Duration = Duration::from_millis(500);
@@ -52,22 +53,22 @@ enum Next {
 
 impl Listener {
     pub(super) fn run(mut self) {
-        // Whether the interface went down. Its sockets come back with it, but say nothing when it is removed.
-        let mut down = false;
+        // When the interface went down. Its sockets come back with it, but say nothing when it is removed.
+        let mut down = None;
         loop {
             if let Err(error) = self.announcer.send_queued() {
                 tracing::debug!(%error, "a queued announcement was not sent");
             }
-            let wait = [self.announcer.wait(), down.then_some(LOOK)].into_iter().flatten().min();
+            let wait = [self.announcer.wait(), down.map(|_| LOOK)].into_iter().flatten().min();
             let Some(ready) = self.wait(wait) else { return };
-            if down && ready.is_empty() && nix::net::if_::if_indextoname(self.index).is_err() {
+            if down.is_some() && ready.is_empty() && current_name(self.index).is_none() {
                 tracing::debug!(interface = self.name, "the interface is gone");
                 return;
             }
             for nth in ready {
                 let next = match self.sockets.get(nth) {
                     Some(socket) => self.read(socket, &mut down),
-                    None => self.woken(),
+                    None => self.woken(&mut down),
                 };
                 if next == Next::Stop {
                     return;
@@ -94,8 +95,11 @@ impl Listener {
         }
     }
 
-    /// A byte is a new announcement in the queue, the end is the end.
-    fn woken(&mut self) -> Next {
+    /// A byte is a new announcement in the queue or a failed one, the end is the end.
+    fn woken(&mut self, down: &mut Option<Time>) -> Next {
+        if self.announcer.take_failure() {
+            *down = Some(clock::boottime());
+        }
         let mut bytes = [0; 64];
         match self.wake.read(&mut bytes) {
             Ok(0) => Next::Stop,
@@ -105,19 +109,20 @@ impl Listener {
         }
     }
 
-    fn read(&self, socket: &Socket, down: &mut bool) -> Next {
+    fn read(&self, socket: &Socket, down: &mut Option<Time>) -> Next {
         let mut frame = [0; SNAP];
         for _ in 0..TURN {
             match recv(socket.as_raw_fd(), &mut frame, MsgFlags::MSG_DONTWAIT) {
                 Ok(length) => {
-                    *down = false;
+                    // Frames from before may still be waiting behind the error.
+                    *down = down.filter(|down| clock::boottime().since(*down) < LOOK);
                     if self.heard(frame.get(..length).unwrap_or_default()) == Next::Stop {
                         return Next::Stop;
                     }
                 }
                 Err(Errno::EAGAIN) => return Next::Go,
                 Err(Errno::EINTR) => {}
-                Err(Errno::ENETDOWN) => *down = true,
+                Err(Errno::ENETDOWN) => *down = Some(clock::boottime()),
                 Err(error) => {
                     tracing::warn!(interface = self.name, %error, "frames cannot be read");
                     return Next::Stop;

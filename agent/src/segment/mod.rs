@@ -98,14 +98,18 @@ impl Segment {
     /// or when the limit allows. An error is about a frame that was tried now, of this address or one queued before.
     pub fn announce(&self, address: IpAddr) -> Result<(), Error> {
         self.announcer.queue(address)?;
-        let waits = self.announcer.send_queued()?;
-        if waits.is_some() {
-            match (&self.wake).write(&[1]) {
-                // Full: it is being woken already. Closed: the listener has ended, which the receiver tells.
-                Ok(_) | Err(_) => {}
-            }
+        let sent = self.announcer.send_queued();
+        if !matches!(sent, Ok(None)) {
+            self.wake();
         }
-        Ok(())
+        sent.map(drop)
+    }
+
+    fn wake(&self) {
+        match (&self.wake).write(&[1]) {
+            // Full: it is being woken already. Closed: the listener has ended, which the receiver tells.
+            Ok(_) | Err(_) => {}
+        }
     }
 
     /// Takes back announcements of `address` that wait for the limit. After this none leaves.
@@ -115,7 +119,7 @@ impl Segment {
 
     /// Asks who has `address`, at once and past the limit. The answer is [`Form::Answer`], if it is listened for.
     pub fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
-        self.announcer.probe(address, to)
+        self.announcer.probe(address, to).inspect_err(|_| self.wake())
     }
 
     /// What was sent and heard since it was opened.

@@ -69,7 +69,7 @@ impl Lab {
 
     /// Makes the veth pair and puts .1 and .2 on it.
     pub async fn join(&self) {
-        let (watch, mut events) = self.datapath_with(Options::default());
+        let (watch, mut events) = self.datapath_with(&self.options(false));
         self.ha.link().add(LinkVeth::new("va", "vb").build()).execute().await.unwrap();
         let to_b = LinkUnspec::new_with_name("vb").setns_by_fd(self.b.as_raw_fd()).build();
         self.ha.link().set(to_b).execute().await.unwrap();
@@ -82,6 +82,12 @@ impl Lab {
         drop(watch);
     }
 
+    /// Runs `f` in the agent's namespace, where this thread is anyway, unless `in_b` is around it.
+    fn in_a<T>(&self, f: impl FnOnce() -> T) -> T {
+        setns(&self.a, CloneFlags::CLONE_NEWNET).unwrap();
+        f()
+    }
+
     /// Runs `f` in the peer's namespace. Sockets and threads that it makes stay there.
     pub fn in_b<T>(&self, f: impl FnOnce() -> T) -> T {
         setns(&self.b, CloneFlags::CLONE_NEWNET).unwrap();
@@ -92,11 +98,11 @@ impl Lab {
 
     /// A datapath in the agent's namespace.
     pub fn datapath(&self) -> (Datapath, mpsc::Receiver<KernelEvent>) {
-        self.datapath_with(self.options(false))
+        self.datapath_with(&self.options(false))
     }
 
-    pub fn datapath_with(&self, options: Options) -> (Datapath, mpsc::Receiver<KernelEvent>) {
-        Datapath::open_with(options).unwrap()
+    pub fn datapath_with(&self, options: &Options) -> (Datapath, mpsc::Receiver<KernelEvent>) {
+        self.in_a(|| Datapath::open_with(options).unwrap())
     }
 
     pub fn options(&self, no_proto: bool) -> Options {
@@ -105,7 +111,7 @@ impl Lab {
 
     /// A datapath in the peer's namespace, and its end of the cable.
     pub async fn peer(&self) -> (Datapath, Interface) {
-        let (peer, _) = self.in_b(|| Datapath::open_with(self.options(false)).unwrap());
+        let (peer, _) = self.in_b(|| Datapath::open_with(&self.options(false)).unwrap());
         let vb = eventually(async || peer.interface(Some("vb")).await.ok().filter(|vb| vb.link_local.is_some())).await;
         (peer, vb)
     }
