@@ -1,1 +1,7 @@
-fn main() {}
+//! `cargo lab`: see [`mooring_tests::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mooring_tests::cli::main()
+}

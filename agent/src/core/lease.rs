@@ -110,10 +110,7 @@ impl LeaseView {
     /// The participant that has this MAC address.
     #[must_use]
     pub fn participant_with(&self, mac: Mac) -> Option<&str> {
-        let declared = self
-            .declaration()
-            .filter(|d| d.macs.contains(&mac))
-            .map(|d| d.holder.as_str());
+        let declared = self.declaration().filter(|d| d.macs.contains(&mac)).map(|d| d.holder.as_str());
         declared.or_else(|| {
             let mut all = self.notes.participants.iter();
             all.find(|(_, p)| p.macs.contains(&mac)).map(|(name, _)| name.as_str())
@@ -126,27 +123,10 @@ mod tests {
     use super::*;
 
     fn held() -> LeaseView {
-        let record = Record {
-            holder: "cp1".into(),
-            transitions: 3,
-            acquired: Some(WallTime(7)),
-            ..Record::default()
-        };
-        let tenure = Declaration {
-            holder: "cp1".into(),
-            transitions: 3,
-            acquired: Some(WallTime(7)),
-            macs: vec![],
-        };
-        let notes = Notes {
-            tenure: Some(tenure),
-            ..Notes::default()
-        };
-        LeaseView {
-            version: "1".into(),
-            record,
-            notes,
-        }
+        let record = Record { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), ..Record::default() };
+        let tenure = Declaration { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), macs: vec![] };
+        let notes = Notes { tenure: Some(tenure), ..Notes::default() };
+        LeaseView { version: "1".into(), record, notes }
     }
 
     #[test]

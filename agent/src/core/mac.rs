@@ -59,17 +59,11 @@ impl FromStr for Mac {
         let mut mac = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut mac {
-            let part = parts
-                .next()
-                .filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
+            let part = parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
             let part = part.ok_or_else(wrong)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
         }
-        if parts.next().is_some() {
-            Err(wrong())
-        } else {
-            Ok(Self(mac))
-        }
+        if parts.next().is_some() { Err(wrong()) } else { Ok(Self(mac)) }
     }
 }
 
@@ -81,13 +75,7 @@ mod tests {
     fn reads_what_it_writes() {
         let mac = Mac([2, 0, 0x5e, 0, 0x53, 0xff]);
         assert_eq!(mac.to_string().parse(), Ok(mac));
-        for wrong in [
-            "",
-            "02:00:5e:00:53",
-            "02:00:5e:00:53:01:02",
-            "02:00:5e:00:53:+1",
-            "0200.5e00.5301",
-        ] {
+        for wrong in ["", "02:00:5e:00:53", "02:00:5e:00:53:01:02", "02:00:5e:00:53:+1", "0200.5e00.5301"] {
             assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
         }
     }

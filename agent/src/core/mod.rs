@@ -5,6 +5,8 @@
 
 pub mod action;
 pub mod event;
+pub mod fence;
+pub mod health;
 pub mod keeper;
 pub mod lease;
 pub mod mac;

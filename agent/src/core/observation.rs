@@ -115,17 +115,9 @@ mod tests {
     use crate::core::lease::Record;
 
     fn view(version: &str, transitions: u32) -> Option<LeaseView> {
-        let record = Record {
-            holder: "cp1".into(),
-            duration: Duration::from_secs(15),
-            transitions,
-            ..Record::default()
-        };
-        Some(LeaseView {
-            version: version.into(),
-            record,
-            notes: crate::core::lease::Notes::default(),
-        })
+        let record =
+            Record { holder: "cp1".into(), duration: Duration::from_secs(15), transitions, ..Record::default() };
+        Some(LeaseView { version: version.into(), record, notes: crate::core::lease::Notes::default() })
     }
 
     fn at(seconds: u64) -> Time {

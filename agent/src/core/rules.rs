@@ -102,9 +102,7 @@ impl Rules {
     pub fn turn(&self, attempt: u32) -> Duration {
         // FNV-1a: any fixed hash would do; this one needs no crate and never changes.
         let bytes = self.node.bytes().chain(attempt.to_be_bytes());
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         self.provisional_spread * u32::try_from(hash >> 54).unwrap_or(0) / 1024
     }
 }

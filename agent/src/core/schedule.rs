@@ -20,22 +20,12 @@ impl Schedule {
     /// Nothing to announce until [`Schedule::restart`]. `refresh` zero: no slow refresh.
     #[must_use]
     pub fn new(refresh: Duration) -> Self {
-        Self {
-            start: Time::default(),
-            sent: 0,
-            next: None,
-            refresh,
-        }
+        Self { start: Time::default(), sent: 0, next: None, refresh }
     }
 
     /// The burst begins now.
     pub fn restart(&mut self, now: Time) {
-        *self = Self {
-            start: now,
-            sent: 0,
-            next: Some(now),
-            refresh: self.refresh,
-        };
+        *self = Self { start: now, sent: 0, next: Some(now), refresh: self.refresh };
     }
 
     /// Nothing more is announced.
@@ -55,10 +45,7 @@ impl Schedule {
             return false;
         }
         self.sent += 1;
-        while OFFSETS
-            .get(self.sent)
-            .is_some_and(|ms| self.start + Duration::from_millis(*ms) <= now)
-        {
+        while OFFSETS.get(self.sent).is_some_and(|ms| self.start + Duration::from_millis(*ms) <= now) {
             self.sent += 1;
         }
         self.next = match OFFSETS.get(self.sent) {

@@ -46,13 +46,7 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// What writing gives.
     pub fn step(&mut self, at: Moment, event: &Event, actions: &[Action]) -> std::io::Result<()> {
-        write_line(
-            &mut self.0,
-            &Line::In {
-                at,
-                event: event.clone(),
-            },
-        )?;
+        write_line(&mut self.0, &Line::In { at, event: event.clone() })?;
         for action in actions {
             write_line(&mut self.0, &Line::Out(action.clone()))?;
         }
@@ -81,10 +75,7 @@ pub fn replay(trace: &str) -> Result<String, BadTrace> {
     let mut keeper: Option<Keeper> = None;
     let mut out = vec![];
     for (number, text) in trace.lines().enumerate() {
-        let bad = |reason: String| BadTrace {
-            number: number + 1,
-            reason,
-        };
+        let bad = |reason: String| BadTrace { number: number + 1, reason };
         let line: Line = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
         let written = match line {
             Line::Rules(rules) => {
@@ -100,8 +91,5 @@ pub fn replay(trace: &str) -> Result<String, BadTrace> {
         };
         written.map_err(|e| bad(e.to_string()))?;
     }
-    String::from_utf8(out).map_err(|e| BadTrace {
-        number: 0,
-        reason: e.to_string(),
-    })
+    String::from_utf8(out).map_err(|e| BadTrace { number: 0, reason: e.to_string() })
 }

@@ -63,11 +63,7 @@ impl Witness {
     /// `interval`: the time between two probes; `needed`: how many misses make silence.
     #[must_use]
     pub fn new(interval: Duration, needed: u32) -> Self {
-        let interval = if interval.is_zero() {
-            Duration::from_millis(100)
-        } else {
-            interval
-        };
+        let interval = if interval.is_zero() { Duration::from_millis(100) } else { interval };
         Self {
             interval,
             needed,
@@ -176,9 +172,7 @@ impl Witness {
     /// Who answered within the last second.
     #[must_use]
     pub fn answer(&self, now: Time) -> Option<Mac> {
-        self.answered
-            .filter(|(at, _)| now.since(*at) <= SLOW + self.interval)
-            .map(|(_, mac)| mac)
+        self.answered.filter(|(at, _)| now.since(*at) <= SLOW + self.interval).map(|(_, mac)| mac)
     }
 
     /// Probes missed in a row, and when the last answer was heard.
@@ -222,17 +216,9 @@ impl Witness {
         };
         // The last probe asks everybody: a bond may have changed its MAC address.
         let to = holder.filter(|_| self.misses + 1 < self.needed);
-        self.window = Some(Window {
-            opened: now,
-            answered: false,
-            third: false,
-            third_asked,
-        });
+        self.window = Some(Window { opened: now, answered: false, third: false, third_asked });
         let vips = self.vips.iter().map(|address| Probe { address: *address, to });
-        let parties = self.parties.iter().filter(|_| third_asked).map(|address| Probe {
-            address: *address,
-            to: None,
-        });
+        let parties = self.parties.iter().filter(|_| third_asked).map(|address| Probe { address: *address, to: None });
         vips.chain(parties).collect()
     }
 }
@@ -252,12 +238,7 @@ mod tests {
 
     fn watching() -> Witness {
         let mut witness = Witness::new(Duration::from_millis(100), 3);
-        let declaration = Declaration {
-            holder: "cp1".into(),
-            transitions: 1,
-            acquired: None,
-            macs: vec![HOLDER],
-        };
+        let declaration = Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER] };
         witness.aim(ms(0), Target::Holder(declaration), vec![VIP], vec![GATEWAY]);
         witness
     }
@@ -335,13 +316,7 @@ mod tests {
         let mut witness = watching();
         for t in (0..1_000).step_by(100) {
             let (probes, _) = witness.tick(ms(t));
-            assert_eq!(
-                probes,
-                [Probe {
-                    address: VIP,
-                    to: Some(HOLDER)
-                }]
-            );
+            assert_eq!(probes, [Probe { address: VIP, to: Some(HOLDER) }]);
             witness.heard(ms(t + 1), VIP, HOLDER);
         }
     }

@@ -89,9 +89,7 @@ impl Keeper {
             if handover.to == self.rules.node {
                 return Some(Cause::Handover);
             }
-            return self
-                .due(self.seen.changed() + SUCCESSOR_FIRST)
-                .then_some(Cause::Handover);
+            return self.due(self.seen.changed() + SUCCESSOR_FIRST).then_some(Cause::Handover);
         }
         let expires = self.seen.expires(&self.rules)?;
         self.due(expires).then_some(Cause::Expiry)
@@ -99,11 +97,7 @@ impl Keeper {
 
     /// The holder declared, for this tenure, that it takes part; it answered, and is silent now.
     fn may_take_early(&mut self) -> bool {
-        let declared = self
-            .seen
-            .view()
-            .and_then(LeaseView::declaration)
-            .is_some_and(|d| d.holder != self.rules.node);
+        let declared = self.seen.view().and_then(LeaseView::declaration).is_some_and(|d| d.holder != self.rules.node);
         let witnessed = declared && !self.rules.witness_interval.is_zero() && self.witness.is_silent();
         witnessed && self.moves.may_move(self.at.now)
     }
@@ -119,9 +113,7 @@ impl Keeper {
             return true;
         }
         self.hold_off = now + Duration::from_secs(1);
-        let told = self
-            .foreign_told
-            .is_some_and(|(who, at)| who == mac && now.since(at) < FOREIGN_AGAIN);
+        let told = self.foreign_told.is_some_and(|(who, at)| who == mac && now.since(at) < FOREIGN_AGAIN);
         if !told {
             self.foreign_told = Some((mac, now));
             let addresses: Vec<_> = self.vips.keys().copied().collect();
@@ -134,9 +126,7 @@ impl Keeper {
     }
 
     pub(super) fn is_peer(&self, mac: Mac) -> bool {
-        self.seen
-            .view()
-            .is_some_and(|view| view.participant_with(mac).is_some())
+        self.seen.view().is_some_and(|view| view.participant_with(mac).is_some())
     }
 
     fn consider_provisional(&mut self) {
@@ -163,8 +153,7 @@ impl Keeper {
 
     fn hold_off_provisional(&self) -> Time {
         // Only a foreign owner keeps a free VIP from being carried; a lost race does not.
-        self.foreign_told
-            .map_or(Time::default(), |(_, at)| at + Duration::from_secs(1))
+        self.foreign_told.map_or(Time::default(), |(_, at)| at + Duration::from_secs(1))
     }
 
     /// Whether a fresh answer of the peers says that none is healthy. Asks them if there is none.
@@ -183,11 +172,7 @@ impl Keeper {
 
     pub(super) fn ask_peers(&mut self, within: Duration) {
         let id = self.new_id();
-        self.asked = Some(Asked {
-            id,
-            at: self.at.now,
-            healthy: None,
-        });
+        self.asked = Some(Asked { id, at: self.at.now, healthy: None });
         self.act(Action::AskPeers { id, within });
     }
 
@@ -195,10 +180,6 @@ impl Keeper {
         let confirmed = !matches!(self.role, super::Role::Following);
         self.hold(sent);
         self.turns = 0;
-        self.report(if confirmed {
-            Report::Confirmed
-        } else {
-            Report::Took(cause)
-        });
+        self.report(if confirmed { Report::Confirmed } else { Report::Took(cause) });
     }
 }

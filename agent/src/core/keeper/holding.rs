@@ -70,11 +70,7 @@ impl Keeper {
         };
         // A frame that was heard while this write was on its way is answered by another one, at once.
         let unproven = unanswered || self.unsure.is_some_and(|since| sent < since);
-        self.next_write = if unproven {
-            self.at.now
-        } else {
-            sent + self.rules.retry_period
-        };
+        self.next_write = if unproven { self.at.now } else { sent + self.rules.retry_period };
         if self.unsure.is_some_and(|since| sent >= since) {
             self.sure_again();
         }
@@ -87,11 +83,7 @@ impl Keeper {
     /// Another host speaks for a VIP held here. No defence rests on a remembered Lease: a renewal is sent at once.
     pub(super) fn challenged(&mut self, address: IpAddr, mac: Mac) {
         let now = self.at.now;
-        let participant = self
-            .seen
-            .view()
-            .and_then(|v| v.participant_with(mac))
-            .map(str::to_owned);
+        let participant = self.seen.view().and_then(|v| v.participant_with(mac)).map(str::to_owned);
         let again_by_peer =
             matches!(&self.role, Role::Holding(Holding { again: Some((_, mac)), .. }) if self.is_peer(*mac));
         let Role::Holding(holding) = &mut self.role else { return };
@@ -105,18 +97,10 @@ impl Keeper {
             return;
         }
         holding.last_by_peer = by_peer;
-        holding.challenge = Some(Challenge {
-            since: now,
-            address,
-            mac,
-        });
+        holding.challenge = Some(Challenge { since: now, address, mac });
         holding.last_challenge = Some(now);
         self.next_write = now;
-        self.report(Report::Contested {
-            address,
-            mac,
-            participant,
-        });
+        self.report(Report::Contested { address, mac, participant });
     }
 
     pub(super) fn advance_holding(&mut self) {

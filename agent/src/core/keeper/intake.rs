@@ -213,12 +213,7 @@ impl Keeper {
         }
         for address in wanted {
             let schedule = Schedule::new(self.rules.announce_refresh);
-            self.vips.entry(*address).or_insert(Vip {
-                schedule,
-                put: false,
-                refused: false,
-                defended: None,
-            });
+            self.vips.entry(*address).or_insert(Vip { schedule, put: false, refused: false, defended: None });
         }
         if let Some(until) = self.fence_to_restore() {
             self.carry(until);

@@ -59,11 +59,7 @@ impl Keeper {
             Some(_) if !wanted => self.mark_leaving(None),
             Some(_) => {}
         }
-        let Role::Holding(Holding {
-            leaving_since: Some(since),
-            ..
-        }) = &self.role
-        else {
+        let Role::Holding(Holding { leaving_since: Some(since), .. }) = &self.role else {
             return;
         };
         let since = *since;
@@ -126,13 +122,7 @@ impl Keeper {
         let heard = |a: &IpAddr| self.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);
         let alive = |p: &Participant| p.addresses.iter().any(heard);
         let well = |p: &Participant| p.addresses.iter().any(|a| healthy.contains(a));
-        let all = self
-            .seen
-            .view()?
-            .notes
-            .participants
-            .iter()
-            .filter(|(name, _)| **name != self.rules.node);
+        let all = self.seen.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
         let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
         live.sort_by_key(|(_, p)| !well(p));
         let (name, participant) = live.first()?;

@@ -274,8 +274,7 @@ impl Keeper {
     /// Has every VIP on the interface until then.
     fn carry(&mut self, until: Time) {
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
-        self.out
-            .extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
+        self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
     }
 
     /// The end of the fence in force.
@@ -292,8 +291,7 @@ impl Keeper {
     /// left behind, which only an own write (or a lapsed holder's refresh) brings back.
     fn fence_to_restore(&self) -> Option<Time> {
         let left_over = matches!(&self.role, Role::Unleased(u) if u.is_left_over());
-        self.fence()
-            .filter(|until| self.at.now < *until && self.unsure.is_none() && !left_over)
+        self.fence().filter(|until| self.at.now < *until && self.unsure.is_none() && !left_over)
     }
 
     /// Carries the VIPs no longer, and follows.
@@ -344,11 +342,7 @@ impl Keeper {
     fn advance_witness(&mut self) {
         let (now, me) = (self.at.now, &self.rules.node);
         let following = matches!(self.role, Role::Following) && self.link == Some(true) && !self.shutting_down;
-        let declaration = self
-            .seen
-            .view()
-            .and_then(LeaseView::declaration)
-            .filter(|d| d.holder != *me);
+        let declaration = self.seen.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
         let target = match declaration {
             _ if !following => Target::Nothing,
             Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration.clone()),
@@ -356,17 +350,13 @@ impl Keeper {
             _ => Target::Nothing,
         };
         let parties = self.third_parties();
-        self.witness
-            .aim(now, target, self.vips.keys().copied().collect(), parties);
+        self.witness.aim(now, target, self.vips.keys().copied().collect(), parties);
         let (probes, missed) = self.witness.tick(now);
         if missed {
             self.report(Report::ProbeMissed);
             self.again = true;
         }
-        self.out.extend(probes.into_iter().map(|p| Action::Probe {
-            address: p.address,
-            to: p.to,
-        }));
+        self.out.extend(probes.into_iter().map(|p| Action::Probe { address: p.address, to: p.to }));
         if let Some(next) = self.witness.next() {
             self.due(next);
         }
@@ -374,14 +364,13 @@ impl Keeper {
 
     /// The gateways and the nodes that take part, but for the own addresses and the VIPs: at most four, so that a suspicion
     /// stays cheap on a segment of many nodes.
-    fn third_parties(&self) -> Vec<IpAddr> {
+    #[must_use]
+    pub fn third_parties(&self) -> Vec<IpAddr> {
         let participants = self.seen.view().into_iter().flat_map(|v| v.notes.participants.values());
         let peers = participants.flat_map(|p| p.addresses.iter().copied());
         let own = &self.node.participant.addresses;
         let all = self.node.gateways.iter().copied().chain(peers);
-        all.filter(|a| !own.contains(a) && !self.vips.contains_key(a))
-            .take(4)
-            .collect()
+        all.filter(|a| !own.contains(a) && !self.vips.contains_key(a)).take(4).collect()
     }
 
     /// The addresses of all other nodes that take part.
@@ -393,8 +382,7 @@ impl Keeper {
 
     fn probe_vips(&mut self) {
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
-        self.out
-            .extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
+        self.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
     }
 
     /// Whether this node may carry VIPs at all.

@@ -1,7 +1,6 @@
 //! What the keeper looks like from outside: for `mooring-agent status`, metrics and readiness.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -10,7 +9,7 @@ use super::{Keeper, Role};
 use crate::core::lease::LeaseView;
 use crate::core::time::Time;
 
-/// See the module's text.
+/// See the module's text. Two are equal when nothing has happened between: moments stand in it, not what is left of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
     /// `following`, `holding`, `lapsed`, `left-over`, `provisional` or `leaving`.
@@ -18,19 +17,21 @@ pub struct Snapshot {
     /// The Lease as last seen.
     pub lease: Option<LeaseView>,
     /// When the Lease ends by this node's clock.
-    pub expires_in: Option<Duration>,
-    /// How long ago the record was last seen to change.
-    pub changed_ago: Option<Duration>,
-    /// Since how long no call to the API was answered.
-    pub api_away: Option<Duration>,
-    /// The VIPs, whether each is on the interface, and what is left of the fence.
+    pub expires: Option<Time>,
+    /// When the record was last seen to change.
+    pub changed: Option<Time>,
+    /// Since when no call to the API was answered.
+    pub api_away: Option<Time>,
+    /// The VIPs, and whether each is on the interface.
     pub vips: Vec<(IpAddr, bool)>,
-    /// What is left of the fence.
-    pub fence_left: Option<Duration>,
+    /// When the fence ends.
+    pub fence: Option<Time>,
+    /// Whether the segment is asked for the VIP's owner.
+    pub watching: bool,
     /// Probes of the holder missed in a row.
     pub misses: u32,
-    /// How long ago the VIP's holder was last heard.
-    pub heard_ago: Option<Duration>,
+    /// When the VIP's holder was last heard, to the second.
+    pub heard: Option<Time>,
     /// The verdict on the own service, when there is one.
     pub healthy: Option<bool>,
     /// Whether the link is up, when known.
@@ -38,9 +39,9 @@ pub struct Snapshot {
 }
 
 impl Keeper {
-    /// The state at that time.
+    /// The state.
     #[must_use]
-    pub fn snapshot(&self, now: Time) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         let role = match &self.role {
             Role::Following => "following",
             Role::Holding(_) => "holding",
@@ -52,17 +53,17 @@ impl Keeper {
             Role::Leaving(_) => "leaving",
         };
         let (misses, heard) = self.witness.state();
-        let lease: Option<&LeaseView> = self.seen.view();
         Snapshot {
             role,
-            expires_in: self.seen.expires(&self.rules).map(|at| at.since(now)),
-            changed_ago: self.seen.is_known().then(|| now.since(self.seen.changed())),
-            lease: lease.cloned(),
-            api_away: self.away.map(|at| now.since(at)),
+            lease: self.seen.view().cloned(),
+            expires: self.seen.expires(&self.rules),
+            changed: self.seen.is_known().then(|| self.seen.changed()),
+            api_away: self.away,
             vips: self.vips.iter().map(|(address, vip)| (*address, vip.put)).collect(),
-            fence_left: self.fence().map(|until| until.since(now)),
+            fence: self.fence(),
+            watching: self.witness.next().is_some(),
             misses,
-            heard_ago: heard.map(|at| now.since(at)),
+            heard: heard.map(|at| Time::from_nanos(at.as_nanos() / 1_000_000_000 * 1_000_000_000)),
             healthy: self.health,
             link: self.link,
         }

@@ -70,19 +70,8 @@ impl Keeper {
     pub(super) fn hold_unleased(&mut self, kind: Kind) {
         let now = self.at.now;
         let known = self.view_record().cloned();
-        let refresh = if kind == Kind::LeftOver {
-            now + SHORT_REFRESH
-        } else {
-            now
-        };
-        let unleased = Unleased {
-            kind,
-            until: now + SHORT_FENCE,
-            refresh,
-            refreshed: false,
-            probe: now,
-            known,
-        };
+        let refresh = if kind == Kind::LeftOver { now + SHORT_REFRESH } else { now };
+        let unleased = Unleased { kind, until: now + SHORT_FENCE, refresh, refreshed: false, probe: now, known };
         self.become_role(Role::Unleased(unleased));
         self.next_write = self.next_write.max(now);
     }
@@ -158,11 +147,7 @@ impl Keeper {
             return false;
         };
         let declared = self.seen.view().is_some_and(|v| v.declaration().is_some());
-        declared
-            && unleased
-                .known
-                .as_ref()
-                .is_none_or(|known| Some(known) == self.view_record())
+        declared && unleased.known.as_ref().is_none_or(|known| Some(known) == self.view_record())
     }
 
     /// The Lease names another holder.

@@ -47,15 +47,8 @@ impl Keeper {
         if self.reading.is_some() || self.vips.is_empty() {
             return;
         }
-        let stale = self
-            .seen
-            .proven()
-            .map_or(self.at.now, |at| at + self.rules.stale_after());
-        let wanted = if self.away.is_some() {
-            self.next_read
-        } else {
-            stale.max(self.next_read)
-        };
+        let stale = self.seen.proven().map_or(self.at.now, |at| at + self.rules.stale_after());
+        let wanted = if self.away.is_some() { self.next_read } else { stale.max(self.next_read) };
         if self.due(wanted) {
             self.read();
         }
@@ -68,11 +61,8 @@ impl Keeper {
         let id = self.new_id();
         let within = self.rules.retry_period;
         // The edge has its own deadline; a little more here, for the answer's way.
-        self.reading = Some(Reading {
-            id,
-            until: self.at.now + within + MARGIN,
-            known: self.seen.version().map(str::to_owned),
-        });
+        self.reading =
+            Some(Reading { id, until: self.at.now + within + MARGIN, known: self.seen.version().map(str::to_owned) });
         self.act(Action::Read { id, within });
     }
 
@@ -90,11 +80,7 @@ impl Keeper {
 
     /// Since when the API has not answered: calls that failed, or a take that waits.
     pub(super) fn away_since(&self) -> Option<Time> {
-        let waiting = self
-            .flight
-            .as_ref()
-            .filter(|f| matches!(f.purpose, Purpose::Take(_)))
-            .map(|f| f.sent);
+        let waiting = self.flight.as_ref().filter(|f| matches!(f.purpose, Purpose::Take(_))).map(|f| f.sent);
         match (self.away, waiting) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -146,17 +132,12 @@ impl Keeper {
         let Some(view) = self.seen.view() else { return };
         let record = view.record.clone();
         let mut notes = view.notes.clone();
-        notes
-            .participants
-            .insert(self.rules.node.clone(), self.node.participant.clone());
+        notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
         self.write_with(Purpose::Participate, record, notes, TAKE_WITHIN);
     }
 
     pub(super) fn is_participant(&self) -> bool {
-        let known = self
-            .seen
-            .view()
-            .and_then(|v| v.notes.participants.get(&self.rules.node));
+        let known = self.seen.view().and_then(|v| v.notes.participants.get(&self.rules.node));
         known == Some(&self.node.participant)
     }
 
@@ -175,9 +156,7 @@ impl Keeper {
         notes.tenure = None;
         notes.handover = None;
         if !self.node.participant.macs.is_empty() {
-            notes
-                .participants
-                .insert(self.rules.node.clone(), self.node.participant.clone());
+            notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
         }
         notes
     }
@@ -196,20 +175,9 @@ impl Keeper {
     fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
         let id = self.new_id();
         let now = self.at.now;
-        self.flight = Some(Flight {
-            id,
-            purpose,
-            sent: now,
-            until: now + within + MARGIN,
-        });
+        self.flight = Some(Flight { id, purpose, sent: now, until: now + within + MARGIN });
         let base = self.seen.version().map(str::to_owned);
-        self.act(Action::Write {
-            id,
-            base,
-            record,
-            notes,
-            within,
-        });
+        self.act(Action::Write { id, base, record, notes, within });
     }
 
     /// The answer to the write in flight. Its time counts from when it was sent.
@@ -245,12 +213,7 @@ impl Keeper {
             self.away.get_or_insert(flight.sent);
             self.hold_off = self.hold_off.max(now + self.rules.retry_period / 8);
         }
-        self.next_write = now
-            + if failure == Failure::Conflict {
-                Duration::ZERO
-            } else {
-                self.rules.retry_period / 2
-            };
+        self.next_write = now + if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
         match flight.purpose {
             Purpose::Participate => self.participate_at = Some(now + self.rules.retry_period + self.rules.turn(0)),
             Purpose::Release => self.release_failed(failure),

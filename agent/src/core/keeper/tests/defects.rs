@@ -34,11 +34,7 @@ fn two_provisional_holders_of_one_instant_resolve() {
         let since = world.now;
         world.run(ms(30_000));
         assert_eq!(world.owners().len(), 1, "{wire}");
-        assert!(
-            world.time_with(since, |n| n == 0) < ms(8_000),
-            "{wire}: {:?}",
-            world.time_with(since, |n| n == 0)
-        );
+        assert!(world.time_with(since, |n| n == 0) < ms(8_000), "{wire}: {:?}", world.time_with(since, |n| n == 0));
     }
 }
 
@@ -55,10 +51,7 @@ fn a_claim_heard_while_a_renewal_is_on_its_way_is_answered_by_the_next_one() {
         let (since, other) = (world.now, world.hosts[1 - holder].mac);
         world.claim(holder, other);
         world.run(ms(1_500));
-        assert!(
-            world.time_with(since, |n| n == 0).is_zero(),
-            "{after} ms: yielded though the Lease is its own"
-        );
+        assert!(world.time_with(since, |n| n == 0).is_zero(), "{after} ms: yielded though the Lease is its own");
     }
 }
 
@@ -135,10 +128,7 @@ fn an_unhealthy_holder_whose_successor_never_comes_goes_on() {
 #[test]
 fn a_long_silence_is_no_storm_of_probes() {
     // Nobody may carry the VIP: the candidates keep looking, but not ten times a second.
-    let rules = Rules {
-        provisional: false,
-        ..Rules::default()
-    };
+    let rules = Rules { provisional: false, ..Rules::default() };
     let (mut world, holder) = World::settled(3, &rules);
     world.set_api_everywhere(Api::Refused);
     world.crash(holder);

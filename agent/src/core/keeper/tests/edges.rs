@@ -9,36 +9,17 @@ use crate::core::event::{Event, Failure};
 impl World {
     pub(super) fn act(&mut self, n: usize, action: Action) {
         match action {
-            Action::Read { id, within } => self.call(
-                n,
-                within,
-                Event::Read {
-                    id,
-                    result: Err(Failure::Away),
-                },
-                Item::Read(n, id),
-            ),
-            Action::Write {
-                id,
-                base,
-                record,
-                notes,
-                within,
-            } => {
+            Action::Read { id, within } => {
+                self.call(n, within, Event::Read { id, result: Err(Failure::Away) }, Item::Read(n, id))
+            }
+            Action::Write { id, base, record, notes, within } => {
                 self.hosts[n].writes += 1;
                 let lost = self.hosts[n].api == Api::Lossy;
-                let failed = Event::Wrote {
-                    id,
-                    result: Err(Failure::Away),
-                };
+                let failed = Event::Wrote { id, result: Err(Failure::Away) };
                 self.call(n, within, failed, Item::Write(n, id, base, record, notes, lost));
             }
             Action::AskPeers { id, within } => {
-                let peers = self
-                    .hosts
-                    .iter()
-                    .enumerate()
-                    .filter(|(m, h)| *m != n && h.up && h.healthy);
+                let peers = self.hosts.iter().enumerate().filter(|(m, h)| *m != n && h.up && h.healthy);
                 let healthy = peers.map(|(_, h)| h.address).collect();
                 self.put(within.min(ms(5)), Item::To(n, Event::Peers { id, healthy }));
             }

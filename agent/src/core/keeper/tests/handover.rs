@@ -51,11 +51,7 @@ fn a_release_whose_answer_is_lost_leaves_no_second_owner_behind() {
     world.hosts[(holder + 2) % 3].delay = ms(40);
     world.tell(holder, Event::Shutdown);
     world.run(ms(15_000));
-    assert!(
-        world.time_with(since, |n| n > 1) < ms(200),
-        "{:?}",
-        world.time_with(since, |n| n > 1)
-    );
+    assert!(world.time_with(since, |n| n > 1) < ms(200), "{:?}", world.time_with(since, |n| n > 1));
     assert!(world.time_with(since, |n| n == 0).is_zero());
 }
 

@@ -9,12 +9,7 @@ use crate::core::lease::{Notes, Record};
 use crate::core::rules::Rules;
 
 fn short() -> Rules {
-    Rules {
-        lease_duration: ms(5_000),
-        renew_deadline: ms(3_000),
-        retry_period: ms(1_000),
-        ..Rules::default()
-    }
+    Rules { lease_duration: ms(5_000), renew_deadline: ms(3_000), retry_period: ms(1_000), ..Rules::default() }
 }
 
 #[test]
@@ -68,11 +63,7 @@ fn a_participant_heard_just_after_a_stranger_is_yielded_to_as_soon() {
 #[test]
 fn a_holder_that_declares_nothing_is_not_robbed() {
     let mut world = World::new(2, &Rules::default());
-    let record = Record {
-        holder: "kube-vip".into(),
-        duration: ms(15_000),
-        ..Record::default()
-    };
+    let record = Record { holder: "kube-vip".into(), duration: ms(15_000), ..Record::default() };
     world.store(record, Notes::default());
     for n in 0..2 {
         world.start(n, &[VIP]);

@@ -21,17 +21,12 @@ impl World {
             self.put(ms(0), Item::To(n, Event::PutFailed { address, reason }));
             return;
         }
-        host.carries
-            .insert(address, self.now + Duration::from_secs(left) + self.kernel_late);
+        host.carries.insert(address, self.now + Duration::from_secs(left) + self.kernel_late);
         self.put(ms(0), Item::To(n, Event::Put { address }));
     }
 
     pub(super) fn announce(&mut self, n: usize, address: IpAddr) {
-        let (mac, group, has) = (
-            self.hosts[n].mac,
-            self.hosts[n].group,
-            self.hosts[n].carries.contains_key(&address),
-        );
+        let (mac, group, has) = (self.hosts[n].mac, self.hosts[n].group, self.hosts[n].carries.contains_key(&address));
         for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
             if self.hosts[m].group == group && !self.hosts[m].deaf && !self.hosts[n].deaf {
                 self.put(self.wire, Item::To(m, Event::Heard { address, mac }));
@@ -46,12 +41,7 @@ impl World {
             return;
         }
         let mut answers: Vec<Mac> = vec![];
-        for (_, host) in self
-            .hosts
-            .iter()
-            .enumerate()
-            .filter(|(m, h)| *m != n && h.group == asker.group && !h.deaf)
-        {
+        for (_, host) in self.hosts.iter().enumerate().filter(|(m, h)| *m != n && h.group == asker.group && !h.deaf) {
             let has = host.up && (host.address == address || host.carries.contains_key(&address));
             answers.extend(has.then_some(host.mac));
         }
@@ -64,11 +54,7 @@ impl World {
 
     pub(super) fn write(&mut self, n: usize, id: u64, base: Option<&str>, record: Record, notes: Notes, lost: bool) {
         let fits = self.lease.as_ref().map(|l| l.version.as_str()) == base;
-        let result = if fits {
-            Ok(self.store(record, notes))
-        } else {
-            Err(Failure::Conflict)
-        };
+        let result = if fits { Ok(self.store(record, notes)) } else { Err(Failure::Conflict) };
         let result = if lost { Err(Failure::Away) } else { result };
         self.put(self.hosts[n].delay, Item::To(n, Event::Wrote { id, result }));
     }
@@ -76,11 +62,7 @@ impl World {
     /// The Lease as the API server now has it; every watch shows it.
     pub(in super::super) fn store(&mut self, record: Record, notes: Notes) -> LeaseView {
         self.version += 1;
-        let view = LeaseView {
-            version: self.version.to_string(),
-            record,
-            notes,
-        };
+        let view = LeaseView { version: self.version.to_string(), record, notes };
         self.lease = Some(view.clone());
         for n in 0..self.hosts.len() {
             if matches!(self.hosts[n].api, Api::Up) {
@@ -92,9 +74,7 @@ impl World {
 
     /// Who has the VIP on the interface.
     pub(in super::super) fn owners(&self) -> Vec<usize> {
-        (0..self.hosts.len())
-            .filter(|n| self.hosts[*n].up && self.hosts[*n].carries.contains_key(&VIP))
-            .collect()
+        (0..self.hosts.len()).filter(|n| self.hosts[*n].up && self.hosts[*n].carries.contains_key(&VIP)).collect()
     }
 
     /// Who holds the Lease.
@@ -103,7 +83,7 @@ impl World {
     }
 
     pub(in super::super) fn role(&self, n: usize) -> &'static str {
-        self.hosts[n].keeper.snapshot(self.now).role
+        self.hosts[n].keeper.snapshot().role
     }
 
     pub(in super::super) fn reported(&self, n: usize, wanted: impl Fn(&Report) -> bool) -> usize {

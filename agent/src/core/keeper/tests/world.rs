@@ -103,10 +103,7 @@ impl World {
         };
         for n in 1..=count {
             let name = format!("cp{n}");
-            let rules = Rules {
-                node: name.clone(),
-                ..rules.clone()
-            };
+            let rules = Rules { node: name.clone(), ..rules.clone() };
             world.hosts.push(Host {
                 keeper: Keeper::new(rules),
                 name,
@@ -141,10 +138,7 @@ impl World {
         let owners = world.owners();
         assert_eq!(owners.len(), 1, "one holder: {owners:?}");
         assert_eq!(world.holder(), world.hosts[owners[0]].name);
-        assert_eq!(
-            world.lease.as_ref().unwrap().notes.participants.len(),
-            usize::from(count)
-        );
+        assert_eq!(world.lease.as_ref().unwrap().notes.participants.len(), usize::from(count));
         (world, owners[0])
     }
 
@@ -152,10 +146,7 @@ impl World {
     pub(super) fn start(&mut self, n: usize, vips: &[IpAddr]) {
         let host = &self.hosts[n];
         let node = Node {
-            participant: Participant {
-                macs: vec![host.mac],
-                addresses: vec![host.address],
-            },
+            participant: Participant { macs: vec![host.mac], addresses: vec![host.address] },
             macs: vec![host.mac],
             gateways: vec![GATEWAY],
         };
@@ -220,12 +211,8 @@ impl World {
             }
         }
         for n in 0..self.hosts.len() {
-            let over: Vec<IpAddr> = self.hosts[n]
-                .carries
-                .iter()
-                .filter(|(_, end)| **end <= self.now)
-                .map(|(a, _)| *a)
-                .collect();
+            let over: Vec<IpAddr> =
+                self.hosts[n].carries.iter().filter(|(_, end)| **end <= self.now).map(|(a, _)| *a).collect();
             for address in over {
                 self.hosts[n].carries.remove(&address);
                 self.tell(n, Event::Gone { address });

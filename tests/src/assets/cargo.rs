@@ -1,0 +1,59 @@
+//! The agent, built by Cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Error, tools};
+use crate::say;
+
+/// How the agent is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Quickly, with debug assertions: for tests.
+    #[default]
+    Dev,
+    /// As it is shipped: optimised and static. For benches.
+    Release,
+}
+
+/// Builds `mooring-agent` and answers where it is.
+///
+/// # Errors
+/// Cargo fails; its messages go to standard error.
+pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let cargo = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo"));
+    let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
+    let mut command = Command::new(cargo.ok_or_else(missing)?);
+    command.current_dir(workspace).args(["build", "--quiet", "--package", "mooring-agent", "--bin", "mooring-agent"]);
+    command.arg("--message-format=json-render-diagnostics");
+    if profile == Profile::Release {
+        let target = host_triple()?;
+        // Settings of one target do not reach build scripts, and have a folder of their own: nothing is built twice.
+        let flags = format!("target.{target}.rustflags=['-C', 'target-feature=+crt-static']");
+        command.args(["--release", "--target", &target, "--config", &flags]);
+    }
+    let name = format!("{command:?}");
+    let output = say::while_busy("building mooring-agent", || {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).output()
+    })
+    .map_err(Error::io(format!("run {name}")))?;
+    if !output.status.success() {
+        return Err(Error::Failed { command: name, detail: format!("{}; the reason is above", output.status) });
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let binary = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
+        let ours = message["target"]["name"] == "mooring-agent";
+        message["executable"].as_str().filter(|_| ours).map(PathBuf::from)
+    });
+    binary.ok_or_else(|| Error::Failed { command: name, detail: "it names no executable".into() })
+}
+
+fn host_triple() -> Result<String, Error> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let said = tools::run(Command::new(rustc).arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Error::Failed { command: "rustc -vV".into(), detail: said.clone() })
+}

@@ -1,0 +1,89 @@
+//! Builds by the Go toolchain.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ring::digest::{Context, SHA256};
+
+use super::{Cache, Error, KUBERNETES, Product, digest, tools};
+use crate::say;
+
+/// The folder of this crate: the lab runs from a clone.
+const TESTS: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Builds a product's pinned version from its `go.mod` and `go.sum` of ours.
+pub fn build_product(product: Product, to: &Path) -> Result<(), Error> {
+    let (folder, package, ldflags, about) = match product {
+        Product::Etcd => ("etcd", "go.etcd.io/etcd/server/v3", "-s -w".to_owned(), "about 40 s on two cores"),
+        Product::KubeApiserver => {
+            let version = "k8s.io/component-base/version";
+            let mut numbers = KUBERNETES.split('.');
+            let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+            let set = |name: &str, value: &str| format!(" -X {version}.{name}={value}");
+            let ldflags = [
+                "-s -w".to_owned(),
+                set("gitVersion", &format!("v{KUBERNETES}")),
+                set("gitMajor", major),
+                set("gitMinor", minor),
+                set("gitTreeState", "clean"),
+            ];
+            ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", ldflags.concat(), "about 4 min on two cores")
+        }
+    };
+    let mut command = go(&Path::new(TESTS).join("assets").join(folder))?;
+    command.args(["-ldflags", &ldflags]).arg("-o").arg(to).arg(package);
+    let what = format!("building {product} {} with Go ({about}, 2 GB of memory)", product.pinned());
+    say::while_busy(&what, || tools::run(&mut command)).map(drop)
+}
+
+/// Builds a Go program of the clone, for example `elector` in `tests/elector`; answers the path of the binary. Built
+/// again only when a file of its folder changed.
+///
+/// # Errors
+/// There is no Go toolchain, or the build fails.
+pub fn go_program(folder: &str) -> Result<PathBuf, Error> {
+    let source = Path::new(TESTS).join(folder);
+    let cache = Cache::of_user()?;
+    let hash = hash(&source)?;
+    let binary = cache.folder(&format!("go-{folder}-{}", &hash[..16])).join(folder);
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    let _lock = cache.lock(folder)?;
+    if !binary.is_file() {
+        cache.fill(&binary, |to| {
+            let mut command = go(&source)?;
+            command.args(["-ldflags", "-s -w"]).arg("-o").arg(to).arg(".");
+            say::while_busy(&format!("building {folder} with Go"), || tools::run(&mut command)).map(drop)
+        })?;
+    }
+    Ok(binary)
+}
+
+/// `go build`, in that folder, static, with nothing that changes go.mod.
+fn go(folder: &Path) -> Result<Command, Error> {
+    let usual = PathBuf::from("/usr/local/go/bin/go");
+    let Some(go) = tools::on_path("go").or_else(|| usual.is_file().then_some(usual)) else {
+        let detail = "Go 1.26 or later builds it: https://go.dev/dl".to_owned();
+        return Err(Error::Missing { program: "go".into(), detail });
+    };
+    let mut command = Command::new(go);
+    command.current_dir(folder).env("CGO_ENABLED", "0").env_remove("GOFLAGS").env_remove("GOOS").env_remove("GOARCH");
+    command.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"]);
+    Ok(command)
+}
+
+/// Of the names and contents of all files in the folder.
+fn hash(folder: &Path) -> Result<String, Error> {
+    let reading = || Error::io(format!("read {}", folder.display()));
+    let mut files: Vec<_> =
+        fs::read_dir(folder).map_err(reading())?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    let mut context = Context::new(&SHA256);
+    for file in files.iter().filter(|file| file.is_file()) {
+        context.update(file.as_os_str().as_encoded_bytes());
+        context.update(digest::of_file(file).map_err(reading())?.as_bytes());
+    }
+    Ok(digest::hex(context))
+}

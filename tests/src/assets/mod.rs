@@ -1,0 +1,140 @@
+//! What the lab runs: kube-apiserver, etcd, the agent, and small Go programs. Found, fetched or built; cached afterwards.
+//!
+//! kube-apiserver and etcd are looked for in this order, and the first that works is taken: `KUBEBUILDER_ASSETS`, PATH,
+//! the cache, the official release, a build by the Go toolchain. etcd must be 3.6 or later: older ones lack the watch
+//! progress that kube-apiserver 1.36 counts on, and watches hang.
+
+mod cache;
+mod cargo;
+mod digest;
+mod download;
+mod find;
+mod golang;
+mod tools;
+
+use std::fmt;
+use std::path::PathBuf;
+
+pub use cache::Cache;
+pub use cargo::{Profile, agent};
+pub use find::{Finder, Product, find};
+pub use golang::go_program;
+pub use tools::{ensure, on_path};
+
+/// The versions that are fetched or built. Found ones may differ in the patch.
+pub const KUBERNETES: &str = "1.36.3";
+/// As [`KUBERNETES`].
+pub const ETCD: &str = "3.6.8";
+
+/// Where a binary came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The folder named by `KUBEBUILDER_ASSETS`.
+    KubebuilderAssets,
+    /// A folder of PATH.
+    Path,
+    /// The lab's cache.
+    Cache,
+    /// The official release, downloaded now.
+    Download,
+    /// Built now from the `go.mod` files in `tests/assets`.
+    GoBuild,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::KubebuilderAssets => "KUBEBUILDER_ASSETS",
+            Self::Path => "PATH",
+            Self::Cache => "the cache",
+            Self::Download => "downloaded",
+            Self::GoBuild => "built with Go",
+        })
+    }
+}
+
+/// A binary that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub product: Product,
+    /// Its version, without a `v`.
+    pub version: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Where it came from.
+    pub source: Source,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} from {}: {}", self.product, self.version, self.source, self.path.display())
+    }
+}
+
+/// What a cluster needs.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    /// `kube-apiserver` 1.36
+    pub kube_apiserver: Found,
+    /// `etcd` 3.6 or later
+    pub etcd: Found,
+}
+
+/// Something could not be found, fetched or built.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No way to a binary worked.
+    #[error(
+        "no {product}:\n{tried}\nDo one of these: set KUBEBUILDER_ASSETS to a folder that has it; put it into PATH; give \
+         this machine access to the official releases; or install Go 1.26 or later (https://go.dev/dl), with access to \
+         Go modules, and it is built"
+    )]
+    Nowhere {
+        /// Which.
+        product: Product,
+        /// Each way, and why it failed.
+        tried: String,
+    },
+    /// A file or folder.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried, and on what.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A program that the lab needs is not installed.
+    #[error("{program} is not installed: {detail}")]
+    Missing {
+        /// The program.
+        program: String,
+        /// What to do.
+        detail: String,
+    },
+    /// A program failed.
+    #[error("{command} failed: {detail}")]
+    Failed {
+        /// The command.
+        command: String,
+        /// The end of what it said.
+        detail: String,
+    },
+    /// A version that does not do.
+    #[error("{path} is {found}, needed is {needed}")]
+    Version {
+        /// The binary.
+        path: String,
+        /// What it says it is.
+        found: String,
+        /// What it should be.
+        needed: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

@@ -1,0 +1,133 @@
+//! `cargo lab ...`
+
+mod standing;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+use crate::host::{enter, init};
+use crate::lab::Shape;
+use crate::{say, userns};
+
+/// The lab of Mooring: a cluster's control plane on one machine, and all that can happen to it.
+#[derive(Debug, Parser)]
+#[command(name = "lab", version, about)]
+struct Args {
+    /// Which lab: two with different names run beside each other.
+    #[arg(long, global = true, default_value = "default")]
+    name: String,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring a lab up and leave it running.
+    Up {
+        /// The cluster on it.
+        #[arg(long, value_enum, default_value = "external")]
+        shape: Kind,
+        /// Start an agent on every control plane.
+        #[arg(long)]
+        agents: bool,
+    },
+    /// Take it down.
+    Down,
+    /// Run a command on a host (a shell, when none is given).
+    Enter {
+        /// The host.
+        host: String,
+        /// The command.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Let something happen to it.
+    #[command(subcommand)]
+    Fault(Fault),
+    /// Keep a lab; what `up` leaves running.
+    #[command(hide = true, name = standing::WORD)]
+    Stand {
+        #[arg(value_enum)]
+        shape: Kind,
+        #[arg(long)]
+        agents: bool,
+    },
+}
+
+/// The cluster of a standing lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// Three API servers, one etcd.
+    External,
+    /// Three API servers, each with its etcd member.
+    Stacked,
+    /// One API server, one etcd.
+    Single,
+    /// No cluster.
+    Segment,
+}
+
+impl Kind {
+    fn shape(self) -> Shape {
+        match self {
+            Self::External => Shape::external(),
+            Self::Stacked => Shape::stacked(),
+            Self::Single => Shape::api_servers(1),
+            Self::Segment => Shape::segment(),
+        }
+    }
+}
+
+/// The whole program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().collect();
+    if let Some((_, rest)) = words.get(1..).and_then(<[_]>::split_first).filter(|(word, _)| *word == init::WORD) {
+        return init::main(rest);
+    }
+    match run(Args::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            say::line(format_args!("lab: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Verb::Up { shape, agents } => standing::up(&args.name, shape, agents)?,
+        Verb::Stand { shape, agents } => {
+            userns::become_root()?;
+            tokio::runtime::Runtime::new()?.block_on(standing::stand(&args.name, shape, agents))?;
+        }
+        Verb::Down => standing::down(&args.name)?,
+        Verb::Enter { host, command } => {
+            let status = enter::enter(standing::init_of(&args.name, &host)?, &command)?;
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        Verb::Fault(fault) => standing::fault(&args.name, fault)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the standing lab of that name listens: the user's own folder.
+fn socket(name: &str) -> anyhow::Result<PathBuf> {
+    anyhow::ensure!(
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),
+        "--name {name:?}: use letters, digits and dashes"
+    );
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
+    let folder = match runtime {
+        Some(folder) => folder.join("mooring"),
+        // The same inside and outside of a user namespace: the home is the user's.
+        None => crate::assets::Cache::of_user()?.folder("labs"),
+    };
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.join(format!("{name}.sock")))
+}

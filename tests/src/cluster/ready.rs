@@ -1,0 +1,94 @@
+//! When the cluster is ready.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use http::Request;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep};
+
+use super::{API_SERVER, Cluster, ETCD, Error};
+use crate::host::{self, Host};
+use crate::pki;
+
+/// How long a cluster may take. It takes seconds; on a loaded machine with few cores more.
+const LIMIT: Duration = Duration::from_secs(90);
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
+
+impl Cluster {
+    /// Waits until every API server that should run is ready and `default/kubernetes` lists them all.
+    ///
+    /// # Errors
+    /// A process ended, or it takes longer than 90 s; the message has the end of the log.
+    pub async fn ready(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + LIMIT;
+        try_join_all(self.control_planes.iter().map(|host| self.api_ready_by(host, deadline))).await?;
+        let client = self.client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0]).await?;
+        let slices = Api::<EndpointSlice>::namespaced(client, "default");
+        let wanted: BTreeSet<_> = self.control_planes.iter().map(|host| host.ip4().to_string()).collect();
+        loop {
+            let list = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
+            let found = match tokio::time::timeout(ANSWER, slices.list(&list)).await {
+                Ok(Ok(found)) => {
+                    found.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default()).collect()
+                }
+                Ok(Err(_)) | Err(_) => Vec::new(),
+            };
+            let found: BTreeSet<_> = found.into_iter().flat_map(|endpoint| endpoint.addresses).collect();
+            if found == wanted {
+                return Ok(());
+            }
+            self.check("default/kubernetes to list all API servers", &self.control_planes[0], deadline)?;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until the API server of that host says that it is ready, for at most 90 s.
+    ///
+    /// # Errors
+    /// As [`Cluster::ready`].
+    pub async fn api_ready(&self, host: &Host) -> Result<(), Error> {
+        self.api_ready_by(host, Instant::now() + LIMIT).await
+    }
+
+    async fn api_ready_by(&self, host: &Host, deadline: Instant) -> Result<(), Error> {
+        let server = pki::url(host.ip4().into());
+        let client = self.client_of(&self.client, &self.pki.super_admin()?, &server).await?;
+        while !is_ready(&client).await {
+            self.check("its /readyz", host, deadline)?;
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Everything that should run does, and there is time left.
+    fn check(&self, what: &str, host: &Host, deadline: Instant) -> Result<(), Error> {
+        for (host, name) in self
+            .members
+            .iter()
+            .map(|host| (host, ETCD))
+            .chain(self.control_planes.iter().map(|host| (host, API_SERVER)))
+        {
+            let process = host.process(name)?;
+            if let host::Status::Ended { how, .. } = process.status() {
+                return Err(process.error(how).into());
+            }
+        }
+        if Instant::now() < deadline {
+            return Ok(());
+        }
+        Err(host.process(API_SERVER)?.error(format!("waited {} s for {what}", LIMIT.as_secs())).into())
+    }
+}
+
+async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
+        return false;
+    };
+    matches!(tokio::time::timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
+}

@@ -1,0 +1,97 @@
+//! Faults of hosts and of processes.
+
+use std::net::IpAddr;
+
+use mooring_agent::core::time::Time;
+use nix::sys::signal::Signal;
+
+use super::{Error, lock};
+use crate::clock;
+use crate::host::{Host, Process};
+use crate::lab::Lab;
+
+impl Lab {
+    /// Power failure: the host's ports go down first, so that not even a FIN gets out, then everything on it is killed
+    /// at once. Its interfaces, addresses and `/run` are gone; its disk (its folder) stays. The time is that of its
+    /// last possible frame.
+    ///
+    /// # Errors
+    /// There is no such host, or it is down already.
+    pub fn crash(&self, host: &str) -> Result<Time, Error> {
+        let host = self.host(host)?;
+        let running = host.processes().iter().filter(|one| one.is_running()).map(|one| one.name().to_owned()).collect();
+        if !host.is_up() {
+            return Err(crate::host::Error::Down { host: host.name().to_owned() }.into());
+        }
+        let nics = lock(&self.0.nics).get(host.name()).cloned().unwrap_or_default();
+        for nic in &nics {
+            // An interface that a test has deleted has no port.
+            if self.0.segment.switch().index(&nic.port).is_ok() {
+                self.0.segment.set_port(&nic.port, false)?;
+            }
+        }
+        let at = clock::now();
+        host.kill();
+        lock(&self.0.faults.slow).remove(host.name());
+        lock(&self.0.faults.crashed).insert(host.name().to_owned(), running);
+        for nic in &nics {
+            if host.netns().index(&nic.interface).is_ok() {
+                nic.unplug(host.netns())?;
+            }
+        }
+        self.heal_api(host.name())?;
+        forget_loopback(&host)?;
+        Ok(at)
+    }
+
+    /// Power is back: the host boots, is plugged in, and starts what ran when it crashed.
+    ///
+    /// # Errors
+    /// There is no such host, or it runs.
+    pub fn revive(&self, host: &str) -> Result<Time, Error> {
+        let host = self.host(host)?;
+        let Some(running) = lock(&self.0.faults.crashed).remove(host.name()) else {
+            let detail = "has not crashed".to_owned();
+            return Err(crate::host::Error::Init { host: host.name().to_owned(), detail }.into());
+        };
+        host.boot_again()?;
+        self.plug_all(&host, "")?;
+        for name in running {
+            host.process(&name)?.start()?;
+        }
+        Ok(clock::now())
+    }
+
+    /// Stops every process of a host (SIGSTOP) in one system call. Its kernel goes on: it answers ARP and pings.
+    ///
+    /// # Errors
+    /// There is no such host, or it is down.
+    pub fn freeze_host(&self, host: &str) -> Result<Time, Error> {
+        Ok(self.host(host)?.signal_all(Signal::SIGSTOP)?)
+    }
+
+    /// Lets every process of a host go on.
+    ///
+    /// # Errors
+    /// There is no such host, or it is down.
+    pub fn thaw_host(&self, host: &str) -> Result<Time, Error> {
+        Ok(self.host(host)?.signal_all(Signal::SIGCONT)?)
+    }
+
+    /// A process of a host, for [`Process::kill`], [`Process::freeze`] and so on.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn process(&self, host: &str, process: &str) -> Result<Process, Error> {
+        Ok(self.host(host)?.process(process)?)
+    }
+}
+
+/// After a power failure `lo` has its own addresses only.
+fn forget_loopback(host: &Host) -> Result<(), Error> {
+    let own = |address: &IpAddr| address.is_loopback();
+    for (address, _) in host.netns().addresses("lo")?.into_iter().filter(|(address, _)| !own(address)) {
+        host.netns().delete_address("lo", address)?;
+    }
+    Ok(())
+}

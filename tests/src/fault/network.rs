@@ -1,0 +1,216 @@
+//! Faults of the segment, of interfaces and of addresses.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use mooring_agent::core::time::Time;
+use serde::{Deserialize, Serialize};
+
+use super::rules::{self, Rule};
+use super::{Error, lock};
+use crate::clock;
+use crate::host::{self, Host};
+use crate::lab::{self, Lab};
+use crate::segment::{self, GATEWAY_NAME, Nic, prefix};
+
+/// The host that answers for what is not its own.
+const STRANGER: (&str, u8) = ("stranger", 99);
+
+/// Which frames are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub enum Way {
+    /// Those of the first to the second.
+    One,
+    /// Both ways.
+    Both,
+}
+
+impl Way {
+    fn cuts(self, a: &str, b: &str) -> Vec<Rule> {
+        let cut = |from: &str, to: &str| Rule::Cut { from: from.to_owned(), to: to.to_owned() };
+        match self {
+            Self::One => vec![cut(a, b)],
+            Self::Both => vec![cut(a, b), cut(b, a)],
+        }
+    }
+}
+
+impl Lab {
+    /// Cuts `from` off `to`: hosts, or `gateway`. ARP and NDP, too. Needs nft.
+    ///
+    /// # Errors
+    /// There is no such host, or nft is missing.
+    pub fn cut(&self, from: &str, to: &str, way: Way) -> Result<Time, Error> {
+        self.partition(&[from], &[to], way)
+    }
+
+    /// Cuts every host of `these` off every host of `those`, all at the same moment.
+    ///
+    /// # Errors
+    /// As [`Lab::cut`].
+    pub fn partition(&self, these: &[&str], those: &[&str], way: Way) -> Result<Time, Error> {
+        for name in these.iter().chain(those).filter(|name| **name != GATEWAY_NAME) {
+            self.host(name)?;
+        }
+        if let Some(both) = these.iter().find(|name| those.contains(name)) {
+            return Err(Error::Itself((*both).to_owned()));
+        }
+        let cuts = these.iter().flat_map(|a| those.iter().flat_map(|b| way.cuts(a, b)));
+        self.rules(|rules| rules.extend(cuts))
+    }
+
+    /// Takes back cuts between these two, both ways.
+    ///
+    /// # Errors
+    /// nft is missing.
+    pub fn heal(&self, a: &str, b: &str) -> Result<Time, Error> {
+        let healed = Way::Both.cuts(a, b);
+        self.rules(|rules| rules.retain(|rule| !healed.contains(rule)))
+    }
+
+    /// Takes back all cuts and all loss, also those from the API.
+    ///
+    /// # Errors
+    /// nft is missing.
+    pub fn heal_all(&self) -> Result<Time, Error> {
+        let cut: Vec<_> = lock(&self.0.faults.api_cuts).iter().cloned().collect();
+        for host in cut {
+            self.heal_api(&host)?;
+        }
+        self.rules(BTreeSet::clear)
+    }
+
+    /// Loses that share of the frames of and to a host (each way); 0 ends it.
+    ///
+    /// # Errors
+    /// There is no such host, it is no percentage, or nft is missing.
+    pub fn loss(&self, host: &str, percent: u8) -> Result<Time, Error> {
+        let port = self.host(host)?.name().to_owned();
+        if percent > 100 {
+            return Err(Error::Percent(percent));
+        }
+        self.rules(|rules| {
+            rules.retain(|rule| !matches!(rule, Rule::Loss { port: known, .. } if *known == port));
+            if percent > 0 {
+                rules.insert(Rule::Loss { port, percent });
+            }
+        })
+    }
+
+    /// Pulls a host's cable: its `eth0` loses the carrier.
+    ///
+    /// # Errors
+    /// There is no such host, or it has no interface.
+    pub fn port_down(&self, host: &str) -> Result<Time, Error> {
+        self.port(host, false)
+    }
+
+    /// Plugs it in again.
+    ///
+    /// # Errors
+    /// There is no such host, or it has no interface.
+    pub fn port_up(&self, host: &str) -> Result<Time, Error> {
+        self.port(host, true)
+    }
+
+    /// Adds an address on a host's `eth0` by hand, for ever, with the prefix length of a host (/32, /128).
+    ///
+    /// # Errors
+    /// There is no such host, or it has the address.
+    pub fn add_address(&self, host: &str, address: IpAddr) -> Result<Time, Error> {
+        let prefix_len = if address.is_ipv4() { 32 } else { 128 };
+        self.host(host)?.netns().add_address("eth0", address, prefix_len)?;
+        Ok(clock::now())
+    }
+
+    /// Deletes an address from a host's `eth0` by hand, whoever added it.
+    ///
+    /// # Errors
+    /// There is no such host, or it does not have the address.
+    pub fn delete_address(&self, host: &str, address: IpAddr) -> Result<Time, Error> {
+        self.host(host)?.netns().delete_address("eth0", address)?;
+        Ok(clock::now())
+    }
+
+    /// Announces an address at a host's MAC address once, whether or not the host has it.
+    ///
+    /// # Errors
+    /// There is no such host, or it has no `eth0`.
+    pub fn announce(&self, host: &str, address: IpAddr) -> Result<Time, Error> {
+        let host = self.host(host)?;
+        Ok(segment::announce(host.netns(), "eth0", host.mac(), address)?)
+    }
+
+    /// A foreign host (`stranger`, .99, booted at the first time) takes an address and answers for it from now on.
+    /// `aloud`: it also announces it, once.
+    ///
+    /// # Errors
+    /// It has the address already.
+    pub fn stranger(&self, address: IpAddr, aloud: bool) -> Result<Time, Error> {
+        let (name, number) = STRANGER;
+        let host = match self.host(name) {
+            Ok(host) => host,
+            Err(_) => self.add_host(name, number).map_err(|error| match error {
+                lab::Error::Host(error) => Error::Host(error),
+                other => Error::Host(host::Error::Init { host: name.into(), detail: other.to_string() }),
+            })?,
+        };
+        host.netns().add_address("eth0", address, prefix(address))?;
+        if aloud { self.announce(name, address) } else { Ok(clock::now()) }
+    }
+
+    /// The foreign host gives an address up, without a word.
+    ///
+    /// # Errors
+    /// It does not have it.
+    pub fn stranger_leaves(&self, address: IpAddr) -> Result<Time, Error> {
+        let gone = |_: host::Error| Error::NoStranger(address);
+        self.host(STRANGER.0).and_then(|host| host.netns().delete_address("eth0", address)).map_err(gone)?;
+        Ok(clock::now())
+    }
+
+    /// Deletes a host's `eth0`, with its port.
+    ///
+    /// # Errors
+    /// There is no such host, or no such interface.
+    pub fn delete_interface(&self, host: &str) -> Result<Time, Error> {
+        let host = self.host(host)?;
+        Nic::first(&host).unplug(host.netns())?;
+        Ok(clock::now())
+    }
+
+    /// Makes a host's `eth0` again as it was at boot: the same MAC address, a new index.
+    ///
+    /// # Errors
+    /// There is no such host, or it has an `eth0`.
+    pub fn create_interface(&self, host: &str) -> Result<Time, Error> {
+        let host = self.host(host)?;
+        self.plug_all(&host, "eth0")?;
+        Ok(clock::now())
+    }
+
+    /// Plugs in the interfaces of a host that begin with `which`.
+    pub(super) fn plug_all(&self, host: &Host, which: &str) -> Result<(), Error> {
+        let nics = lock(&self.0.nics).get(host.name()).cloned().unwrap_or_default();
+        for nic in nics.iter().filter(|nic| nic.interface.starts_with(which)) {
+            nic.plug(host.netns(), &self.0.segment)?;
+        }
+        Ok(())
+    }
+
+    fn port(&self, host: &str, up: bool) -> Result<Time, Error> {
+        self.0.segment.set_port(self.host(host)?.name(), up)?;
+        Ok(clock::now())
+    }
+
+    fn rules(&self, change: impl FnOnce(&mut BTreeSet<Rule>)) -> Result<Time, Error> {
+        let mut rules = lock(&self.0.faults.rules);
+        let mut changed = rules.clone();
+        change(&mut changed);
+        if *rules != changed {
+            rules::apply(self.0.segment.switch(), &changed)?;
+            *rules = changed;
+        }
+        Ok(clock::now())
+    }
+}

@@ -1,0 +1,65 @@
+//! What the switch drops: nftables in its bridge. The whole table is replaced in one transaction at each change.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use super::Error;
+use crate::assets;
+use crate::host::Netns;
+use crate::segment::GATEWAY_NAME;
+
+/// One thing that the switch does not do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// Frames of one port to another, or of or to the gateway.
+    Cut {
+        /// The port they come from, or the gateway.
+        from: String,
+        /// The port they go to, or the gateway.
+        to: String,
+    },
+    /// A share of the frames of and to a port.
+    Loss {
+        /// The port.
+        port: String,
+        /// 1 to 100.
+        percent: u8,
+    },
+}
+
+/// Makes the switch drop this, and nothing else.
+pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
+    let [mut forward, mut input, mut output] = [const { Vec::<String>::new() }; 3];
+    for rule in rules {
+        match rule {
+            Rule::Cut { from, to } if from == GATEWAY_NAME => output.push(format!("oifname \"{to}\" drop")),
+            Rule::Cut { from, to } if to == GATEWAY_NAME => input.push(format!("iifname \"{from}\" drop")),
+            Rule::Cut { from, to } => forward.push(format!("iifname \"{from}\" oifname \"{to}\" drop")),
+            Rule::Loss { port, percent } => {
+                let some = format!("numgen random mod 100 < {percent} drop");
+                forward.extend([format!("iifname \"{port}\" {some}"), format!("oifname \"{port}\" {some}")]);
+                input.push(format!("iifname \"{port}\" {some}"));
+                output.push(format!("oifname \"{port}\" {some}"));
+            }
+        }
+    }
+    let chain = |hook: &str, rules: &[String]| {
+        let rules = rules.iter().map(|rule| format!("    {rule}\n")).collect::<String>();
+        format!("  chain {hook} {{\n    type filter hook {hook} priority 0; policy accept;\n{rules}  }}\n")
+    };
+    let table = "bridge mooring";
+    let chains = [chain("forward", &forward), chain("input", &input), chain("output", &output)].concat();
+    nft(switch, format!("table {table}\ndelete table {table}\ntable {table} {{\n{chains}}}\n"))
+}
+
+/// Runs nft inside the namespace; all of it happens, or nothing.
+pub fn nft(netns: &Netns, rules: String) -> Result<(), Error> {
+    let mut command = Command::new(assets::ensure("nft", "nftables")?);
+    command.args(["-f", "-"]);
+    let output = netns.output(command, rules.clone())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let detail = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Nft { place: netns.name().to_owned(), detail, rules })
+}

@@ -1,0 +1,43 @@
+//! Running a command on a host of another process's lab.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, ExitStatus};
+
+use nix::sched::{CloneFlags, setns};
+
+use super::Error;
+
+/// Runs a command on the host whose init has that PID, and waits for its end. To be called before there are threads:
+/// the process itself enters all the host's namespaces.
+///
+/// # Errors
+/// The host is gone, this user may not enter it, or the command cannot be executed.
+pub fn enter(init: u32, command: &[String]) -> Result<ExitStatus, Error> {
+    let open = |kind: &str| {
+        let path = format!("/proc/{init}/ns/{kind}");
+        File::open(&path).map_err(Error::io(format!("open {path} (is the lab down, or another user's?)")))
+    };
+    // All are opened first: once inside, /proc is the host's. The user namespace is entered first, where there is one
+    // (an ordinary user's lab): it gives the right to enter the others. One's own cannot be entered.
+    let own = File::open("/proc/self/ns/user").and_then(|file| file.metadata()).map_err(Error::io("look at /proc"))?;
+    let user = open("user")?;
+    let inside = user.metadata().map_err(Error::io("look at a namespace"))?.ino() == own.ino();
+    let mut doors = if inside { Vec::new() } else { vec![(user, CloneFlags::CLONE_NEWUSER)] };
+    for (kind, flag) in [
+        ("net", CloneFlags::CLONE_NEWNET),
+        ("uts", CloneFlags::CLONE_NEWUTS),
+        ("pid", CloneFlags::CLONE_NEWPID),
+        ("mnt", CloneFlags::CLONE_NEWNS),
+    ] {
+        doors.push((open(kind)?, flag));
+    }
+    for (door, flag) in doors {
+        setns(door, flag).map_err(Error::namespace("enter the host's namespaces"))?;
+    }
+    let shell = ["/bin/sh".to_owned()];
+    let [program, args @ ..] = (if command.is_empty() { &shell[..] } else { command }) else {
+        return Err(Error::Unknown { what: "command", name: String::new() });
+    };
+    Command::new(program).args(args).status().map_err(Error::io(format!("execute {program}")))
+}

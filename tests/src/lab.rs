@@ -1,0 +1,399 @@
+//! A lab: a segment, hosts, and on them a cluster.
+//!
+//! ```no_run
+//! # async fn story() -> Result<(), Box<dyn std::error::Error>> {
+//! use mooring_tests::{Lab, Shape};
+//! use mooring_tests::agents::AgentOptions;
+//!
+//! let lab = Lab::up(Shape::external()).await?;
+//! for name in lab.control_planes() {
+//!     lab.agent(&name)?.start(AgentOptions::default())?;
+//! }
+//! lab.crash("cp1")?;
+//! lab.revive("cp1")?;
+//! lab.down();
+//! # Ok(()) }
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::agents::{Agent, AgentBinary};
+use crate::assets;
+use crate::cluster::{self, Cluster};
+use crate::fault::Faults;
+use crate::host::{self, Host, Netns, lock};
+use crate::pki;
+use crate::segment::{self, Nic, Segment};
+
+/// What a lab consists of.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// The cluster on it.
+    pub topology: Topology,
+    /// Hosts beside the control planes and the client: name and last part of the addresses (2 to 254, but 11 to 19, 20,
+    /// 50 and 100).
+    pub more_hosts: Vec<(String, u8)>,
+    /// The control-plane VIPs that certificates name; the first is the server in kubeconfigs.
+    pub vips: Vec<IpAddr>,
+    /// Whether the user of admin.conf may do anything from the start. Without, it is refused (403), as in the first
+    /// seconds of `kubeadm init`, until [`Cluster::bind_admin`].
+    pub bind_admin: bool,
+    /// Whether API servers write an audit log: `audit.log` in their host's folder, level Metadata.
+    pub audit: bool,
+    /// Which build of the agent runs; built at the first start.
+    pub agent: AgentBinary,
+}
+
+/// The cluster of a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// None: a switch, and the hosts.
+    Segment,
+    /// So many control planes (1 to 9), each with its API server; one etcd on the host `etcd`.
+    External(u8),
+    /// So many control planes (1 to 9), each with its API server and an etcd member of its own, as kubeadm does it.
+    Stacked(u8),
+}
+
+impl Shape {
+    /// Three control planes, one etcd apart: the cheap one.
+    #[must_use]
+    pub fn external() -> Self {
+        Self::of(Topology::External(3))
+    }
+
+    /// Three control planes with stacked etcd.
+    #[must_use]
+    pub fn stacked() -> Self {
+        Self::of(Topology::Stacked(3))
+    }
+
+    /// That many control planes, one etcd apart.
+    #[must_use]
+    pub fn api_servers(count: u8) -> Self {
+        Self::of(Topology::External(count))
+    }
+
+    /// No cluster: `cp1` to `cp3` and the client on a switch.
+    #[must_use]
+    pub fn segment() -> Self {
+        Self::of(Topology::Segment)
+    }
+
+    /// A lab of that topology, all else as usual: VIPs 10.77.0.100 and fd77::100, the admin bound, the agent's dev build.
+    #[must_use]
+    pub fn of(topology: Topology) -> Self {
+        Self {
+            topology,
+            more_hosts: Vec::new(),
+            vips: vec![segment::ip4(100).into(), segment::ip6(100).into()],
+            bind_admin: true,
+            audit: false,
+            agent: AgentBinary::default(),
+        }
+    }
+
+    /// Adds a host `name` at 10.77.0.`number` and fd77::`number`.
+    #[must_use]
+    pub fn with_host(mut self, name: &str, number: u8) -> Self {
+        self.more_hosts.push((name.to_owned(), number));
+        self
+    }
+
+    /// Chooses the agent's build.
+    #[must_use]
+    pub fn with_agent(mut self, agent: AgentBinary) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// Makes the API servers write audit logs.
+    #[must_use]
+    pub fn audited(mut self) -> Self {
+        self.audit = true;
+        self
+    }
+
+    /// Leaves admin.conf's user without rights until [`Cluster::bind_admin`].
+    #[must_use]
+    pub fn unbound(mut self) -> Self {
+        self.bind_admin = false;
+        self
+    }
+
+    fn control_planes(&self) -> u8 {
+        match self.topology {
+            Topology::Segment => 3,
+            Topology::External(count) | Topology::Stacked(count) => count.clamp(1, 9),
+        }
+    }
+
+    fn hosts(&self) -> Vec<(String, u8)> {
+        let mut hosts: Vec<_> = (1..=self.control_planes()).map(|n| (format!("cp{n}"), 10 + n)).collect();
+        if matches!(self.topology, Topology::External(_)) {
+            hosts.push(("etcd".into(), 20));
+        }
+        hosts.push(("client".into(), 50));
+        hosts.extend(self.more_hosts.iter().cloned());
+        hosts
+    }
+}
+
+/// A lab could not be brought up, or did not do as it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A host, a process or a namespace.
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    /// The binaries.
+    #[error(transparent)]
+    Assets(#[from] assets::Error),
+    /// The certificates.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
+    /// The cluster.
+    #[error(transparent)]
+    Cluster(#[from] cluster::Error),
+    /// A fault.
+    #[error(transparent)]
+    Fault(#[from] crate::fault::Error),
+}
+
+/// A running lab. A clone is the same lab; with the last one everything ends.
+#[derive(Clone, Debug)]
+pub struct Lab(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) shape: Shape,
+    pub(crate) hosts: Mutex<BTreeMap<String, Host>>,
+    pub(crate) segment: Segment,
+    pub(crate) cluster: Option<Cluster>,
+    pub(crate) faults: Faults,
+    /// The interfaces of each host, as they are plugged in at boot.
+    pub(crate) nics: Mutex<BTreeMap<String, Vec<Nic>>>,
+    /// The agent's binary, once it is built.
+    pub(crate) agent: Mutex<Option<PathBuf>>,
+    hosts_file: PathBuf,
+    /// Last: hosts end before it is deleted.
+    pub(crate) folder: Folder,
+}
+
+impl Lab {
+    /// Brings a lab up. It is ready when this returns: every API server answers and all of them know each other.
+    ///
+    /// # Errors
+    /// What is missing on this machine, and what to do about it.
+    pub async fn up(shape: Shape) -> Result<Self, Error> {
+        let folder = Folder::new()?;
+        let hosts_file = folder.path.join("hosts");
+        let mut names = "127.0.0.1 localhost\n::1 localhost\n".to_owned();
+        for (name, number) in shape.hosts() {
+            let (v4, v6) = (segment::ip4(number), segment::ip6(number));
+            // Writing to a String cannot fail.
+            _ = writeln!(names, "{v4} {name}\n{v6} {name}");
+        }
+        fs::write(&hosts_file, names).map_err(host::Error::io(format!("write {}", hosts_file.display())))?;
+        let segment = Segment::new()?;
+        let (mut hosts, mut nics) = (BTreeMap::new(), BTreeMap::new());
+        for (name, number) in shape.hosts() {
+            let host = Host::boot(&name, number, folder.path.join(&name), &hosts_file)?;
+            let nic = Nic::first(&host);
+            nic.plug(host.netns(), &segment)?;
+            nics.insert(name.clone(), vec![nic]);
+            hosts.insert(name, host);
+        }
+        let cluster = match shape.topology {
+            Topology::Segment => None,
+            _ => Some(Cluster::prepare(&shape, &hosts, &folder.path).await?),
+        };
+        let lab = Self(Arc::new(Inner {
+            shape,
+            hosts: Mutex::new(hosts),
+            segment,
+            cluster,
+            faults: Faults::default(),
+            nics: Mutex::new(nics),
+            agent: Mutex::new(None),
+            folder,
+            hosts_file,
+        }));
+        if let Some(cluster) = &lab.0.cluster {
+            cluster.up().await?;
+        }
+        Ok(lab)
+    }
+
+    /// A host by its name: `cp1` to `cp3`, `client`, `etcd` (external only), and those asked for.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn host(&self, name: &str) -> Result<Host, host::Error> {
+        let unknown = || host::Error::Unknown { what: "host", name: name.to_owned() };
+        lock(&self.0.hosts).get(name).cloned().ok_or_else(unknown)
+    }
+
+    /// All hosts, by name.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<Host> {
+        lock(&self.0.hosts).values().cloned().collect()
+    }
+
+    /// The names of the control planes, in order.
+    #[must_use]
+    pub fn control_planes(&self) -> Vec<String> {
+        (1..=self.0.shape.control_planes()).map(|n| format!("cp{n}")).collect()
+    }
+
+    /// Boots one more host and plugs it in.
+    ///
+    /// # Errors
+    /// The name or the number is taken, or the kernel refuses.
+    pub fn add_host(&self, name: &str, number: u8) -> Result<Host, Error> {
+        if let Some(taken) = self.hosts().iter().find(|host| host.name() == name || host.number() == number) {
+            let detail = format!("{name} at .{number}: {} at .{} is there already", taken.name(), taken.number());
+            return Err(host::Error::Init { host: name.to_owned(), detail }.into());
+        }
+        let host = Host::boot(name, number, self.0.folder.path.join(name), &self.0.hosts_file)?;
+        self.plug(&host, Nic::first(&host))?;
+        lock(&self.0.hosts).insert(name.to_owned(), host.clone());
+        Ok(host)
+    }
+
+    /// Gives a host one more interface `ethN` on the same segment; see [`Nic::more`].
+    ///
+    /// # Errors
+    /// There is no such host, or it has that interface.
+    pub fn add_nic(&self, host: &str, n: u8) -> Result<Nic, Error> {
+        let host = self.host(host)?;
+        let nic = Nic::more(&host, n);
+        self.plug(&host, nic.clone())?;
+        Ok(nic)
+    }
+
+    fn plug(&self, host: &Host, nic: Nic) -> Result<(), Error> {
+        nic.plug(host.netns(), &self.0.segment)?;
+        lock(&self.0.nics).entry(host.name().to_owned()).or_default().push(nic);
+        Ok(())
+    }
+
+    /// The segment; [`Segment::switch`] is the place for a tap.
+    #[must_use]
+    pub fn segment(&self) -> &Segment {
+        &self.0.segment
+    }
+
+    /// The namespace of a host: short for `host(name)?.netns()`.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn netns(&self, host: &str) -> Result<Netns, host::Error> {
+        Ok(self.host(host)?.netns().clone())
+    }
+
+    /// The first VIP of the shape, as a rule 10.77.0.100.
+    #[must_use]
+    pub fn vip(&self) -> IpAddr {
+        self.0.shape.vips.first().copied().unwrap_or_else(|| segment::ip4(100).into())
+    }
+
+    /// All VIPs of the shape, as a rule 10.77.0.100 and fd77::100.
+    #[must_use]
+    pub fn vips(&self) -> &[IpAddr] {
+        &self.0.shape.vips
+    }
+
+    /// The agent of a host.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn agent(&self, host: &str) -> Result<Agent, host::Error> {
+        Ok(Agent::new(self, self.host(host)?))
+    }
+
+    /// The folder of the lab: a folder for each host with its logs, `pki/`, and kubeconfigs.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.0.folder.path
+    }
+
+    /// `/etc/hosts` of all hosts; may be rewritten while they run (in place, not renamed over).
+    #[must_use]
+    pub fn hosts_file(&self) -> &Path {
+        &self.0.hosts_file
+    }
+
+    /// The cluster.
+    ///
+    /// # Errors
+    /// The lab has none.
+    pub fn cluster(&self) -> Result<&Cluster, cluster::Error> {
+        self.0.cluster.as_ref().ok_or(cluster::Error::None)
+    }
+
+    /// Keeps the folder with all logs when the lab ends, and answers where it is. For a test that failed.
+    pub fn keep_logs(&self) -> PathBuf {
+        self.0.folder.keep.store(true, Ordering::Relaxed);
+        // Later labs sweep what killed ones left; this file tells them not to. Without it the logs live a little shorter.
+        drop(fs::write(self.0.folder.path.join(Folder::KEPT), ""));
+        self.0.folder.path.clone()
+    }
+
+    /// Takes everything down and waits until it is gone, whoever else has a clone of this lab.
+    pub fn down(self) {
+        self.0.faults.end();
+        for host in self.hosts() {
+            host.kill();
+        }
+    }
+}
+
+/// A folder that is deleted with the lab.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    keep: AtomicBool,
+}
+
+impl Folder {
+    const PREFIX: &'static str = "mooring-lab-";
+    const KEPT: &'static str = "kept";
+
+    /// `mooring-lab-PID-...` in the folder for temporary files; those of labs that were killed are swept on the way.
+    fn new() -> Result<Self, host::Error> {
+        let all = std::env::temp_dir();
+        for entry in fs::read_dir(&all).map_err(host::Error::io(format!("read {}", all.display())))?.flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(Self::PREFIX)?.split('-').next());
+            if pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
+                && !entry.path().join(Self::KEPT).exists()
+            {
+                // Refused for another user's: not our matter.
+                drop(fs::remove_dir_all(entry.path()));
+            }
+        }
+        let path = tempfile::Builder::new()
+            .prefix(&format!("{}{}-", Self::PREFIX, std::process::id()))
+            .tempdir_in(&all)
+            .map_err(host::Error::io(format!("make a folder in {}", all.display())))?
+            .keep();
+        Ok(Self { path, keep: AtomicBool::new(false) })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.keep.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            crate::say::line(format_args!("cannot delete {}: {error}", self.path.display()));
+        }
+    }
+}
