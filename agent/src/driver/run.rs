@@ -90,7 +90,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     serve(&settings, &ops);
 
     let options = datapath::Options { run_dir: settings.run_dir.clone(), ..datapath::Options::default() };
-    let (datapath, kernel) = Datapath::open_with(options)?;
+    let (datapath, kernel) = Datapath::open_with(&options)?;
     let (told, mut inbox) = mpsc::channel(256);
     let (jobs, work) = mpsc::channel(64);
     let place_heart = ops.liveness.watch("datapath", STUCK);
