@@ -266,7 +266,7 @@ fn a_link_that_flaps_keeps_its_segment_and_one_that_is_gone_ends_it() {
     lab(async |lab: Lab| {
         let (datapath, _) = lab.datapath();
         let va = lab.va(&datapath).await;
-        let (_peer, vb) = lab.peer().await;
+        let (peer, vb) = lab.peer().await;
         let (segment, mut ear) = open(&va);
         let (theirs, _) = lab.in_b(|| open(&vb));
         segment.listen_for([ip(VIP)]);
@@ -276,6 +276,7 @@ fn a_link_that_flaps_keeps_its_segment_and_one_that_is_gone_ends_it() {
         assert!(segment.counts().failed > 0);
         up(&lab.ha, "va").await;
         lab.va(&datapath).await;
+        eventually(async || peer.interface(Some("vb")).await.ok().filter(|vb| vb.up)).await;
         theirs.announce(ip(VIP)).unwrap();
         assert_eq!(next(&mut ear).await.mac, vb.mac);
 

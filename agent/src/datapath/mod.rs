@@ -15,6 +15,7 @@ pub mod ownership;
 mod prefix;
 mod put;
 mod request;
+mod service;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

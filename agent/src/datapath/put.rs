@@ -10,7 +10,7 @@ use super::address::Vip;
 use super::error::{Error, ErrorList};
 use super::link::name_of;
 use super::request::Failure;
-use super::{Datapath, clock, prefix};
+use super::{Datapath, clock, prefix, service};
 use crate::core::fence;
 use crate::core::time::Time;
 
@@ -119,6 +119,7 @@ impl Datapath {
                 Ok(()) => {
                     self.known.lock().added(vip, index);
                     self.read_back(vip, index).await?;
+                    service::wait(&self.requests, vip.address).await;
                     return Ok(Put::Added);
                 }
                 Err(failure) => outcome = failure,
