@@ -39,9 +39,7 @@ async fn is_local(requests: &Requests, address: IpAddr) -> bool {
     let mut route = RouteMessage::default();
     route.header.address_family = AddressFamily::Inet6;
     route.header.destination_prefix_length = 128;
-    route
-        .attributes
-        .push(RouteAttribute::Destination(RouteAddress::from(address)));
+    route.attributes.push(RouteAttribute::Destination(RouteAddress::from(address)));
     match requests.ask(RouteNetlinkMessage::GetRoute(route), 0).await {
         Ok(answers) => answers.iter().any(
             |answer| matches!(answer, RouteNetlinkMessage::NewRoute(route) if route.header.kind == RouteType::Local),

@@ -36,7 +36,9 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
             Rule::Cut { from, to } if to == GATEWAY_NAME => input.push(format!("iifname \"{from}\" drop")),
             Rule::Cut { from, to } => forward.push(format!("iifname \"{from}\" oifname \"{to}\" drop")),
             Rule::Loss { port, percent } => {
-                let some = format!("numgen random mod 100 < {percent} drop");
+                // nft refuses a comparison that is always true.
+                let some =
+                    if *percent < 100 { format!("numgen random mod 100 < {percent} drop") } else { "drop".into() };
                 forward.extend([format!("iifname \"{port}\" {some}"), format!("oifname \"{port}\" {some}")]);
                 input.push(format!("iifname \"{port}\" {some}"));
                 output.push(format!("oifname \"{port}\" {some}"));
