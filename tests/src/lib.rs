@@ -18,6 +18,7 @@ pub mod report;
 pub mod runner;
 pub mod say;
 pub mod segment;
+pub mod stage;
 pub mod userns;
 
 pub use lab::{Lab, Shape, Topology};
