@@ -31,7 +31,9 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     let theirs = if level == LogLevel::Trace { LevelFilter::DEBUG } else { ours.min(LevelFilter::WARN) };
-    Targets::new().with_default(theirs).with_target("mooring_agent", ours)
+    let targets = Targets::new().with_default(theirs).with_target("mooring_agent", ours);
+    // It warns of each watch that breaks, which the agent tells itself, with the reason and what is done about it.
+    if level < LogLevel::Debug { targets.with_target("kube_client", LevelFilter::ERROR) } else { targets }
 }
 
 #[cfg(test)]
@@ -46,6 +48,7 @@ mod tests {
         assert!(info.would_enable("mooring_agent::core", &Level::DEBUG));
         assert!(info.would_enable("kube_client", &Level::WARN));
         assert!(!info.would_enable("kube_client", &Level::INFO));
+        assert!(!filter(LogLevel::Info).would_enable("kube_client", &Level::WARN));
         assert!(!filter(LogLevel::Error).would_enable("hyper", &Level::WARN));
     }
 }

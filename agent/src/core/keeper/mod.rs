@@ -227,7 +227,6 @@ impl Keeper {
 
     /// The own step came late: what the fence no longer covers is dropped, and nothing is sure.
     fn late(&mut self, by: Duration) {
-        self.report(Report::Late { by });
         self.witness.forget(self.at.now);
         self.third_heard.clear();
         let covered_until = match &self.role {
@@ -236,6 +235,7 @@ impl Keeper {
             Role::Unleased(unleased) => unleased.until,
             Role::Leaving(leaving) => leaving.until,
         };
+        self.report(Report::Late { by });
         if self.at.now + MARGIN >= covered_until {
             self.let_go(Why::Late);
         } else {
