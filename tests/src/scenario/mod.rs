@@ -1,0 +1,35 @@
+//! What is tested on the real lab: each scenario is a story, a plain async function. Bounds are wide enough for a busy
+//! machine; figures are the benches' matter.
+
+mod agent;
+mod crash;
+mod election;
+mod health;
+mod outage;
+mod scene;
+
+use crate::runner::Test;
+
+/// A story as a test: the group is the file's theme, the name that of the function.
+macro_rules! story {
+    ($group:literal, $function:path, $name:literal, $minutes:literal) => {
+        $crate::runner::Test {
+            name: $name,
+            group: $group,
+            limit: std::time::Duration::from_secs($minutes * 60),
+            alone: false,
+            work: $crate::runner::Work::Function(|ctx| Box::pin($function(ctx))),
+        }
+    };
+}
+pub(crate) use story;
+
+/// All scenarios.
+#[must_use]
+pub fn all() -> Vec<Test<()>> {
+    let mut all = Vec::new();
+    for theme in [election::all, crash::all, agent::all, outage::all, health::all] {
+        all.extend(theme());
+    }
+    all
+}
