@@ -8,6 +8,7 @@ pub mod bench;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
+pub mod demo;
 pub mod fault;
 pub mod guard;
 pub mod host;

@@ -18,6 +18,8 @@ use super::race::{broken, chain};
 use super::servers::{Key, Servers};
 use super::{ConfigError, Failure, Verb};
 
+/// What kube-apiserver answers when it may be given requests.
+const READYZ: &str = "/readyz";
 /// The answer of `/readyz` lists some hundred checks, a line each.
 const LONGEST: usize = 64 << 10;
 
@@ -60,10 +62,15 @@ impl HealthError {
 }
 
 impl Servers {
-    /// Asks the API server at `url` whether it is ready.
+    /// Asks the API server at `url` whether it is ready; a `url` without a path means its `/readyz`.
     pub async fn probe(&self, url: &Uri, limit: Duration) -> Result<(), HealthError> {
         self.look(false).await?;
-        self.probe_key(&self.key(url.clone()), limit).await
+        let mut parts = url.clone().into_parts();
+        let path = parts.path_and_query.take().map_or_else(String::new, |path| path.to_string());
+        parts.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
+        let server = Uri::from_parts(parts).unwrap_or_else(|_| url.clone());
+        let path = if path.len() > 1 { &path } else { READYZ };
+        self.probe_key(&self.key(server), path, limit).await
     }
 
     /// Asks all peers at once; those that are not ready within `limit` are not.
@@ -73,7 +80,7 @@ impl Servers {
         }
         join_all(self.peers().into_iter().map(|peer: SocketAddr| async move {
             let ready = match self.key_at(peer) {
-                Some(key) => self.probe_key(&key, limit).await.is_ok(),
+                Some(key) => self.probe_key(&key, READYZ, limit).await.is_ok(),
                 None => false,
             };
             (peer.ip(), ready)
@@ -81,11 +88,11 @@ impl Servers {
         .await
     }
 
-    async fn probe_key(&self, key: &Key, limit: Duration) -> Result<(), HealthError> {
+    async fn probe_key(&self, key: &Key, path: &str, limit: Duration) -> Result<(), HealthError> {
         let client = self.client(key)?;
         let began = Instant::now();
         let server = key.to_string();
-        let result = match timeout(limit, ready(&client)).await {
+        let result = match timeout(limit, ready(&client, path)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Ok((code, what)))) => Err(HealthError::NotReady { server, code, what }),
             Ok(Err(Err(failure))) => Err(HealthError::NoAnswer { server, failure }),
@@ -98,8 +105,8 @@ impl Servers {
 }
 
 /// Ok, or an answer that is no, or none.
-async fn ready(client: &kube::Client) -> Result<(), Result<(u16, String), Failure>> {
-    let request = http::Request::get("/readyz").body(Body::empty());
+async fn ready(client: &kube::Client, path: &str) -> Result<(), Result<(u16, String), Failure>> {
+    let request = http::Request::get(path).body(Body::empty());
     let request = request.map_err(|error| Err(Failure::Malformed(error.to_string())))?;
     let response = client.send(request).await.map_err(|error| Err(broken(error)))?;
     let code = response.status();

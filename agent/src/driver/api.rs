@@ -29,7 +29,7 @@ pub struct ApiHands {
     servers: Servers,
     told: mpsc::Sender<Told>,
     events: Events,
-    watch: Arc<WatchHandle>,
+    watch: WatchHandle,
     _prober: Prober,
     _slices: Slices,
 }
@@ -47,7 +47,7 @@ impl ApiHands {
             },
         );
         let (seen, watched) = mpsc::channel(16);
-        let watch = Arc::new(lease.watch(seen, WATCH_WITHIN));
+        let watch = lease.watch(seen, WATCH_WITHIN);
         tokio::spawn(follow_lease(watched, told.clone()));
         let (results, health) = mpsc::channel(4);
         let prober = Prober::start(
@@ -66,19 +66,17 @@ impl ApiHands {
 
     /// Reads the Lease; the result is told.
     pub fn read(&self, id: u64, within: Duration) {
-        let (lease, told, watch) = (self.lease.clone(), self.told.clone(), self.watch.clone());
+        let (lease, told) = (self.lease.clone(), self.told.clone());
         tokio::spawn(async move {
-            let result = match lease.read(within).await {
-                Ok(read) => {
-                    // The watch should have shown it: it may hang on an API server that does.
-                    watch.kick();
-                    Ok(read.view)
-                }
-                Err(error) => Err(failure(&error, "read")),
-            };
+            let result = lease.read(within).await.map(|read| read.view).map_err(|error| failure(&error, "read"));
             // The driver's end: nobody is left to be told.
             let _ = told.send(Told::Event(Event::Read { id, result })).await;
         });
+    }
+
+    /// A read showed what the watch had not: it may hang on an API server that does, and is opened anew.
+    pub fn distrust_watch(&self) {
+        self.watch.kick();
     }
 
     /// Writes the Lease; the result is told.

@@ -189,6 +189,11 @@ impl Driver {
     }
 
     async fn step_at(&mut self, at: Moment, event: Event) {
+        if let (Event::Read { result: Ok(Some(read)), .. }, Some(known)) = (&event, self.keeper.snapshot().lease)
+            && read.version != known.version
+        {
+            self.api.distrust_watch();
+        }
         let actions = self.keeper.step(at, event.clone());
         let quiet = event == Event::Tick && actions.is_empty();
         if let Some(recorder) = self.recorder.as_mut().filter(|_| !quiet)

@@ -28,6 +28,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Show the main job: election, crash, hand-over, API outage, each measured.
+    Demo,
     /// Bring a lab up and leave it running.
     Up {
         /// The cluster on it.
@@ -104,6 +106,10 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
+        Verb::Demo => {
+            userns::become_root()?;
+            tokio::runtime::Runtime::new()?.block_on(crate::demo::run())?;
+        }
         Verb::Up { shape, agents } => standing::up(&args.name, shape, agents)?,
         Verb::Stand { shape, agents } => {
             userns::become_root()?;

@@ -1,0 +1,118 @@
+//! `cargo lab demo`: the main job, for a person to watch.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use mooring_agent::core::time::Time;
+
+use crate::agents::AgentOptions;
+use crate::lab::Shape;
+use crate::observe::https::{self, Https};
+use crate::observe::now;
+use crate::observe::prober::Prober;
+use crate::observe::timeline::longest;
+use crate::report::{Report, Tone};
+use crate::stage::Stage;
+
+/// How long a fail-over may take before the demo gives up.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How long the API servers are away.
+const OUTAGE: Duration = Duration::from_secs(20);
+
+/// Brings the lab up, shows an election, a crash, a planned hand-over and an API outage, and takes it down.
+///
+/// # Errors
+/// The lab's, or the VIP did not move.
+pub async fn run() -> Result<()> {
+    let mut report = Report::to_stdout();
+    report.title("A cluster's control plane: three API servers, one etcd, a client");
+    let mut stage = Stage::up(Shape::external(), AgentOptions::default()).await?;
+    stage.lab.agent_binary()?;
+    report.event(Tone::Good, "three API servers answer");
+    let mut rows = vec![row("what happened", "holder", "client without the VIP", "packets lost of 1,000 a second", "two owners")];
+
+    report.title("Election");
+    let begun = now();
+    stage.start_agents()?;
+    let holder = stage.holder().await?;
+    let vip = stage.lab.vip();
+    let prober = stage.prober()?;
+    let (first, _) = prober.answer_after(begun, None, PATIENCE).await?;
+    report.event(Tone::Good, &format!("{holder} holds {vip}, {} after the agents were started", ms(first.since(begun))));
+    let https = stage.https()?;
+    https.success_after(begun, PATIENCE).await?;
+    report.event(Tone::Good, &format!("an HTTPS client reads https://{vip}:6443/readyz"));
+    rows.push(row("election", &holder, &ms(first.since(begun)), "-", "-"));
+    rest().await;
+
+    report.title("The holder's host loses its power");
+    let crashed = stage.crash(&holder)?;
+    report.event_at(crashed, Tone::Fault, &format!("{holder} is dead"));
+    let (back, next) = prober.answer_after(crashed, None, PATIENCE).await?;
+    report.event_at(back, Tone::Good, &format!("{next} answers: {} without the VIP", ms(back.since(crashed))));
+    let api = https.success_after(crashed, PATIENCE).await?;
+    report.event_at(api, Tone::Good, "the HTTPS client reads on");
+    rows.push(measured(&stage, &prober, "crash", &holder, &next, crashed));
+    stage.revive(&holder)?;
+    report.event(Tone::Plain, &format!("{holder} has its power back"));
+    stage.lab.cluster()?.ready().await?;
+    rest().await;
+
+    report.title("The holder is asked to end (SIGTERM)");
+    let asked = stage.lab.agent(&next)?.terminate()?;
+    let last = stage.successor(&next, PATIENCE).await?;
+    let (moved, _) = prober.answer_after(asked, Some(&last), PATIENCE).await?;
+    report.event_at(moved, Tone::Good, &format!("{last} has taken over, {} later", ms(moved.since(asked))));
+    rest().await;
+    rows.push(measured(&stage, &prober, "planned hand-over", &next, &last, asked));
+    stage.lab.agent(&next)?.start_again()?;
+    rest().await;
+
+    report.title(&format!("All API servers are away for {} s", OUTAGE.as_secs()));
+    let away = stage.lab.stop_all_apis()?;
+    report.event_at(away, Tone::Fault, "every API server is dead; nobody can renew a Lease");
+    stage.until(away + OUTAGE).await;
+    stage.lab.start_all_apis()?;
+    stage.lab.cluster()?.ready().await?;
+    report.event(Tone::Good, "they are back");
+    rest().await;
+    let holder = stage.holder().await?;
+    report.event(Tone::Good, &format!("{holder} still holds the VIP"));
+    rows.push(measured(&stage, &prober, "API outage", &last, &holder, away));
+
+    finish(&mut report, prober, https, &rows)?;
+    stage.lab.down();
+    Ok(())
+}
+
+async fn rest() {
+    tokio::time::sleep(Duration::from_secs(3)).await;
+}
+
+fn measured(stage: &Stage, prober: &Prober, what: &str, from: &str, to: &str, since: Time) -> Vec<String> {
+    let probes = prober.so_far().between(since, now() - Duration::from_secs(1));
+    let silence = probes.outages().iter().map(|gap| gap.to.since(gap.from)).max().unwrap_or_default();
+    let owners = longest(&stage.timeline().two_owners(since, now()));
+    let overlap = if owners.is_zero() { "no".to_owned() } else { ms(owners) };
+    let holder = if from == to { from.to_owned() } else { format!("{from} -> {to}") };
+    row(what, &holder, &ms(silence), &probes.lost().to_string(), &overlap)
+}
+
+fn finish(report: &mut Report<std::io::Stdout>, prober: Prober, https: Https, rows: &[Vec<String>]) -> Result<()> {
+    prober.finish()?;
+    let attempts = https.finish()?;
+    report.title("What it cost");
+    report.table(rows);
+    let outages = https::outages(&attempts);
+    let longest = outages.iter().map(|o| o.to.since(o.from)).min().unwrap_or_default();
+    report.detail(&format!("HTTPS through the VIP: {} requests, shortest of its outages {}", attempts.len(), ms(longest)));
+    Ok(())
+}
+
+fn row(what: &str, holder: &str, outage: &str, lost: &str, owners: &str) -> Vec<String> {
+    [what, holder, outage, lost, owners].map(str::to_owned).to_vec()
+}
+
+fn ms(time: Duration) -> String {
+    format!("{} ms", time.as_millis())
+}
