@@ -12,10 +12,10 @@ use crate::runner::{Ctx, Test};
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("agent", killed_and_back, "killed-and-back", 3),
-        story!("agent", handover, "sigterm-hands-over", 3),
-        story!("agent", frozen, "frozen-for-40-seconds", 4),
-        story!("agent", dead, "dead-for-good", 3),
+        story!("process", killed_and_back, "killed-and-back", 3),
+        story!("process", handover, "sigterm-hands-over", 3),
+        story!("process", frozen, "frozen-for-40-seconds", 4),
+        story!("process", dead, "dead-for-good", 3),
     ]
 }
 

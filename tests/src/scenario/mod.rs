@@ -2,9 +2,13 @@
 //! machine; figures are the benches' matter.
 
 mod agent;
+mod conflict;
 mod crash;
 mod election;
+mod families;
 mod health;
+mod link;
+mod mixed;
 mod outage;
 mod scene;
 
@@ -28,7 +32,17 @@ pub(crate) use story;
 #[must_use]
 pub fn all() -> Vec<Test<()>> {
     let mut all = Vec::new();
-    for theme in [election::all, crash::all, agent::all, outage::all, health::all] {
+    for theme in [
+        election::all,
+        crash::all,
+        agent::all,
+        outage::all,
+        health::all,
+        conflict::all,
+        link::all,
+        families::all,
+        mixed::all,
+    ] {
         all.extend(theme());
     }
     all
