@@ -7,9 +7,9 @@ use mooring_agent::core::time::Time;
 
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
-use crate::observe::https::{self, Https};
+use crate::observe::https::{self, Attempt};
 use crate::observe::now;
-use crate::observe::prober::Prober;
+use crate::observe::probes::Probes;
 use crate::observe::timeline::longest;
 use crate::report::{Report, Tone};
 use crate::stage::Stage;
@@ -29,7 +29,7 @@ pub async fn run() -> Result<()> {
     let mut stage = Stage::up(Shape::external(), AgentOptions::default()).await?;
     stage.lab.agent_binary()?;
     report.event(Tone::Good, "three API servers answer");
-    let mut rows = vec![row("what happened", "holder", "client without the VIP", "packets lost of 1,000 a second", "two owners")];
+    let mut acts = vec![];
 
     report.title("Election");
     let begun = now();
@@ -42,7 +42,6 @@ pub async fn run() -> Result<()> {
     let https = stage.https()?;
     https.success_after(begun, PATIENCE).await?;
     report.event(Tone::Good, &format!("an HTTPS client reads https://{vip}:6443/readyz"));
-    rows.push(row("election", &holder, &ms(first.since(begun)), "-", "-"));
     rest().await;
 
     report.title("The holder's host loses its power");
@@ -52,7 +51,8 @@ pub async fn run() -> Result<()> {
     report.event_at(back, Tone::Good, &format!("{next} answers: {} without the VIP", ms(back.since(crashed))));
     let api = https.success_after(crashed, PATIENCE).await?;
     report.event_at(api, Tone::Good, "the HTTPS client reads on");
-    rows.push(measured(&stage, &prober, "crash", &holder, &next, crashed));
+    rest().await;
+    acts.push(Act::new("crash", &holder, &next, crashed));
     stage.revive(&holder)?;
     report.event(Tone::Plain, &format!("{holder} has its power back"));
     stage.lab.cluster()?.ready().await?;
@@ -64,7 +64,7 @@ pub async fn run() -> Result<()> {
     let (moved, _) = prober.answer_after(asked, Some(&last), PATIENCE).await?;
     report.event_at(moved, Tone::Good, &format!("{last} has taken over, {} later", ms(moved.since(asked))));
     rest().await;
-    rows.push(measured(&stage, &prober, "planned hand-over", &next, &last, asked));
+    acts.push(Act::new("planned hand-over", &next, &last, asked));
     stage.lab.agent(&next)?.start_again()?;
     rest().await;
 
@@ -78,39 +78,53 @@ pub async fn run() -> Result<()> {
     rest().await;
     let holder = stage.holder().await?;
     report.event(Tone::Good, &format!("{holder} still holds the VIP"));
-    rows.push(measured(&stage, &prober, "API outage", &last, &holder, away));
+    acts.push(Act::new("API outage", &last, &holder, away));
 
-    finish(&mut report, prober, https, &rows)?;
+    report.title("What it cost");
+    report.table(&costs(&stage, &acts, &prober.finish()?, &https.finish()?));
     stage.lab.down();
     Ok(())
+}
+
+/// Something that was done to the cluster, from then to now.
+struct Act {
+    what: &'static str,
+    holder: String,
+    from: Time,
+    to: Time,
+}
+
+impl Act {
+    fn new(what: &'static str, old: &str, new: &str, from: Time) -> Self {
+        let holder = if old == new { old.to_owned() } else { format!("{old} -> {new}") };
+        Self { what, holder, from, to: now() }
+    }
 }
 
 async fn rest() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
-fn measured(stage: &Stage, prober: &Prober, what: &str, from: &str, to: &str, since: Time) -> Vec<String> {
-    let probes = prober.so_far().between(since, now() - Duration::from_secs(1));
-    let silence = probes.outages().iter().map(|gap| gap.to.since(gap.from)).max().unwrap_or_default();
-    let owners = longest(&stage.timeline().two_owners(since, now()));
-    let overlap = if owners.is_zero() { "no".to_owned() } else { ms(owners) };
-    let holder = if from == to { from.to_owned() } else { format!("{from} -> {to}") };
-    row(what, &holder, &ms(silence), &probes.lost().to_string(), &overlap)
-}
-
-fn finish(report: &mut Report<std::io::Stdout>, prober: Prober, https: Https, rows: &[Vec<String>]) -> Result<()> {
-    prober.finish()?;
-    let attempts = https.finish()?;
-    report.title("What it cost");
-    report.table(rows);
-    let outages = https::outages(&attempts);
-    let longest = outages.iter().map(|o| o.to.since(o.from)).min().unwrap_or_default();
-    report.detail(&format!("HTTPS through the VIP: {} requests, shortest of its outages {}", attempts.len(), ms(longest)));
-    Ok(())
-}
-
-fn row(what: &str, holder: &str, outage: &str, lost: &str, owners: &str) -> Vec<String> {
-    [what, holder, outage, lost, owners].map(str::to_owned).to_vec()
+/// A row for each act: how long nothing was heard of the VIP, packets lost, HTTPS outage, two owners.
+fn costs(stage: &Stage, acts: &[Act], probes: &Probes, attempts: &[Attempt]) -> Vec<Vec<String>> {
+    let head = ["what happened", "holder", "VIP silent", "packets lost", "HTTPS away", "two owners"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for act in acts {
+        let seen = probes.between(act.from, act.to);
+        let silence = seen.outages().iter().map(|gap| gap.to.since(gap.from)).max().unwrap_or_default();
+        let https = https::outages(attempts).into_iter().filter(|o| o.to > act.from && o.from < act.to);
+        let https = https.map(|o| o.to.since(o.from)).max().unwrap_or_default();
+        let owners = longest(&stage.timeline().two_owners(act.from, act.to));
+        rows.push(vec![
+            act.what.to_owned(),
+            act.holder.clone(),
+            ms(silence),
+            format!("{} of {}", seen.lost(), seen.all().len()),
+            ms(https),
+            ms(owners),
+        ]);
+    }
+    rows
 }
 
 fn ms(time: Duration) -> String {
