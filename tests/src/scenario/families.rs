@@ -13,10 +13,7 @@ use crate::segment;
 
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
-    vec![
-        story!("families", only_ipv6, "ipv6-only", 3),
-        story!("families", both, "ipv4-and-ipv6-move-together", 3),
-    ]
+    vec![story!("families", only_ipv6, "ipv6-only", 3), story!("families", both, "ipv4-and-ipv6-move-together", 3)]
 }
 
 async fn only_ipv6(ctx: &mut Ctx<()>) -> Result<()> {
