@@ -12,8 +12,8 @@ use crate::runner::{Ctx, Test};
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("process", killed_and_back, "killed-and-back", 3),
-        story!("process", handover, "sigterm-hands-over", 3),
+        story!("process", killed_and_back, "killed-and-back", 3, alone: true),
+        story!("process", handover, "sigterm-hands-over", 3, alone: true),
         story!("process", frozen, "frozen-for-40-seconds", 4),
         story!("process", dead, "dead-for-good", 3),
     ]
@@ -35,6 +35,8 @@ async fn killed_and_back(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn handover(ctx: &mut Ctx<()>) -> Result<()> {
     let (scene, first) = Scene::usual(ctx).await?;
+    // A holder knows to whom it can hand over once candidates have probed it.
+    pass(2).await;
     let (from, prober) = (now(), scene.prober()?);
     prober.answer_after(from, None, SOON).await?;
     scene.lab.agent(&first)?.stop(Duration::from_secs(15)).await?;

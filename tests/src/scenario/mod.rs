@@ -14,14 +14,17 @@ mod scene;
 
 use crate::runner::Test;
 
-/// A story as a test: the group is the file's theme, the name that of the function.
+/// A story as a test. Alone: it counts every lost packet, and a starved agent's address runs out.
 macro_rules! story {
     ($group:literal, $function:path, $name:literal, $minutes:literal) => {
+        $crate::scenario::story!($group, $function, $name, $minutes, alone: false)
+    };
+    ($group:literal, $function:path, $name:literal, $minutes:literal, alone: $alone:literal) => {
         $crate::runner::Test {
             name: $name,
             group: $group,
             limit: std::time::Duration::from_secs($minutes * 60),
-            alone: false,
+            alone: $alone,
             work: $crate::runner::Work::Function(|ctx| Box::pin($function(ctx))),
         }
     };

@@ -13,7 +13,7 @@ use crate::runner::{Ctx, Test};
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("outage", refused_and_hanging, "api-refuses-then-hangs", 5),
+        story!("outage", refused_and_hanging, "api-refuses-then-hangs", 5, alone: true),
         story!("outage", holder_cut, "holder-cut-from-the-api", 3),
         story!("outage", candidate_cut, "holder-and-candidate-cut", 3),
     ]
