@@ -38,7 +38,8 @@ pub async fn run() -> Result<()> {
     let vip = stage.lab.vip();
     let prober = stage.prober()?;
     let (first, _) = prober.answer_after(begun, None, PATIENCE).await?;
-    report.event(Tone::Good, &format!("{holder} holds {vip}, {} after the agents were started", ms(first.since(begun))));
+    report
+        .event(Tone::Good, &format!("{holder} holds {vip}, {} after the agents were started", ms(first.since(begun))));
     let https = stage.https()?;
     https.success_after(begun, PATIENCE).await?;
     report.event(Tone::Good, &format!("an HTTPS client reads https://{vip}:6443/readyz"));

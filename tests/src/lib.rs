@@ -18,6 +18,7 @@ pub mod pki;
 pub mod report;
 pub mod runner;
 pub mod say;
+pub mod scenario;
 pub mod segment;
 pub mod stage;
 pub mod userns;

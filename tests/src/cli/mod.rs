@@ -1,6 +1,7 @@
 //! `cargo lab ...`
 
 mod standing;
+mod test;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 use crate::host::{enter, init};
 use crate::lab::Shape;
+use crate::runner::Choice;
 use crate::{say, userns};
 
 /// The lab of Mooring: a cluster's control plane on one machine, and all that can happen to it.
@@ -47,6 +49,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Run everything that is tested: sources, unit tests, and the scenarios on labs of their own.
+    Test(Choice),
     /// Let something happen to it.
     #[command(subcommand)]
     Fault(Fault),
@@ -116,6 +120,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             let status = enter::enter(standing::init_of(&args.name, &host)?, &command)?;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        Verb::Test(choice) => {
+            userns::become_root()?;
+            return tokio::runtime::Runtime::new()?.block_on(test::run(&choice));
         }
         Verb::Fault(fault) => standing::fault(&args.name, fault)?,
     }
