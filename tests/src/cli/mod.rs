@@ -1,5 +1,6 @@
 //! `cargo lab ...`
 
+mod bench;
 mod standing;
 
 use std::path::PathBuf;
@@ -48,6 +49,8 @@ enum Verb {
     /// Let something happen to it.
     #[command(subcommand)]
     Fault(Fault),
+    /// Measure how fast a VIP moves, and what an agent costs.
+    Bench(bench::Args),
     /// Keep a lab; what `up` leaves running.
     #[command(hide = true, name = standing::WORD)]
     Stand {
@@ -112,6 +115,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }
         Verb::Fault(fault) => standing::fault(&args.name, fault)?,
+        Verb::Bench(order) => {
+            userns::become_root()?;
+            return bench::run(&order);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
