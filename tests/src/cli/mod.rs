@@ -1,5 +1,6 @@
 //! `cargo lab ...`
 
+mod bench;
 mod standing;
 mod test;
 
@@ -54,6 +55,8 @@ enum Verb {
     /// Let something happen to it.
     #[command(subcommand)]
     Fault(Fault),
+    /// Measure how fast a VIP moves, and what an agent costs.
+    Bench(bench::Args),
     /// Keep a lab; what `up` leaves running.
     #[command(hide = true, name = standing::WORD)]
     Stand {
@@ -126,6 +129,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             return tokio::runtime::Runtime::new()?.block_on(test::run(&choice));
         }
         Verb::Fault(fault) => standing::fault(&args.name, fault)?,
+        Verb::Bench(order) => {
+            userns::become_root()?;
+            return bench::run(&order);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,78 @@
+//! `cargo lab bench`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::assets::{self, Profile};
+use crate::bench::stats::{json, table};
+use crate::bench::{ALL, Bench, Order};
+use crate::{guard, say};
+
+/// What to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Which bench; all, when none is named
+    name: Option<String>,
+    /// How often to measure each figure [default: 1 to 10, the slow ones less often]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Also measure what there is to compare with: a move by hand, and keepalived
+    #[arg(long)]
+    with_peers: bool,
+    /// Measure this agent instead of a release build of the clone
+    #[arg(long)]
+    agent: Option<PathBuf>,
+}
+
+/// Runs the benches that were asked for. A bench that fails is told; the others run all the same.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let chosen = choose(args)?;
+    let agent = match &args.agent {
+        Some(path) => path.canonicalize()?,
+        None if chosen.iter().all(|bench| !bench.ours) => PathBuf::new(),
+        None => assets::agent(Profile::Release)?,
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (mut figures, mut failed) = (Vec::new(), false);
+    for bench in chosen {
+        let runs = args.runs.map_or(bench.runs, usize::from);
+        say::line(format_args!("{}: {runs} {}", bench.name, if runs == 1 { "run" } else { "runs" }));
+        let order = Order { runs, agent: agent.clone() };
+        match runtime.block_on(guard::guarded((bench.measure)(&order)))? {
+            Ok(measured) if args.json => print(&json(&measured)?),
+            Ok(measured) => figures.extend(measured),
+            Err(error) => {
+                failed = true;
+                say::line(format_args!("{}: FAILED: {error:#}", bench.name));
+            }
+        }
+    }
+    if !args.json && !figures.is_empty() {
+        print(&table(&figures));
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn choose(args: &Args) -> Result<Vec<Bench>> {
+    let Some(name) = &args.name else {
+        return Ok(ALL.to_vec());
+    };
+    let chosen: Vec<Bench> =
+        ALL.into_iter().filter(|bench| bench.name == name || (args.with_peers && !bench.ours)).collect();
+    if !chosen.iter().any(|bench| bench.name == name) {
+        let all: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
+        bail!("there is no bench {name:?}; there are: {}", all.join(" "));
+    }
+    Ok(chosen)
+}
+
+fn print(text: &str) {
+    // Whoever read it is gone: no reason to leave a lab behind.
+    drop(std::io::stdout().write_all(text.as_bytes()));
+}
