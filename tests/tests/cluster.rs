@@ -1,5 +1,7 @@
 //! The cluster of a lab: real API servers and etcd.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Node};

@@ -21,7 +21,7 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
         }
     };
     let version = product.pinned();
-    let folder = to.parent().unwrap_or(Path::new("/"));
+    let folder = to.parent().unwrap_or_else(|| Path::new("/"));
     match product {
         Product::KubeApiserver => {
             let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/kube-apiserver");
@@ -87,7 +87,14 @@ fn fetch(url: &str, to: &Path) -> Result<(), Error> {
         ])
         .arg(to)
         .arg(url);
-    say::while_busy(&format!("downloading {url}"), || tools::run(&mut command)).map(drop)
+    let fetched = say::while_busy(&format!("downloading {url}"), || tools::run(&mut command));
+    fetched.map(drop).map_err(|error| match error {
+        Error::Failed { detail, .. } => Error::Failed {
+            command: format!("download of {url}"),
+            detail,
+        },
+        other => other,
+    })
 }
 
 fn fetch_text(url: &str, folder: &Path) -> Result<String, Error> {

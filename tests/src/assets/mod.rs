@@ -70,7 +70,7 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} {} from {}: {}",
+            "{} {} ({}): {}",
             self.product,
             self.version,
             self.source,
