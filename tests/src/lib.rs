@@ -1,8 +1,10 @@
-//! The lab of Mooring: real etcd, kube-apiserver and agents on hosts that are namespaces, and every fault that a segment
-//! can have. It never touches the machine's own network, and all of it ends with the process that made it.
+//! The lab of Mooring: real etcd, kube-apiserver and agents on hosts that are namespaces, every fault that a segment can
+//! have, and what is measured in it. It never touches the machine's own network, and all of it ends with the process that
+//! made it.
 
 pub mod agents;
 pub mod assets;
+pub mod bench;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
@@ -10,9 +12,13 @@ pub mod fault;
 pub mod guard;
 pub mod host;
 pub mod lab;
+pub mod observe;
 pub mod pki;
+pub mod report;
+pub mod runner;
 pub mod say;
 pub mod segment;
+pub mod stage;
 pub mod userns;
 
 pub use lab::{Lab, Shape, Topology};

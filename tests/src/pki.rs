@@ -71,20 +71,13 @@ impl Pki {
             let name = name.to_owned();
             move |source| Error::Certificate { name, source }
         };
-        fs::create_dir_all(dir).map_err(|source| Error::Write {
-            path: dir.to_owned(),
-            source,
-        })?;
+        fs::create_dir_all(dir).map_err(|source| Error::Write { path: dir.to_owned(), source })?;
         let key = KeyPair::generate().map_err(at("the CA"))?;
         let mut params = named("kubernetes-ca", &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let ca = params.self_signed(&key).map_err(at("the CA"))?.pem();
-        let pki = Self {
-            dir: dir.to_owned(),
-            ca,
-            issuer: Issuer::new(params, key),
-        };
+        let pki = Self { dir: dir.to_owned(), ca, issuer: Issuer::new(params, key) };
         pki.write("ca.crt", &pki.ca)?;
 
         let service = "kubernetes.default.svc.cluster.local";
@@ -151,11 +144,7 @@ impl Pki {
     /// # Errors
     /// Never in practice: the certificates are text.
     pub fn kubeconfig(&self, user: &Identity, server: &str) -> Result<String, Error> {
-        let (ca, cert, key) = (
-            base64("ca", &self.ca)?,
-            base64("crt", &user.cert)?,
-            base64("key", &user.key)?,
-        );
+        let (ca, cert, key) = (base64("ca", &self.ca)?, base64("crt", &user.cert)?, base64("key", &user.key)?);
         let name = &user.name;
         Ok(format!(
             "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {ca}\n    server: {server}\n  name: kubernetes\n\
@@ -166,17 +155,10 @@ impl Pki {
     }
 
     fn sign(&self, name: &str, params: &CertificateParams) -> Result<Identity, Error> {
-        let at = |source| Error::Certificate {
-            name: name.to_owned(),
-            source,
-        };
+        let at = |source| Error::Certificate { name: name.to_owned(), source };
         let key = KeyPair::generate().map_err(at)?;
         let cert = params.signed_by(&key, &self.issuer).map_err(at)?.pem();
-        Ok(Identity {
-            name: name.to_owned(),
-            cert,
-            key: key.serialize_pem(),
-        })
+        Ok(Identity { name: name.to_owned(), cert, key: key.serialize_pem() })
     }
 
     fn write(&self, file: &str, text: &str) -> Result<(), Error> {
@@ -203,9 +185,6 @@ fn named(user: &str, groups: &[&str]) -> CertificateParams {
 
 fn base64(name: &str, text: &str) -> Result<String, Error> {
     let bytes = ByteString(text.as_bytes().to_vec());
-    let encoded = serde_json::to_string(&bytes).map_err(|source| Error::Encode {
-        name: name.to_owned(),
-        source,
-    })?;
+    let encoded = serde_json::to_string(&bytes).map_err(|source| Error::Encode { name: name.to_owned(), source })?;
     Ok(encoded.trim_matches('"').to_owned())
 }

@@ -28,10 +28,7 @@ pub fn become_root() -> Result<(), Error> {
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {user} 1"))?;
     write("/proc/self/gid_map", format!("0 {group} 1"))?;
-    let error = Command::new("/proc/self/exe")
-        .args(std::env::args_os().skip(1))
-        .env(INSIDE, "1")
-        .exec();
+    let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).env(INSIDE, "1").exec();
     Err(Error::io("start again inside a user namespace")(error))
 }
 

@@ -17,11 +17,7 @@ fn fake(folder: &Path, product: Product, version: &str) {
         Product::Etcd => format!("etcd Version: {version}\nGit SHA: none\nGo Version: go1.26"),
     };
     let path = folder.join(product.file());
-    fs::write(
-        &path,
-        format!("#!/bin/sh\n[ \"$1\" = --version ] && cat <<X\n{says}\nX\n"),
-    )
-    .expect("a file");
+    fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --version ] && cat <<X\n{says}\nX\n")).expect("a file");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
@@ -36,25 +32,13 @@ fn the_first_right_version_is_taken() {
         fetch: false,
     };
     let in_cache = cache.join(format!("etcd-{ETCD}-{}", std::env::consts::ARCH));
-    for (folder, version) in [
-        (&assets, "3.6.1"),
-        (&first, "3.5.21"),
-        (&second, "3.7.0"),
-        (&in_cache, ETCD),
-    ] {
+    for (folder, version) in [(&assets, "3.6.1"), (&first, "3.5.21"), (&second, "3.7.0"), (&in_cache, ETCD)] {
         fake(folder, Product::Etcd, version);
     }
     let found = |finder: &Finder| finder.find(Product::Etcd).map(|found| (found.source, found.version));
-    assert_eq!(
-        found(&finder).expect("one"),
-        (Source::KubebuilderAssets, "3.6.1".into())
-    );
+    assert_eq!(found(&finder).expect("one"), (Source::KubebuilderAssets, "3.6.1".into()));
     fake(&assets, Product::Etcd, "3.4.23");
-    assert_eq!(
-        found(&finder).expect("one"),
-        (Source::Path, "3.7.0".into()),
-        "too old ones are passed over"
-    );
+    assert_eq!(found(&finder).expect("one"), (Source::Path, "3.7.0".into()), "too old ones are passed over");
     finder.kubebuilder_assets = None;
     finder.path = std::env::join_paths([&first]).expect("a path");
     assert_eq!(found(&finder).expect("one"), (Source::Cache, ETCD.into()));
@@ -66,30 +50,17 @@ fn the_first_right_version_is_taken() {
     let error = finder.find(Product::Etcd).expect_err("none left");
     assert!(matches!(error, Error::Nowhere { .. }));
     let text = error.to_string();
-    assert!(
-        text.contains("3.5.21") && text.contains("3.6 or later") && text.contains("KUBEBUILDER_ASSETS"),
-        "{text}"
-    );
+    assert!(text.contains("3.5.21") && text.contains("3.6 or later") && text.contains("KUBEBUILDER_ASSETS"), "{text}");
 }
 
 #[test]
 fn versions_of_kube_apiserver() {
-    for (version, good) in [
-        ("1.36.3", true),
-        ("1.36.0", true),
-        ("1.36.0-rc.1", false),
-        ("1.35.4", false),
-        ("2.36.0", false),
-    ] {
+    for (version, good) in
+        [("1.36.3", true), ("1.36.0", true), ("1.36.0-rc.1", false), ("1.35.4", false), ("2.36.0", false)]
+    {
         assert_eq!(Product::KubeApiserver.accepts(version), good, "{version}");
     }
-    for (version, good) in [
-        ("3.6.0", true),
-        ("3.10.1", true),
-        ("3.5.99", false),
-        ("4.0.0", false),
-        ("", false),
-    ] {
+    for (version, good) in [("3.6.0", true), ("3.10.1", true), ("3.5.99", false), ("4.0.0", false), ("", false)] {
         assert_eq!(Product::Etcd.accepts(version), good, "{version}");
     }
 }
@@ -101,25 +72,12 @@ fn a_failed_attempt_leaves_nothing_in_the_cache() {
     let path = cache.folder("thing-1").join("thing");
     let failed = cache.fill(&path, |to| {
         fs::write(to, "half").expect("written");
-        Err::<(), _>(Error::Missing {
-            program: "thing".into(),
-            detail: "on purpose".into(),
-        })
+        Err::<(), _>(Error::Missing { program: "thing".into(), detail: "on purpose".into() })
     });
     assert!(failed.is_err() && !path.exists());
-    assert_eq!(
-        fs::read_dir(path.parent().expect("a folder"))
-            .expect("readable")
-            .count(),
-        0
-    );
+    assert_eq!(fs::read_dir(path.parent().expect("a folder")).expect("readable").count(), 0);
     cache
-        .fill(&path, |to| {
-            fs::write(to, "whole").map_err(|source| Error::Io {
-                what: "write".into(),
-                source,
-            })
-        })
+        .fill(&path, |to| fs::write(to, "whole").map_err(|source| Error::Io { what: "write".into(), source }))
         .expect("filled");
     assert_eq!(fs::read_to_string(&path).expect("there"), "whole");
 }

@@ -15,9 +15,7 @@ use mooring_tests::{Lab, Shape, pki};
 const LIMIT: Duration = Duration::from_secs(3);
 
 async fn answers(nodes: &Api<Node>) -> bool {
-    tokio::time::timeout(LIMIT, nodes.list(&ListParams::default()))
-        .await
-        .is_ok_and(|answer| answer.is_ok())
+    tokio::time::timeout(LIMIT, nodes.list(&ListParams::default())).await.is_ok_and(|answer| answer.is_ok())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,10 +27,7 @@ async fn one_api_server_stopped_frozen_slow_and_cut() {
     let admin = cluster.pki().admin().expect("a certificate");
     let nodes = Api::<Node>::all(cluster.client(&admin, &server).await.expect("a client"));
     let refused = nodes.list(&ListParams::default()).await.expect_err("not bound yet");
-    assert!(
-        matches!(&refused, kube::Error::Api(status) if status.code == 403),
-        "{refused}"
-    );
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 403), "{refused}");
     cluster.bind_admin().await.expect("bound");
     let end = tokio::time::Instant::now() + Duration::from_secs(10);
     while !answers(&nodes).await {
@@ -50,18 +45,11 @@ async fn one_api_server_stopped_frozen_slow_and_cut() {
     for _ in 0..5 {
         assert!(answers(&nodes).await, "a slow API server answers late, but it does");
     }
-    assert!(
-        start.elapsed() > Duration::from_millis(300),
-        "not slow: {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() > Duration::from_millis(300), "not slow: {:?}", start.elapsed());
     lab.slow_api("cp1", Duration::ZERO).expect("fast again");
 
     // From the host itself, by its own address.
-    let local = cluster
-        .client_of(&lab.host("cp1").expect("cp1"), &admin, &server)
-        .await
-        .expect("a client");
+    let local = cluster.client_of(&lab.host("cp1").expect("cp1"), &admin, &server).await.expect("a client");
     let local = Api::<Node>::all(local);
     assert!(answers(&local).await);
     lab.cut_api("cp1", ApiCut::Everywhere).expect("cut");
@@ -72,12 +60,7 @@ async fn one_api_server_stopped_frozen_slow_and_cut() {
     lab.heal_api("cp1").expect("healed");
 
     lab.stop_api("cp1").expect("stopped");
-    cluster
-        .api("cp1")
-        .expect("a process")
-        .ended(LIMIT)
-        .await
-        .expect("its end");
+    cluster.api("cp1").expect("a process").ended(LIMIT).await.expect("its end");
     assert!(!answers(&nodes).await);
     lab.start_api("cp1").expect("started");
     cluster.api_ready(&lab.host("cp1").expect("cp1")).await.expect("ready");
@@ -100,10 +83,7 @@ async fn stacked_etcd_survives_the_crash_of_its_leader() {
     let namespaces = Api::<Namespace>::all(client);
     let end = tokio::time::Instant::now() + Duration::from_secs(20);
     // A consistent read needs etcd's leader.
-    while !matches!(
-        tokio::time::timeout(LIMIT, namespaces.get("kube-system")).await,
-        Ok(Ok(_))
-    ) {
+    while !matches!(tokio::time::timeout(LIMIT, namespaces.get("kube-system")).await, Ok(Ok(_))) {
         assert!(tokio::time::Instant::now() < end, "no new leader");
     }
     let leader = cluster.etcd_leader().await.expect("a new leader");

@@ -23,15 +23,11 @@ async fn segment_lab() -> Lab {
 
 /// Whether a datagram from one host reaches another. What is cut stays silent, so a "no" takes a while.
 fn reaches(from: &Host, to: &Host, address: IpAddr) -> bool {
-    let any: SocketAddr = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }
-        .parse()
-        .expect("an address");
+    let any: SocketAddr = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().expect("an address");
     let receiver = to.netns().run(move || UdpSocket::bind(any).expect("a socket"));
     let sender = from.netns().run(move || UdpSocket::bind(any).expect("a socket"));
     let port = receiver.local_addr().expect("bound").port();
-    receiver
-        .set_read_timeout(Some(Duration::from_millis(100)))
-        .expect("a timeout");
+    receiver.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
     // Several, as the first may be spent on a neighbour's address that is stale.
     (0..10).any(|_| {
         // Refused while the neighbour is known not to answer.
@@ -66,9 +62,7 @@ fn neighbour(of: &Host, address: IpAddr) -> Option<String> {
 /// All network namespaces that some process is in.
 fn spaces() -> BTreeSet<String> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
-    entries
-        .filter_map(|entry| Some(fs::read_link(entry.path().join("ns/net")).ok()?.display().to_string()))
-        .collect()
+    entries.filter_map(|entry| Some(fs::read_link(entry.path().join("ns/net")).ok()?.display().to_string())).collect()
 }
 
 #[tokio::test]
@@ -77,20 +71,11 @@ async fn two_labs_beside_each_other_leave_nothing() {
     let (one, two) = tokio::join!(segment_lab(), segment_lab());
     let [a, b] = [&one, &two].map(|lab| lab.host("cp1").expect("cp1"));
     assert_ne!(a.dir(), b.dir());
-    let pids: Vec<_> = [&one, &two]
-        .iter()
-        .flat_map(|lab| lab.hosts())
-        .filter_map(|host| host.pid())
-        .collect();
+    let pids: Vec<_> = [&one, &two].iter().flat_map(|lab| lab.hosts()).filter_map(|host| host.pid()).collect();
     assert_eq!(pids.len(), 8);
     let inside: BTreeSet<_> = pids
         .iter()
-        .map(|pid| {
-            fs::read_link(format!("/proc/{pid}/ns/net"))
-                .expect("a host")
-                .display()
-                .to_string()
-        })
+        .map(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).expect("a host").display().to_string())
         .collect();
     assert_eq!(inside.len(), 8, "every host has a network namespace of its own");
     let sleeper = a.start(Spec::new("sleeper", "sleep").arg("1000")).expect("a process");
@@ -104,10 +89,7 @@ async fn two_labs_beside_each_other_leave_nothing() {
     drop(a);
     two.down();
     for pid in pids.iter().chain([&sleeper]) {
-        assert!(
-            !Path::new("/proc").join(pid.to_string()).exists(),
-            "process {pid} is still there"
-        );
+        assert!(!Path::new("/proc").join(pid.to_string()).exists(), "process {pid} is still there");
     }
     assert!(inside.is_disjoint(&spaces()));
     assert_eq!(fs::read_to_string("/proc/self/mountinfo").expect("mounts"), mounts);
@@ -121,25 +103,15 @@ fn a_lab_that_is_killed_leaves_no_process() {
     let home = tempfile::tempdir().expect("a folder");
     let lab = |args: &[&str]| {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-        lab.env("XDG_RUNTIME_DIR", home.path())
-            .args(["--name", "killed"])
-            .args(args)
-            .stdin(Stdio::null());
+        lab.env("XDG_RUNTIME_DIR", home.path()).args(["--name", "killed"]).args(args).stdin(Stdio::null());
         lab
     };
-    let up = lab(&["up", "--shape", "segment"])
-        .process_group(0)
-        .output()
-        .expect("lab up");
+    let up = lab(&["up", "--shape", "segment"]).process_group(0).output().expect("lab up");
     let said = String::from_utf8_lossy(&up.stderr).into_owned();
     assert!(up.status.success(), "{said}");
     let entered = lab(&["enter", "cp2", "hostname"]).output().expect("lab enter");
     assert_eq!(String::from_utf8_lossy(&entered.stdout), "cp2\n");
-    let folder = said
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("logs"))
-        .expect("the folder")
-        .trim();
+    let folder = said.lines().find_map(|line| line.trim().strip_prefix("logs")).expect("the folder").trim();
     let of_lab = || -> Vec<String> {
         let entries = fs::read_dir("/proc").expect("/proc").flatten();
         let of = |entry: &fs::DirEntry| {
@@ -150,18 +122,8 @@ fn a_lab_that_is_killed_leaves_no_process() {
     };
     let all = of_lab();
     assert_eq!(all.len(), 5, "the keeper and the inits of four hosts: {all:?}");
-    let keeper = folder
-        .rsplit('/')
-        .next()
-        .and_then(|name| name.split('-').nth(2))
-        .expect("the keeper's PID");
-    assert!(
-        Command::new("kill")
-            .args(["-9", keeper])
-            .status()
-            .expect("kill")
-            .success()
-    );
+    let keeper = folder.rsplit('/').next().and_then(|name| name.split('-').nth(2)).expect("the keeper's PID");
+    assert!(Command::new("kill").args(["-9", keeper]).status().expect("kill").success());
     let end = Instant::now() + SOON;
     while !of_lab().is_empty() {
         assert!(Instant::now() < end, "still there: {:?}", of_lab());
@@ -192,10 +154,7 @@ async fn a_cut_cuts_and_only_one_way() {
     lab.heal_all().expect("healed");
     assert!(reaches(&a, &c, c.ip4().into()));
     assert!(matches!(lab.cut("cp1", "cp1", Way::One), Err(fault::Error::Itself(_))));
-    assert!(matches!(
-        lab.cut("cp1", "nobody", Way::One),
-        Err(fault::Error::Host(host::Error::Unknown { .. }))
-    ));
+    assert!(matches!(lab.cut("cp1", "nobody", Way::One), Err(fault::Error::Host(host::Error::Unknown { .. }))));
 }
 
 #[tokio::test]
@@ -215,10 +174,7 @@ async fn a_crashed_host_is_silent_and_comes_back_without_its_vips() {
     };
     let touched = cp1.start(Spec::new("touch", "touch").arg("/run/mark")).expect("touch");
     touched.ended(SOON).await.expect("touched");
-    assert!(
-        run("/run/mark") && !Path::new("/run/mark").exists(),
-        "/run is the host's own"
-    );
+    assert!(run("/run/mark") && !Path::new("/run/mark").exists(), "/run is the host's own");
     assert_eq!(neighbour(&client, vip), Some(cp1.mac().to_string()));
 
     lab.crash("cp1").expect("a crash");
@@ -227,20 +183,10 @@ async fn a_crashed_host_is_silent_and_comes_back_without_its_vips() {
     lab.port_up("client").expect("up");
     let mut flush = Command::new("ip");
     flush.args(["neigh", "flush", "all"]);
-    assert!(
-        client
-            .netns()
-            .output(flush, String::new())
-            .expect("ip")
-            .status
-            .success()
-    );
+    assert!(client.netns().output(flush, String::new()).expect("ip").status.success());
     assert_eq!(neighbour(&client, vip), None, "nobody answers ARP");
     assert_eq!(neighbour(&client, cp1.ip6().into()), None, "nor NDP");
-    assert!(matches!(
-        lab.crash("cp1"),
-        Err(fault::Error::Host(host::Error::Down { .. }))
-    ));
+    assert!(matches!(lab.crash("cp1"), Err(fault::Error::Host(host::Error::Down { .. }))));
 
     lab.revive("cp1").expect("back");
     assert!(sleeper.is_running() && !touched.is_running(), "what ran runs again");
@@ -257,10 +203,7 @@ async fn processes_are_frozen_killed_and_started_again() {
     let process = cp1.start(Spec::new("sleeper", "sleep").arg("1000")).expect("a process");
     let state = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
-        stat.rsplit(") ")
-            .next()
-            .and_then(|rest| rest.chars().next())
-            .expect("a state")
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
     };
     let pid = process.pid().expect("it runs");
     assert!(process.rss_kb().is_some_and(|kb| kb > 100));
@@ -279,19 +222,14 @@ async fn processes_are_frozen_killed_and_started_again() {
     until('T');
     lab.thaw_host("cp1").expect("thawed");
     until('S');
-    assert!(
-        cp1.start(Spec::new("sleeper", "sleep").arg("1")).is_err(),
-        "it runs already"
-    );
+    assert!(cp1.start(Spec::new("sleeper", "sleep").arg("1")).is_err(), "it runs already");
     let sent = process.kill().expect("killed");
     let (how, at) = process.ended(SOON).await.expect("its end");
     assert_eq!(how, "killed by SIGKILL");
     assert!(at >= sent);
     process.start().expect("again");
     assert!(matches!(process.status(), Status::Running { .. }));
-    let error = cp1
-        .start(Spec::new("nothing", "/does/not/exist"))
-        .expect_err("no such program");
+    let error = cp1.start(Spec::new("nothing", "/does/not/exist")).expect_err("no such program");
     assert!(error.to_string().contains("/does/not/exist"), "{error}");
 }
 
@@ -319,10 +257,7 @@ async fn ports_interfaces_strangers_and_addresses() {
         let stranger = segment::mac(99).to_string();
         let end = Instant::now() + SOON;
         while neighbour(&client, vip).as_ref() != Some(&stranger) {
-            assert!(
-                Instant::now() < end,
-                "the announcement of {vip} did not move the client"
-            );
+            assert!(Instant::now() < end, "the announcement of {vip} did not move the client");
         }
         lab.stranger_leaves(vip).expect("gone");
         lab.announce("cp1", vip).expect("announced");
@@ -330,10 +265,7 @@ async fn ports_interfaces_strangers_and_addresses() {
         assert!(lab.delete_address("cp1", vip).is_err());
     }
     let nic = lab.add_nic("cp2", 1).expect("a second interface");
-    assert_eq!(
-        lab.host("cp2").expect("cp2").netns().addresses("eth1").expect("eth1")[0].0,
-        nic.addresses[0]
-    );
+    assert_eq!(lab.host("cp2").expect("cp2").netns().addresses("eth1").expect("eth1")[0].0, nic.addresses[0]);
     let more = lab.add_host("worker", 14).expect("one more host");
     assert!(reaches(&client, &more, more.ip4().into()));
     assert!(lab.add_host("worker", 15).is_err() && lab.add_host("other", 14).is_err());

@@ -59,7 +59,8 @@ impl FromStr for Mac {
         let mut mac = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut mac {
-            let part = parts.next().filter(|p| p.len() == 2).ok_or_else(wrong)?;
+            let part = parts.next().filter(|p| p.len() == 2 && p.bytes().all(|b| b.is_ascii_hexdigit()));
+            let part = part.ok_or_else(wrong)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
         }
         if parts.next().is_some() { Err(wrong()) } else { Ok(Self(mac)) }

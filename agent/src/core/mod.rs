@@ -1,6 +1,19 @@
 //! What decides. Nothing in here knows tokio, kube, a clock or a socket: it is given `now` and what was seen, and
-//! answers with what to do. The edges (`api`, `datapath`, `segment`) translate.
+//! answers with what to do. The edges (`api`, `datapath`, `segment`) translate, and `driver` carries words between.
+//!
+//! [`keeper::Keeper`] is the whole: `step(moment, event) -> actions`. Each of the other modules is one idea it uses.
 
+pub mod action;
+pub mod event;
+pub mod fence;
+pub mod health;
+pub mod keeper;
 pub mod lease;
 pub mod mac;
+pub mod moves;
+pub mod observation;
+pub mod rules;
+pub mod schedule;
 pub mod time;
+pub mod trace;
+pub mod witness;

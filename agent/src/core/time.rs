@@ -6,7 +6,8 @@ use std::time::Duration;
 
 /// A moment on the clock that every deadline is judged by: nanoseconds of `CLOCK_BOOTTIME`, which goes on while the
 /// machine is suspended (`CLOCK_MONOTONIC` and [`std::time::Instant`] stand still then). The core never reads it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Time(u64);
 
 impl Time {

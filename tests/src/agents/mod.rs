@@ -82,11 +82,7 @@ impl Agent {
     /// # Errors
     /// It runs already, the host is down, or the agent cannot be built.
     pub fn start(&self, options: AgentOptions) -> Result<Process, lab::Error> {
-        let vips = if options.vips.is_empty() {
-            vec![self.lab.vip()]
-        } else {
-            options.vips
-        };
+        let vips = if options.vips.is_empty() { vec![self.lab.vip()] } else { options.vips };
         let vips: Vec<_> = vips.iter().map(ToString::to_string).collect();
         let kubeconfig = options.kubeconfig.unwrap_or_else(|| self.host.dir().join("admin.conf"));
         let mut spec = Spec::new(AGENT, self.binary()?)

@@ -17,18 +17,10 @@ impl Cache {
     /// # Errors
     /// Neither `XDG_CACHE_HOME` nor `HOME` is set.
     pub fn of_user() -> Result<Self, Error> {
-        let folder = |name: &str| {
-            std::env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")));
         let missing = || std::io::Error::other("set XDG_CACHE_HOME or HOME to a folder");
-        Ok(Self(
-            base.ok_or_else(missing)
-                .map_err(Error::io("find the cache"))?
-                .join("mooring"),
-        ))
+        Ok(Self(base.ok_or_else(missing).map_err(Error::io("find the cache"))?.join("mooring")))
     }
 
     /// One at that place.
@@ -71,10 +63,7 @@ impl Cache {
         let folder = path.parent().unwrap_or(&self.0);
         let writing = |what: &str| Error::io(format!("{what} {}", path.display()));
         fs::create_dir_all(folder).map_err(writing("make the folder of"))?;
-        let temporary = tempfile::Builder::new()
-            .prefix(".making-")
-            .tempdir_in(folder)
-            .map_err(writing("make"))?;
+        let temporary = tempfile::Builder::new().prefix(".making-").tempdir_in(folder).map_err(writing("make"))?;
         let to = temporary.path().join(path.file_name().unwrap_or_default());
         let result = make(&to)?;
         fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).map_err(writing("make executable"))?;

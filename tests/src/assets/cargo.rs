@@ -24,22 +24,10 @@ pub enum Profile {
 /// Cargo fails; its messages go to standard error.
 pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let cargo = std::env::var_os("CARGO")
-        .map(PathBuf::from)
-        .or_else(|| tools::on_path("cargo"));
-    let missing = || Error::Missing {
-        program: "cargo".into(),
-        detail: "install Rust (https://rustup.rs)".into(),
-    };
+    let cargo = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo"));
+    let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
     let mut command = Command::new(cargo.ok_or_else(missing)?);
-    command.current_dir(workspace).args([
-        "build",
-        "--quiet",
-        "--package",
-        "mooring-agent",
-        "--bin",
-        "mooring-agent",
-    ]);
+    command.current_dir(workspace).args(["build", "--quiet", "--package", "mooring-agent", "--bin", "mooring-agent"]);
     command.arg("--message-format=json-render-diagnostics");
     if profile == Profile::Release {
         let target = host_triple()?;
@@ -49,39 +37,23 @@ pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
     }
     let name = format!("{command:?}");
     let output = say::while_busy("building mooring-agent", || {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .output()
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).output()
     })
     .map_err(Error::io(format!("run {name}")))?;
     if !output.status.success() {
-        return Err(Error::Failed {
-            command: name,
-            detail: format!("{}; the reason is above", output.status),
-        });
+        return Err(Error::Failed { command: name, detail: format!("{}; the reason is above", output.status) });
     }
     let said = String::from_utf8_lossy(&output.stdout);
-    let binary = said
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find_map(|message| {
-            let ours = message["target"]["name"] == "mooring-agent";
-            message["executable"].as_str().filter(|_| ours).map(PathBuf::from)
-        });
-    binary.ok_or_else(|| Error::Failed {
-        command: name,
-        detail: "it names no executable".into(),
-    })
+    let binary = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
+        let ours = message["target"]["name"] == "mooring-agent";
+        message["executable"].as_str().filter(|_| ours).map(PathBuf::from)
+    });
+    binary.ok_or_else(|| Error::Failed { command: name, detail: "it names no executable".into() })
 }
 
 fn host_triple() -> Result<String, Error> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let said = tools::run(Command::new(rustc).arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| Error::Failed {
-        command: "rustc -vV".into(),
-        detail: said.clone(),
-    })
+    host.map(str::to_owned).ok_or_else(|| Error::Failed { command: "rustc -vV".into(), detail: said.clone() })
 }

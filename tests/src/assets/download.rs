@@ -14,10 +14,7 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
         "aarch64" => "arm64",
         other => {
             let detail = format!("there is no official release for {other}");
-            return Err(Error::Missing {
-                program: product.to_string(),
-                detail,
-            });
+            return Err(Error::Missing { program: product.to_string(), detail });
         }
     };
     let version = product.pinned();
@@ -34,22 +31,13 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
             let name = format!("etcd-v{version}-linux-{arch}");
             let archive = format!("{name}.tar.gz");
             let sums = fetch_text(&format!("{base}/SHA256SUMS"), folder)?;
-            let sum = sums
-                .lines()
-                .filter_map(|line| line.split_once(' '))
-                .find(|(_, file)| file.trim() == archive);
+            let sum = sums.lines().filter_map(|line| line.split_once(' ')).find(|(_, file)| file.trim() == archive);
             let (url, local) = (format!("{base}/{archive}"), folder.join(&archive));
             fetch(&url, &local)?;
             verify(&local, sum.map_or("", |(sum, _)| sum), &url)?;
             let member = format!("{name}/etcd");
             let mut unpack = Command::new("tar");
-            unpack
-                .arg("--extract")
-                .arg("--gzip")
-                .arg("--file")
-                .arg(&local)
-                .arg("--directory")
-                .arg(folder);
+            unpack.arg("--extract").arg("--gzip").arg("--file").arg(&local).arg("--directory").arg(folder);
             tools::run(unpack.args(["--no-same-owner", "--strip-components=1", &member])).map(drop)
         }
     }
@@ -58,41 +46,15 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
 /// A machine without a network shall fall through within seconds.
 fn fetch(url: &str, to: &Path) -> Result<(), Error> {
     let Some(curl) = tools::on_path("curl") else {
-        return Err(Error::Missing {
-            program: "curl".into(),
-            detail: "install the package curl".into(),
-        });
+        return Err(Error::Missing { program: "curl".into(), detail: "install the package curl".into() });
     };
     let mut command = Command::new(curl);
-    command.args([
-        "--fail",
-        "--silent",
-        "--show-error",
-        "--location",
-        "--proto",
-        "=https",
-        "--connect-timeout",
-        "3",
-    ]);
+    command.args(["--fail", "--silent", "--show-error", "--location", "--proto", "=https", "--connect-timeout", "3"]);
     // Less than 10 kB in 20 s: a network that swallows everything after the first packets.
-    command
-        .args([
-            "--max-time",
-            "900",
-            "--speed-limit",
-            "500",
-            "--speed-time",
-            "20",
-            "--output",
-        ])
-        .arg(to)
-        .arg(url);
+    command.args(["--max-time", "900", "--speed-limit", "500", "--speed-time", "20", "--output"]).arg(to).arg(url);
     let fetched = say::while_busy(&format!("downloading {url}"), || tools::run(&mut command));
     fetched.map(drop).map_err(|error| match error {
-        Error::Failed { detail, .. } => Error::Failed {
-            command: format!("download of {url}"),
-            detail,
-        },
+        Error::Failed { detail, .. } => Error::Failed { command: format!("download of {url}"), detail },
         other => other,
     })
 }
@@ -109,8 +71,5 @@ fn verify(file: &Path, sum: &str, url: &str) -> Result<(), Error> {
         return Ok(());
     }
     let detail = format!("SHA-256 is {found}, published is {sum:?}: it is broken, or not what it seems; try again");
-    Err(Error::Failed {
-        command: format!("download of {url}"),
-        detail,
-    })
+    Err(Error::Failed { command: format!("download of {url}"), detail })
 }

@@ -72,11 +72,7 @@ impl Product {
         if self.accepts(version) {
             return Ok(version.to_owned());
         }
-        Err(Error::Version {
-            path: path.display().to_string(),
-            found: first.to_owned(),
-            needed: self.needed().into(),
-        })
+        Err(Error::Version { path: path.display().to_string(), found: first.to_owned(), needed: self.needed().into() })
     }
 }
 
@@ -97,10 +93,7 @@ pub fn find() -> Result<Binaries, Error> {
         cache: Cache::of_user()?,
         fetch: true,
     };
-    Ok(Binaries {
-        etcd: finder.find(Product::Etcd)?,
-        kube_apiserver: finder.find(Product::KubeApiserver)?,
-    })
+    Ok(Binaries { etcd: finder.find(Product::Etcd)?, kube_apiserver: finder.find(Product::KubeApiserver)? })
 }
 
 /// Where to look.
@@ -137,12 +130,7 @@ impl Finder {
             }
             match product.check(&path) {
                 Ok(version) => {
-                    return Ok(Found {
-                        product,
-                        version,
-                        path,
-                        source,
-                    });
+                    return Ok(Found { product, version, path, source });
                 }
                 Err(error) => tried.push((source, error.to_string())),
             }
@@ -152,12 +140,7 @@ impl Finder {
             let _lock = self.cache.lock(product.file())?;
             let path = self.cached(product);
             if let (true, Ok(version)) = (path.is_file(), product.check(&path)) {
-                return Ok(Found {
-                    product,
-                    version,
-                    path,
-                    source: Source::Cache,
-                });
+                return Ok(Found { product, version, path, source: Source::Cache });
             }
             for source in [Source::Download, Source::GoBuild] {
                 match self.fetch(product, source) {
@@ -169,21 +152,13 @@ impl Finder {
                 }
             }
         }
-        let tried: Vec<_> = tried
-            .into_iter()
-            .map(|(source, why)| format!("  {source}: {why}"))
-            .collect();
-        Err(Error::Nowhere {
-            product,
-            tried: tried.join("\n"),
-        })
+        let tried: Vec<_> = tried.into_iter().map(|(source, why)| format!("  {source}: {why}")).collect();
+        Err(Error::Nowhere { product, tried: tried.join("\n") })
     }
 
     /// Where the pinned version lies in the cache.
     fn cached(&self, product: Product) -> PathBuf {
-        self.cache
-            .folder(&format!("{product}-{}-{}", product.pinned(), std::env::consts::ARCH))
-            .join(product.file())
+        self.cache.folder(&format!("{product}-{}-{}", product.pinned(), std::env::consts::ARCH)).join(product.file())
     }
 
     fn fetch(&self, product: Product, source: Source) -> Result<Found, Error> {
@@ -196,11 +171,6 @@ impl Finder {
             product.check(to)
         };
         let version = self.cache.fill(&path, make)?;
-        Ok(Found {
-            product,
-            version,
-            path,
-            source,
-        })
+        Ok(Found { product, version, path, source })
     }
 }

@@ -15,12 +15,7 @@ const TESTS: &str = env!("CARGO_MANIFEST_DIR");
 /// Builds a product's pinned version from its `go.mod` and `go.sum` of ours.
 pub fn build_product(product: Product, to: &Path) -> Result<(), Error> {
     let (folder, package, ldflags, about) = match product {
-        Product::Etcd => (
-            "etcd",
-            "go.etcd.io/etcd/server/v3",
-            "-s -w".to_owned(),
-            "about 40 s on two cores",
-        ),
+        Product::Etcd => ("etcd", "go.etcd.io/etcd/server/v3", "-s -w".to_owned(), "about 40 s on two cores"),
         Product::KubeApiserver => {
             let version = "k8s.io/component-base/version";
             let mut numbers = KUBERNETES.split('.');
@@ -33,20 +28,12 @@ pub fn build_product(product: Product, to: &Path) -> Result<(), Error> {
                 set("gitMinor", minor),
                 set("gitTreeState", "clean"),
             ];
-            (
-                "kubernetes",
-                "k8s.io/kubernetes/cmd/kube-apiserver",
-                ldflags.concat(),
-                "about 4 min on two cores",
-            )
+            ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", ldflags.concat(), "about 4 min on two cores")
         }
     };
     let mut command = go(&Path::new(TESTS).join("assets").join(folder))?;
     command.args(["-ldflags", &ldflags]).arg("-o").arg(to).arg(package);
-    let what = format!(
-        "building {product} {} with Go ({about}, 2 GB of memory)",
-        product.pinned()
-    );
+    let what = format!("building {product} {} with Go ({about}, 2 GB of memory)", product.pinned());
     say::while_busy(&what, || tools::run(&mut command)).map(drop)
 }
 
@@ -79,18 +66,10 @@ fn go(folder: &Path) -> Result<Command, Error> {
     let usual = PathBuf::from("/usr/local/go/bin/go");
     let Some(go) = tools::on_path("go").or_else(|| usual.is_file().then_some(usual)) else {
         let detail = "Go 1.26 or later builds it: https://go.dev/dl".to_owned();
-        return Err(Error::Missing {
-            program: "go".into(),
-            detail,
-        });
+        return Err(Error::Missing { program: "go".into(), detail });
     };
     let mut command = Command::new(go);
-    command
-        .current_dir(folder)
-        .env("CGO_ENABLED", "0")
-        .env_remove("GOFLAGS")
-        .env_remove("GOOS")
-        .env_remove("GOARCH");
+    command.current_dir(folder).env("CGO_ENABLED", "0").env_remove("GOFLAGS").env_remove("GOOS").env_remove("GOARCH");
     command.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"]);
     Ok(command)
 }
@@ -98,10 +77,8 @@ fn go(folder: &Path) -> Result<Command, Error> {
 /// Of the names and contents of all files in the folder.
 fn hash(folder: &Path) -> Result<String, Error> {
     let reading = || Error::io(format!("read {}", folder.display()));
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .map_err(reading())?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
+    let mut files: Vec<_> =
+        fs::read_dir(folder).map_err(reading())?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
     let mut context = Context::new(&SHA256);
     for file in files.iter().filter(|file| file.is_file()) {

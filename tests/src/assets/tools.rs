@@ -11,10 +11,7 @@ use crate::{say, userns};
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(more)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
+    std::env::split_paths(&path).chain(more).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// Finds a program; root on Debian or Ubuntu installs its package when it is missing.
@@ -25,20 +22,13 @@ pub fn ensure(program: &str, package: &str) -> Result<PathBuf, Error> {
     if let Some(path) = on_path(program) {
         return Ok(path);
     }
-    let missing = |detail: String| Error::Missing {
-        program: program.to_owned(),
-        detail,
-    };
+    let missing = |detail: String| Error::Missing { program: program.to_owned(), detail };
     let Some(apt) = on_path("apt-get").filter(|_| userns::is_machine_root()) else {
-        return Err(missing(format!(
-            "install the package {package} (as root: apt-get install {package})"
-        )));
+        return Err(missing(format!("install the package {package} (as root: apt-get install {package})")));
     };
     let get = |args: &[&str]| {
         let mut command = Command::new(&apt);
-        command
-            .args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::http::Timeout=20"])
-            .args(args);
+        command.args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::http::Timeout=20"]).args(args);
         run(command.env("DEBIAN_FRONTEND", "noninteractive"))
     };
     let install = ["install", "--yes", "--no-install-recommends", package];
@@ -54,18 +44,12 @@ pub fn ensure(program: &str, package: &str) -> Result<PathBuf, Error> {
 /// Runs a command and answers what it printed.
 pub fn run(command: &mut Command) -> Result<String, Error> {
     let name = format!("{command:?}");
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(Error::io(format!("run {name}")))?;
+    let output = command.stdin(Stdio::null()).output().map_err(Error::io(format!("run {name}")))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines: Vec<_> = said.lines().collect();
     let end = lines[lines.len().saturating_sub(6)..].join("\n    ");
-    Err(Error::Failed {
-        command: name,
-        detail: format!("{}\n    {end}", output.status),
-    })
+    Err(Error::Failed { command: name, detail: format!("{}\n    {end}", output.status) })
 }

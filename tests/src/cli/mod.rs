@@ -86,11 +86,7 @@ impl Kind {
 #[must_use]
 pub fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().collect();
-    if let Some((_, rest)) = words
-        .get(1..)
-        .and_then(<[_]>::split_first)
-        .filter(|(word, _)| *word == init::WORD)
-    {
+    if let Some((_, rest)) = words.get(1..).and_then(<[_]>::split_first).filter(|(word, _)| *word == init::WORD) {
         return init::main(rest);
     }
     match run(Args::parse()) {
@@ -126,9 +122,7 @@ fn socket(name: &str) -> anyhow::Result<PathBuf> {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),
         "--name {name:?}: use letters, digits and dashes"
     );
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|path| path.is_dir());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
     let folder = match runtime {
         Some(folder) => folder.join("mooring"),
         // The same inside and outside of a user namespace: the home is the user's.

@@ -47,16 +47,9 @@ pub fn up(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
     }
     let shape = clap::ValueEnum::to_possible_value(&kind).context("no shape")?;
     let mut command = Command::new(std::env::current_exe()?);
-    command
-        .args(["--name", name, WORD, shape.get_name()])
-        .args(agents.then_some("--agents"));
+    command.args(["--name", name, WORD, shape.get_name()]).args(agents.then_some("--agents"));
     // A process group of its own: Ctrl-C after this is not for it. Before, its standard input ends, and so it does.
-    let child = command
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
+    let child = command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.context("cannot start the lab's process")?;
     let said = BufReader::new(child.stderr.take().context("no pipe")?);
     let mut stands = false;
@@ -172,19 +165,13 @@ fn ask(name: &str, request: &Request) -> anyhow::Result<Answer> {
     stream.set_read_timeout(Some(ANSWER))?;
     writeln!(&stream, "{}", serde_json::to_string(request)?)?;
     let mut line = String::new();
-    BufReader::new(&stream)
-        .read_line(&mut line)
-        .context("the lab does not answer")?;
+    BufReader::new(&stream).read_line(&mut line).context("the lab does not answer")?;
     serde_json::from_str(&line).context("the lab ended while it was asked")
 }
 
 /// `lab down`
 pub fn down(name: &str) -> anyhow::Result<()> {
-    let keeper = getsockopt(
-        &UnixStream::connect(socket(name)?).with_context(|| nobody(name))?,
-        PeerCredentials,
-    )?
-    .pid();
+    let keeper = getsockopt(&UnixStream::connect(socket(name)?).with_context(|| nobody(name))?, PeerCredentials)?.pid();
     done(ask(name, &Request::Down)?)?;
     // Its process has nothing left to do; a shell that goes on after this shall not see it.
     let end = Instant::now() + Duration::from_secs(5);
@@ -237,24 +224,12 @@ async fn deserted() {
 
 fn tell(lab: &Lab, name: &str) {
     let dir = lab.dir();
-    let hosts: Vec<_> = lab
-        .hosts()
-        .iter()
-        .map(|host| format!("{} {}", host.name(), host.ip4()))
-        .collect();
+    let hosts: Vec<_> = lab.hosts().iter().map(|host| format!("{} {}", host.name(), host.ip4())).collect();
     say::line(format_args!("\nThe lab {name} is up: {}", hosts.join(", ")));
-    let other = if name == "default" {
-        String::new()
-    } else {
-        format!(" --name {name}")
-    };
+    let other = if name == "default" { String::new() } else { format!(" --name {name}") };
     if lab.cluster().is_ok() {
         let conf = Path::new(dir).join("super-admin.conf");
-        say::line(format_args!(
-            "  kubeconfig   {} (server: the VIP {})",
-            conf.display(),
-            lab.vip()
-        ));
+        say::line(format_args!("  kubeconfig   {} (server: the VIP {})", conf.display(), lab.vip()));
         let server = "-s https://10.77.0.11:6443";
         say::line(format_args!(
             "  kubectl      cargo lab{other} enter client kubectl --kubeconfig {} {server} get nodes",

@@ -34,8 +34,7 @@ impl Cluster {
         match &self.audit_policy {
             Some(policy) => {
                 let log = host.dir().join("audit.log");
-                spec.arg(format!("--audit-policy-file={policy}"))
-                    .arg(format!("--audit-log-path={}", log.display()))
+                spec.arg(format!("--audit-policy-file={policy}")).arg(format!("--audit-log-path={}", log.display()))
             }
             None => spec,
         }

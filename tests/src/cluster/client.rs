@@ -21,10 +21,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 
 /// Makes the client. It does not connect yet.
 pub async fn make(netns: &Netns, kubeconfig: &str, server: &str) -> Result<Client, Error> {
-    let failed = |detail: String| Error::Client {
-        server: server.to_owned(),
-        detail,
-    };
+    let failed = |detail: String| Error::Client { server: server.to_owned(), detail };
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).map_err(|error| failed(error.to_string()))?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
@@ -34,13 +31,9 @@ pub async fn make(netns: &Netns, kubeconfig: &str, server: &str) -> Result<Clien
         let netns = netns.clone();
         async move { connect(&netns, &uri).await.map(TokioIo::new) }
     });
-    let https = config
-        .rustls_https_connector_with_connector(connector)
-        .map_err(|error| failed(error.to_string()))?;
+    let https = config.rustls_https_connector_with_connector(connector).map_err(|error| failed(error.to_string()))?;
     let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(https);
-    Ok(ClientBuilder::new(http, config.default_namespace.clone())
-        .with_layer(&config.base_uri_layer())
-        .build())
+    Ok(ClientBuilder::new(http, config.default_namespace.clone()).with_layer(&config.base_uri_layer()).build())
 }
 
 /// Connects from the namespace to a URI that has an address for its host.
@@ -57,7 +50,5 @@ pub async fn connect(netns: &Netns, uri: &Uri) -> io::Result<TcpStream> {
         io::Result::Ok(socket)
     })?;
     let connecting = TcpSocket::from_std_stream(socket.into()).connect(address);
-    tokio::time::timeout(CONNECT, connecting)
-        .await
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    tokio::time::timeout(CONNECT, connecting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -41,9 +41,6 @@ pub enum Error {
 impl Error {
     pub(super) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let what = what.into();
-        move |source| Self::Api {
-            what,
-            source: source.into(),
-        }
+        move |source| Self::Api { what, source: source.into() }
     }
 }

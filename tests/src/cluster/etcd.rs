@@ -19,11 +19,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 impl Cluster {
     pub(super) fn etcd(&self, host: &Host) -> Spec {
         let ip = host.ip4();
-        let peers: Vec<_> = self
-            .members
-            .iter()
-            .map(|one| format!("{}=http://{}:2380", one.name(), one.ip4()))
-            .collect();
+        let peers: Vec<_> =
+            self.members.iter().map(|one| format!("{}=http://{}:2380", one.name(), one.ip4())).collect();
         let clients = format!("http://127.0.0.1:2379,http://{ip}:2379");
         Spec::new(ETCD, &self.binaries.etcd.path).args([
             format!("--name={}", host.name()),
@@ -67,9 +64,7 @@ impl Cluster {
         let members = self.member_ids(from).await?;
         let target = members.iter().find(|(_, name)| *name == to);
         let (id, _) = target.ok_or_else(|| Error::Etcd(format!("{to} has no member")))?;
-        self.post(from, "maintenance/transfer-leadership", &json!({"targetID": id}))
-            .await
-            .map(drop)
+        self.post(from, "maintenance/transfer-leadership", &json!({"targetID": id})).await.map(drop)
     }
 
     async fn leader_seen_by(&self, host: &Host) -> Result<String, Error> {
@@ -87,9 +82,7 @@ impl Cluster {
     /// The names of the members by their IDs.
     async fn member_ids(&self, host: &Host) -> Result<BTreeMap<String, String>, Error> {
         // Not linearizable: it is asked while the leader may be away.
-        let list = self
-            .post(host, "cluster/member/list", &json!({"linearizable": false}))
-            .await?;
+        let list = self.post(host, "cluster/member/list", &json!({"linearizable": false})).await?;
         let members = list["members"].as_array().cloned().unwrap_or_default();
         let pair = |member: &Value| Some((member["ID"].as_str()?.to_owned(), member["name"].as_str()?.to_owned()));
         Ok(members.iter().filter_map(pair).collect())
@@ -101,9 +94,7 @@ impl Cluster {
         let failed = |detail: String| Error::Etcd(format!("{url}: {detail}"));
         let asked = async {
             let uri: Uri = url.parse().map_err(|error| failed(format!("{error}")))?;
-            let stream = client::connect(self.client.netns(), &uri)
-                .await
-                .map_err(|error| failed(error.to_string()))?;
+            let stream = client::connect(self.client.netns(), &uri).await.map_err(|error| failed(error.to_string()))?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
                 .await
                 .map_err(|error| failed(error.to_string()))?;
@@ -113,24 +104,14 @@ impl Cluster {
                 .header("host", uri.authority().map_or("", |authority| authority.as_str()))
                 .body(Full::new(Bytes::from(body.to_string())))
                 .map_err(|error| failed(error.to_string()))?;
-            let response = sender
-                .send_request(request)
-                .await
-                .map_err(|error| failed(error.to_string()))?;
+            let response = sender.send_request(request).await.map_err(|error| failed(error.to_string()))?;
             let status = response.status();
-            let body = response
-                .into_body()
-                .collect()
-                .await
-                .map_err(|error| failed(error.to_string()))?
-                .to_bytes();
+            let body = response.into_body().collect().await.map_err(|error| failed(error.to_string()))?.to_bytes();
             if !status.is_success() {
                 return Err(failed(format!("{status} {}", String::from_utf8_lossy(&body))));
             }
             serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))
         };
-        tokio::time::timeout(ANSWER, asked)
-            .await
-            .map_err(|_| failed("no answer".into()))?
+        tokio::time::timeout(ANSWER, asked).await.map_err(|_| failed("no answer".into()))?
     }
 }

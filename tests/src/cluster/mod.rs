@@ -51,16 +51,10 @@ impl Cluster {
         let binaries = find.map_err(|error| Error::Etcd(format!("looking for it failed: {error}")))??;
         say::line(format_args!("{}\n{}", binaries.kube_apiserver, binaries.etcd));
         let host = |name: &str| {
-            hosts.get(name).cloned().ok_or_else(|| host::Error::Unknown {
-                what: "host",
-                name: name.to_owned(),
-            })
+            hosts.get(name).cloned().ok_or_else(|| host::Error::Unknown { what: "host", name: name.to_owned() })
         };
-        let control_planes: Vec<_> = hosts
-            .iter()
-            .filter(|(name, _)| name.starts_with("cp"))
-            .map(|(_, host)| host.clone())
-            .collect();
+        let control_planes: Vec<_> =
+            hosts.iter().filter(|(name, _)| name.starts_with("cp")).map(|(_, host)| host.clone()).collect();
         let members = match shape.topology {
             Topology::External(_) => vec![host("etcd")?],
             Topology::Segment | Topology::Stacked(_) => control_planes.clone(),
@@ -68,11 +62,7 @@ impl Cluster {
         let mut addresses: Vec<IpAddr> = control_planes.iter().flat_map(Host::addresses).collect();
         addresses.extend(&shape.vips);
         let service = Ipv4Addr::new(10, 96, 0, 1);
-        addresses.extend([
-            IpAddr::from(Ipv4Addr::LOCALHOST),
-            Ipv6Addr::LOCALHOST.into(),
-            service.into(),
-        ]);
+        addresses.extend([IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into(), service.into()]);
         let pki = Pki::new(&dir.join("pki"), &addresses)?;
         let audit_policy = shape.audit.then(|| pki.path("audit-policy.yaml"));
         let write = |path: &Path, text: &str| {
@@ -80,39 +70,18 @@ impl Cluster {
         };
         if let Some(policy) = &audit_policy {
             let rules = "omitStages: [RequestReceived]\nrules:\n- level: Metadata\n";
-            write(
-                Path::new(policy),
-                &format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}"),
-            )?;
+            write(Path::new(policy), &format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}"))?;
         }
-        let server = pki::url(
-            shape
-                .vips
-                .first()
-                .copied()
-                .unwrap_or_else(|| Ipv4Addr::LOCALHOST.into()),
-        );
+        let server = pki::url(shape.vips.first().copied().unwrap_or_else(|| Ipv4Addr::LOCALHOST.into()));
         let admin = pki.kubeconfig(&pki.admin()?, &server)?;
         write(&dir.join("admin.conf"), &admin)?;
-        write(
-            &dir.join("super-admin.conf"),
-            &pki.kubeconfig(&pki.super_admin()?, &server)?,
-        )?;
+        write(&dir.join("super-admin.conf"), &pki.kubeconfig(&pki.super_admin()?, &server)?)?;
         for host in &control_planes {
             write(&host.dir().join("admin.conf"), &admin)?;
         }
         let client = host("client")?;
         let (topology, bind_admin) = (shape.topology, shape.bind_admin);
-        let cluster = Self {
-            pki,
-            binaries,
-            topology,
-            control_planes,
-            members,
-            client,
-            audit_policy,
-            bind_admin,
-        };
+        let cluster = Self { pki, binaries, topology, control_planes, members, client, audit_policy, bind_admin };
         for host in &cluster.members {
             host.start(cluster.etcd(host))?;
         }
@@ -133,16 +102,9 @@ impl Cluster {
             let role = "node-role.kubernetes.io/control-plane".to_owned();
             node.metadata.labels = Some(BTreeMap::from([(role, String::new())]));
             let what = format!("create Node {}", host.name());
-            nodes
-                .create(&PostParams::default(), &node)
-                .await
-                .map_err(Error::api(what))?;
+            nodes.create(&PostParams::default(), &node).await.map_err(Error::api(what))?;
         }
-        if self.bind_admin {
-            self.bind_admin().await
-        } else {
-            Ok(())
-        }
+        if self.bind_admin { self.bind_admin().await } else { Ok(()) }
     }
 
     /// Gives the user of admin.conf all rights, as the last phase of `kubeadm init` does.
@@ -158,16 +120,10 @@ impl Cluster {
         });
         let binding: ClusterRoleBinding =
             serde_json::from_value(binding).map_err(|error| Error::Etcd(format!("a wrong binding: {error}")))?;
-        let client = self
-            .client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0])
-            .await?;
+        let client = self.client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0]).await?;
         let bindings = Api::<ClusterRoleBinding>::all(client);
         let what = "bind the admin";
-        bindings
-            .create(&PostParams::default(), &binding)
-            .await
-            .map_err(Error::api(what))
-            .map(drop)
+        bindings.create(&PostParams::default(), &binding).await.map_err(Error::api(what)).map(drop)
     }
 
     /// The certificate authority; makes users and kubeconfigs.
@@ -179,10 +135,7 @@ impl Cluster {
     /// The URL of each API server, in the order of the control planes.
     #[must_use]
     pub fn servers(&self) -> Vec<String> {
-        self.control_planes
-            .iter()
-            .map(|host| pki::url(host.ip4().into()))
-            .collect()
+        self.control_planes.iter().map(|host| pki::url(host.ip4().into())).collect()
     }
 
     /// The binaries it runs.
@@ -197,10 +150,7 @@ impl Cluster {
     /// There is none on that host.
     pub fn api(&self, host: &str) -> Result<Process, Error> {
         let found = self.control_planes.iter().find(|one| one.name() == host);
-        let unknown = || host::Error::Unknown {
-            what: "API server on",
-            name: host.to_owned(),
-        };
+        let unknown = || host::Error::Unknown { what: "API server on", name: host.to_owned() };
         Ok(found.ok_or_else(unknown)?.process(API_SERVER)?)
     }
 

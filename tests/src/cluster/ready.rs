@@ -32,18 +32,12 @@ impl Cluster {
     pub async fn ready(&self) -> Result<(), Error> {
         let deadline = Instant::now() + LIMIT;
         try_join_all(self.control_planes.iter().map(|host| self.api_ready_by(host, deadline))).await?;
-        let client = self
-            .client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0])
-            .await?;
+        let client = self.client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0]).await?;
         let wanted: BTreeSet<_> = self.control_planes.iter().map(|host| host.ip4().to_string()).collect();
         let help_after = Instant::now() + HELP_AFTER;
         let mut helped = false;
         while listed(&client).await != wanted {
-            self.check(
-                "default/kubernetes to list all API servers",
-                &self.control_planes[0],
-                deadline,
-            )?;
+            self.check("default/kubernetes to list all API servers", &self.control_planes[0], deadline)?;
             if !helped && Instant::now() > help_after {
                 helped = list(&client, &wanted).await.is_ok();
             }
@@ -86,10 +80,7 @@ impl Cluster {
         if Instant::now() < deadline {
             return Ok(());
         }
-        Err(host
-            .process(API_SERVER)?
-            .error(format!("waited {} s for {what}", LIMIT.as_secs()))
-            .into())
+        Err(host.process(API_SERVER)?.error(format!("waited {} s for {what}", LIMIT.as_secs())).into())
     }
 }
 
@@ -97,10 +88,7 @@ async fn is_ready(client: &Client) -> bool {
     let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
         return false;
     };
-    matches!(
-        tokio::time::timeout(ANSWER, client.request_text(request)).await,
-        Ok(Ok(_))
-    )
+    matches!(tokio::time::timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
 }
 
 /// The API servers that clients are told of.
@@ -111,30 +99,19 @@ async fn listed(client: &Client) -> BTreeSet<String> {
     let Ok(Ok(found)) = tokio::time::timeout(ANSWER, slices.list(&kubernetes)).await else {
         return BTreeSet::new();
     };
-    let endpoints = found
-        .items
-        .into_iter()
-        .flat_map(|slice| slice.endpoints.unwrap_or_default());
+    let endpoints = found.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default());
     endpoints.flat_map(|endpoint| endpoint.addresses).collect()
 }
 
 /// Lists them, as the API servers do themselves. When several enter themselves in the same instant, one loses the write
 /// and tries again only 10 s later; its entry behind the list, in etcd, is there, so the others leave this as it is.
 async fn list(client: &Client, addresses: &BTreeSet<String>) -> Result<(), kube::Error> {
-    let slice: Vec<_> = addresses
-        .iter()
-        .map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}}))
-        .collect();
+    let slice: Vec<_> = addresses.iter().map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}})).collect();
     let old: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
     let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
     let params = PatchParams::default();
     let old = Patch::Merge(json!({"subsets": [{"addresses": old, "ports": ports}]}));
-    Api::<Endpoints>::namespaced(client.clone(), "default")
-        .patch("kubernetes", &params, &old)
-        .await?;
+    Api::<Endpoints>::namespaced(client.clone(), "default").patch("kubernetes", &params, &old).await?;
     let slice = Patch::Merge(json!({"endpoints": slice}));
-    Api::<EndpointSlice>::namespaced(client.clone(), "default")
-        .patch("kubernetes", &params, &slice)
-        .await
-        .map(drop)
+    Api::<EndpointSlice>::namespaced(client.clone(), "default").patch("kubernetes", &params, &slice).await.map(drop)
 }

@@ -54,10 +54,7 @@ impl Lab {
     /// nft is missing.
     pub fn heal_api(&self, host: &str) -> Result<Time, Error> {
         if lock(&self.0.faults.api_cuts).remove(host) {
-            nft(
-                self.host(host)?.netns(),
-                "table inet mooring\ndelete table inet mooring\n".into(),
-            )?;
+            nft(self.host(host)?.netns(), "table inet mooring\ndelete table inet mooring\n".into())?;
         }
         Ok(clock::now())
     }
@@ -148,9 +145,7 @@ impl Lab {
     }
 
     fn each_api(&self, fault: impl Fn(&Self, &str) -> Result<Time, Error>) -> Result<Time, Error> {
-        self.control_planes()
-            .iter()
-            .try_fold(clock::now(), |_, host| fault(self, host))
+        self.control_planes().iter().try_fold(clock::now(), |_, host| fault(self, host))
     }
 }
 
@@ -182,10 +177,7 @@ impl Slow {
                 }
             }
         });
-        Self {
-            end: Some(end),
-            thread: Some(thread),
-        }
+        Self { end: Some(end), thread: Some(thread) }
     }
 }
 

@@ -19,17 +19,9 @@ impl Lab {
     /// There is no such host, or it is down already.
     pub fn crash(&self, host: &str) -> Result<Time, Error> {
         let host = self.host(host)?;
-        let running = host
-            .processes()
-            .iter()
-            .filter(|one| one.is_running())
-            .map(|one| one.name().to_owned())
-            .collect();
+        let running = host.processes().iter().filter(|one| one.is_running()).map(|one| one.name().to_owned()).collect();
         if !host.is_up() {
-            return Err(crate::host::Error::Down {
-                host: host.name().to_owned(),
-            }
-            .into());
+            return Err(crate::host::Error::Down { host: host.name().to_owned() }.into());
         }
         let nics = lock(&self.0.nics).get(host.name()).cloned().unwrap_or_default();
         for nic in &nics {
@@ -60,11 +52,7 @@ impl Lab {
         let host = self.host(host)?;
         let Some(running) = lock(&self.0.faults.crashed).remove(host.name()) else {
             let detail = "has not crashed".to_owned();
-            return Err(crate::host::Error::Init {
-                host: host.name().to_owned(),
-                detail,
-            }
-            .into());
+            return Err(crate::host::Error::Init { host: host.name().to_owned(), detail }.into());
         };
         host.boot_again()?;
         self.plug_all(&host, "")?;
@@ -102,12 +90,7 @@ impl Lab {
 /// After a power failure `lo` has its own addresses only.
 fn forget_loopback(host: &Host) -> Result<(), Error> {
     let own = |address: &IpAddr| address.is_loopback();
-    for (address, _) in host
-        .netns()
-        .addresses("lo")?
-        .into_iter()
-        .filter(|(address, _)| !own(address))
-    {
+    for (address, _) in host.netns().addresses("lo")?.into_iter().filter(|(address, _)| !own(address)) {
         host.netns().delete_address("lo", address)?;
     }
     Ok(())

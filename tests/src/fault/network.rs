@@ -27,10 +27,7 @@ pub enum Way {
 
 impl Way {
     fn cuts(self, a: &str, b: &str) -> Vec<Rule> {
-        let cut = |from: &str, to: &str| Rule::Cut {
-            from: from.to_owned(),
-            to: to.to_owned(),
-        };
+        let cut = |from: &str, to: &str| Rule::Cut { from: from.to_owned(), to: to.to_owned() };
         match self {
             Self::One => vec![cut(a, b)],
             Self::Both => vec![cut(a, b), cut(b, a)],
@@ -155,18 +152,11 @@ impl Lab {
             Ok(host) => host,
             Err(_) => self.add_host(name, number).map_err(|error| match error {
                 lab::Error::Host(error) => Error::Host(error),
-                other => Error::Host(host::Error::Init {
-                    host: name.into(),
-                    detail: other.to_string(),
-                }),
+                other => Error::Host(host::Error::Init { host: name.into(), detail: other.to_string() }),
             })?,
         };
         host.netns().add_address("eth0", address, prefix(address))?;
-        if aloud {
-            self.announce(name, address)
-        } else {
-            Ok(clock::now())
-        }
+        if aloud { self.announce(name, address) } else { Ok(clock::now()) }
     }
 
     /// The foreign host gives an address up, without a word.
@@ -175,9 +165,7 @@ impl Lab {
     /// It does not have it.
     pub fn stranger_leaves(&self, address: IpAddr) -> Result<Time, Error> {
         let gone = |_: host::Error| Error::NoStranger(address);
-        self.host(STRANGER.0)
-            .and_then(|host| host.netns().delete_address("eth0", address))
-            .map_err(gone)?;
+        self.host(STRANGER.0).and_then(|host| host.netns().delete_address("eth0", address)).map_err(gone)?;
         Ok(clock::now())
     }
 

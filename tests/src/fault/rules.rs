@@ -37,15 +37,9 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
             Rule::Cut { from, to } => forward.push(format!("iifname \"{from}\" oifname \"{to}\" drop")),
             Rule::Loss { port, percent } => {
                 // nft refuses a comparison that is always true.
-                let some = if *percent < 100 {
-                    format!("numgen random mod 100 < {percent} drop")
-                } else {
-                    "drop".into()
-                };
-                forward.extend([
-                    format!("iifname \"{port}\" {some}"),
-                    format!("oifname \"{port}\" {some}"),
-                ]);
+                let some =
+                    if *percent < 100 { format!("numgen random mod 100 < {percent} drop") } else { "drop".into() };
+                forward.extend([format!("iifname \"{port}\" {some}"), format!("oifname \"{port}\" {some}")]);
                 input.push(format!("iifname \"{port}\" {some}"));
                 output.push(format!("oifname \"{port}\" {some}"));
             }
@@ -56,16 +50,8 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
         format!("  chain {hook} {{\n    type filter hook {hook} priority 0; policy accept;\n    {rules}\n  }}\n")
     };
     let table = "bridge mooring";
-    let chains = [
-        chain("forward", &forward),
-        chain("input", &input),
-        chain("output", &output),
-    ]
-    .concat();
-    nft(
-        switch,
-        format!("table {table}\ndelete table {table}\ntable {table} {{\n{chains}}}\n"),
-    )
+    let chains = [chain("forward", &forward), chain("input", &input), chain("output", &output)].concat();
+    nft(switch, format!("table {table}\ndelete table {table}\ntable {table} {{\n{chains}}}\n"))
 }
 
 /// Runs nft inside the namespace; all of it happens, or nothing.
@@ -77,9 +63,5 @@ pub fn nft(netns: &Netns, rules: String) -> Result<(), Error> {
         return Ok(());
     }
     let detail = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Nft {
-        place: netns.name().to_owned(),
-        detail,
-        rules,
-    })
+    Err(Error::Nft { place: netns.name().to_owned(), detail, rules })
 }

@@ -82,15 +82,9 @@ impl Lab {
             Fault::Crash { host } => self.crash(host),
             Fault::Revive { host } => self.revive(host),
             Fault::Freeze { host, process: None } => self.freeze_host(host),
-            Fault::Freeze {
-                host,
-                process: Some(process),
-            } => Ok(self.process(host, process)?.freeze()?),
+            Fault::Freeze { host, process: Some(process) } => Ok(self.process(host, process)?.freeze()?),
             Fault::Thaw { host, process: None } => self.thaw_host(host),
-            Fault::Thaw {
-                host,
-                process: Some(process),
-            } => Ok(self.process(host, process)?.thaw()?),
+            Fault::Thaw { host, process: Some(process) } => Ok(self.process(host, process)?.thaw()?),
             Fault::Kill { host, process } => Ok(self.process(host, process)?.kill()?),
             Fault::Terminate { host, process } => Ok(self.process(host, process)?.terminate()?),
             Fault::Start { host, process } => Ok(self.process(host, process)?.start()?),

@@ -84,10 +84,7 @@ impl Init {
                 }
             })
             .map_err(Error::io("start a thread"))?;
-        let gone = |_| Error::Init {
-            host: host.to_owned(),
-            detail: "its thread ended".into(),
-        };
+        let gone = |_| Error::Init { host: host.to_owned(), detail: "its thread ended".into() };
         let (pid, child, out) = boot.recv().map_err(gone)??;
         let init = Self {
             host: host.to_owned(),
@@ -112,9 +109,7 @@ impl Init {
 
     /// Sends a request and waits for its answer. `status` is that of a process to start.
     pub fn ask(&self, op: Op, status: Option<watch::Sender<Status>>) -> Result<Time, Error> {
-        let down = || Error::Down {
-            host: self.host.clone(),
-        };
+        let down = || Error::Down { host: self.host.clone() };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = mpsc::channel();
         lock(&self.shared.pending).insert(id, Pending { reply, status });
@@ -148,21 +143,15 @@ impl Init {
         match answer.recv_timeout(ANSWER) {
             Ok(Ok(at)) => Ok(at),
             Ok(Err(detail)) => Err(self.error(detail)),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Down {
-                host: self.host.clone(),
-            }),
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Late {
-                what: format!("the init of {}", self.host),
-                seconds: ANSWER.as_secs(),
-            }),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Down { host: self.host.clone() }),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                Err(Error::Late { what: format!("the init of {}", self.host), seconds: ANSWER.as_secs() })
+            }
         }
     }
 
     fn error(&self, detail: String) -> Error {
-        Error::Init {
-            host: self.host.clone(),
-            detail,
-        }
+        Error::Init { host: self.host.clone(), detail }
     }
 }
 
@@ -194,10 +183,7 @@ impl Shared {
                 Answer::Started { id, pid, at } => self.reply(id, Some(pid), Ok(Time::from_nanos(at))),
                 Answer::Exited { pid, how, at } => {
                     if let Some(status) = lock(&self.running).remove(&pid) {
-                        status.send_replace(Status::Ended {
-                            how,
-                            at: Time::from_nanos(at),
-                        });
+                        status.send_replace(Status::Ended { how, at: Time::from_nanos(at) });
                     }
                 }
             }
@@ -225,10 +211,7 @@ impl Shared {
         drop(child.wait());
         let at = clock::now();
         for (_, status) in lock(&self.running).drain() {
-            status.send_replace(Status::Ended {
-                how: "its host was killed".into(),
-                at,
-            });
+            status.send_replace(Status::Ended { how: "its host was killed".into(), at });
         }
         lock(&self.pending).clear();
     }
@@ -240,16 +223,11 @@ fn launch(name: &str, netns: &Netns, log: &Path, hosts_file: &Path) -> Result<Bo
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWPID)
         .map_err(Error::namespace("make mount, host name and process namespaces"))?;
     let (ours, theirs) = UnixStream::pair().map_err(Error::io("make a socket pair"))?;
-    let log_file = File::options()
-        .create(true)
-        .append(true)
-        .open(log)
-        .map_err(Error::io(format!("open {}", log.display())))?;
+    let log_file =
+        File::options().create(true).append(true).open(log).map_err(Error::io(format!("open {}", log.display())))?;
     let output = log_file.try_clone().map_err(Error::io("copy a file"))?;
     // Not the path: the binary may be replaced by a build while the lab runs.
-    let program = HELPER
-        .get()
-        .map_or_else(|| Path::new("/proc/self/exe"), PathBuf::as_path);
+    let program = HELPER.get().map_or_else(|| Path::new("/proc/self/exe"), PathBuf::as_path);
     let child = Command::new(program)
         .arg(init::WORD)
         .arg(name)

@@ -20,16 +20,10 @@ pub fn enter(init: u32, command: &[String]) -> Result<ExitStatus, Error> {
     };
     // All are opened first: once inside, /proc is the host's. The user namespace is entered first, where there is one
     // (an ordinary user's lab): it gives the right to enter the others. One's own cannot be entered.
-    let own = File::open("/proc/self/ns/user")
-        .and_then(|file| file.metadata())
-        .map_err(Error::io("look at /proc"))?;
+    let own = File::open("/proc/self/ns/user").and_then(|file| file.metadata()).map_err(Error::io("look at /proc"))?;
     let user = open("user")?;
     let inside = user.metadata().map_err(Error::io("look at a namespace"))?.ino() == own.ino();
-    let mut doors = if inside {
-        Vec::new()
-    } else {
-        vec![(user, CloneFlags::CLONE_NEWUSER)]
-    };
+    let mut doors = if inside { Vec::new() } else { vec![(user, CloneFlags::CLONE_NEWUSER)] };
     for (kind, flag) in [
         ("net", CloneFlags::CLONE_NEWNET),
         ("uts", CloneFlags::CLONE_NEWUTS),
@@ -43,13 +37,7 @@ pub fn enter(init: u32, command: &[String]) -> Result<ExitStatus, Error> {
     }
     let shell = ["/bin/sh".to_owned()];
     let [program, args @ ..] = (if command.is_empty() { &shell[..] } else { command }) else {
-        return Err(Error::Unknown {
-            what: "command",
-            name: String::new(),
-        });
+        return Err(Error::Unknown { what: "command", name: String::new() });
     };
-    Command::new(program)
-        .args(args)
-        .status()
-        .map_err(Error::io(format!("execute {program}")))
+    Command::new(program).args(args).status().map_err(Error::io(format!("execute {program}")))
 }

@@ -41,29 +41,12 @@ fn run(args: &[String]) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let [name, hosts_file] = args else {
-        return say(
-            &mut control,
-            &Answer::Failed {
-                id: 0,
-                error: "usage: __init HOST HOSTS-FILE".into(),
-            },
-        );
+        return say(&mut control, &Answer::Failed { id: 0, error: "usage: __init HOST HOSTS-FILE".into() });
     };
     if let Err(error) = set_up(name, Path::new(hosts_file)) {
-        return say(
-            &mut control,
-            &Answer::Failed {
-                id: 0,
-                error: error.to_string(),
-            },
-        );
+        return say(&mut control, &Answer::Failed { id: 0, error: error.to_string() });
     }
-    say(
-        &mut control,
-        &Answer::Ready {
-            at: clock::now().as_nanos(),
-        },
-    )?;
+    say(&mut control, &Answer::Ready { at: clock::now().as_nanos() })?;
     serve(control)
 }
 
@@ -113,10 +96,8 @@ fn serve(control: UnixStream) -> io::Result<()> {
     let mut out = control.try_clone()?;
     let mut lines = BufReader::new(control);
     loop {
-        let mut fds = [
-            PollFd::new(lines.get_ref().as_fd(), PollFlags::POLLIN),
-            PollFd::new(children.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut fds =
+            [PollFd::new(lines.get_ref().as_fd(), PollFlags::POLLIN), PollFd::new(children.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
@@ -143,10 +124,7 @@ fn requests(lines: &mut BufReader<UnixStream>, out: &mut UnixStream) -> io::Resu
         }
         let answer = match serde_json::from_str::<Request>(&line) {
             Ok(request) => answer(request),
-            Err(error) => Answer::Failed {
-                id: 0,
-                error: format!("request {line:?}: {error}"),
-            },
+            Err(error) => Answer::Failed { id: 0, error: format!("request {line:?}: {error}") },
         };
         say(out, &answer)?;
         if lines.buffer().is_empty() {
@@ -157,18 +135,12 @@ fn requests(lines: &mut BufReader<UnixStream>, out: &mut UnixStream) -> io::Resu
 
 fn answer(Request { id, op }: Request) -> Answer {
     let sent = |pid, number| {
-        Signal::try_from(number)
-            .and_then(|signal| kill(Pid::from_raw(pid), signal))
-            .map_err(io::Error::from)
+        Signal::try_from(number).and_then(|signal| kill(Pid::from_raw(pid), signal)).map_err(io::Error::from)
     };
     let done = match op {
         Op::Start { argv, env, log } => match start(&argv, env, &log) {
             Ok(pid) => {
-                return Answer::Started {
-                    id,
-                    pid,
-                    at: clock::now().as_nanos(),
-                };
+                return Answer::Started { id, pid, at: clock::now().as_nanos() };
             }
             Err(error) => Err(error),
         },
@@ -180,14 +152,8 @@ fn answer(Request { id, op }: Request) -> Answer {
         },
     };
     match done {
-        Ok(()) => Answer::Done {
-            id,
-            at: clock::now().as_nanos(),
-        },
-        Err(error) => Answer::Failed {
-            id,
-            error: error.to_string(),
-        },
+        Ok(()) => Answer::Done { id, at: clock::now().as_nanos() },
+        Err(error) => Answer::Failed { id, error: error.to_string() },
     }
 }
 
@@ -202,18 +168,11 @@ fn start(argv: &[String], env: Vec<(String, String)>, log: &Path) -> io::Result<
             .into_iter()
             .filter_map(|key| std::env::var_os(key).map(|value| (key, value))),
     );
-    command
-        .envs(env)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0);
+    command.envs(env).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
     if let Some(folder) = log.parent() {
         command.current_dir(folder);
     }
-    let child = command
-        .spawn()
-        .map_err(|error| io::Error::new(error.kind(), format!("execute {program}: {error}")))?;
+    let child = command.spawn().map_err(|error| io::Error::new(error.kind(), format!("execute {program}: {error}")))?;
     i32::try_from(child.id()).map_err(io::Error::other)
 }
 
@@ -228,14 +187,7 @@ fn reap(out: &mut UnixStream) -> io::Result<()> {
             Ok(_) | Err(Errno::EINTR) => continue,
             Err(errno) => return Err(errno.into()),
         };
-        say(
-            out,
-            &Answer::Exited {
-                pid: pid.as_raw(),
-                how,
-                at: clock::now().as_nanos(),
-            },
-        )?;
+        say(out, &Answer::Exited { pid: pid.as_raw(), how, at: clock::now().as_nanos() })?;
     }
 }
 

@@ -131,10 +131,7 @@ impl Host {
     /// The PID of its init, as the lab sees it.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        lock(&self.0.init)
-            .as_ref()
-            .filter(|init| init.is_alive())
-            .map(Init::pid)
+        lock(&self.0.init).as_ref().filter(|init| init.is_alive()).map(Init::pid)
     }
 
     /// Starts a program. Its standard output and error go to `NAME.log` in the host's folder (appended to).
@@ -169,10 +166,7 @@ impl Host {
         lock(&self.0.processes)
             .get(name)
             .cloned()
-            .ok_or_else(|| Error::Unknown {
-                what: "process",
-                name: format!("{name} on {}", self.0.name),
-            })
+            .ok_or_else(|| Error::Unknown { what: "process", name: format!("{name} on {}", self.0.name) })
     }
 
     /// All processes ever started by name, running or not.
@@ -217,9 +211,7 @@ impl Host {
 
     fn ask(&self, op: protocol::Op) -> Result<Time, Error> {
         let init = lock(&self.0.init);
-        let init = init.as_ref().ok_or_else(|| Error::Down {
-            host: self.0.name.clone(),
-        })?;
+        let init = init.as_ref().ok_or_else(|| Error::Down { host: self.0.name.clone() })?;
         init.ask(op, None)
     }
 }

@@ -40,16 +40,9 @@ impl Netns {
             .map_err(Error::io("start a thread"))?
             .join()
             .unwrap_or_else(|cause| panic::resume_unwind(cause))?;
-        let netns = Self {
-            name: name.into(),
-            fd: Arc::new(made),
-        };
+        let netns = Self { name: name.into(), fd: Arc::new(made) };
         netns.netlink("set lo up", async |handle| {
-            handle
-                .link()
-                .change(LinkUnspec::new_with_name("lo").up().build())
-                .execute()
-                .await
+            handle.link().change(LinkUnspec::new_with_name("lo").up().build()).execute().await
         })?;
         Ok(netns)
     }
@@ -69,10 +62,7 @@ impl Netns {
         let this = self.clone();
         thread::spawn(move || {
             if let Err(errno) = setns(&*this.fd, CloneFlags::CLONE_NEWNET) {
-                panic::resume_unwind(Box::new(format!(
-                    "cannot enter the namespace of {}: {errno}",
-                    this.name
-                )));
+                panic::resume_unwind(Box::new(format!("cannot enter the namespace of {}: {errno}", this.name)));
             }
             work()
         })
@@ -80,9 +70,7 @@ impl Netns {
 
     /// Runs `work` inside the namespace and waits for it. A panic in it goes on here.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.spawn_thread(work)
-            .join()
-            .unwrap_or_else(|cause| panic::resume_unwind(cause))
+        self.spawn_thread(work).join().unwrap_or_else(|cause| panic::resume_unwind(cause))
     }
 
     /// Runs netlink requests inside the namespace and waits for them; from any thread, async or not.
@@ -119,10 +107,7 @@ impl Netns {
     pub fn index(&self, interface: &str) -> Result<u32, Error> {
         let name = interface.to_owned();
         self.run(move || nix::net::if_::if_nametoindex(name.as_str()))
-            .map_err(|_| Error::Unknown {
-                what: "interface",
-                name: format!("{interface} in {}", self.name),
-            })
+            .map_err(|_| Error::Unknown { what: "interface", name: format!("{interface} in {}", self.name) })
     }
 
     /// Runs a program inside the namespace, feeds it `input`, and waits for its end.
@@ -132,11 +117,7 @@ impl Netns {
     pub fn output(&self, mut command: Command, input: String) -> Result<Output, Error> {
         let name = format!("{command:?}");
         self.run(move || {
-            let mut child = command
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()?;
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
                 stdin.write_all(input.as_bytes())?;
             }
@@ -171,15 +152,9 @@ impl fmt::Debug for Netns {
 fn defaults() -> Result<(), Error> {
     write_sysctl("ipv4/ip_forward", "0")?;
     for scope in ["all", "default"] {
-        for setting in [
-            "arp_accept",
-            "arp_announce",
-            "arp_filter",
-            "arp_ignore",
-            "arp_notify",
-            "proxy_arp",
-            "rp_filter",
-        ] {
+        for setting in
+            ["arp_accept", "arp_announce", "arp_filter", "arp_ignore", "arp_notify", "proxy_arp", "rp_filter"]
+        {
             write_sysctl(&format!("ipv4/conf/{scope}/{setting}"), "0")?;
         }
         for setting in ["accept_dad", "accept_ra", "dad_transmits", "forwarding"] {

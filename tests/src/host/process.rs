@@ -87,16 +87,10 @@ impl Process {
             return Ok(crate::clock::now());
         }
         let Spec { argv, env, .. } = self.spec();
-        let op = Op::Start {
-            argv,
-            env,
-            log: self.0.log.clone(),
-        };
+        let op = Op::Start { argv, env, log: self.0.log.clone() };
         let host = self.host_inner()?;
         let init = lock(&host.init);
-        let init = init.as_ref().ok_or_else(|| Error::Down {
-            host: self.0.host_name.clone(),
-        })?;
+        let init = init.as_ref().ok_or_else(|| Error::Down { host: self.0.host_name.clone() })?;
         init.ask(op, Some(self.0.status.clone()))
     }
 
@@ -108,10 +102,7 @@ impl Process {
         let Status::Running { pid } = self.status() else {
             return Err(self.error("does not run"));
         };
-        Host(self.host_inner()?).ask(Op::Signal {
-            pid,
-            signal: signal as i32,
-        })
+        Host(self.host_inner()?).ask(Op::Signal { pid, signal: signal as i32 })
     }
 
     /// Asks it to end (SIGTERM); does not wait.
@@ -163,10 +154,7 @@ impl Process {
             }
         };
         let what = format!("the end of {} on {}", self.0.name, self.0.host_name);
-        tokio::time::timeout(limit, ended).await.map_err(|_| Error::Late {
-            what,
-            seconds: limit.as_secs(),
-        })
+        tokio::time::timeout(limit, ended).await.map_err(|_| Error::Late { what, seconds: limit.as_secs() })
     }
 
     /// Its PID as the lab and the machine see it; none when it does not run. Reads `/proc`.
@@ -177,43 +165,28 @@ impl Process {
         };
         let init = Host(self.0.host.upgrade()?).pid()?;
         let space = fs::read_link(format!("/proc/{init}/ns/pid_for_children")).ok()?;
-        fs::read_dir("/proc")
-            .ok()?
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .find(|outer| {
-                let here = |outer: &u32| {
-                    let status = fs::read_to_string(format!("/proc/{outer}/status")).ok()?;
-                    let inner = status
-                        .lines()
-                        .find(|line| line.starts_with("NSpid:"))?
-                        .split_whitespace()
-                        .next_back()?;
-                    (inner == pid.to_string() && fs::read_link(format!("/proc/{outer}/ns/pid")).ok()? == space)
-                        .then_some(())
-                };
-                here(outer).is_some()
-            })
+        fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).find(|outer| {
+            let here = |outer: &u32| {
+                let status = fs::read_to_string(format!("/proc/{outer}/status")).ok()?;
+                let inner = status.lines().find(|line| line.starts_with("NSpid:"))?.split_whitespace().next_back()?;
+                (inner == pid.to_string() && fs::read_link(format!("/proc/{outer}/ns/pid")).ok()? == space)
+                    .then_some(())
+            };
+            here(outer).is_some()
+        })
     }
 
     /// Its resident memory in kilobytes, from `/proc`; none when it does not run.
     #[must_use]
     pub fn rss_kb(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
     }
 
     /// The last lines of its log, each indented, for an error message.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
-        let text = fs::read(&self.0.log)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .unwrap_or_default();
+        let text = fs::read(&self.0.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let all: Vec<_> = text.lines().collect();
         let end = &all[all.len().saturating_sub(lines)..];
         end.iter().fold(String::new(), |text, line| {
@@ -226,17 +199,10 @@ impl Process {
     pub fn error(&self, detail: impl Into<String>) -> Error {
         let log = self.log_tail(8);
         let (host, process) = (self.0.host_name.clone(), self.0.name.clone());
-        Error::Process {
-            host,
-            process,
-            detail: detail.into(),
-            log,
-        }
+        Error::Process { host, process, detail: detail.into(), log }
     }
 
     fn host_inner(&self) -> Result<Arc<Inner>, Error> {
-        self.0.host.upgrade().ok_or_else(|| Error::Down {
-            host: self.0.host_name.clone(),
-        })
+        self.0.host.upgrade().ok_or_else(|| Error::Down { host: self.0.host_name.clone() })
     }
 }

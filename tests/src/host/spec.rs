@@ -18,11 +18,7 @@ pub struct Spec {
 impl Spec {
     /// A program without arguments.
     pub fn new(name: impl Into<String>, program: impl AsRef<Path>) -> Self {
-        Self {
-            name: name.into(),
-            argv: vec![program.as_ref().to_string_lossy().into_owned()],
-            env: Vec::new(),
-        }
+        Self { name: name.into(), argv: vec![program.as_ref().to_string_lossy().into_owned()], env: Vec::new() }
     }
 
     /// Adds an argument.

@@ -20,14 +20,9 @@ impl Folder {
     /// `mooring-lab-PID-...` in the folder for temporary files; those of labs that were killed are swept on the way.
     pub fn new() -> Result<Self, Error> {
         let all = std::env::temp_dir();
-        for entry in fs::read_dir(&all)
-            .map_err(Error::io(format!("read {}", all.display())))?
-            .flatten()
-        {
+        for entry in fs::read_dir(&all).map_err(Error::io(format!("read {}", all.display())))?.flatten() {
             let name = entry.file_name();
-            let pid = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(Self::PREFIX)?.split('-').next());
+            let pid = name.to_str().and_then(|name| name.strip_prefix(Self::PREFIX)?.split('-').next());
             if pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
                 && !entry.path().join(Self::KEPT).exists()
             {
@@ -40,10 +35,7 @@ impl Folder {
             .tempdir_in(&all)
             .map_err(Error::io(format!("make a folder in {}", all.display())))?
             .keep();
-        Ok(Self {
-            path,
-            keep: AtomicBool::new(false),
-        })
+        Ok(Self { path, keep: AtomicBool::new(false) })
     }
 }
 

@@ -127,10 +127,7 @@ impl Lab {
     /// # Errors
     /// There is none of that name.
     pub fn host(&self, name: &str) -> Result<Host, host::Error> {
-        let unknown = || host::Error::Unknown {
-            what: "host",
-            name: name.to_owned(),
-        };
+        let unknown = || host::Error::Unknown { what: "host", name: name.to_owned() };
         lock(&self.0.hosts).get(name).cloned().ok_or_else(unknown)
     }
 
@@ -151,21 +148,9 @@ impl Lab {
     /// # Errors
     /// The name or the number is taken, or the kernel refuses.
     pub fn add_host(&self, name: &str, number: u8) -> Result<Host, Error> {
-        if let Some(taken) = self
-            .hosts()
-            .iter()
-            .find(|host| host.name() == name || host.number() == number)
-        {
-            let detail = format!(
-                "{name} at .{number}: {} at .{} is there already",
-                taken.name(),
-                taken.number()
-            );
-            return Err(host::Error::Init {
-                host: name.to_owned(),
-                detail,
-            }
-            .into());
+        if let Some(taken) = self.hosts().iter().find(|host| host.name() == name || host.number() == number) {
+            let detail = format!("{name} at .{number}: {} at .{} is there already", taken.name(), taken.number());
+            return Err(host::Error::Init { host: name.to_owned(), detail }.into());
         }
         let host = Host::boot(name, number, self.0.folder.path.join(name), &self.0.hosts_file)?;
         self.plug(&host, Nic::first(&host))?;
@@ -207,12 +192,7 @@ impl Lab {
     /// The first VIP of the shape, as a rule 10.77.0.100.
     #[must_use]
     pub fn vip(&self) -> IpAddr {
-        self.0
-            .shape
-            .vips
-            .first()
-            .copied()
-            .unwrap_or_else(|| segment::ip4(100).into())
+        self.0.shape.vips.first().copied().unwrap_or_else(|| segment::ip4(100).into())
     }
 
     /// All VIPs of the shape, as a rule 10.77.0.100 and `fd77::100`.

@@ -109,9 +109,7 @@ impl Shape {
     }
 
     pub(super) fn hosts(&self) -> Vec<(String, u8)> {
-        let mut hosts: Vec<_> = (1..=self.control_planes())
-            .map(|n| (format!("cp{n}"), 10 + n))
-            .collect();
+        let mut hosts: Vec<_> = (1..=self.control_planes()).map(|n| (format!("cp{n}"), 10 + n)).collect();
         if matches!(self.topology, Topology::External(_)) {
             hosts.push(("etcd".into(), 20));
         }

@@ -71,21 +71,12 @@ pub fn announce(netns: &Netns, interface: &str, mac: Mac, address: IpAddr) -> Re
             let nic = datalink::interfaces().into_iter().find(|nic| nic.name == name);
             let nic = nic.ok_or_else(|| io::Error::other("no such interface"))?;
             // Not promiscuous, and for sending only.
-            let config = Config {
-                promiscuous: false,
-                channel_type: ChannelType::Layer2,
-                ..Config::default()
-            };
+            let config = Config { promiscuous: false, channel_type: ChannelType::Layer2, ..Config::default() };
             let Channel::Ethernet(mut sender, _) = datalink::channel(&nic, config)? else {
                 return Err(io::Error::other("not an Ethernet interface"));
             };
-            sender
-                .send_to(&frame, None)
-                .ok_or_else(|| io::Error::other("the frame is too large"))??;
+            sender.send_to(&frame, None).ok_or_else(|| io::Error::other("the frame is too large"))??;
             Ok(clock::now())
         })
-        .map_err(Error::io(format!(
-            "announce {address} at {mac} from {interface} of {}",
-            netns.name()
-        )))
+        .map_err(Error::io(format!("announce {address} at {mac} from {interface} of {}", netns.name())))
 }

@@ -68,19 +68,13 @@ impl Segment {
             .stp_state(BridgeStpState::Disabled)
             .mcast_snooping(false)
             .build();
-        switch.netlink("make the bridge", async move |handle| {
-            handle.link().add(bridge).execute().await
-        })?;
+        switch.netlink("make the bridge", async move |handle| handle.link().add(bridge).execute().await)?;
         let index = switch.index(BRIDGE)?;
         switch.netlink("give the gateway its addresses", async move |handle| {
             for address in [IpAddr::from(ip4(GATEWAY)), ip6(GATEWAY).into()] {
                 handle.address().add(index, address, prefix(address)).execute().await?;
             }
-            handle
-                .link()
-                .change(LinkUnspec::new_with_index(index).up().build())
-                .execute()
-                .await
+            handle.link().change(LinkUnspec::new_with_index(index).up().build()).execute().await
         })?;
         Ok(Self { switch })
     }
@@ -98,16 +92,9 @@ impl Segment {
     /// There is no such port.
     pub fn set_port(&self, port: &str, up: bool) -> Result<(), Error> {
         let index = self.switch.index(port)?;
-        self.switch.netlink(
-            if up { "take a port up" } else { "take a port down" },
-            async move |handle| {
-                let link = LinkUnspec::new_with_index(index);
-                handle
-                    .link()
-                    .change(if up { link.up() } else { link.down() }.build())
-                    .execute()
-                    .await
-            },
-        )
+        self.switch.netlink(if up { "take a port up" } else { "take a port down" }, async move |handle| {
+            let link = LinkUnspec::new_with_index(index);
+            handle.link().change(if up { link.up() } else { link.down() }.build()).execute().await
+        })
     }
 }

@@ -60,45 +60,29 @@ impl Nic {
     pub fn plug(&self, host: &Netns, segment: &Segment) -> Result<(), Error> {
         let switch = segment.switch();
         // The builder sets the peer's name only; the whole of it is given here, to have it in the other namespace.
-        let peer = LinkUnspec::new_with_name(&self.port)
-            .setns_by_fd(switch.as_fd().as_raw_fd())
-            .build();
+        let peer = LinkUnspec::new_with_name(&self.port).setns_by_fd(switch.as_fd().as_raw_fd()).build();
         let veth = LinkVeth::new(&self.interface, &self.port)
             .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
             .address(self.mac.0.to_vec())
             .build();
-        host.netlink(&format!("make {}", self.interface), async move |handle| {
-            handle.link().add(veth).execute().await
-        })?;
+        host.netlink(&format!("make {}", self.interface), async move |handle| handle.link().add(veth).execute().await)?;
 
         let (bridge, port) = (switch.index(BRIDGE)?, switch.index(&self.port)?);
         switch.netlink(&format!("plug in {}", self.port), async move |handle| {
-            handle
-                .link()
-                .set_port(LinkUnspec::new_with_index(port).controller(bridge).up().build())
-                .execute()
-                .await
+            handle.link().set_port(LinkUnspec::new_with_index(port).controller(bridge).up().build()).execute().await
         })?;
 
         let index = host.index(&self.interface)?;
         let (addresses, default_route) = (self.addresses.clone(), self.default_route);
         host.netlink(&format!("set up {}", self.interface), async move |handle| {
-            handle
-                .link()
-                .change(LinkUnspec::new_with_index(index).up().build())
-                .execute()
-                .await?;
+            handle.link().change(LinkUnspec::new_with_index(index).up().build()).execute().await?;
             for address in addresses {
                 handle.address().add(index, address, prefix(address)).execute().await?;
             }
             if default_route {
-                let to_v4 = RouteMessageBuilder::<Ipv4Addr>::new()
-                    .gateway(ip4(GATEWAY))
-                    .output_interface(index);
+                let to_v4 = RouteMessageBuilder::<Ipv4Addr>::new().gateway(ip4(GATEWAY)).output_interface(index);
                 handle.route().add(to_v4.build()).execute().await?;
-                let to_v6 = RouteMessageBuilder::<Ipv6Addr>::new()
-                    .gateway(ip6(GATEWAY))
-                    .output_interface(index);
+                let to_v6 = RouteMessageBuilder::<Ipv6Addr>::new().gateway(ip6(GATEWAY)).output_interface(index);
                 handle.route().add(to_v6.build()).execute().await?;
             }
             Ok(())
@@ -124,10 +108,9 @@ impl Netns {
     /// There is no such interface, or it has the address.
     pub fn add_address(&self, interface: &str, address: IpAddr, prefix_len: u8) -> Result<(), Error> {
         let index = self.index(interface)?;
-        self.netlink(
-            &format!("add {address}/{prefix_len} to {interface}"),
-            async move |handle| handle.address().add(index, address, prefix_len).execute().await,
-        )
+        self.netlink(&format!("add {address}/{prefix_len} to {interface}"), async move |handle| {
+            handle.address().add(index, address, prefix_len).execute().await
+        })
     }
 
     /// Deletes an address by hand, whoever added it.
@@ -137,16 +120,10 @@ impl Netns {
     pub fn delete_address(&self, interface: &str, address: IpAddr) -> Result<(), Error> {
         let index = self.index(interface)?;
         let found = self.addresses(interface)?.into_iter().find(|(one, _)| *one == address);
-        let (_, prefix_len) = found.ok_or_else(|| Error::Unknown {
-            what: "address",
-            name: format!("{address} on {interface}"),
-        })?;
+        let (_, prefix_len) =
+            found.ok_or_else(|| Error::Unknown { what: "address", name: format!("{address} on {interface}") })?;
         let mut message = AddressMessage::default();
-        let family = if address.is_ipv4() {
-            AddressFamily::Inet
-        } else {
-            AddressFamily::Inet6
-        };
+        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         message.header.family = (family as u8).into();
         message.header.prefix_len = prefix_len;
         message.header.index = index;
@@ -164,13 +141,8 @@ impl Netns {
         let index = self.index(interface)?;
         self.netlink(&format!("list the addresses of {interface}"), async move |handle| {
             use futures::TryStreamExt;
-            let all: Vec<AddressMessage> = handle
-                .address()
-                .get()
-                .set_link_index_filter(index)
-                .execute()
-                .try_collect()
-                .await?;
+            let all: Vec<AddressMessage> =
+                handle.address().get().set_link_index_filter(index).execute().try_collect().await?;
             let address = |message: &AddressMessage| {
                 let local = message.attributes.iter().find_map(|attribute| match attribute {
                     AddressAttribute::Local(address) => Some(*address),
@@ -183,10 +155,7 @@ impl Netns {
                     })
                 })
             };
-            Ok(all
-                .iter()
-                .filter_map(|one| Some((address(one)?, one.header.prefix_len)))
-                .collect())
+            Ok(all.iter().filter_map(|one| Some((address(one)?, one.header.prefix_len))).collect())
         })
     }
 }

@@ -1,0 +1,296 @@
+//! Where the cluster is and who we are: a kubeconfig file, or what a pod is given.
+//!
+//! The file may not be there yet (kubeadm writes it after the kubelet has started us), may be half written, and its
+//! certificates are renewed once a year: so it is looked at again and again, by its inode, size and times.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+
+use super::error::cut;
+
+/// Where the pod's own credentials are.
+const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// No kubeconfig is longer, in bytes.
+const LONGEST: u64 = 4 << 20;
+
+/// What to connect with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A kubeconfig file.
+    File(PathBuf),
+    /// The pod's service account.
+    InCluster,
+}
+
+/// There is nothing to connect with (yet). What to do is in the text; the driver waits and tries again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No such file.
+    #[error("kubeconfig {path} does not exist (yet): waiting for it; kubeadm writes it, or set another path")]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A directory in its place.
+    #[error(
+        "kubeconfig {path} is a directory: a hostPath volume without `type: FileOrCreate` makes one when the file is missing; remove it, and set that type"
+    )]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A pipe, socket or device.
+    #[error("kubeconfig {path} is not a regular file: name the file itself")]
+    NotAFile {
+        /// What stands there.
+        path: PathBuf,
+    },
+    /// Nothing in it.
+    #[error("kubeconfig {path} is empty: waiting until it is written (`type: FileOrCreate` makes an empty one)")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be read.
+    #[error("cannot read {path}: {error}: check its owner and mode, and the volume it is mounted by")]
+    Unreadable {
+        /// The file, or one that it names.
+        path: PathBuf,
+        /// The system's words.
+        error: String,
+    },
+    /// It is no kubeconfig, or not a whole one.
+    #[error("kubeconfig {path} is not one, or half written: {what}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; never a piece of it.
+        what: String,
+    },
+    /// It wants what this agent does not do.
+    #[error(
+        "kubeconfig {path} uses {what}, which is not supported: give it a client certificate, a token or a tokenFile, and a direct server address"
+    )]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        what: &'static str,
+    },
+    /// The pod was not given what a pod is given.
+    #[error(
+        "no service account in this pod ({what}): set a kubeconfig, or run with serviceAccountName and automountServiceAccountToken"
+    )]
+    InCluster {
+        /// What is missing.
+        what: String,
+    },
+    /// Certificates or keys do not make a client.
+    #[error("the credentials cannot be used: {what}: check certificate, key and CA of the kubeconfig")]
+    Credentials {
+        /// What is wrong; never a piece of it.
+        what: String,
+    },
+}
+
+/// What was loaded, and how to see that it changed. Its `Debug` shows no credential.
+#[derive(Clone)]
+pub struct Loaded {
+    /// For kube.
+    pub config: kube::Config,
+    /// The files it came from, as they were.
+    seen: Seen,
+}
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded").field("server", &self.config.cluster_url.to_string()).finish_non_exhaustive()
+    }
+}
+
+/// The state of a file: device, inode, size, times. None: not there.
+type State = Option<(u64, u64, u64, i64, i64, i64, i64)>;
+
+/// Files and their states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen(Vec<(PathBuf, State)>);
+
+impl Seen {
+    fn of(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(
+            paths
+                .into_iter()
+                .map(|path| {
+                    let state = state(&path);
+                    (path, state)
+                })
+                .collect(),
+        )
+    }
+
+    /// One more file, as it is now.
+    pub(crate) fn and(mut self, path: &Path) -> Self {
+        self.0.push((path.to_path_buf(), state(path)));
+        self
+    }
+
+    /// Whether any of the files is another than it was.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.0.iter().any(|(path, then)| state(path) != *then)
+    }
+}
+
+fn state(path: &Path) -> State {
+    let m = std::fs::metadata(path).ok()?;
+    Some((m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()))
+}
+
+impl Loaded {
+    /// Whether any of the files is another than it was when this was loaded.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.seen.changed()
+    }
+}
+
+impl Source {
+    /// The file's state now, to see whether a file that could not be loaded has changed.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        match self {
+            Self::File(path) => Seen::of([path.clone()]),
+            Self::InCluster => Seen::of(["token", "ca.crt"].map(|name| Path::new(POD).join(name))),
+        }
+    }
+
+    /// Reads the kubeconfig and what it names: local files, at most some 10 kB.
+    pub async fn load(&self) -> Result<Loaded, ConfigError> {
+        let Self::File(path) = self else { return in_cluster() };
+        // Before reading: a change between the two is then seen as one.
+        let mut files = vec![path.clone()];
+        let before = state(path);
+        let file = read(path)?;
+        let malformed = |what| ConfigError::Malformed { path: path.clone(), what };
+        let unsupported = |what| ConfigError::Unsupported { path: path.clone(), what };
+        if file.clusters.is_empty() {
+            return Err(malformed("it names no cluster".into()));
+        }
+        let mut config = kube::Config::from_custom_kubeconfig(file.clone(), &KubeConfigOptions::default())
+            .await
+            .map_err(|error| translate(path, error))?;
+        if config.auth_info.exec.is_some() {
+            return Err(unsupported("exec"));
+        }
+        if config.auth_info.auth_provider.is_some() {
+            return Err(unsupported("auth-provider"));
+        }
+        let context = file.contexts.iter().find(|c| Some(&c.name) == file.current_context.as_ref());
+        let cluster = context.and_then(|c| c.context.as_ref()).map(|c| c.cluster.as_str());
+        let cluster = file.clusters.iter().find(|c| Some(c.name.as_str()) == cluster).and_then(|c| c.cluster.as_ref());
+        if cluster.is_some_and(|c| c.proxy_url.as_deref().is_some_and(|url| !url.is_empty())) {
+            return Err(unsupported("proxy-url"));
+        }
+        // HTTPS_PROXY is for the world outside, and API servers are reached directly.
+        config.proxy_url = None;
+        config.default_retry = false;
+        if config.accept_invalid_certs {
+            tracing::warn!(path = %path.display(), "kubeconfig says insecure-skip-tls-verify: anybody may pose as the API server");
+        }
+        files.extend(cluster.and_then(|c| c.certificate_authority.as_deref()).map(PathBuf::from));
+        let user = &config.auth_info;
+        files.extend(
+            [&user.client_certificate, &user.client_key, &user.token_file].into_iter().flatten().map(PathBuf::from),
+        );
+        let mut seen = Seen::of(files);
+        if let Some(first) = seen.0.first_mut() {
+            first.1 = before;
+        }
+        Ok(Loaded { config, seen })
+    }
+}
+
+fn in_cluster() -> Result<Loaded, ConfigError> {
+    let seen = Source::InCluster.seen();
+    let mut config =
+        kube::Config::incluster_env().map_err(|error| ConfigError::InCluster { what: cut(&error.to_string(), 200) })?;
+    config.default_retry = false;
+    Ok(Loaded { config, seen })
+}
+
+/// Reads and parses the file, with an error for each way in which it may not be one.
+fn read(path: &Path) -> Result<Kubeconfig, ConfigError> {
+    let owned = || path.to_path_buf();
+    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ConfigError::Missing { path: owned() },
+        _ => ConfigError::Unreadable { path: owned(), error: error.to_string() },
+    })?;
+    if meta.is_dir() {
+        return Err(ConfigError::Directory { path: owned() });
+    }
+    if !meta.is_file() {
+        return Err(ConfigError::NotAFile { path: owned() });
+    }
+    if meta.len() == 0 {
+        return Err(ConfigError::Empty { path: owned() });
+    }
+    if meta.len() > LONGEST {
+        return Err(ConfigError::Malformed { path: owned(), what: format!("it has {} bytes", meta.len()) });
+    }
+    Kubeconfig::read_from(path).map_err(|error| translate(path, error))
+}
+
+/// kube's error in words that quote nothing of the file: it holds keys.
+fn translate(path: &Path, error: KubeconfigError) -> ConfigError {
+    let owned = || path.to_path_buf();
+    let malformed = |what: String| ConfigError::Malformed { path: owned(), what };
+    match error {
+        KubeconfigError::ReadConfig(error, path) => ConfigError::Unreadable { path, error: error.to_string() },
+        KubeconfigError::Parse(error) => {
+            // The parser quotes the line it stumbles over; only its number is told.
+            let text = error.to_string();
+            let line: String = text
+                .split_once("line ")
+                .map(|(_, rest)| rest)
+                .unwrap_or_default()
+                .chars()
+                .take_while(char::is_ascii_digit)
+                .collect();
+            malformed(if line.is_empty() {
+                "not the YAML of a kubeconfig".into()
+            } else {
+                format!("not the YAML of a kubeconfig at line {line}")
+            })
+        }
+        KubeconfigError::CurrentContextNotSet => malformed("current-context is not set".into()),
+        KubeconfigError::MissingClusterUrl => malformed("the cluster has no server".into()),
+        KubeconfigError::LoadCertificateAuthority(e) => data(path, "certificate-authority", e),
+        KubeconfigError::LoadClientCertificate(e) => data(path, "client-certificate", e),
+        KubeconfigError::LoadClientKey(e) => data(path, "client-key", e),
+        KubeconfigError::ParseCertificates(_) => malformed("certificate-authority is not PEM".into()),
+        KubeconfigError::ParseClusterUrl(e) => malformed(format!("the cluster's server is not a URL: {e}")),
+        KubeconfigError::LoadContext(name) => {
+            malformed(format!("current-context {:?} is not among its contexts", cut(&name, 80)))
+        }
+        KubeconfigError::LoadClusterOfContext(name) => {
+            malformed(format!("cluster {:?} is not among its clusters", cut(&name, 80)))
+        }
+        _ => malformed("kube does not understand it".into()),
+    }
+}
+
+fn data(path: &Path, field: &str, error: LoadDataError) -> ConfigError {
+    match error {
+        LoadDataError::ReadFile(error, path) => ConfigError::Unreadable { path, error: error.to_string() },
+        LoadDataError::DecodeBase64(_) => {
+            ConfigError::Malformed { path: path.to_path_buf(), what: format!("{field}-data is not base64") }
+        }
+        LoadDataError::NoBase64DataOrFile => {
+            ConfigError::Malformed { path: path.to_path_buf(), what: format!("{field} is missing") }
+        }
+    }
+}

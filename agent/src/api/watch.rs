@@ -1,0 +1,113 @@
+//! Follows one Lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::core::lease::LeaseView;
+use crate::core::time::Time;
+
+use super::codec::Flaw;
+use super::follow::{Follow, Followed};
+use super::lease::{LeaseApi, RESOURCE};
+use super::race::Limits;
+use super::{ApiError, boottime};
+
+/// Wait before a broken watch is opened again: at first, and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
+
+/// What the watch of a Lease shows.
+#[expect(clippy::large_enum_variant, reason = "few at a time, and most of them are Seen")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The Lease as it is: at the start, when it changed, and again after the watch was lost.
+    Seen {
+        /// None: there is no such Lease.
+        view: Option<LeaseView>,
+        /// What is wrong with it.
+        flaws: Vec<Flaw>,
+        /// When this was heard.
+        at: Time,
+    },
+    /// It is still as it was: the watch was opened, or the API server said so (about once a minute).
+    Alive {
+        /// When this was heard.
+        at: Time,
+    },
+    /// Nothing is seen any more, until the next [`Watched::Seen`] or [`Watched::Alive`]. Tried again by itself.
+    Lost {
+        /// Why.
+        error: ApiError,
+        /// When this was noticed.
+        at: Time,
+    },
+}
+
+/// A watch that runs. Dropped, it ends.
+#[derive(Debug)]
+pub struct WatchHandle {
+    kick: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl WatchHandle {
+    /// The watch is not believed any more (its API server may hang): open it at once, on another API server if there is.
+    pub fn kick(&self) {
+        // To whoever waits now: a kick is not kept for the next watch.
+        self.kick.notify_waiters();
+    }
+}
+
+impl Drop for WatchHandle {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl LeaseApi {
+    /// Follows the Lease and tells `tx`, in a task of its own. `deadline` is for each list and each opening of a watch.
+    /// Needs a runtime.
+    #[must_use]
+    pub fn watch(&self, tx: mpsc::Sender<Watched>, deadline: Duration) -> WatchHandle {
+        let kick = Arc::new(Notify::new());
+        let follow = Follow {
+            servers: self.servers().clone(),
+            path: self.path(),
+            resource: RESOURCE,
+            what: self.what(),
+            fields: Some(format!("metadata.name={}", self.settings().name)),
+            labels: None,
+            limits: Limits::within(deadline),
+            backoff: BACKOFF,
+            kick: kick.clone(),
+        };
+        let api = self.clone();
+        let task = tokio::spawn(async move {
+            let name = api.settings().name.clone();
+            let ours = move |lease: &Lease| lease.metadata.name.as_ref() == Some(&name);
+            follow
+                .run(move |followed| {
+                    let at = boottime();
+                    let seen = |lease: Option<Lease>| {
+                        let (view, flaws) = lease.map(|l| api.remember(l)).unzip();
+                        Watched::Seen { view, flaws: flaws.unwrap_or_default(), at }
+                    };
+                    let watched = match followed {
+                        Followed::Listed(all) => seen(all.into_iter().find(&ours)),
+                        Followed::Applied(lease) if ours(&lease) => seen(Some(lease)),
+                        Followed::Deleted(lease) if ours(&lease) => seen(None),
+                        Followed::Alive | Followed::Applied(_) | Followed::Deleted(_) => Watched::Alive { at },
+                        Followed::Lost(error) => Watched::Lost { error, at },
+                    };
+                    let tx = tx.clone();
+                    async move { tx.send(watched).await.is_ok() }.boxed()
+                })
+                .await;
+        });
+        WatchHandle { kick, task }
+    }
+}

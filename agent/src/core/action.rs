@@ -1,0 +1,177 @@
+//! What the core wants done.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::lease::{Notes, Record};
+use super::mac::Mac;
+use super::time::Time;
+
+/// Something to do. None of them waits for another: what comes of it is told by an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Read the Lease.
+    Read {
+        /// Told again with the result.
+        id: u64,
+        /// After this long it has failed.
+        within: Duration,
+    },
+    /// Write the Lease.
+    Write {
+        /// Told again with the result.
+        id: u64,
+        /// The version it must still have; None: it must not exist.
+        base: Option<String>,
+        /// What to write.
+        record: Record,
+        /// The annotations to write; foreign ones stay.
+        notes: Notes,
+        /// After this long it has failed.
+        within: Duration,
+    },
+    /// Ask the API servers of all peers for their health.
+    AskPeers {
+        /// Told again with the result.
+        id: u64,
+        /// After this long those that did not answer are not healthy.
+        within: Duration,
+    },
+    /// Have the VIP on the interface, fenced so that the kernel drops it before `until`.
+    Carry {
+        /// The VIP.
+        address: IpAddr,
+        /// The end of the Lease, or of a short fence: the lifetime is this less 1.5 s.
+        until: Time,
+    },
+    /// Have the VIP off the interface.
+    Drop {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// Tell the segment that the VIP is here.
+    Announce {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// Ask the segment who has an address.
+    Probe {
+        /// A VIP or a third party's address.
+        address: IpAddr,
+        /// Whom to ask; None: everybody.
+        to: Option<Mac>,
+    },
+    /// Tell people.
+    Report(Report),
+    /// The process may end; addresses still there end by their fence.
+    Exit,
+}
+
+/// Why this node has taken a VIP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Nobody held the Lease.
+    Free,
+    /// It was handed over.
+    Handover,
+    /// The holder's Lease ended.
+    Expiry,
+    /// The holder fell silent on the segment.
+    Witness,
+    /// It was this node's already: the agent restarted, or the API came back.
+    Adopted,
+    /// The API could not be asked, and the VIP was free.
+    Provisional,
+}
+
+/// Why this node has let a VIP go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Another node holds the Lease.
+    LeaseLost,
+    /// Another node answers for the VIP, and this one's claim could not be confirmed.
+    Yielded,
+    /// Handed over.
+    HandedOver,
+    /// The Lease could not be renewed, and the settings say `release`.
+    ApiLost,
+    /// The agent's own step came after the end of the fence.
+    Late,
+    /// The link is down.
+    LinkDown,
+    /// The VIP is no longer configured.
+    NotWanted,
+}
+
+/// What people may want to know; it becomes log lines, Events and metrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// This node carries the VIPs now.
+    Took(Cause),
+    /// A provisional or lapsed hold has become a rightful one.
+    Confirmed,
+    /// This node carries them no longer.
+    LetGo(Why),
+    /// The Lease lapsed while the API is away; the VIPs stay.
+    Lapsed,
+    /// A planned hand-over begins.
+    HandingOver {
+        /// The successor, if one is known.
+        to: Option<String>,
+    },
+    /// The service is unhealthy here, but nowhere better: nothing moves.
+    NobodyBetter,
+    /// Another host answers for a VIP that is not taken for that reason.
+    ForeignOwner {
+        /// The VIP.
+        address: IpAddr,
+        /// Who answers.
+        mac: Mac,
+    },
+    /// Another host claims a VIP that is held here.
+    Contested {
+        /// The VIP.
+        address: IpAddr,
+        /// Who claims it.
+        mac: Mac,
+        /// The participant with that MAC address, if it is one's.
+        participant: Option<String>,
+    },
+    /// The VIP was announced against another's claim.
+    Defended {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// Somebody removed the VIP; it was put back.
+    Restored {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// The VIP could not be put on the interface.
+    CannotCarry {
+        /// The VIP.
+        address: IpAddr,
+        /// What the datapath says.
+        reason: String,
+    },
+    /// The agent's own step came late.
+    Late {
+        /// By how much.
+        by: Duration,
+    },
+    /// The holder fell silent.
+    Abandoned {
+        /// Its name.
+        holder: String,
+    },
+    /// Probes of the holder went unanswered, but not (yet) enough.
+    ProbeMissed,
+    /// A take was lost to another node.
+    Outrun,
+}

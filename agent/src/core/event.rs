@@ -1,0 +1,117 @@
+//! What the core is told.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::lease::{LeaseView, Participant};
+use super::mac::Mac;
+use super::time::{Time, WallTime};
+
+/// When something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// By the clock that everything is judged by.
+    pub now: Time,
+    /// By the wall clock: only ever written into records.
+    pub wall: WallTime,
+}
+
+/// What is known of the node itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// What it says of itself on the Lease.
+    pub participant: Participant,
+    /// The MAC addresses of all its interfaces: an answer from one of them is not another owner.
+    pub macs: Vec<Mac>,
+    /// The gateways of its default routes: third parties on the segment.
+    pub gateways: Vec<IpAddr>,
+}
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// Nothing but time has passed.
+    Tick,
+    /// The interface is there, or is another, or has other addresses.
+    Node(Node),
+    /// The VIPs that should exist. They change when a DNS name does.
+    Vips(Vec<IpAddr>),
+    /// Addresses of ours were found on the interface at start: an earlier run of this agent held them.
+    LeftOver(Vec<IpAddr>),
+    /// A watch event showed the Lease; None: that it does not exist.
+    Seen(Option<LeaseView>),
+    /// The watch proved that the Lease still is as seen (a bookmark).
+    Proven,
+    /// The watch broke.
+    WatchLost,
+    /// A read ended.
+    Read {
+        /// The action's number.
+        id: u64,
+        /// What it showed.
+        result: Result<Option<LeaseView>, Failure>,
+    },
+    /// A write ended.
+    Wrote {
+        /// The action's number.
+        id: u64,
+        /// The Lease as written.
+        result: Result<LeaseView, Failure>,
+    },
+    /// The verdict on the local API server has changed (or is the first).
+    Health(bool),
+    /// Peers' API servers were asked for their health.
+    Peers {
+        /// The action's number.
+        id: u64,
+        /// Those that are healthy.
+        healthy: Vec<IpAddr>,
+    },
+    /// A frame of another host was heard that speaks for `address`.
+    Heard {
+        /// The VIP, or a third party's address.
+        address: IpAddr,
+        /// Who speaks.
+        mac: Mac,
+    },
+    /// The VIP is on the interface, until the fence that was asked for.
+    Put {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// The VIP could not be put there.
+    PutFailed {
+        /// The VIP.
+        address: IpAddr,
+        /// What the datapath says.
+        reason: String,
+    },
+    /// The VIP left the interface without our doing.
+    Gone {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// The interface's link is up or down (or the interface is gone).
+    Link {
+        /// Whether frames can pass.
+        up: bool,
+    },
+    /// The clocks disagree about how much time has passed by more than a second: the machine may have stood still.
+    ClockJump(Duration),
+    /// The process is asked to end.
+    Shutdown,
+}
+
+/// How a call to the API failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// Another write came first (409).
+    Conflict,
+    /// No answer that says anything about the Lease: refused, timed out, forbidden, an error of the server. A write may
+    /// have taken effect all the same.
+    Away,
+}

@@ -1,0 +1,164 @@
+//! Interleavings that broke the keeper once.
+
+use super::world::{Api, STRANGER, VIP, World, ms};
+use crate::core::action::Report;
+use crate::core::event::Event;
+use crate::core::rules::Rules;
+
+#[test]
+fn who_yielded_a_provisional_hold_comes_back_when_the_other_is_gone() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(5_000));
+    world.crash(holder);
+    world.run(ms(3_000));
+    let first = world.owners()[0];
+    let second = (0..3).find(|n| *n != holder && *n != first).unwrap();
+    let mac = world.hosts[second].mac;
+    world.claim(first, mac);
+    assert_eq!(world.owners(), [0_usize; 0]);
+    world.crash(second);
+    world.run(ms(5_000));
+    assert_eq!(world.owners(), [first]);
+}
+
+#[test]
+fn two_provisional_holders_of_one_instant_resolve() {
+    for wire in [1, 20, 60, 120] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(5_000));
+        world.crash(holder);
+        // Frames take longer than turns differ: both begin.
+        world.wire = ms(wire) / 3;
+        let since = world.now;
+        world.run(ms(30_000));
+        assert_eq!(world.owners().len(), 1, "{wire}");
+        assert!(world.time_with(since, |n| n == 0) < ms(8_000), "{wire}: {:?}", world.time_with(since, |n| n == 0));
+    }
+}
+
+#[test]
+fn a_claim_heard_while_a_renewal_is_on_its_way_is_answered_by_the_next_one() {
+    for after in 0..40 {
+        let (mut world, holder) = World::settled(2, &Rules::default());
+        world.hosts[holder].delay = ms(15);
+        let writes = world.hosts[holder].writes;
+        while world.hosts[holder].writes == writes {
+            world.run(ms(1));
+        }
+        world.run(ms(after));
+        let (since, other) = (world.now, world.hosts[1 - holder].mac);
+        world.claim(holder, other);
+        world.run(ms(1_500));
+        assert!(world.time_with(since, |n| n == 0).is_zero(), "{after} ms: yielded though the Lease is its own");
+    }
+}
+
+#[test]
+fn versions_that_went_back_are_believed() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    // etcd was restored from a backup: the Lease is an earlier one.
+    world.version = 5;
+    let old = world.lease.clone().unwrap();
+    world.lease = None;
+    let calls: usize = world.hosts.iter().map(|h| h.calls).sum();
+    world.store(old.record, old.notes);
+    world.run(ms(30_000));
+    assert_eq!(world.owners(), [holder]);
+    assert_eq!(world.role(holder), "holding");
+    let calls = world.hosts.iter().map(|h| h.calls).sum::<usize>() - calls;
+    assert!(calls < 60, "{calls} calls in 30 s");
+}
+
+#[test]
+fn a_lapsed_holder_reads_after_a_conflict_before_it_writes_again() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_api(holder, Api::Refused);
+    world.run(ms(12_000));
+    assert_eq!(world.role(holder), "lapsed");
+    world.hosts[holder].delay = ms(50);
+    world.hosts[holder].api = Api::Up;
+    let writes = world.hosts[holder].writes;
+    while world.hosts[holder].writes == writes {
+        world.run(ms(1));
+    }
+    // Somebody changes a note while the write is on its way, and this host's watch is not back yet.
+    world.hosts[holder].api = Api::Refused;
+    let lease = world.lease.clone().unwrap();
+    world.store(lease.record, lease.notes);
+    world.hosts[holder].api = Api::Up;
+    world.run(ms(2_500));
+    assert_eq!(world.role(holder), "holding");
+    assert_eq!(world.reported(holder, |r| *r == Report::Outrun), 1);
+}
+
+#[test]
+fn one_vip_that_cannot_be_put_does_not_take_the_others_along() {
+    let mut world = World::new(1, &Rules::default());
+    let other = "192.0.2.50".parse().unwrap();
+    world.hosts[0].refuses = vec![other];
+    world.start(0, &[other, VIP]);
+    world.run(ms(2_000));
+    let since = world.now;
+    world.run(ms(20_000));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+}
+
+#[test]
+fn an_unhealthy_holder_whose_successor_never_comes_goes_on() {
+    for how in [Api::Up, Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(2, &Rules::default());
+        let other = 1 - holder;
+        let since = world.now;
+        // The successor says that it is well, and does nothing.
+        world.freeze(other);
+        world.set_health(holder, false);
+        world.run(ms(1_000));
+        assert_eq!(world.role(holder), "leaving");
+        world.set_api(holder, how);
+        let calls = world.hosts[holder].calls;
+        world.run(ms(20_000));
+        assert!(world.time_with(since, |n| n == 0).is_zero(), "{how:?}");
+        let calls = world.hosts[holder].calls - calls;
+        assert!(calls < 50, "{how:?}: {calls} calls in 20 s");
+    }
+}
+
+#[test]
+fn a_long_silence_is_no_storm_of_probes() {
+    // Nobody may carry the VIP: the candidates keep looking, but not ten times a second.
+    let rules = Rules { provisional: false, ..Rules::default() };
+    let (mut world, holder) = World::settled(3, &rules);
+    world.set_api_everywhere(Api::Refused);
+    world.crash(holder);
+    world.run(ms(5_000));
+    let probes: usize = world.hosts.iter().map(|h| h.probes).sum();
+    world.run(ms(60_000));
+    let probes = world.hosts.iter().map(|h| h.probes).sum::<usize>() - probes;
+    assert!(probes < 2 * 60 * 5, "{probes} probes a minute");
+}
+
+#[test]
+fn a_note_that_somebody_strips_is_no_storm_of_writes() {
+    let (mut world, _) = World::settled(2, &Rules::default());
+    let writes: usize = world.hosts.iter().map(|h| h.writes).sum();
+    for _ in 0..600 {
+        let mut lease = world.lease.clone().unwrap();
+        lease.notes.participants.clear();
+        world.store(lease.record, lease.notes);
+        world.run(ms(100));
+    }
+    let writes = world.hosts.iter().map(|h| h.writes).sum::<usize>() - writes;
+    assert!(writes < 100, "{writes} writes a minute");
+}
+
+#[test]
+fn the_segment_does_not_fill_the_memory() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    for n in 0..5_000_u32 {
+        let address = std::net::IpAddr::from(n.to_be_bytes());
+        world.tell(holder, Event::Heard { address, mac: STRANGER });
+    }
+    assert!(world.hosts[holder].keeper.third_heard.len() < 8);
+}

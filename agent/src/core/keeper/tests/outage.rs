@@ -1,0 +1,72 @@
+//! The API is away: nothing happens to traffic.
+
+use super::world::{Api, World, ms};
+use crate::core::rules::Rules;
+
+#[test]
+fn an_api_outage_moves_nothing() {
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let since = world.now;
+        world.set_api_everywhere(how);
+        world.run(ms(60_000));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(30_000));
+        assert!(world.time_with(since, |n| n != 1).is_zero(), "{how:?}");
+        assert_eq!(world.owners(), [holder]);
+        assert_eq!(world.role(holder), "holding");
+    }
+}
+
+#[test]
+fn a_crash_during_an_api_outage_is_made_up_for_by_one_provisional_holder() {
+    for how in [Api::Refused, Api::Hanging] {
+        for before in [100, 5_000, 20_000] {
+            let (mut world, holder) = World::settled(3, &Rules::default());
+            world.set_api_everywhere(how);
+            world.run(ms(before));
+            let since = world.now;
+            world.crash(holder);
+            world.run(ms(20_000));
+            assert!(world.time_with(since, |n| n == 0) < ms(1_500), "{how:?} {before}");
+            let owners = world.owners();
+            assert_eq!(owners.len(), 1);
+            world.set_api_everywhere(Api::Up);
+            world.run(ms(30_000));
+            assert_eq!(world.owners(), owners, "no ping-pong");
+            assert_eq!(world.role(owners[0]), "holding");
+        }
+    }
+}
+
+#[test]
+fn a_holder_cut_from_the_api_yields_to_who_takes_by_expiry() {
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let since = world.now;
+        world.set_api(holder, how);
+        world.run(ms(40_000));
+        assert_ne!(world.owners(), [holder]);
+        assert!(world.time_with(since, |n| n == 0).is_zero());
+        assert!(world.time_with(since, |n| n > 1) < ms(100));
+        world.set_api(holder, Api::Up);
+        world.run(ms(20_000));
+        assert_eq!(world.owners().len(), 1);
+    }
+}
+
+#[test]
+fn a_partition_heals_in_a_frame() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.hosts[holder].group = 1;
+    world.set_api(holder, Api::Hanging);
+    world.run(ms(40_000));
+    assert_eq!(world.owners().len(), 2, "one a segment");
+    let since = world.now;
+    world.hosts[holder].group = 0;
+    world.set_api(holder, Api::Up);
+    world.run(ms(20_000));
+    assert!(world.time_with(since, |n| n > 1) < ms(300));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+    assert_ne!(world.owners(), [holder]);
+}

@@ -1,0 +1,224 @@
+//! Reads and writes of the Lease: one write in flight at a time, each with an end.
+
+use std::time::Duration;
+
+use super::{Keeper, Reading, Role};
+use crate::core::action::{Action, Cause, Report};
+use crate::core::event::Failure;
+use crate::core::lease::{Declaration, Handover, LeaseView, Notes, Record};
+use crate::core::rules::MARGIN;
+use crate::core::time::Time;
+
+/// A write that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) id: u64,
+    pub(super) purpose: Purpose,
+    pub(super) sent: Time,
+    until: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Take(Cause),
+    Renew,
+    Release,
+    Participate,
+}
+
+/// How long a take or a release may go unanswered.
+const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// How soon a note that was written, and is gone, is written again.
+const PARTICIPATE_AGAIN: Duration = Duration::from_secs(30);
+
+impl Keeper {
+    /// Ends calls that the edge forgot, and reads the Lease when nothing has proved it for a while.
+    pub(super) fn advance_calls(&mut self) {
+        if let Some(until) = self.flight.as_ref().map(|f| f.until)
+            && self.due(until)
+        {
+            self.write_failed(Failure::Away);
+        }
+        if let Some(until) = self.reading.as_ref().map(|r| r.until)
+            && self.due(until)
+        {
+            self.read_failed();
+        }
+        if self.reading.is_some() || self.vips.is_empty() {
+            return;
+        }
+        let stale = self.seen.proven().map_or(self.at.now, |at| at + self.rules.stale_after());
+        let wanted = if self.away.is_some() { self.next_read } else { stale.max(self.next_read) };
+        if self.due(wanted) {
+            self.read();
+        }
+    }
+
+    pub(super) fn read(&mut self) {
+        if self.reading.is_some() {
+            return;
+        }
+        let id = self.new_id();
+        let within = self.rules.retry_period;
+        // The edge has its own deadline; a little more here, for the answer's way.
+        self.reading =
+            Some(Reading { id, until: self.at.now + within + MARGIN, known: self.seen.version().map(str::to_owned) });
+        self.act(Action::Read { id, within });
+    }
+
+    pub(super) fn read_failed(&mut self) {
+        self.reading = None;
+        self.next_read = self.at.now + self.rules.retry_period / 2;
+        self.away.get_or_insert(self.at.now);
+        self.again = true;
+    }
+
+    /// The API has answered.
+    pub(super) fn answered(&mut self) {
+        self.away = None;
+    }
+
+    /// Since when the API has not answered: calls that failed, or a take that waits.
+    pub(super) fn away_since(&self) -> Option<Time> {
+        let waiting = self.flight.as_ref().filter(|f| matches!(f.purpose, Purpose::Take(_))).map(|f| f.sent);
+        match (self.away, waiting) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Takes the Lease: from nobody, from another, or (adopting) from an earlier life of this node.
+    pub(super) fn take(&mut self, cause: Cause) {
+        let old = self.view_record().cloned();
+        let record = match old {
+            Some(old) if old.holder == self.rules.node => self.own_record(old.acquired, old.transitions),
+            Some(old) => self.own_record(Some(self.at.wall), old.transitions.saturating_add(1)),
+            None => self.own_record(Some(self.at.wall), 0),
+        };
+        self.write(Purpose::Take(cause), record, TAKE_WITHIN);
+    }
+
+    pub(super) fn renew(&mut self) {
+        if let Role::Holding(holding) = &self.role {
+            let record = self.own_record(holding.acquired, holding.transitions);
+            self.write(Purpose::Renew, record, self.rules.retry_period);
+        }
+    }
+
+    /// Releases the Lease as client-go does: no holder, and a duration of 1 s.
+    pub(super) fn release(&mut self, successor: Option<String>) {
+        let Some(old) = self.view_record().filter(|r| r.holder == self.rules.node) else {
+            return;
+        };
+        let record = Record {
+            holder: String::new(),
+            duration: Duration::from_secs(1),
+            acquired: Some(self.at.wall),
+            renewed: Some(self.at.wall),
+            transitions: old.transitions,
+        };
+        let mut notes = self.notes();
+        notes.handover = successor.map(|to| Handover {
+            from: self.rules.node.clone(),
+            to,
+            transitions: record.transitions,
+            acquired: record.acquired,
+        });
+        self.write_with(Purpose::Release, record, notes, TAKE_WITHIN);
+    }
+
+    /// Tells the others, once, that this node takes part. The record stays as it was seen.
+    pub(super) fn participate(&mut self) {
+        let Some(view) = self.seen.view() else { return };
+        let record = view.record.clone();
+        let mut notes = view.notes.clone();
+        notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
+        self.write_with(Purpose::Participate, record, notes, TAKE_WITHIN);
+    }
+
+    pub(super) fn is_participant(&self) -> bool {
+        let known = self.seen.view().and_then(|v| v.notes.participants.get(&self.rules.node));
+        known == Some(&self.node.participant)
+    }
+
+    fn own_record(&self, acquired: Option<crate::core::time::WallTime>, transitions: u32) -> Record {
+        Record {
+            holder: self.rules.node.clone(),
+            duration: self.rules.lease_duration,
+            acquired,
+            renewed: Some(self.at.wall),
+            transitions,
+        }
+    }
+
+    fn notes(&self) -> Notes {
+        let mut notes = self.seen.view().map(|v| v.notes.clone()).unwrap_or_default();
+        notes.tenure = None;
+        notes.handover = None;
+        if !self.node.participant.macs.is_empty() {
+            notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
+        }
+        notes
+    }
+
+    fn write(&mut self, purpose: Purpose, record: Record, within: Duration) {
+        let mut notes = self.notes();
+        notes.tenure = Some(Declaration {
+            holder: record.holder.clone(),
+            transitions: record.transitions,
+            acquired: record.acquired,
+            macs: self.node.participant.macs.clone(),
+        });
+        self.write_with(purpose, record, notes, within);
+    }
+
+    fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
+        let id = self.new_id();
+        let now = self.at.now;
+        self.flight = Some(Flight { id, purpose, sent: now, until: now + within + MARGIN });
+        let base = self.seen.version().map(str::to_owned);
+        self.act(Action::Write { id, base, record, notes, within });
+    }
+
+    /// The answer to the write in flight. Its time counts from when it was sent.
+    pub(super) fn wrote(&mut self, view: LeaseView) {
+        let Some(flight) = self.flight.take() else { return };
+        self.answered();
+        self.see(Some(view));
+        let valid = self.at.now + MARGIN < flight.sent + self.rules.lease_duration;
+        match flight.purpose {
+            // Should somebody strip the note, it is not written again at once.
+            Purpose::Participate => self.participate_at = Some(self.at.now + PARTICIPATE_AGAIN),
+            Purpose::Release => self.released(),
+            Purpose::Take(cause) if valid && self.seen.holder() == self.rules.node => self.took(cause, flight.sent),
+            Purpose::Renew if valid && self.seen.holder() == self.rules.node => self.renewed(flight.sent),
+            // The answer came when the fence was over: only another write of ours makes this node the holder.
+            Purpose::Take(_) | Purpose::Renew => {}
+        }
+        self.again = true;
+    }
+
+    pub(super) fn write_failed(&mut self, failure: Failure) {
+        let Some(flight) = self.flight.take() else { return };
+        let now = self.at.now;
+        if failure == Failure::Conflict {
+            self.answered();
+            self.next_read = now;
+            self.read();
+            if matches!(flight.purpose, Purpose::Take(_)) {
+                self.report(Report::Outrun);
+                self.hold_off = now + Duration::from_millis(200) + self.rules.turn(self.turns);
+            }
+        } else {
+            self.away.get_or_insert(flight.sent);
+            self.hold_off = self.hold_off.max(now + self.rules.retry_period / 8);
+        }
+        self.next_write = now + if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
+        match flight.purpose {
+            Purpose::Participate => self.participate_at = Some(now + self.rules.retry_period + self.rules.turn(0)),
+            Purpose::Release => self.release_failed(failure),
+            Purpose::Take(_) | Purpose::Renew => {}
+        }
+        self.again = true;
+    }
+}

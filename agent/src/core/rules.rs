@@ -1,0 +1,108 @@
+//! The settings that the core goes by, and the constants that are none.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How late the step after a wake-up may be before the agent is no longer sure of anything ("late is not sure").
+pub const LATE: Duration = Duration::from_millis(500);
+/// How long the API may not answer before a lapsed or provisional hold is considered.
+pub const AWAY: Duration = Duration::from_millis(250);
+/// How long a challenged holder waits for the API to confirm its Lease.
+pub const CHALLENGE: Duration = Duration::from_millis(200);
+/// How often a holder without a valid Lease asks the segment whether somebody else has the VIP.
+pub const SELF_PROBE: Duration = Duration::from_millis(250);
+/// How long before the end of its Lease a holder has dropped the VIP.
+pub const MARGIN: Duration = Duration::from_millis(500);
+/// A short fence: what a holder without a valid Lease asks for. Less 1.5 s for the kernel's coarse timer, 3 s.
+pub const SHORT_FENCE: Duration = Duration::from_millis(4_500);
+/// The fence that is left behind when the process ends while the API is away: the address is gone within 5 s.
+pub const LEGACY_FENCE: Duration = Duration::from_millis(5_500);
+/// How often a short fence is refreshed.
+pub const SHORT_REFRESH: Duration = Duration::from_secs(1);
+/// How long only the named successor may take a released Lease.
+pub const SUCCESSOR_FIRST: Duration = Duration::from_millis(200);
+/// How long the old holder serves after it has heard its successor's announcement.
+pub const OVERLAP: Duration = Duration::from_millis(50);
+/// At most one defending announcement in this time. RFC 5227 section 2.4 (c) asks for a limit and suggests 10 s for hosts
+/// that may give an address up; a VIP may not, and a client that believed the stranger waits for the next one.
+pub const DEFEND: Duration = Duration::from_secs(1);
+/// Within this window a VIP may move early fewer than [`MOVES`] times (EVPN fabrics freeze an address at five moves in 180 s).
+pub const MOVES_WINDOW: Duration = Duration::from_secs(180);
+/// See [`MOVES_WINDOW`].
+pub const MOVES: usize = 4;
+
+/// The rules of one Lease and its VIPs, out of the settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// The node's name: the holder identity.
+    pub node: String,
+    /// `leaseDurationSeconds`; whole seconds, at least 3.
+    pub lease_duration: Duration,
+    /// How long a holder may fail to renew before its Lease counts as lapsed.
+    pub renew_deadline: Duration,
+    /// How often a holder renews.
+    pub retry_period: Duration,
+    /// The time between two probes of the held VIP; zero switches the witness off.
+    pub witness_interval: Duration,
+    /// How many silent probes in a row make a holder abandoned.
+    pub witness_misses: u32,
+    /// Whether a holder whose Lease lapsed because the API is away goes on (`hold`) or lets go (`release`).
+    pub hold_without_api: bool,
+    /// Whether a free VIP may be carried while the Lease cannot be read or taken.
+    pub provisional: bool,
+    /// The longest that a node waits for its turn to hold provisionally.
+    pub provisional_spread: Duration,
+    /// How long a leaving holder waits for its successor.
+    pub handover_grace: Duration,
+    /// How long a link may be down before the holder lets go.
+    pub link_down_delay: Duration,
+    /// The time between two announcements of a VIP that nothing happens to; zero for none.
+    pub announce_refresh: Duration,
+    /// Whether the segment is asked for a foreign owner before a VIP is taken that no peer is known to hold.
+    pub conflict_probe: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            node: String::new(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            witness_interval: Duration::from_millis(100),
+            witness_misses: 3,
+            hold_without_api: true,
+            provisional: true,
+            provisional_spread: Duration::from_millis(200),
+            handover_grace: Duration::from_secs(5),
+            link_down_delay: Duration::ZERO,
+            announce_refresh: Duration::from_secs(30),
+            conflict_probe: true,
+        }
+    }
+}
+
+impl Rules {
+    /// After this long without proof that the Lease still is as seen, it is read.
+    #[must_use]
+    pub fn stale_after(&self) -> Duration {
+        self.retry_period + Duration::from_millis(500)
+    }
+
+    /// After this long without proof, the observer was blind, and every record gets a full duration again.
+    #[must_use]
+    pub fn blind_after(&self) -> Duration {
+        self.retry_period * 2 + Duration::from_secs(1)
+    }
+
+    /// When this node's turn to hold provisionally comes, after a VIP was found free: a fixed hash of its name, so that
+    /// nobody needs to know the others. Every further try takes another place, so that no two nodes collide for ever.
+    #[must_use]
+    pub fn turn(&self, attempt: u32) -> Duration {
+        // FNV-1a: any fixed hash would do; this one needs no crate and never changes.
+        let bytes = self.node.bytes().chain(attempt.to_be_bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        self.provisional_spread * u32::try_from(hash >> 54).unwrap_or(0) / 1024
+    }
+}

@@ -1,0 +1,122 @@
+//! Who has put an address where: left-overs of ours and of kube-vip, and the node's own.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::Datapath;
+use super::address::{Seen, Vip, family};
+use super::error::Error;
+use super::link::name_of;
+
+/// An address found on an interface of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The interface's index.
+    pub index: u32,
+    /// The interface's name.
+    pub interface: String,
+    /// The address's prefix length.
+    pub prefix: u8,
+    /// Whose it is.
+    pub kind: Kind,
+}
+
+/// Whose an address is, as far as its looks tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Ours.
+    Ours {
+        /// How long the kernel keeps it.
+        left: Duration,
+    },
+    /// kube-vip's: the address alone, for ever, deprecated, no mark. It is left behind when kube-vip is killed.
+    KubeVip,
+    /// kube-proxy's in IPVS mode, on `kube-ipvs0`: there by right, but the kernel answers ARP for it on other
+    /// interfaces, unless kube-proxy runs with `strictARP`.
+    KubeProxy,
+    /// The node's own, for ever.
+    NodesOwn,
+    /// Somebody's with a finite lifetime: DHCP, router advertisement, another program.
+    Dynamic,
+}
+
+impl Datapath {
+    /// All addresses that are ours, with interface index and the time left: left-overs of an earlier life, at start.
+    pub async fn ours(&self) -> Result<Vec<(Vip, u32, Duration)>, Error> {
+        let mut ours = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let seen = self.dump(family).await?;
+            let mut known = self.known.lock();
+            ours.extend(seen.iter().filter(|seen| known.saw(seen)).map(|seen| (seen.vip, seen.index, left(seen))));
+        }
+        Ok(ours)
+    }
+
+    /// Where an address stands on this node, and whose it is there.
+    pub async fn find(&self, address: IpAddr) -> Result<Vec<Found>, Error> {
+        let seen = self.look(address).await?;
+        Ok(seen.iter().map(|seen| self.found(seen)).collect())
+    }
+
+    /// Removes an address that kube-vip left behind, wherever it stands. `Ok(false)`: there is none.
+    pub async fn remove_kube_vip(&mut self, address: IpAddr) -> Result<bool, Error> {
+        let mut removed = false;
+        for seen in self.look(address).await? {
+            if self.found(&seen).kind == Kind::KubeVip {
+                removed |= self.delete(seen.vip, seen.index).await?;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn found(&self, seen: &Seen) -> Found {
+        let interface = name_of(seen.index);
+        let kind = if self.known.lock().is_ours(seen) {
+            Kind::Ours { left: left(seen) }
+        } else if interface == "kube-ipvs0" {
+            Kind::KubeProxy
+        } else if seen.valid.is_some() {
+            Kind::Dynamic
+        } else if seen.vip.is_host() && seen.deprecated && seen.proto.is_none() {
+            Kind::KubeVip
+        } else {
+            Kind::NodesOwn
+        };
+        Found { index: seen.index, interface, prefix: seen.vip.prefix, kind }
+    }
+
+    /// Everywhere an address stands.
+    pub(super) async fn look(&self, address: IpAddr) -> Result<Vec<Seen>, Error> {
+        let mut seen = self.family_of(address).await?;
+        seen.retain(|seen| seen.vip.address == address);
+        Ok(seen)
+    }
+
+    /// All addresses of the family of this one.
+    pub(super) async fn family_of(&self, address: IpAddr) -> Result<Vec<Seen>, Error> {
+        self.dump(family(address)).await
+    }
+
+    pub(super) async fn dump(&self, family: AddressFamily) -> Result<Vec<Seen>, Error> {
+        let mut message = AddressMessage::default();
+        message.header.family = family;
+        let answers = self.requests.dump(RouteNetlinkMessage::GetAddress(message)).await;
+        let answers =
+            answers.map_err(|failure| failure.about("list addresses".into(), family == AddressFamily::Inet6))?;
+        Ok(answers
+            .iter()
+            .filter_map(|answer| match answer {
+                // A kernel without this family answers with all the others.
+                RouteNetlinkMessage::NewAddress(message) if message.header.family == family => Seen::read(message),
+                _ => None,
+            })
+            .collect())
+    }
+}
+
+fn left(seen: &Seen) -> Duration {
+    seen.valid.map_or(Duration::MAX, |secs| Duration::from_secs(secs.into()))
+}

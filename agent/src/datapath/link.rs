@@ -1,0 +1,211 @@
+//! Interfaces.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
+
+use ipnet::IpNet;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, State};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::errno::Errno;
+
+use super::Datapath;
+use super::error::Error;
+use super::request::Failure;
+use crate::core::mac::Mac;
+
+/// An interface as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its index; a re-created interface has another.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Whether frames can pass: its operational state (RFC 2863) is up, or unknown and it has carrier.
+    pub up: bool,
+    /// The node's own addresses on it: neither VIPs of ours or kube-vip, nor IPv6 link-local ones.
+    pub addresses: Vec<IpNet>,
+    /// Its IPv6 link-local address, the source of our NDP probes.
+    pub link_local: Option<Ipv6Addr>,
+    /// The next hops of default routes through it.
+    pub gateways: Vec<IpAddr>,
+}
+
+/// What a link message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LinkSeen {
+    pub index: u32,
+    pub name: String,
+    pub mac: Option<Mac>,
+    pub up: bool,
+}
+
+impl LinkSeen {
+    pub(super) fn read(message: &LinkMessage) -> Self {
+        let (mut name, mut mac, mut state, mut carrier) = (String::new(), None, State::Unknown, false);
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(text) => name.clone_from(text),
+                LinkAttribute::Address(bytes) => mac = <[u8; 6]>::try_from(bytes.as_slice()).ok().map(Mac),
+                LinkAttribute::OperState(now) => state = *now,
+                LinkAttribute::Carrier(value) => carrier = *value == 1,
+                _ => {}
+            }
+        }
+        let up = match state {
+            State::Up => true,
+            State::Unknown => carrier && message.header.flags.contains(LinkFlags::Up),
+            _ => false,
+        };
+        Self { index: message.header.index, name, mac: mac.filter(|mac| mac.is_host()), up }
+    }
+}
+
+/// A default route through an interface.
+#[derive(Clone, Copy, Debug)]
+struct DefaultRoute {
+    index: u32,
+    metric: u32,
+    gateway: Option<IpAddr>,
+}
+
+impl Datapath {
+    /// The interface of that name, or without a name that of the default route with the lowest metric (IPv4, then
+    /// IPv6).
+    pub async fn interface(&self, name: Option<&str>) -> Result<Interface, Error> {
+        let mut routes = self.default_routes(AddressFamily::Inet).await?;
+        let lowest_v4 = routes.iter().min_by_key(|route| route.metric).map(|route| route.index);
+        let routes_v6 = self.default_routes(AddressFamily::Inet6).await?;
+        let lowest_v6 = routes_v6.iter().min_by_key(|route| route.metric).map(|route| route.index);
+        routes.extend(routes_v6);
+
+        let mut message = LinkMessage::default();
+        if let Some(name) = name {
+            message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        } else {
+            message.header.index = lowest_v4.or(lowest_v6).ok_or(Error::NoDefaultRoute)?;
+        }
+        let wanted = name.map_or_else(|| name_of(message.header.index), str::to_owned);
+        let answers = self.requests.ask(RouteNetlinkMessage::GetLink(message), 0).await.map_err(|failure| {
+            // ERANGE, EINVAL: a name that no interface can have.
+            if matches!(failure, Failure::Errno(Errno::ENODEV | Errno::EINVAL | Errno::ERANGE)) {
+                Error::NoInterface { name: wanted.clone() }
+            } else {
+                failure.about(format!("look at interface {wanted}"), false)
+            }
+        })?;
+        let link = answers.iter().find_map(link).ok_or(Error::NoInterface { name: wanted })?;
+        let Some(mac) = link.mac else {
+            return Err(Error::NotEthernet { name: link.name });
+        };
+
+        let mut gateways: Vec<_> =
+            routes.iter().filter(|route| route.index == link.index).filter_map(|route| route.gateway).collect();
+        gateways.sort_unstable();
+        gateways.dedup();
+        let (addresses, link_local) = self.own_addresses(link.index).await?;
+        Ok(Interface { index: link.index, name: link.name, mac, up: link.up, addresses, link_local, gateways })
+    }
+
+    /// The Ethernet addresses of all interfaces of the node: a frame from one of them is not from a foreign host.
+    pub async fn own_macs(&self) -> Result<Vec<Mac>, Error> {
+        let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
+        let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
+        let macs: BTreeSet<_> = answers.iter().filter_map(link).filter_map(|link| link.mac).collect();
+        Ok(macs.into_iter().collect())
+    }
+
+    async fn own_addresses(&self, index: u32) -> Result<(Vec<IpNet>, Option<Ipv6Addr>), Error> {
+        let mut seen = self.dump(AddressFamily::Inet).await?;
+        seen.extend(self.dump(AddressFamily::Inet6).await?);
+        let (mut own, mut link_local) = (Vec::new(), None);
+        for there in seen.iter().filter(|there| there.index == index && !there.duplicate) {
+            match there.vip.address {
+                IpAddr::V6(address) if address.is_unicast_link_local() => link_local = link_local.or(Some(address)),
+                address if !there.deprecated => own.extend(IpNet::new(address, there.vip.prefix)),
+                _ => {}
+            }
+        }
+        Ok((own, link_local))
+    }
+
+    async fn default_routes(&self, family: AddressFamily) -> Result<Vec<DefaultRoute>, Error> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family;
+        let answers = self.requests.dump(RouteNetlinkMessage::GetRoute(message)).await;
+        let answers = match answers {
+            Ok(answers) => answers,
+            // A kernel without this family has no routes of it.
+            Err(Failure::Errno(Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT)) => Vec::new(),
+            Err(failure) => return Err(failure.about("list routes".into(), family == AddressFamily::Inet6)),
+        };
+        Ok(answers
+            .iter()
+            .flat_map(|answer| match answer {
+                RouteNetlinkMessage::NewRoute(route) if route.header.address_family == family => next_hops(route),
+                _ => Vec::new(),
+            })
+            .collect())
+    }
+}
+
+fn link(answer: &RouteNetlinkMessage) -> Option<LinkSeen> {
+    match answer {
+        RouteNetlinkMessage::NewLink(message) => Some(LinkSeen::read(message)),
+        _ => None,
+    }
+}
+
+/// The next hops of a default route of the main table; of another route none.
+fn next_hops(route: &RouteMessage) -> Vec<DefaultRoute> {
+    let header = &route.header;
+    let main = header.table == RouteHeader::RT_TABLE_MAIN;
+    if !main || header.destination_prefix_length != 0 || header.kind != RouteType::Unicast {
+        return Vec::new();
+    }
+    let metric = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Priority(metric) => Some(*metric),
+        _ => None,
+    });
+    let metric = metric.unwrap_or(0);
+    let mut hops = Vec::new();
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => {
+                hops.push(DefaultRoute { index: *index, metric, gateway: gateway(&route.attributes) });
+            }
+            RouteAttribute::MultiPath(all) => hops.extend(all.iter().map(|hop| DefaultRoute {
+                index: hop.interface_index,
+                metric,
+                gateway: gateway(&hop.attributes),
+            })),
+            _ => {}
+        }
+    }
+    hops
+}
+
+fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(ip)) | RouteAttribute::Via(RouteVia::Inet(ip)) => Some((*ip).into()),
+        RouteAttribute::Gateway(RouteAddress::Inet6(ip)) | RouteAttribute::Via(RouteVia::Inet6(ip)) => {
+            Some((*ip).into())
+        }
+        _ => None,
+    })
+}
+
+/// The name of an interface for messages; its number when it has none any more.
+pub(super) fn name_of(index: u32) -> String {
+    current_name(index).unwrap_or_else(|| format!("interface {index}"))
+}
+
+/// The name that the interface has now in this thread's network namespace; `None` when there is no such interface.
+#[must_use]
+pub fn current_name(index: u32) -> Option<String> {
+    // nix 0.31 answers with an empty name where there is no interface.
+    let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
+    (!name.is_empty()).then_some(name)
+}

@@ -1,0 +1,168 @@
+//! What the kernel tells unasked: addresses that come and go, links that change.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::channel::mpsc::UnboundedReceiver;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use rtnetlink::{MulticastGroup, new_multicast_connection};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::Shared;
+use super::address::Seen;
+use super::error::Error;
+use super::link::LinkSeen;
+use crate::core::mac::Mac;
+
+/// How long after a broken socket the next is opened.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Something happened in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelEvent {
+    /// A watched address is not there any more: expired, removed, or its interface is gone.
+    AddressGone {
+        /// The address.
+        address: IpAddr,
+        /// Where it stood.
+        index: u32,
+    },
+    /// A watched address was added or changed; each refresh of ours is such an event.
+    AddressAdded {
+        /// The address.
+        address: IpAddr,
+        /// Where it stands.
+        index: u32,
+        /// Whether it is ours.
+        ours: bool,
+    },
+    /// A link is new, or its name, state or Ethernet address is.
+    Link {
+        /// Its index.
+        index: u32,
+        /// Its name.
+        name: String,
+        /// Whether frames can pass.
+        up: bool,
+        /// Its Ethernet address, if it has one.
+        mac: Option<Mac>,
+    },
+    /// A link is gone for good: one of the same name is another.
+    LinkGone {
+        /// Its index.
+        index: u32,
+        /// Its name.
+        name: String,
+    },
+    /// Events were lost: what there is must be looked at anew.
+    Resync,
+}
+
+type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, rtnetlink::sys::SocketAddr)>;
+type Connection = rtnetlink::proto::Connection<RouteNetlinkMessage>;
+
+/// Starts it; the first socket is open when this returns, so nothing that happens afterwards is missed.
+pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<JoinHandle<()>, Error> {
+    let first = connect().map_err(|error| Error::Netlink { what: "watch".into(), reason: error.to_string() })?;
+    Ok(tokio::spawn(async move {
+        let mut socket = Some(first);
+        loop {
+            let (connection, messages) = match socket.take().map_or_else(connect, Ok) {
+                Ok(open) => open,
+                Err(error) => {
+                    tracing::warn!(%error, "the kernel's events cannot be watched; trying again");
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                }
+            };
+            if follow(connection, messages, &known, &events).await.is_none() {
+                return;
+            }
+            tracing::warn!("the kernel's event socket broke; opening another");
+            tokio::time::sleep(AGAIN).await;
+            socket = connect().ok();
+            if events.send(KernelEvent::Resync).await.is_err() {
+                return;
+            }
+        }
+    }))
+}
+
+fn connect() -> std::io::Result<(Connection, Messages)> {
+    let groups = [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
+    new_multicast_connection(&groups).map(|(connection, _, messages)| (connection, messages))
+}
+
+/// Passes events on until the socket breaks; `None` when nobody listens any more. While the driver does not take
+/// events, the socket is not read either: the kernel's buffer is the only one that grows, and it tells of an overrun.
+async fn follow(
+    connection: Connection,
+    mut messages: Messages,
+    known: &Shared,
+    events: &mpsc::Sender<KernelEvent>,
+) -> Option<()> {
+    let mut connection = pin!(connection);
+    let mut links = HashMap::new();
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = messages.next() => message.map(|(message, _)| message.payload),
+            () = &mut connection => None,
+            () = events.closed() => return None,
+        };
+        let event = match message {
+            None => return Some(()),
+            Some(NetlinkPayload::InnerMessage(message)) => translate(&message, known, &mut links),
+            Some(NetlinkPayload::Overrun(_)) => {
+                links.clear();
+                Some(KernelEvent::Resync)
+            }
+            Some(_) => None,
+        };
+        if let Some(event) = event {
+            events.send(event).await.ok()?;
+        }
+    }
+}
+
+fn translate(message: &RouteNetlinkMessage, known: &Shared, links: &mut HashMap<u32, LinkSeen>) -> Option<KernelEvent> {
+    match message {
+        RouteNetlinkMessage::NewAddress(message) => {
+            let seen = Seen::read(message)?;
+            let mut known = known.lock();
+            let ours = known.saw(&seen);
+            let (address, index) = (seen.vip.address, seen.index);
+            known.watched.contains(&address).then_some(KernelEvent::AddressAdded { address, index, ours })
+        }
+        RouteNetlinkMessage::DelAddress(message) => {
+            let seen = Seen::read(message)?;
+            let mut known = known.lock();
+            known.gone(seen.vip, seen.index);
+            let (address, index) = (seen.vip.address, seen.index);
+            known.watched.contains(&address).then_some(KernelEvent::AddressGone { address, index })
+        }
+        RouteNetlinkMessage::NewLink(message) => {
+            // A bridge also tells of its ports leaving and joining, in messages without a state.
+            let link = LinkSeen::read(message);
+            if u8::from(message.header.interface_family) != 0 || links.get(&link.index) == Some(&link) {
+                return None;
+            }
+            links.insert(link.index, link.clone());
+            Some(KernelEvent::Link { index: link.index, name: link.name, up: link.up, mac: link.mac })
+        }
+        RouteNetlinkMessage::DelLink(message) => {
+            let link = LinkSeen::read(message);
+            if u8::from(message.header.interface_family) != 0 {
+                return None;
+            }
+            links.remove(&link.index);
+            Some(KernelEvent::LinkGone { index: link.index, name: link.name })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,177 @@
+//! Whose address it is.
+//!
+//! Linux 5.18 and later keep `IFA_PROTO` with an address: [`OUR_PROTO`] says that it is ours. An older kernel drops
+//! the attribute without a word, so the first address is read back after it was added. Where the mark is not kept, a
+//! file in the run directory names our addresses, written *before* each is added; an address that it names, with the
+//! same prefix, a finite lifetime and `preferred_lft 0`, is ours. The file is of this boot (`/run`) and of one network
+//! namespace (its inode number is in the name).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::address::{OUR_PROTO, Seen, Vip};
+use super::error::Error;
+
+/// What is known of addresses and their owners.
+#[derive(Debug)]
+pub struct Known {
+    /// Addresses whose coming and going is told to the driver.
+    pub(super) watched: BTreeSet<IpAddr>,
+    /// Addresses seen as ours, by address and interface, with their prefix lengths.
+    held: BTreeMap<(IpAddr, u32), u8>,
+    /// Whether the kernel keeps the mark; `None` until an address was read back.
+    keeps_proto: Option<bool>,
+    no_proto: bool,
+    record: Record,
+}
+
+#[derive(Debug)]
+struct Record {
+    path: PathBuf,
+    entries: BTreeSet<Entry>,
+}
+
+/// A line of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+struct Entry {
+    address: IpAddr,
+    prefix: u8,
+    index: u32,
+}
+
+impl Known {
+    /// Reads the record of this network namespace, if there is one.
+    pub(super) fn load(run_dir: &Path, no_proto: bool) -> Result<Self, Error> {
+        let namespace = "/proc/thread-self/ns/net";
+        let inode =
+            std::fs::metadata(namespace).map_err(|source| Error::File { path: namespace.into(), source })?.ino();
+        let record = Record::load(run_dir.join(format!("addresses-{inode}.json")))?;
+        Ok(Self { watched: BTreeSet::new(), held: BTreeMap::new(), keeps_proto: None, no_proto, record })
+    }
+
+    /// Whether the mark is set on what is added.
+    pub(super) const fn marks(&self) -> bool {
+        !self.no_proto
+    }
+
+    /// Whether it was not yet seen if the kernel keeps the mark.
+    pub(super) const fn must_read_back(&self) -> bool {
+        self.keeps_proto.is_none()
+    }
+
+    /// Whether an address that the kernel shows is ours.
+    pub(super) fn is_ours(&self, seen: &Seen) -> bool {
+        if let Some(proto) = seen.proto {
+            return proto == OUR_PROTO;
+        }
+        let entry = Entry { address: seen.vip.address, prefix: seen.vip.prefix, index: seen.index };
+        self.keeps_proto != Some(true)
+            && seen.valid.is_some()
+            && seen.deprecated
+            && self.record.entries.contains(&entry)
+    }
+
+    /// Whether it was seen as ours, on this interface with this prefix, and nothing was seen since that says otherwise.
+    pub(super) fn holds(&self, vip: Vip, index: u32) -> bool {
+        self.held.get(&(vip.address, index)) == Some(&vip.prefix)
+    }
+
+    /// The places where an address was seen as ours.
+    pub(super) fn places(&self, address: IpAddr) -> Vec<(Vip, u32)> {
+        let places = self.held.range((address, 0)..=(address, u32::MAX));
+        places.map(|(&(address, index), &prefix)| (Vip { address, prefix }, index)).collect()
+    }
+
+    /// Everything seen as ours.
+    pub(super) fn all(&self) -> BTreeSet<IpAddr> {
+        self.held.keys().map(|&(address, _)| address).collect()
+    }
+
+    /// Takes note of what the kernel shows.
+    pub(super) fn saw(&mut self, seen: &Seen) -> bool {
+        let ours = self.is_ours(seen);
+        let place = (seen.vip.address, seen.index);
+        if ours {
+            self.held.insert(place, seen.vip.prefix);
+        } else if self.holds(seen.vip, seen.index) {
+            self.held.remove(&place);
+        }
+        ours
+    }
+
+    /// Takes note that an address is not there any more; the record keeps it until [`Known::removed`].
+    pub(super) fn gone(&mut self, vip: Vip, index: u32) {
+        if self.holds(vip, index) {
+            self.held.remove(&(vip.address, index));
+        }
+    }
+
+    /// Writes down that an address is about to be added, where it may be needed to know it again.
+    pub(super) fn adding(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
+        if self.keeps_proto == Some(true) {
+            return Ok(());
+        }
+        self.record.entries.insert(Entry { address: vip.address, prefix: vip.prefix, index });
+        let saved = self.record.save();
+        // While it is not known that the record is needed, it is no reason not to serve.
+        if self.keeps_proto == Some(false) { saved } else { Ok(()) }
+    }
+
+    /// Takes note of an address that was added.
+    pub(super) fn added(&mut self, vip: Vip, index: u32) {
+        self.held.insert((vip.address, index), vip.prefix);
+    }
+
+    /// Takes note whether an address read back still had the mark. Without it the record must be there.
+    pub(super) fn read_back(&mut self, marked: bool) -> Result<(), Error> {
+        self.keeps_proto = Some(marked);
+        if marked {
+            self.record.entries.clear();
+        }
+        self.record.save()
+    }
+
+    /// Forgets an address that is removed, or was not added.
+    pub(super) fn removed(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
+        self.gone(vip, index);
+        let entry = Entry { address: vip.address, prefix: vip.prefix, index };
+        if self.record.entries.remove(&entry) { self.record.save() } else { Ok(()) }
+    }
+}
+
+impl Record {
+    fn load(path: PathBuf) -> Result<Self, Error> {
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(Error::File { path, source }),
+        };
+        let read = if text.is_empty() { Ok(BTreeSet::new()) } else { serde_json::from_slice(&text) };
+        let entries = read.unwrap_or_else(|error| {
+            // What it named has a finite lifetime, and goes by itself.
+            tracing::warn!(path = %path.display(), %error, "the record of own addresses cannot be read and starts anew");
+            BTreeSet::new()
+        });
+        Ok(Self { path, entries })
+    }
+
+    /// Written whole and renamed, so that it is never half there; removed when empty.
+    fn save(&self) -> Result<(), Error> {
+        let failed = |source| Error::File { path: self.path.clone(), source };
+        if self.entries.is_empty() {
+            return match std::fs::remove_file(&self.path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
+                _ => Ok(()),
+            };
+        }
+        if let Some(dir) = self.path.parent() {
+            std::fs::create_dir_all(dir).map_err(failed)?;
+        }
+        let text = serde_json::to_vec(&self.entries).map_err(|error| failed(error.into()))?;
+        let beside = self.path.with_extension("new");
+        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &self.path)).map_err(failed)
+    }
+}

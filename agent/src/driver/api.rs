@@ -1,0 +1,227 @@
+//! The API's end: calls that the core asks for, the watch, the health of the local API server.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Told;
+use crate::api::{
+    ApiError, Events, HealthError, LeaseApi, LeaseSettings, Observe, Prober, Regarding, Servers, Slices, Source, Verb,
+    WatchHandle, Watched, Write,
+};
+use crate::core::event::{Event, Failure};
+use crate::core::health::Health;
+use crate::core::lease::{Notes, Record};
+use crate::ops::{Ops, metrics};
+use crate::settings::{Credentials, Settings};
+
+/// To open a watch, or to list before one.
+const WATCH_WITHIN: Duration = Duration::from_secs(5);
+
+/// Where the pod's service account is, if it has one.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/// See the module's text.
+pub struct ApiHands {
+    lease: LeaseApi,
+    servers: Servers,
+    told: mpsc::Sender<Told>,
+    events: Events,
+    watch: Arc<WatchHandle>,
+    _prober: Prober,
+    _slices: Slices,
+}
+
+impl ApiHands {
+    /// Begins to watch the Lease and to probe the local API server.
+    pub fn start(settings: &Arc<Settings>, told: mpsc::Sender<Told>, ops: &Arc<Ops>) -> Self {
+        let servers = Servers::new(reach(settings), Arc::new(Counted(ops.clone())));
+        let lease = LeaseApi::new(
+            servers.clone(),
+            LeaseSettings {
+                namespace: settings.lease.namespace.clone(),
+                name: settings.lease.name.clone(),
+                annotations: settings.lease.annotations.clone(),
+            },
+        );
+        let (seen, watched) = mpsc::channel(16);
+        let watch = Arc::new(lease.watch(seen, WATCH_WITHIN));
+        tokio::spawn(follow_lease(watched, told.clone()));
+        let (results, health) = mpsc::channel(4);
+        let prober = Prober::start(
+            servers.clone(),
+            settings.health.address.clone(),
+            settings.health.interval,
+            settings.health.timeout,
+            results,
+        );
+        let counted = Health::new(u32::from(settings.health.rise), u32::from(settings.health.fall));
+        tokio::spawn(follow_health(health, counted, told.clone(), servers.clone()));
+        let slices = Slices::follow(&servers);
+        let events = Events::start(servers.clone(), settings.node_name.clone());
+        Self { lease, servers, told, events, watch, _prober: prober, _slices: slices }
+    }
+
+    /// Reads the Lease; the result is told.
+    pub fn read(&self, id: u64, within: Duration) {
+        let (lease, told, watch) = (self.lease.clone(), self.told.clone(), self.watch.clone());
+        tokio::spawn(async move {
+            let result = match lease.read(within).await {
+                Ok(read) => {
+                    // The watch should have shown it: it may hang on an API server that does.
+                    watch.kick();
+                    Ok(read.view)
+                }
+                Err(error) => Err(failure(&error, "read")),
+            };
+            // The driver's end: nobody is left to be told.
+            let _ = told.send(Told::Event(Event::Read { id, result })).await;
+        });
+    }
+
+    /// Writes the Lease; the result is told.
+    pub fn write(&self, id: u64, base: Option<String>, record: Record, notes: Notes, within: Duration) {
+        let (lease, told) = (self.lease.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let write = Write { base, record, notes };
+            let result = lease.write(&write, within).await.map_err(|error| failure(&error, "write"));
+            let _ = told.send(Told::Event(Event::Wrote { id, result })).await;
+        });
+    }
+
+    /// Asks the peers' API servers for their health; the answer is told.
+    pub fn ask_peers(&self, id: u64, within: Duration) {
+        let (servers, told) = (self.servers.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let all = servers.probe_peers(within).await;
+            let healthy: Vec<IpAddr> = all.into_iter().filter_map(|(peer, ready)| ready.then_some(peer)).collect();
+            let _ = told.send(Told::Event(Event::Peers { id, healthy })).await;
+        });
+    }
+
+    /// The servers, for what they look like and what they should be told.
+    #[must_use]
+    pub const fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// Sends Events.
+    #[must_use]
+    pub const fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// What the Events are about.
+    #[must_use]
+    pub fn regarding(&self, settings: &Settings) -> Regarding {
+        let (namespace, name) = (settings.lease.namespace.clone(), settings.lease.name.clone());
+        Regarding::Lease { namespace, name, uid: self.lease.uid() }
+    }
+}
+
+fn reach(settings: &Settings) -> crate::api::Settings {
+    let file = Source::File(settings.api.kubeconfig.clone());
+    let source = match settings.api.credentials {
+        Credentials::Kubeconfig => file,
+        Credentials::InCluster => Source::InCluster,
+        Credentials::Auto => {
+            let in_pod = std::path::Path::new(SERVICE_ACCOUNT).exists() && !settings.api.kubeconfig.is_file();
+            if in_pod { Source::InCluster } else { file }
+        }
+    };
+    let mut reach = crate::api::Settings::control_plane(source, settings.node_name.clone());
+    reach.local = format!("https://127.0.0.1:{}", settings.port).parse().ok();
+    reach.listed.clone_from(&settings.api.servers);
+    reach.server_name = Some(settings.health.server_name.clone());
+    reach
+}
+
+/// What the core needs to know of it; the rest is for people.
+fn failure(error: &ApiError, what: &'static str) -> Failure {
+    match error {
+        ApiError::Conflict { .. } => Failure::Conflict,
+        // A write to a Lease that was deleted meanwhile.
+        ApiError::NotFound { .. } if what == "write" => Failure::Conflict,
+        _ => {
+            tracing::debug!(%error, what, "the Lease");
+            Failure::Away
+        }
+    }
+}
+
+async fn follow_lease(mut watched: mpsc::Receiver<Watched>, told: mpsc::Sender<Told>) {
+    let mut flawed = String::new();
+    let mut complaint = String::new();
+    while let Some(watched) = watched.recv().await {
+        let event = match watched {
+            Watched::Seen { view, flaws, .. } => {
+                let text = flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                if !text.is_empty() && text != flawed {
+                    tracing::warn!(flaws = text, "the Lease holds what makes no sense; it is ignored");
+                }
+                flawed = text;
+                complaint.clear();
+                Event::Seen(view)
+            }
+            Watched::Alive { .. } => Event::Proven,
+            Watched::Lost { error, .. } => {
+                if complaint != error.category() {
+                    tracing::warn!(%error, "the Lease cannot be watched; trying again");
+                    error.category().clone_into(&mut complaint);
+                }
+                Event::WatchLost
+            }
+        };
+        if told.send(Told::Event(event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn follow_health(
+    mut results: mpsc::Receiver<Result<(), HealthError>>,
+    mut health: Health,
+    told: mpsc::Sender<Told>,
+    servers: Servers,
+) {
+    while let Some(result) = results.recv().await {
+        let Some(verdict) = health.result(result.is_ok()) else { continue };
+        match result {
+            Ok(()) => tracing::info!("the local API server is healthy"),
+            Err(error) => tracing::warn!(%error, "the local API server is not healthy"),
+        }
+        servers.prefer_local(verdict);
+        if told.send(Told::Event(Event::Health(verdict))).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Counts calls.
+struct Counted(Arc<Ops>);
+
+impl Observe for Counted {
+    fn on_call(&self, verb: Verb, outcome: &'static str, latency: Duration) {
+        let verb = match verb {
+            Verb::Get | Verb::Probe => metrics::Verb::Get,
+            Verb::List => metrics::Verb::List,
+            Verb::Watch => metrics::Verb::Watch,
+            Verb::Create => metrics::Verb::Create,
+            Verb::Update => metrics::Verb::Update,
+        };
+        let error = match outcome {
+            "ok" => None,
+            "timeout" => Some(metrics::ApiError::Timeout),
+            "refused" | "unreachable" | "broken" => Some(metrics::ApiError::Connect),
+            "tls" => Some(metrics::ApiError::Tls),
+            "forbidden" | "unauthorized" => Some(metrics::ApiError::Denied),
+            "not_found" | "gone" => Some(metrics::ApiError::Gone),
+            "conflict" => Some(metrics::ApiError::Conflict),
+            "server" | "not_ready" => Some(metrics::ApiError::Server),
+            _ => Some(metrics::ApiError::Other),
+        };
+        self.0.metrics.api_request(verb, latency, error);
+    }
+}

@@ -1,0 +1,81 @@
+//! The VIPs that are given as DNS names: followed when the answer changes; the last good answer is kept.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::settings::{Address, DnsMode};
+
+/// Between two look-ups of a name that resolves.
+const FOLLOW: Duration = Duration::from_secs(30);
+/// Between two look-ups while a name does not resolve.
+const RETRY: Duration = Duration::from_secs(2);
+/// For one look-up.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// The addresses that are given as such.
+#[must_use]
+pub fn fixed(addresses: &[Address]) -> Vec<IpAddr> {
+    let fixed = addresses.iter().filter_map(|a| match a {
+        Address::Ip(ip) => Some(*ip),
+        Address::Name(_) => None,
+    });
+    fixed.collect()
+}
+
+/// Sends all VIPs whenever a name's answer has changed; ends at once if none is a name.
+pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sender<Vec<IpAddr>>) {
+    let names: Vec<&str> =
+        addresses.iter().filter_map(|a| if let Address::Name(n) = a { Some(&**n) } else { None }).collect();
+    if names.is_empty() {
+        return;
+    }
+    let mut answers: Vec<Vec<IpAddr>> = vec![vec![]; names.len()];
+    let mut sent = fixed(&addresses);
+    loop {
+        for (name, answer) in names.iter().zip(&mut answers) {
+            match look_up(name).await {
+                Ok(found) => {
+                    let picked: Vec<_> = mode.pick(&found).into_iter().filter(|a| may_be_vip(*a)).collect();
+                    if picked.is_empty() {
+                        tracing::warn!(
+                            name,
+                            ?found,
+                            "the name has no address that could be a VIP; the last answer is kept"
+                        );
+                    } else {
+                        *answer = picked;
+                    }
+                }
+                Err(error) => tracing::warn!(name, %error, "the VIP's name does not resolve; the last answer is kept"),
+            }
+        }
+        let mut all = fixed(&addresses);
+        all.extend(answers.iter().flatten());
+        all.sort_unstable();
+        all.dedup();
+        if all != sent {
+            tracing::info!(addresses = ?all, "the VIPs' names resolve");
+            sent.clone_from(&all);
+            if changed.send(all).await.is_err() {
+                return;
+            }
+        }
+        let all_known = answers.iter().all(|a| !a.is_empty());
+        tokio::time::sleep(if all_known { FOLLOW } else { RETRY }).await;
+    }
+}
+
+fn may_be_vip(address: IpAddr) -> bool {
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast())
+}
+
+async fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    let found = tokio::time::timeout(WITHIN, tokio::net::lookup_host((name, 0))).await;
+    let mut addresses: Vec<IpAddr> = found.map_err(|_| std::io::ErrorKind::TimedOut)??.map(|a| a.ip()).collect();
+    // A resolver may turn the answers round; the order must not make the VIP wander.
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses)
+}

@@ -1,0 +1,281 @@
+//! The place of the VIPs: the interface. One task owns the datapath, so that what is put and removed keeps its order.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Told;
+use crate::core::event::{Event, Node};
+use crate::core::lease::Participant;
+use crate::core::time::Time;
+use crate::datapath::{Datapath, Interface, KernelEvent, Kind, Vip};
+use crate::ops::Ops;
+use crate::ops::health::Heart;
+use crate::ops::metrics::Netlink;
+use crate::settings::Settings;
+
+/// How often the kernel is asked something when nothing happens, to know that it answers.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How often an interface that is not there is looked for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the place is asked to do.
+#[derive(Debug)]
+pub enum Job {
+    /// Have the VIP there, fenced.
+    Put {
+        /// The VIP.
+        address: IpAddr,
+        /// The end of its fence.
+        until: Time,
+    },
+    /// Have it away.
+    Remove {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// These are the VIPs now.
+    Vips(Vec<IpAddr>),
+    /// All jobs before this one are done when it is dropped.
+    Flush(tokio::sync::oneshot::Sender<()>),
+}
+
+/// The task's state.
+pub struct Place {
+    settings: Arc<Settings>,
+    datapath: Datapath,
+    interface: Option<Interface>,
+    vips: BTreeSet<IpAddr>,
+    put: BTreeSet<IpAddr>,
+    told: mpsc::Sender<Told>,
+    ops: Arc<Ops>,
+    heart: Heart,
+    complaint: String,
+}
+
+impl Place {
+    /// A place that has not been looked at yet.
+    #[must_use]
+    pub fn new(
+        settings: Arc<Settings>,
+        datapath: Datapath,
+        told: mpsc::Sender<Told>,
+        ops: Arc<Ops>,
+        heart: Heart,
+    ) -> Self {
+        let complaint = String::new();
+        let (vips, put) = (BTreeSet::new(), BTreeSet::new());
+        Self { settings, datapath, interface: None, vips, put, told, ops, heart, complaint }
+    }
+
+    /// Works until the driver is gone.
+    pub async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut kernel: mpsc::Receiver<KernelEvent>) {
+        self.look().await;
+        loop {
+            let pause = if self.interface.is_some() { HEARTBEAT } else { LOOK_AGAIN };
+            tokio::select! {
+                biased;
+                job = jobs.recv() => match job {
+                    Some(job) => self.work(job).await,
+                    None => return,
+                },
+                event = kernel.recv() => match event {
+                    Some(event) => self.happened(event).await,
+                    None => return,
+                },
+                () = tokio::time::sleep(pause) => match &self.interface {
+                    None => self.look().await,
+                    Some(_) => if self.datapath.own_macs().await.is_ok() { self.heart.beat() },
+                },
+            }
+        }
+    }
+
+    async fn tell(&self, event: Event) {
+        // The driver's end: nothing is left to be told.
+        let _ = self.told.send(Told::Event(event)).await;
+    }
+
+    async fn work(&mut self, job: Job) {
+        match job {
+            Job::Put { address, until } => self.put(address, until).await,
+            Job::Remove { address } => {
+                self.put.remove(&address);
+                if let Err(error) = self.datapath.remove(address).await {
+                    self.ops.metrics.netlink_error(Netlink::Remove);
+                    tracing::error!(%address, %error, "the VIP could not be removed; its fence will");
+                }
+            }
+            Job::Vips(vips) => {
+                self.vips = vips.into_iter().collect();
+                self.datapath.watch_addresses(self.vips.iter().copied());
+                self.left_overs().await;
+            }
+            Job::Flush(done) => drop(done),
+        }
+        self.heart.beat();
+    }
+
+    async fn put(&mut self, address: IpAddr, until: Time) {
+        let Some(index) = self.interface.as_ref().map(|i| i.index) else {
+            let reason = "the interface is not there".to_owned();
+            return self.tell(Event::PutFailed { address, reason }).await;
+        };
+        let vip = Vip { address, prefix: self.settings.prefix.of(address) };
+        match self.datapath.put(vip, index, until).await {
+            Ok(_) => {
+                self.put.insert(address);
+                self.tell(Event::Put { address }).await;
+            }
+            Err(error) => {
+                self.put.remove(&address);
+                self.ops.metrics.netlink_error(Netlink::Add);
+                self.tell(Event::PutFailed { address, reason: error.to_string() }).await;
+            }
+        }
+    }
+
+    async fn happened(&mut self, event: KernelEvent) {
+        let current = self.interface.as_ref().map(|i| i.index);
+        match event {
+            KernelEvent::AddressGone { address, index } if Some(index) == current => {
+                // Our own removal is such an event too.
+                if self.put.remove(&address) {
+                    self.tell(Event::Gone { address }).await;
+                }
+            }
+            KernelEvent::Link { index, name, up, mac } => {
+                let known = self.interface.as_ref().is_some_and(|i| i.index == index && Some(i.mac) == mac);
+                let named = self.settings.interface.as_ref().is_none_or(|wanted| *wanted == name);
+                if !known && (Some(index) == current || (current.is_none() && named)) {
+                    self.look().await;
+                } else if known {
+                    self.link(up).await;
+                }
+            }
+            KernelEvent::LinkGone { index, .. } if Some(index) == current => {
+                self.interface = None;
+                self.put.clear();
+                let _ = self.told.send(Told::Place(None)).await;
+                self.tell(Event::Link { up: false }).await;
+            }
+            KernelEvent::Resync => self.resync().await,
+            _ => {}
+        }
+    }
+
+    async fn link(&mut self, up: bool) {
+        let Some(interface) = self.interface.as_mut().filter(|i| i.up != up) else { return };
+        interface.up = up;
+        tracing::info!(interface = %interface.name, up, "link");
+        self.tell(Event::Link { up }).await;
+    }
+
+    /// Events were lost: what should be there is looked for.
+    async fn resync(&mut self) {
+        self.look().await;
+        for address in self.put.clone() {
+            let there = self.datapath.find(address).await;
+            let gone = there.is_ok_and(|found| !found.iter().any(|f| matches!(f.kind, Kind::Ours { .. })));
+            if gone && self.put.remove(&address) {
+                self.tell(Event::Gone { address }).await;
+            }
+        }
+    }
+
+    /// Finds the interface, and tells the driver what it and the node look like.
+    async fn look(&mut self) {
+        let found = match self.datapath.interface(self.settings.interface.as_deref()).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.complain(&error.to_string());
+                return;
+            }
+        };
+        let macs = match self.datapath.own_macs().await {
+            Ok(macs) => macs,
+            Err(error) => {
+                self.complain(&error.to_string());
+                return;
+            }
+        };
+        self.complaint.clear();
+        let first = |v4: bool| found.addresses.iter().map(ipnet::IpNet::addr).find(|a| a.is_ipv4() == v4);
+        let node = Node {
+            participant: Participant {
+                macs: vec![found.mac],
+                addresses: first(true).into_iter().chain(first(false)).collect(),
+            },
+            macs,
+            gateways: found.gateways.clone(),
+        };
+        let up = found.up;
+        tracing::info!(interface = %found.name, index = found.index, mac = %found.mac, up, "interface found");
+        self.interface = Some(found.clone());
+        self.left_overs().await;
+        let _ = self.told.send(Told::Place(Some(found))).await;
+        self.tell(Event::Node(node)).await;
+        self.tell(Event::Link { up }).await;
+        self.heart.beat();
+    }
+
+    fn complain(&mut self, text: &str) {
+        if self.complaint != text {
+            tracing::warn!(reason = text, "no interface to carry VIPs on; waiting for it");
+            text.clone_into(&mut self.complaint);
+        }
+    }
+
+    /// VIPs that stand there from before: ours are adopted, kube-vip's removed as it would do itself, the node's own refused.
+    async fn left_overs(&mut self) {
+        let Some(index) = self.interface.as_ref().map(|i| i.index) else { return };
+        let mut ours = vec![];
+        for address in self.vips.clone() {
+            let found = match self.datapath.find(address).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!(%address, %error, "cannot look for a left-over VIP");
+                    continue;
+                }
+            };
+            for found in found {
+                match found.kind {
+                    Kind::Ours { .. } if found.index == index => ours.push(address),
+                    Kind::Ours { .. } => {
+                        tracing::warn!(%address, interface = %found.interface, "removing the VIP from another interface");
+                        self.remove_stray(address).await;
+                    }
+                    Kind::KubeVip => {
+                        tracing::warn!(%address, interface = %found.interface, "removing a VIP that kube-vip left behind");
+                        if let Err(error) = self.datapath.remove_kube_vip(address).await {
+                            tracing::error!(%address, %error, "cannot remove it");
+                        }
+                    }
+                    Kind::NodesOwn => tracing::error!(
+                        %address, interface = %found.interface,
+                        "the VIP is this node's own permanent address and will not be carried here: choose another VIP, or remove the address"
+                    ),
+                    Kind::KubeProxy => tracing::info!(%address, "kube-proxy has the VIP too; it needs strictARP"),
+                    Kind::Dynamic => {
+                        tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node")
+                    }
+                }
+            }
+        }
+        let fresh: Vec<IpAddr> = ours.into_iter().filter(|a| !self.put.contains(a)).collect();
+        if !fresh.is_empty() {
+            tracing::info!(addresses = ?fresh, "found VIPs of an earlier run");
+            self.put.extend(&fresh);
+            self.tell(Event::LeftOver(fresh)).await;
+        }
+    }
+
+    async fn remove_stray(&mut self, address: IpAddr) {
+        if let Err(error) = self.datapath.remove(address).await {
+            tracing::error!(%address, %error, "cannot remove it");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The state for outsiders: `mooring-agent status`, gauges, readiness.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::api::ApiHands;
+use crate::core::event::Moment;
+use crate::core::keeper::Snapshot;
+use crate::datapath::Interface;
+use crate::ops::Ops;
+use crate::ops::status::{ApiStatus, Candidate, LeaseReport, Report, Transition, VipReport, WitnessReport};
+use crate::settings::Settings;
+
+/// Keeps what others see up to date.
+#[derive(Debug)]
+pub struct Show {
+    ops: Arc<Ops>,
+    transitions: VecDeque<Transition>,
+    last: Option<Snapshot>,
+    role: &'static str,
+}
+
+impl Show {
+    /// Nothing to see yet.
+    #[must_use]
+    pub const fn new(ops: Arc<Ops>) -> Self {
+        Self { ops, transitions: VecDeque::new(), last: None, role: "following" }
+    }
+
+    /// The state after a step. Only what has changed is made anew: a step happens ten times a second and more.
+    pub fn state(
+        &mut self,
+        at: Moment,
+        snapshot: Snapshot,
+        why: Option<String>,
+        settings: &Settings,
+        interface: Option<&Interface>,
+        api: &ApiHands,
+    ) {
+        if why.is_none() && self.last.as_ref() == Some(&snapshot) {
+            return;
+        }
+        let metrics = &self.ops.metrics;
+        metrics.lease_held(snapshot.role == "holding");
+        let until = snapshot.fence;
+        for (address, put) in &snapshot.vips {
+            metrics.held(*address, *put);
+            metrics.fence(*address, until.filter(|_| *put));
+        }
+        let dropped =
+            self.last.iter().flat_map(|last| &last.vips).filter(|(a, _)| !snapshot.vips.iter().any(|(b, _)| a == b));
+        for (address, _) in dropped {
+            metrics.forget(*address);
+        }
+        self.waits(&snapshot, interface, api);
+        let mut report = self.report(&snapshot, settings, interface, api);
+        if snapshot.role != self.role || why.is_some() {
+            report.state = self.role.to_owned();
+            report.note(at.wall, snapshot.role, why.unwrap_or_default());
+            self.role = snapshot.role;
+        }
+        self.transitions.clone_from(&report.transitions);
+        self.ops.report.send_replace(Arc::new(report));
+        self.last = Some(snapshot);
+    }
+
+    fn waits(&self, snapshot: &Snapshot, interface: Option<&Interface>, api: &ApiHands) {
+        let readiness = &self.ops.readiness;
+        let no_interface = interface.is_none().then(|| "there is none to carry VIPs on (yet)".to_owned());
+        readiness.set("interface", no_interface);
+        readiness.set("link", (snapshot.link == Some(false)).then(|| "the interface's link is down".to_owned()));
+        let unknown = snapshot.lease.is_none() && snapshot.api_away.is_some();
+        let why =
+            || api.servers().status().error.map_or_else(|| "no API server answers (yet)".to_owned(), |e| e.to_string());
+        readiness.set("api", unknown.then(why));
+        readiness.set("vip", snapshot.vips.is_empty().then(|| "no VIP: its name does not resolve (yet)".to_owned()));
+    }
+
+    fn report(
+        &self,
+        snapshot: &Snapshot,
+        settings: &Settings,
+        interface: Option<&Interface>,
+        api: &ApiHands,
+    ) -> Report {
+        let record = snapshot.lease.as_ref().map(|l| &l.record);
+        let fence_until = |put: bool| snapshot.fence.filter(|_| put);
+        let vips = snapshot.vips.iter().map(|(address, put)| VipReport {
+            address: *address,
+            prefix: settings.prefix.of(*address),
+            carried: *put,
+            fence_until: fence_until(*put),
+        });
+        let participants = snapshot.lease.iter().flat_map(|l| &l.notes.participants);
+        let candidates = participants.map(|(node, p)| Candidate {
+            node: node.clone(),
+            addresses: p.addresses.clone(),
+            healthy: (*node == settings.node_name).then_some(snapshot.healthy).flatten(),
+        });
+        let status = api.servers().status();
+        let failing = status.error.as_ref().map(ToString::to_string);
+        Report {
+            node: settings.node_name.clone(),
+            interface: interface.map(|i| i.name.clone()).unwrap_or_default(),
+            state: snapshot.role.to_owned(),
+            vips: vips.collect(),
+            lease: LeaseReport {
+                name: format!("{}/{}", settings.lease.namespace, settings.lease.name),
+                holder: record.map(|r| r.holder.clone()).unwrap_or_default(),
+                expires: snapshot.expires,
+                transitions: record.map_or(0, |r| r.transitions),
+                renewed: snapshot.changed,
+                api: ApiStatus {
+                    server: status.current.unwrap_or_default(),
+                    ok: snapshot.api_away.is_none() && failing.is_none(),
+                    last_error: failing.or_else(|| snapshot.api_away.map(|_| "no answer".to_owned())),
+                },
+            },
+            witness: WitnessReport {
+                state: witness(snapshot, settings).to_owned(),
+                misses: snapshot.misses,
+                answered: snapshot.heard,
+            },
+            candidates: candidates.collect(),
+            transitions: self.transitions.clone(),
+        }
+    }
+}
+
+fn witness(snapshot: &Snapshot, settings: &Settings) -> &'static str {
+    match (settings.witness, snapshot.watching) {
+        (None, _) => "off",
+        (_, true) if snapshot.misses > 0 => "suspects",
+        (_, true) => "watches",
+        (_, false) => "rests",
+    }
+}

@@ -1,0 +1,134 @@
+//! Whether the agent lives, and whether it is ready.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Clock;
+use crate::core::time::Time;
+
+/// Heartbeats of the loops that must never stop. A loop whose last beat is too old makes `/livez` fail, and the kubelet
+/// then starts the agent anew, which costs no traffic: the fence holds the VIP and the new agent adopts it.
+#[derive(Debug)]
+pub struct Liveness {
+    clock: Clock,
+    loops: Mutex<Vec<Watched>>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    name: &'static str,
+    most: Duration,
+    last: Arc<AtomicU64>,
+}
+
+/// A loop's own heart. Cheap to beat, from any thread.
+#[derive(Clone, Debug)]
+pub struct Heart {
+    clock: Clock,
+    last: Arc<AtomicU64>,
+}
+
+impl Heart {
+    /// Says: this loop went round.
+    pub fn beat(&self) {
+        self.last.store((self.clock)().as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// A loop that has not beaten for too long.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the loop {name:?} has not gone round for {age:?}; {most:?} are allowed")]
+pub struct Stale {
+    /// The loop.
+    pub name: &'static str,
+    /// Since its last beat.
+    pub age: Duration,
+    /// How old the last beat may be.
+    pub most: Duration,
+}
+
+impl Liveness {
+    pub(super) const fn new(clock: Clock) -> Self {
+        Self { clock, loops: Mutex::new(Vec::new()) }
+    }
+
+    /// Watches a loop from now on; its last beat may be `most` old. The same name again replaces the earlier heart.
+    pub fn watch(&self, name: &'static str, most: Duration) -> Heart {
+        let last = Arc::new(AtomicU64::new((self.clock)().as_nanos()));
+        let mut loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        loops.retain(|watched| watched.name != name);
+        loops.push(Watched { name, most, last: Arc::clone(&last) });
+        Heart { clock: self.clock, last }
+    }
+
+    /// The loops that stand still.
+    #[must_use]
+    pub fn stale(&self) -> Vec<Stale> {
+        let now = (self.clock)();
+        let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = |watched: &Watched| now.since(Time::from_nanos(watched.last.load(Ordering::Relaxed)));
+        let stale = loops.iter().map(|watched| Stale { name: watched.name, age: age(watched), most: watched.most });
+        stale.filter(|stale| stale.age > stale.most).collect()
+    }
+}
+
+/// What is waited for. Ready as soon as nothing is, and as something once said so.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    reasons: Mutex<Option<BTreeMap<&'static str, String>>>,
+}
+
+impl Readiness {
+    /// Notes that `part` waits for something, as in "waits for /etc/kubernetes/admin.conf", or no longer does.
+    pub fn set(&self, part: &'static str, waits: Option<String>) {
+        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let reasons = reasons.get_or_insert_default();
+        match waits {
+            Some(text) => reasons.insert(part, text),
+            None => reasons.remove(part),
+        };
+    }
+
+    /// Why the agent is not ready; empty when it is.
+    #[must_use]
+    pub fn waits(&self) -> Vec<String> {
+        let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(reasons) = reasons.as_ref() else {
+            return vec!["agent: starts".into()];
+        };
+        reasons.iter().map(|(part, text)| format!("{part}: {text}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static NOW: AtomicU64 = AtomicU64::new(0);
+
+    #[test]
+    fn a_loop_that_stands_still_is_named() {
+        let liveness = Liveness::new(|| Time::from_nanos(NOW.load(Ordering::Relaxed)));
+        let second = Duration::from_secs(1);
+        let core = liveness.watch("core", second);
+        let _datapath = liveness.watch("datapath", 5 * second);
+        assert_eq!(liveness.stale(), []);
+        NOW.store(1_500_000_000, Ordering::Relaxed);
+        let stale = Stale { name: "core", age: Duration::from_millis(1500), most: second };
+        assert_eq!(liveness.stale(), [stale]);
+        core.beat();
+        assert_eq!(liveness.stale(), []);
+    }
+
+    #[test]
+    fn ready_when_nothing_is_waited_for() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.waits(), ["agent: starts"]);
+        readiness.set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
+        assert_eq!(readiness.waits(), ["api: waits for /etc/kubernetes/admin.conf"]);
+        readiness.set("api", None);
+        assert!(readiness.waits().is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! One agent in a network namespace.
+//!
+//! Two agents in one namespace would each take the other's address for their own. Files do not tell network namespaces
+//! apart, pids do not tell pods apart; an abstract Unix socket belongs to the network namespace, and ends with its owner.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::geteuid;
+
+/// The abstract name; shown with an `@` by tools.
+const NAME: &str = "mooring-agent";
+/// How often the name is tried while it is taken and nobody listens.
+const TRIES: u32 = 5;
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Another agent has the lock, or the system refuses it.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another agent runs here.
+    #[error(
+        "another mooring-agent (pid {pid} of its host) runs in this network namespace: stop it, or do not start this one"
+    )]
+    Taken {
+        /// Its process, as this process's pid namespace sees it; 0: in another one.
+        pid: i32,
+    },
+    /// The system refuses.
+    #[error("cannot take the lock @mooring-agent of this network namespace: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The lock. It is given back when dropped, or when the process ends in whatever way.
+#[derive(Debug)]
+pub struct Lock {
+    /// None where a stranger occupies the name: see [`Lock::take`].
+    _listener: Option<UnixListener>,
+}
+
+impl Lock {
+    /// Takes the lock of this network namespace.
+    ///
+    /// Anybody in the namespace may bind an abstract name, a pod without any rights on the host's network too. The kernel
+    /// vouches for the user behind a socket: one that is neither root nor this user is no agent, and does not keep this one
+    /// from starting.
+    ///
+    /// # Errors
+    /// When another agent has it.
+    pub fn take() -> Result<Self, LockError> {
+        let name = SocketAddr::from_abstract_name(NAME)?;
+        for _ in 0..TRIES {
+            match UnixListener::bind_addr(&name) {
+                Ok(listener) => {
+                    return Ok(Self { _listener: Some(listener) });
+                }
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => return Err(error.into()),
+                Err(_) => {}
+            }
+            match owner(&name) {
+                Some((uid, pid)) if uid == 0 || uid == geteuid().as_raw() => return Err(LockError::Taken { pid }),
+                Some((uid, pid)) => {
+                    tracing::warn!(
+                        uid,
+                        pid,
+                        "somebody who is no agent occupies @mooring-agent: running without the lock"
+                    );
+                    return Ok(Self { _listener: None });
+                }
+                // Its owner has just ended, or is an agent between bind and listen, or none at all.
+                None => std::thread::sleep(AGAIN),
+            }
+        }
+        tracing::warn!(
+            "somebody who is no agent occupies @mooring-agent and does not listen: running without the lock"
+        );
+        Ok(Self { _listener: None })
+    }
+}
+
+/// User and process of who listens there.
+fn owner(name: &SocketAddr) -> Option<(u32, i32)> {
+    let stream = UnixStream::connect_addr(name).ok()?;
+    let credentials = getsockopt(&stream, PeerCredentials).ok()?;
+    Some((credentials.uid(), credentials.pid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+
+    /// Runs something in a network namespace of its own.
+    fn namespaced<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+        let thread = std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
+            test()
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    fn two_agents_in_one_namespace_and_two_in_two() {
+        namespaced(|| {
+            let first = Lock::take().unwrap();
+            let error = Lock::take().unwrap_err();
+            assert!(
+                matches!(error, LockError::Taken { pid } if pid == i32::try_from(std::process::id()).unwrap()),
+                "{error}"
+            );
+            let _elsewhere = namespaced(|| Lock::take().unwrap());
+            drop(first);
+            Lock::take().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_name_that_is_only_occupied_stops_nobody() {
+        namespaced(|| {
+            use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
+            use std::os::fd::AsRawFd as _;
+            let squatter = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
+            bind(squatter.as_raw_fd(), &UnixAddr::new_abstract(NAME.as_bytes()).unwrap()).unwrap();
+            Lock::take().unwrap();
+        });
+    }
+}

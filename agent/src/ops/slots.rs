@@ -1,0 +1,35 @@
+//! A bounded number of connections, where a newcomer is always let in.
+
+use std::collections::VecDeque;
+use std::future::Future;
+
+use tokio::task::AbortHandle;
+
+/// So many tasks at most. When all slots are taken the oldest task ends: who opens connections and keeps them cannot keep
+/// a liveness probe out, which is served within a millisecond.
+pub(super) struct Slots {
+    tasks: VecDeque<AbortHandle>,
+    most: usize,
+}
+
+impl Slots {
+    pub(super) fn new(most: usize) -> Self {
+        Self { tasks: VecDeque::with_capacity(most), most }
+    }
+
+    pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.retain(|task| !task.is_finished());
+        while self.tasks.len() >= self.most {
+            if let Some(oldest) = self.tasks.pop_front() {
+                oldest.abort();
+            }
+        }
+        self.tasks.push_back(tokio::spawn(task).abort_handle());
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}

@@ -1,0 +1,187 @@
+//! Sending: announcements through the queue, probes past it. Shared by the runtime and the listener's thread; nothing
+//! here blocks.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pnet::datalink::DataLinkSender;
+
+use super::error::{Error, Kind};
+use super::frame::{ArpForm, arp_announce, arp_probe, na_announce, ns_probe};
+use super::pace::Pace;
+use crate::core::mac::Mac;
+use crate::datapath::{Interface, clock};
+
+/// Whom a probe asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// One host.
+    Unicast(Mac),
+    /// Everybody (IPv6: the target's solicited-node group).
+    Broadcast,
+}
+
+/// How many frames were sent, by kind, and how many could not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames sent, in the order of [`Kind::ALL`].
+    pub sent: [u64; 5],
+    /// Frames that the kernel did not take.
+    pub failed: u64,
+    /// Frames heard about addresses that are listened for.
+    pub heard: u64,
+    /// Of those, how many were dropped because the driver did not come to take them.
+    pub dropped: u64,
+}
+
+impl Counts {
+    /// Frames sent of one kind.
+    #[must_use]
+    pub const fn sent(&self, kind: Kind) -> u64 {
+        self.sent[kind as usize]
+    }
+}
+
+type Sender = Mutex<Box<dyn DataLinkSender>>;
+
+/// The sending half of a segment.
+pub(super) struct Announcer {
+    name: String,
+    mac: Mac,
+    link_local: Option<Ipv6Addr>,
+    arp: Sender,
+    ndp: Option<Sender>,
+    pace: Mutex<Pace>,
+    sent: [AtomicU64; 5],
+    failed: AtomicU64,
+    /// A socket's error is told once, to who sends or to who reads: the sender tells the listener.
+    failure: AtomicBool,
+    pub heard: AtomicU64,
+    pub dropped: AtomicU64,
+}
+
+impl Announcer {
+    pub(super) fn new(
+        interface: &Interface,
+        limit: Option<u32>,
+        arp: Box<dyn DataLinkSender>,
+        ndp: Option<Box<dyn DataLinkSender>>,
+    ) -> Self {
+        Self {
+            name: interface.name.clone(),
+            mac: interface.mac,
+            link_local: interface.link_local,
+            arp: Mutex::new(arp),
+            ndp: ndp.map(Mutex::new),
+            pace: Mutex::new(Pace::new(limit)),
+            sent: <[AtomicU64; 5]>::default(),
+            failed: AtomicU64::new(0),
+            failure: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// Queues the frames that announce an address.
+    pub(super) fn queue(&self, address: IpAddr) -> Result<(), Error> {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        match address {
+            IpAddr::V4(_) => {
+                pace.push((Kind::ArpRequest, address));
+                pace.push((Kind::ArpReply, address));
+            }
+            IpAddr::V6(_) if self.ndp.is_some() => pace.push((Kind::Advertisement, address)),
+            IpAddr::V6(_) => return Err(self.no_ipv6(address)),
+        }
+        Ok(())
+    }
+
+    /// Drops what is queued for an address. When this returns, no announcement for it leaves any more.
+    pub(super) fn forget(&self, address: IpAddr) {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).forget(address);
+    }
+
+    /// Sends what the limit allows. `Ok` says how long to wait for the next frame, if there is one. A frame that fails
+    /// is not sent again: announcements are repeated anyway. The first failure is returned when all were tried.
+    pub(super) fn send_queued(&self) -> Result<Option<Duration>, Error> {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = Ok(());
+        while let Some((kind, address)) = pace.pop(clock::boottime()) {
+            let sent = match (kind, address) {
+                (Kind::ArpRequest, IpAddr::V4(ip)) => {
+                    self.send_arp(kind, address, &arp_announce(ip, self.mac, ArpForm::Request))
+                }
+                (_, IpAddr::V4(ip)) => self.send_arp(kind, address, &arp_announce(ip, self.mac, ArpForm::Reply)),
+                (_, IpAddr::V6(ip)) => self.send_ndp(kind, address, &na_announce(ip, self.mac)),
+            };
+            result = result.and(sent);
+        }
+        let wait = pace.wait(clock::boottime());
+        result.map(|()| wait)
+    }
+
+    /// How long until the next queued frame may go.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).wait(clock::boottime())
+    }
+
+    pub(super) fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
+        match (address, self.link_local) {
+            (IpAddr::V4(target), _) => {
+                let to = match to {
+                    To::Unicast(mac) => mac,
+                    To::Broadcast => Mac::BROADCAST,
+                };
+                self.send_arp(Kind::ArpProbe, address, &arp_probe(target, to, self.mac))
+            }
+            (IpAddr::V6(target), Some(own)) => {
+                let to = match to {
+                    To::Unicast(mac) => Some(mac),
+                    To::Broadcast => None,
+                };
+                self.send_ndp(Kind::Solicitation, address, &ns_probe(target, to, self.mac, own))
+            }
+            (IpAddr::V6(_), None) => Err(self.no_ipv6(address)),
+        }
+    }
+
+    /// Whether sending failed since it was asked last.
+    pub(super) fn take_failure(&self) -> bool {
+        self.failure.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            sent: self.sent.each_ref().map(read),
+            failed: read(&self.failed),
+            heard: read(&self.heard),
+            dropped: read(&self.dropped),
+        }
+    }
+
+    fn send_arp(&self, kind: Kind, address: IpAddr, frame: &[u8]) -> Result<(), Error> {
+        self.send(&self.arp, kind, address, frame)
+    }
+
+    fn send_ndp(&self, kind: Kind, address: IpAddr, frame: &[u8]) -> Result<(), Error> {
+        let ndp = self.ndp.as_ref().ok_or_else(|| self.no_ipv6(address))?;
+        self.send(ndp, kind, address, frame)
+    }
+
+    fn send(&self, sender: &Sender, kind: Kind, address: IpAddr, frame: &[u8]) -> Result<(), Error> {
+        let mut sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = sender.send_to(frame, None).unwrap_or_else(|| Err(io::Error::other("pnet did not send")));
+        let count = if sent.is_ok() { &self.sent[kind as usize] } else { &self.failed };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.failure.fetch_or(sent.is_err(), Ordering::Relaxed);
+        sent.map_err(|source| Error::Send { kind, address, interface: self.name.clone(), source })
+    }
+
+    fn no_ipv6(&self, address: IpAddr) -> Error {
+        Error::NoIpv6 { address, interface: self.name.clone() }
+    }
+}

@@ -1,0 +1,107 @@
+//! docs/reference/settings.md, made from the tables.
+
+use std::fmt::Write as _;
+
+use super::kube_vip::{ENTRIES, Entry, Meaning};
+use super::spec::{SETTINGS, Spec};
+
+const HEAD: &str = "\
+# Settings
+
+<!-- Made from agent/src/settings by its tests: UPDATE_DOCS=1 cargo test -p mooring-agent settings::docs -->
+
+A flag wins over the `MOORING_*` environment variable, that over kube-vip's, that over the default.
+`mooring-agent config` prints each effective setting and where it came from.
+
+Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
+";
+
+const KUBE_VIP: &str = "
+## kube-vip's settings
+
+A manifest of kube-vip's works when only its image is changed, or the agent refuses to start and names what is in the way.
+kube-vip's subcommand `manager` is understood as `run`. Where two names mean the same setting, the upper one wins.
+
+| environment | flag | here |
+| --- | --- | --- |
+";
+
+/// The whole page.
+#[must_use]
+pub fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let mut group = "";
+    for spec in SETTINGS {
+        if spec.group != group {
+            group = spec.group;
+            // Writing to a String cannot fail; nor can the writes below.
+            let _ = write!(
+                page,
+                "\n## {group}\n\n| flag | environment | kube-vip | default | |\n| --- | --- | --- | --- | --- |\n"
+            );
+        }
+        let _ = writeln!(page, "{}", row(spec));
+    }
+    page.push_str(KUBE_VIP);
+    for entry in ENTRIES {
+        let _ = writeln!(page, "| {} | {} | {} |", code(entry.env), code(&dashed(entry.flag)), here(entry));
+    }
+    page
+}
+
+fn row(spec: &Spec) -> String {
+    let theirs: Vec<String> = ENTRIES.iter().filter(|e| target(e) == Some(spec.name)).map(|e| code(e.env)).collect();
+    let default = match (spec.default, spec.default_note) {
+        ("", "") => "none: must be given".to_owned(),
+        ("", note) => note.to_owned(),
+        (default, _) => code(default),
+    };
+    let help = spec.help.replace('|', "\\|");
+    format!("| `--{}` | `{}` | {} | {default} | {help} |", spec.name, spec.env(), theirs.join(", "))
+}
+
+fn target(entry: &Entry) -> Option<&'static str> {
+    match entry.meaning {
+        Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) => Some(name),
+        Meaning::Only(..) | Meaning::NoEffect(..) => None,
+    }
+}
+
+fn here(entry: &Entry) -> String {
+    match entry.meaning {
+        Meaning::Same(name) => format!("`--{name}`"),
+        Meaning::Seconds(name) => format!("`--{name}`, in whole seconds"),
+        Meaning::SlogLevel(name) => format!("`--{name}`, as a number: -4 debug, 0 info, 4 warn, 8 error"),
+        Meaning::Only([""], advice) => format!("refused: {advice}"),
+        Meaning::Only(fine, advice) => format!("{} only: {advice}", fine.join(", ")),
+        Meaning::NoEffect(_, why) => format!("no effect: {why}"),
+    }
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{text}`") }
+}
+
+fn dashed(flag: &str) -> String {
+    if flag.is_empty() { String::new() } else { format!("--{flag}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn the_page_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/settings.md");
+        let page = super::page();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &page).unwrap();
+        }
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            stored == page,
+            "docs/reference/settings.md is stale: UPDATE_DOCS=1 cargo test -p mooring-agent settings::docs"
+        );
+    }
+}

@@ -1,0 +1,347 @@
+use std::time::Duration;
+
+use super::*;
+
+fn load(flags: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Loaded, SettingsErrors> {
+    let own =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    let host = Host { name: Some("CP1.Example".into()), pod_namespace: None };
+    Settings::load(&Given(own(flags).into_iter().collect()), own(env), &host)
+}
+
+fn effective<'a>(loaded: &'a Loaded, name: &str) -> (&'a str, &'a Source) {
+    let found = loaded.effective.iter().find(|e| e.name == name).unwrap();
+    (&found.value, &found.source)
+}
+
+fn warnings(loaded: &Loaded) -> String {
+    loaded.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_address_is_enough() {
+    let loaded = load(&[("address", "192.0.2.10")], &[]).unwrap();
+    assert!(loaded.warnings.is_empty());
+    let s = loaded.settings;
+    assert_eq!(s.addresses, [Address::Ip("192.0.2.10".parse().unwrap())]);
+    assert_eq!((s.prefix, s.port, s.interface), (Prefix { v4: 32, v6: 128 }, 6443, None));
+    assert_eq!(s.node_name, "cp1.example");
+    assert_eq!((s.lease.namespace.as_str(), s.lease.name.as_str()), ("kube-system", "plndr-cp-lock"));
+    let secs = Duration::from_secs;
+    assert_eq!((s.lease.duration, s.lease.renew_deadline, s.lease.retry_period), (secs(15), secs(10), secs(2)));
+    assert_eq!(s.witness, Some(Witness { interval: Duration::from_millis(100), misses: 3 }));
+    assert_eq!(s.health.address.to_string(), "https://127.0.0.1:6443/readyz");
+    assert_eq!(s.metrics, Some(Listen::Any(2112)));
+    assert_eq!(s.status_socket.to_str(), Some("/run/mooring/agent.sock"));
+    assert_eq!(s.announce, Announce { refresh: Some(secs(30)), rate_limit: None });
+    assert!(s.link_down_delay.is_zero() && s.conflict_probe && s.provisional.is_some());
+}
+
+#[test]
+fn flags_win_over_environment_over_kube_vip_over_defaults() {
+    let address = ("address", "192.0.2.1");
+    let (ours, theirs) = (("MOORING_LEASE_DURATION", "20s"), ("vip_leaseduration", "25"));
+    let source = |flags: &[(&str, &str)], env: &[(&str, &str)]| {
+        let loaded = load(&[&[address], flags].concat(), env).unwrap();
+        let (value, source) = effective(&loaded, "lease-duration");
+        (value.to_owned(), source.clone(), loaded.settings.lease.duration.as_secs())
+    };
+    let flag = Source::Flag("--lease-duration".into());
+    assert_eq!(source(&[("lease-duration", "30s")], &[ours, theirs]), ("30s".into(), flag, 30));
+    let flag = Source::Flag("--leaseDuration".into());
+    assert_eq!(source(&[("leaseDuration", "35")], &[ours, theirs]), ("35s".into(), flag, 35));
+    assert_eq!(source(&[], &[ours, theirs]), ("20s".into(), Source::Environment("MOORING_LEASE_DURATION".into()), 20));
+    assert_eq!(source(&[], &[theirs]), ("25s".into(), Source::KubeVip("vip_leaseduration".into()), 25));
+    assert_eq!(source(&[], &[("MOORING_LEASE_DURATION", "")]), ("15s".into(), Source::Default, 15));
+}
+
+/// What `kube-vip manifest pod --arp --controlplane --leaderElection --address ... --interface eth0` prints as
+/// environment, with values that are not the defaults.
+#[test]
+fn kube_vips_own_static_pod_loads() {
+    let env = [
+        ("vip_arp", "true"),
+        ("port", "6444"),
+        ("vip_nodename", "CP2"),
+        ("vip_interface", "eth0"),
+        ("vip_subnet", "32"),
+        ("dns_mode", "first"),
+        ("dhcp_mode", "ipv4"),
+        ("cp_enable", "true"),
+        ("cp_namespace", "kube-system"),
+        ("vip_leaderelection", "true"),
+        ("vip_leasename", "plndr-cp-lock"),
+        ("vip_leaseduration", "5"),
+        ("vip_renewdeadline", "3"),
+        ("vip_retryperiod", "1"),
+        ("vip_loglevel", "-4"),
+        ("address", "192.0.2.10"),
+        ("prometheus_server", ":2113"),
+        // What is always around.
+        ("PATH", "/bin"),
+        ("KUBERNETES_SERVICE_HOST", "10.96.0.1"),
+    ];
+    let loaded = load(&[], &env).unwrap();
+    assert_eq!(warnings(&loaded), "");
+    let s = loaded.settings;
+    assert_eq!((s.node_name.as_str(), s.interface.as_deref(), s.port), ("cp2", Some("eth0"), 6444));
+    assert_eq!(s.lease.duration, Duration::from_secs(5));
+    assert_eq!(s.health.address.to_string(), "https://127.0.0.1:6444/readyz");
+    assert_eq!((s.log.level, s.metrics), (LogLevel::Debug, Some(Listen::Any(2113))));
+}
+
+#[test]
+fn each_bad_value_is_named_with_what_would_do() {
+    let cases: &[(&str, &str, &str)] = &[
+        ("address", "", "no VIP is named"),
+        ("address", "192.0.2.300", "neither an address nor a DNS name"),
+        ("address", "192.0.2", "neither an address nor a DNS name"),
+        ("address", "-x.example", "neither an address nor a DNS name"),
+        ("address", "192.0.2.1/24", "with prefix"),
+        ("address", "[2001:db8::1]:6443", "without zone, brackets or port"),
+        ("address", "fe80::1%eth0", "without zone"),
+        ("address", "fe80::1", "link-local"),
+        ("address", "0.0.0.0", "unspecified"),
+        ("address", "::", "unspecified"),
+        ("address", "0.1.2.3", "0.0.0.0/8"),
+        ("address", "127.0.0.1", "loopback"),
+        ("address", "::1", "loopback"),
+        ("address", "224.0.0.1", "multicast"),
+        ("address", "ff02::1", "multicast"),
+        ("address", "255.255.255.255", "broadcast"),
+        ("address", "::ffff:192.0.2.1", "IPv6 clothes"),
+        ("address", "192.0.2.1,192.0.2.1", "twice"),
+        ("dns-mode", "both", "first, ipv4, ipv6, dual"),
+        ("prefix", "33", "out of range"),
+        ("prefix", "0", "out of range"),
+        ("prefix", "24,129", "out of range"),
+        ("prefix", "24,64,1", "more than two"),
+        ("prefix", "auto", "Services only"),
+        ("interface", "interface-too-long", "1 to 15"),
+        ("interface", "a/b", "ip link"),
+        ("interface", "lo", "on lo"),
+        ("port", "0", "1 to 65535"),
+        ("port", "65536", "1 to 65535"),
+        ("node-name", "a_b", "lower-case letters"),
+        ("namespace", "A", "lower-case letters"),
+        ("lease-name", "a/b/c", "lower-case letters"),
+        ("lease-name", "/x", "lower-case letters"),
+        ("lease-duration", "15", "a number without a unit"),
+        ("lease-duration", "2s", "3s to 1h"),
+        ("lease-duration", "3500ms", "not whole seconds"),
+        ("lease-duration", "99999999999999999999h", "below a day"),
+        ("lease-duration", "15 s", "a number without a unit"),
+        ("lease-duration", "-1s", "not a time"),
+        ("renew-deadline", "15s", "not shorter than lease-duration"),
+        ("retry-period", "9s", "1.2 times it is not shorter than renew-deadline"),
+        ("lease-annotations", "a=b", "JSON object of strings"),
+        ("lease-annotations", r#"{"a": 1}"#, "JSON object of strings"),
+        ("lease-annotations", r#"{"mooring.dev/x": "1"}"#, "Mooring's own"),
+        ("lease-annotations", r#"{"a b": "1"}"#, "not a key"),
+        ("kubeconfig", "admin.conf", "not an absolute path"),
+        ("credentials", "token", "auto, kubeconfig, in-cluster"),
+        ("api-servers", "ftp://x", "https://HOST:PORT"),
+        ("api-servers", "https://", "https://HOST:PORT"),
+        ("witness-interval", "1ms", "or 0 for off"),
+        ("witness-misses", "1", "2 to 20"),
+        ("witness-misses", "21", "2 to 20"),
+        ("api-loss", "drop", "hold, release"),
+        ("provisional", "maybe", "on or off"),
+        ("provisional-delay", "0", "10ms to 10s"),
+        ("handover-grace", "61s", "0 to 1m"),
+        ("link-down-delay", "11m", "out of range"),
+        ("health-address", "https:///readyz", "address of a server"),
+        ("health-interval", "0", "100ms to 1m"),
+        ("health-timeout", "0", "50ms to 1m"),
+        ("health-rise", "0", "1 to 100"),
+        ("health-fall", "x", "1 to 100"),
+        ("health-server-name", "a b", "lower-case letters"),
+        ("announce-refresh", "10ms", "or 0 for off"),
+        ("arp-rate-limit", "1001", "0 to 1000"),
+        ("conflict-probe", "2", "on or off"),
+        ("metrics", "2112", ":PORT"),
+        ("metrics", ":0", ":PORT"),
+        ("metrics", "nowhere:1", ":PORT"),
+        ("run-dir", "run", "absolute"),
+        ("status-socket", &format!("/{}", "x".repeat(107)), "at most 107 bytes"),
+        ("log-level", "loud", "error, warn, info, debug, trace"),
+        ("log-format", "xml", "text, json"),
+    ];
+    for (name, value, wanted) in cases {
+        let mut flags = vec![("address", "192.0.2.10")];
+        flags.retain(|(flag, _)| flag != name);
+        flags.push((name, value));
+        let errors = load(&flags, &[]).expect_err(&format!("{name}={value}"));
+        let text = errors.to_string();
+        assert_eq!(errors.0.len(), 1, "{text}");
+        assert!(
+            text.contains(wanted) && text.contains(name) && text.contains(&format!("{value:?}")),
+            "{name}={value}: {text}"
+        );
+        assert!(value.is_empty() || text.contains(&format!("flag --{name}")), "{text}");
+    }
+    for spec in spec::SETTINGS {
+        assert!(cases.iter().any(|(name, ..)| *name == spec.name), "no bad value of {} is tried", spec.name);
+    }
+}
+
+#[test]
+fn a_lease_too_short_for_its_fence_is_refused() {
+    let errors = load(
+        &[("address", "192.0.2.1"), ("lease-duration", "3s"), ("renew-deadline", "2s"), ("retry-period", "1s")],
+        &[],
+    )
+    .unwrap_err();
+    assert!(errors.to_string().contains("the kernel drops the VIP after 1s, between two renewals"), "{errors}");
+    let fine =
+        [("address", "192.0.2.1"), ("lease-duration", "3s"), ("renew-deadline", "2s"), ("retry-period", "500ms")];
+    load(&fine, &[]).unwrap();
+}
+
+#[test]
+fn all_errors_come_at_once() {
+    let env = [("bgp_enable", "true"), ("vip_arp", "false"), ("MOORING_PORT", "x"), ("vip_retryperiod", "2s")];
+    let errors = load(&[("address", "::")], &env).unwrap_err();
+    let names: Vec<&str> = errors.0.iter().map(|e| e.setting.as_str()).collect();
+    assert_eq!(names, ["vip_arp", "bgp_enable", "retry-period", "address", "port"], "{errors}");
+}
+
+#[test]
+fn what_kube_vip_has_and_mooring_not_is_refused_by_name() {
+    for entry in kube_vip::ENTRIES {
+        let kube_vip::Meaning::Only(fine, advice) = entry.meaning else {
+            continue;
+        };
+        let base = ("address", "192.0.2.1");
+        let with = |value| {
+            if entry.env.is_empty() {
+                load(&[base, (entry.flag, value)], &[])
+            } else {
+                load(&[base], &[(entry.env, value)])
+            }
+        };
+        for value in fine {
+            with(value).unwrap();
+        }
+        let bad = if fine.contains(&"true") { "0" } else { "True" };
+        let text = with(bad).unwrap_err().to_string();
+        assert!(text.contains(entry.name()) && text.contains(bad) && text.contains(advice), "{text}");
+    }
+}
+
+#[test]
+fn what_does_no_harm_is_a_warning_unless_it_says_nothing_new() {
+    for entry in kube_vip::ENTRIES.iter().filter(|e| !e.env.is_empty()) {
+        let kube_vip::Meaning::NoEffect(quiet, why) = entry.meaning else {
+            continue;
+        };
+        let with = |value: &str| load(&[("address", "192.0.2.1")], &[(entry.env, value)]).unwrap();
+        for value in quiet {
+            assert_eq!(warnings(&with(value)), "", "{}={value}", entry.env);
+        }
+        if quiet.len() < 2 {
+            let bad = if quiet.contains(&"true") { "false" } else { "true" };
+            let text = warnings(&with(bad));
+            assert!(text.contains(entry.env) && text.contains(why), "{}: {text}", entry.env);
+        }
+    }
+}
+
+#[test]
+fn every_name_stands_in_the_tables_once() {
+    let mut names: Vec<&str> = spec::SETTINGS.iter().map(|s| s.name).collect();
+    names.extend(kube_vip::ENTRIES.iter().map(|e| e.flag).filter(|f| !f.is_empty()));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    let targets = kube_vip::ENTRIES.iter().filter_map(|e| match e.meaning {
+        kube_vip::Meaning::Same(name) | kube_vip::Meaning::Seconds(name) | kube_vip::Meaning::SlogLevel(name) => {
+            Some(name)
+        }
+        kube_vip::Meaning::Only(..) | kube_vip::Meaning::NoEffect(..) => None,
+    });
+    for name in targets {
+        assert!(spec::find(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_mistyped_variable_is_refused_and_a_service_of_that_name_is_not() {
+    let base = [("address", "192.0.2.1")];
+    let text = load(&base, &[("MOORING_LEASE_DURATON", "5s")]).unwrap_err().to_string();
+    assert!(text.contains("did you mean MOORING_LEASE_DURATION?"), "{text}");
+    let text = load(&base, &[("MOORING_COLOUR_OF_THE_BIKE_SHED", "5s")]).unwrap_err().to_string();
+    assert!(text.contains("remove it; `mooring-agent --help` lists"), "{text}");
+    let service = [
+        ("MOORING_SERVICE_HOST", "10.96.3.4"),
+        ("MOORING_SERVICE_PORT", "80"),
+        ("MOORING_SERVICE_PORT_METRICS", "80"),
+        ("MOORING_PORT", "tcp://10.96.3.4:80"),
+        ("MOORING_PORT_80_TCP", "tcp://10.96.3.4:80"),
+        ("MOORING_PORT_80_TCP_ADDR", "10.96.3.4"),
+        ("MOORING_PORT_80_TCP_PORT", "80"),
+        ("MOORING_PORT_80_TCP_PROTO", "tcp"),
+        ("MOORING_AGENT_PORT", "tcp://10.96.3.4:80"),
+    ];
+    let loaded = load(&base, &service).unwrap();
+    assert_eq!(loaded.settings.port, 6443);
+    assert!(warnings(&loaded).contains("enableServiceLinks"));
+}
+
+#[test]
+fn the_lease_is_where_kube_vip_would_keep_it() {
+    let host = Host { name: Some("cp1".into()), pod_namespace: Some("kube-vip".into()) };
+    let namespace = |env: &[(&str, &str)]| {
+        let env: Vec<_> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let loaded = Settings::load(&Given::default(), env, &host).unwrap();
+        (effective(&loaded, "namespace").1.clone(), loaded.settings.lease.namespace)
+    };
+    assert_eq!(
+        namespace(&[("address", "192.0.2.1"), ("cp_namespace", "kube-system")]),
+        (Source::PodNamespace, "kube-vip".into())
+    );
+    assert_eq!(namespace(&[("MOORING_ADDRESS", "192.0.2.1")]), (Source::Default, "kube-system".into()));
+    let ours = [("address", "192.0.2.1"), ("MOORING_NAMESPACE", "x")];
+    assert_eq!(namespace(&ours), (Source::Environment("MOORING_NAMESPACE".into()), "x".into()));
+    let named = [("address", "192.0.2.1"), ("vip_leasename", "y/z")];
+    assert_eq!(namespace(&named), (Source::KubeVip("vip_leasename".into()), "y".into()));
+}
+
+#[test]
+fn many_forms_of_the_same() {
+    let loaded =
+        load(&[("address", " 192.0.2.1, 2001:DB8::1,API.example.com.")], &[("vip_address", "192.0.2.9")]).unwrap();
+    let shown: Vec<String> = loaded.settings.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["192.0.2.1", "2001:db8::1", "api.example.com"]);
+    let prefix = |address, prefix| load(&[("address", address), ("prefix", prefix)], &[]).unwrap().settings.prefix;
+    assert_eq!(prefix("192.0.2.1", "24"), Prefix { v4: 24, v6: 128 });
+    assert_eq!(prefix("2001:db8::1", "/24"), Prefix { v4: 32, v6: 24 });
+    assert_eq!(prefix("192.0.2.1,2001:db8::1", "24,64"), Prefix { v4: 24, v6: 64 });
+    let settings = |name, value| load(&[("address", "192.0.2.1"), (name, value)], &[]).unwrap().settings;
+    assert_eq!(settings("witness-interval", "0").witness, None);
+    assert_eq!(settings("witness-interval", "0.02s").witness.unwrap().interval, Duration::from_millis(20));
+    assert_eq!(settings("announce-refresh", "1m30s").announce.refresh, Some(Duration::from_secs(90)));
+    assert_eq!(settings("metrics", "").metrics, None);
+    assert_eq!(settings("metrics", "localhost:1").metrics, Some(Listen::At("127.0.0.1:1".parse().unwrap())));
+    assert_eq!(
+        settings("api-servers", "192.0.2.2:6443,https://x:1").api.servers[0].to_string(),
+        "https://192.0.2.2:6443/"
+    );
+    assert_eq!(load(&[("address", "192.0.2.1")], &[("MOORING_METRICS", "")]).unwrap().settings.metrics, None);
+    let two = load(&[], &[("address", "192.0.2.1"), ("vip_address", "192.0.2.2")]).unwrap();
+    assert!(
+        warnings(&two).contains("vip_address: has no effect: kube-vip environment address says otherwise"),
+        "{}",
+        warnings(&two)
+    );
+}
+
+#[test]
+fn a_name_gives_the_addresses_of_its_mode() {
+    let all = ["192.0.2.1", "2001:db8::1", "192.0.2.2"].map(|a| a.parse().unwrap());
+    assert_eq!(DnsMode::First.pick(&all), all[..1]);
+    assert_eq!(DnsMode::Ipv6.pick(&all), all[1..2]);
+    assert_eq!(DnsMode::Dual.pick(&all), all[..2]);
+    assert_eq!(DnsMode::Ipv6.pick(&all[..1]), [] as [std::net::IpAddr; 0]);
+}

@@ -1,0 +1,260 @@
+//! The settings as the rest of the agent reads them. All of them are sound: [`super::Settings::load`] makes no others.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that the agent is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The VIPs, at least one, none twice.
+    pub addresses: Vec<Address>,
+    /// Which answers of a DNS name count.
+    pub dns_mode: DnsMode,
+    /// Prefix lengths of the VIPs.
+    pub prefix: Prefix,
+    /// The interface; None: that of the default route.
+    pub interface: Option<String>,
+    /// The API server's port, on the VIP and on loopback.
+    pub port: u16,
+    /// This node's name, lower case: the identity in the Lease.
+    pub node_name: String,
+    /// The Lease.
+    pub lease: LeaseSettings,
+    /// How the API is reached.
+    pub api: Api,
+    /// The segment as witness; None: off.
+    pub witness: Option<Witness>,
+    /// What a holder does when its Lease lapses because the API is away.
+    pub api_loss: ApiLoss,
+    /// Carrying a VIP without a Lease; None: off.
+    pub provisional: Option<Provisional>,
+    /// How long a planned hand-over waits for the successor's announcement.
+    pub handover_grace: Duration,
+    /// The local API server's health.
+    pub health: Health,
+    /// How long the link must be down before the VIP is handed over.
+    pub link_down_delay: Duration,
+    /// Announcements.
+    pub announce: Announce,
+    /// Whether an address is probed before it is taken.
+    pub conflict_probe: bool,
+    /// Where metrics and health are served; None: nowhere.
+    pub metrics: Option<Listen>,
+    /// The agent's own directory.
+    pub run_dir: PathBuf,
+    /// The socket that `mooring-agent status` reads.
+    pub status_socket: PathBuf,
+    /// Where what the core is told and answers is recorded; None: nowhere.
+    pub record: Option<PathBuf>,
+    /// The log.
+    pub log: LogSettings,
+}
+
+/// A VIP as it was named.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// An address.
+    Ip(IpAddr),
+    /// A DNS name, to be followed when its answer changes. Lower case, no dot at the end.
+    Name(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+/// Which answers of a DNS name count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DnsMode {
+    /// The first answer, whatever its family.
+    First,
+    /// The first IPv4 answer.
+    Ipv4,
+    /// The first IPv6 answer.
+    Ipv6,
+    /// The first answer of each family.
+    Dual,
+}
+
+impl DnsMode {
+    /// The answers that count, in the resolver's order. Empty if none does.
+    #[must_use]
+    pub fn pick(self, answers: &[IpAddr]) -> Vec<IpAddr> {
+        let first = |want: fn(&IpAddr) -> bool| answers.iter().copied().find(want);
+        match self {
+            Self::First => answers.first().copied().into_iter().collect(),
+            Self::Ipv4 => first(IpAddr::is_ipv4).into_iter().collect(),
+            Self::Ipv6 => first(IpAddr::is_ipv6).into_iter().collect(),
+            Self::Dual => first(IpAddr::is_ipv4).into_iter().chain(first(IpAddr::is_ipv6)).collect(),
+        }
+    }
+}
+
+/// Prefix lengths, in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// For IPv4 VIPs, 1 to 32.
+    pub v4: u8,
+    /// For IPv6 VIPs, 1 to 128.
+    pub v6: u8,
+}
+
+impl Prefix {
+    /// The length for `address`.
+    #[must_use]
+    pub const fn of(self, address: IpAddr) -> u8 {
+        match address {
+            IpAddr::V4(_) => self.v4,
+            IpAddr::V6(_) => self.v6,
+        }
+    }
+}
+
+/// The Lease that decides who holds the VIPs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseSettings {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// Whole seconds, at least 3.
+    pub duration: Duration,
+    /// Shorter than `duration`, longer than 1.2 times `retry_period`.
+    pub renew_deadline: Duration,
+    /// Between two renewals.
+    pub retry_period: Duration,
+    /// Annotations that the agent keeps on the Lease.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// How the Kubernetes API is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// The kubeconfig; it need not exist yet.
+    pub kubeconfig: PathBuf,
+    /// Which credentials are used.
+    pub credentials: Credentials,
+    /// API servers to ask, in this order, instead of the kubeconfig's own. Each has a scheme and a host.
+    pub servers: Vec<http::Uri>,
+}
+
+/// Which credentials are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// The kubeconfig if it exists; else the pod's service account if it has one; else the kubeconfig is waited for.
+    Auto,
+    /// The kubeconfig only.
+    Kubeconfig,
+    /// The pod's service account only.
+    InCluster,
+}
+
+/// The segment as witness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// Between two probes.
+    pub interval: Duration,
+    /// Missed probes after which a holder is abandoned, 2 to 20.
+    pub misses: u8,
+}
+
+/// What a holder does when its Lease lapses because the API is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiLoss {
+    /// Serves on, under a short fence, and yields to any other owner.
+    Hold,
+    /// Gives the VIP up.
+    Release,
+}
+
+/// Carrying a VIP without a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provisional {
+    /// How much later each rank's turn comes.
+    pub delay: Duration,
+}
+
+/// How the local API server's health is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// What is asked.
+    pub address: http::Uri,
+    /// Between two probes.
+    pub interval: Duration,
+    /// For one probe.
+    pub timeout: Duration,
+    /// Successes in a row that make it healthy.
+    pub rise: u8,
+    /// Failures in a row that make it unhealthy.
+    pub fall: u8,
+    /// The name that its certificate must have.
+    pub server_name: String,
+}
+
+/// Announcements on the segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announce {
+    /// Between two repetitions once the first ones are out; None: none.
+    pub refresh: Option<Duration>,
+    /// Frames a second and interface at most; None: no limit.
+    pub rate_limit: Option<u32>,
+}
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// On every address of the host, IPv6 and IPv4.
+    Any(u16),
+    /// On this one.
+    At(SocketAddr),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(port) => write!(f, ":{port}"),
+            Self::At(address) => address.fmt(f),
+        }
+    }
+}
+
+/// The log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// What is logged.
+    pub level: LogLevel,
+    /// How.
+    pub format: LogFormat,
+}
+
+/// What is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// And what should be looked at.
+    Warn,
+    /// And what changed.
+    Info,
+    /// And why.
+    Debug,
+    /// And every frame, and what the libraries say.
+    Trace,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For eyes.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

@@ -1,0 +1,355 @@
+//! The datapath against the kernel, in anonymous network namespaces.
+
+// A test says what is wrong by panicking; clippy's own exception is for functions marked as tests only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mooring_agent::core::time::Time;
+use mooring_agent::datapath::{Datapath, Error, KernelEvent, Kind, Put, Vip, clock};
+use netlink_packet_core::NLM_F_REPLACE;
+use rtnetlink::RouteMessageBuilder;
+
+use support::{Lab, add, delete_link, down, ip, lab, remove, sysctl, until, up, write};
+
+const VIP: &str = "10.9.0.100";
+const VIP6: &str = "fd09::100";
+
+fn lease(millis: u64) -> Time {
+    clock::boottime() + Duration::from_millis(millis)
+}
+
+fn vip() -> Vip {
+    Vip::host(ip(VIP))
+}
+
+fn gone(event: &KernelEvent, address: IpAddr) -> bool {
+    matches!(event, KernelEvent::AddressGone { address: gone, .. } if *gone == address)
+}
+
+async fn kinds(datapath: &Datapath, address: IpAddr) -> Vec<Kind> {
+    datapath.find(address).await.unwrap().iter().map(|found| found.kind).collect()
+}
+
+async fn is_ours(datapath: &Datapath, address: IpAddr) -> bool {
+    matches!(kinds(datapath, address).await[..], [Kind::Ours { .. }])
+}
+
+#[test]
+fn an_address_is_added_refreshed_and_expires_by_itself() {
+    lab(async |lab: Lab| {
+        let (mut datapath, mut events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        for address in [ip(VIP), ip(VIP6)] {
+            datapath.watch_addresses([address]);
+            let end = lease(2900);
+            assert_eq!(datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Added);
+            assert_eq!(datapath.put(Vip::host(address), va.index, end).await.unwrap(), Put::Refreshed);
+            let found = datapath.find(address).await.unwrap();
+            assert!(
+                matches!(found[..], [ref it] if it.index == va.index && it.interface == "va"
+                    && matches!(it.kind, Kind::Ours { left } if left <= Duration::from_secs(1))),
+                "{found:?}"
+            );
+            let added = KernelEvent::AddressAdded { address, index: va.index, ours: true };
+            until(&mut events, |event| *event == added).await;
+            until(&mut events, |event| gone(event, address)).await;
+            assert_eq!(kinds(&datapath, address).await, []);
+            assert!(!datapath.remove(address).await.unwrap());
+            assert_eq!(datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Added);
+            assert!(datapath.remove(address).await.unwrap());
+        }
+    });
+}
+
+#[test]
+fn too_late_is_not_there() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        let late = datapath.put(vip(), va.index, lease(2400)).await;
+        assert!(matches!(late, Err(Error::Late { .. })), "{late:?}");
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        let late = datapath.put(vip(), va.index, lease(0)).await;
+        assert!(matches!(late, Err(Error::Late { .. })), "{late:?}");
+        assert_eq!(kinds(&datapath, ip(VIP)).await, []);
+    });
+}
+
+#[test]
+fn a_strangers_address_is_left_alone() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        for (address, prefix) in [(VIP, 32), (VIP, 24), (VIP6, 128), (VIP6, 64)] {
+            let stranger = format!("{address}/{prefix}");
+            add(&lab.ha, "va", &stranger, None, false).await;
+            let put = datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await;
+            assert!(matches!(put, Err(Error::Stranger { .. })), "{put:?}");
+            assert!(!datapath.remove(ip(address)).await.unwrap());
+            datapath.remove_all().await.unwrap();
+            assert_eq!(kinds(&datapath, ip(address)).await, [Kind::NodesOwn]);
+            remove(&lab.ha, "va", &stranger).await;
+        }
+        assert_eq!(kinds(&datapath, ip("10.9.0.1")).await, [Kind::NodesOwn]);
+    });
+}
+
+#[test]
+fn after_a_restart_the_address_is_adopted() {
+    lab(async |lab: Lab| {
+        for no_proto in [false, true] {
+            let (mut before, _) = lab.datapath_with(&lab.options(no_proto));
+            let va = lab.va(&before).await;
+            for address in [ip(VIP), ip(VIP6)] {
+                before.put(Vip::host(address), va.index, lease(60_000)).await.unwrap();
+            }
+            drop(before);
+            let record = || std::fs::read_dir(lab.run_dir.path()).unwrap().count();
+            assert_eq!(record(), usize::from(no_proto));
+
+            let (after, mut events) = lab.datapath_with(&lab.options(no_proto));
+            after.watch_addresses([ip(VIP), ip(VIP6)]);
+            assert_eq!(after.ours().await.unwrap().len(), 2);
+            let (mut third, _) = lab.datapath_with(&lab.options(no_proto));
+            for address in [ip(VIP), ip(VIP6)] {
+                assert_eq!(third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Adopted);
+                assert_eq!(third.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Refreshed);
+            }
+            third.remove_all().await.unwrap();
+            assert_eq!(third.ours().await.unwrap(), []);
+            assert_eq!(record(), 0);
+            // Without a gap: each is gone only once, now.
+            let mut left = vec![ip(VIP), ip(VIP6)];
+            while let Some(next) = left.first().copied() {
+                let event = until(&mut events, |event| matches!(event, KernelEvent::AddressGone { .. })).await;
+                assert!(gone(&event, next), "{event:?}");
+                left.remove(0);
+            }
+        }
+    });
+}
+
+#[test]
+fn without_mark_and_record_it_is_a_strangers() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath_with(&lab.options(true));
+        let va = lab.va(&datapath).await;
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        assert!(is_ours(&datapath, ip(VIP)).await);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let options = mooring_agent::datapath::Options { run_dir: elsewhere.path().into(), ..lab.options(true) };
+        let (mut other, _) = lab.datapath_with(&options);
+        assert_eq!(other.ours().await.unwrap(), []);
+        assert!(matches!(other.put(vip(), va.index, lease(60_000)).await, Err(Error::Stranger { .. })));
+        // The signature counts as well as the record: somebody made it permanent.
+        write(&lab.ha, "va", "10.9.0.100/32", None, true, NLM_F_REPLACE).await;
+        assert_eq!(kinds(&datapath, ip(VIP)).await, [Kind::KubeVip]);
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_written_is_no_reason_where_the_mark_is_kept() {
+    lab(async |lab: Lab| {
+        let file = lab.run_dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for no_proto in [false, true] {
+            let options = mooring_agent::datapath::Options { run_dir: file.join("sub"), ..lab.options(no_proto) };
+            let opened = Datapath::open_with(&options);
+            assert!(matches!(opened, Err(Error::File { .. })), "a file is in the directory's place");
+            let readonly = std::path::PathBuf::from("/proc/mooring");
+            let options = mooring_agent::datapath::Options { run_dir: readonly, ..lab.options(no_proto) };
+            let (mut datapath, _events) = lab.datapath_with(&options);
+            let va = lab.va(&datapath).await;
+            let put = datapath.put(vip(), va.index, lease(60_000)).await;
+            assert_eq!(put.is_ok(), !no_proto, "{put:?}");
+            assert_eq!(kinds(&datapath, ip(VIP)).await.is_empty(), no_proto);
+            datapath.remove_all().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_kube_vip_left_behind_is_known_and_removed() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        for (address, prefix) in [(VIP, 32), (VIP6, 128)] {
+            add(&lab.ha, "va", &format!("{address}/{prefix}"), None, true).await;
+            assert_eq!(kinds(&datapath, ip(address)).await, [Kind::KubeVip]);
+            let own = datapath.interface(Some("va")).await.unwrap().addresses;
+            assert_eq!(own.len(), 2, "{own:?}");
+            let put = datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await;
+            assert!(matches!(put, Err(Error::Stranger { .. })), "{put:?}");
+            assert!(datapath.remove_kube_vip(ip(address)).await.unwrap());
+            assert!(!datapath.remove_kube_vip(ip(address)).await.unwrap());
+            assert_eq!(datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await.unwrap(), Put::Added);
+            assert!(!datapath.remove_kube_vip(ip(address)).await.unwrap(), "ours is not kube-vip's");
+        }
+        assert!(!datapath.remove_kube_vip(ip("10.9.0.1")).await.unwrap());
+    });
+}
+
+#[test]
+fn what_others_do_to_our_address_is_told() {
+    lab(async |lab: Lab| {
+        let (mut datapath, mut events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        datapath.watch_addresses([ip(VIP)]);
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        remove(&lab.ha, "va", "10.9.0.100/32").await;
+        until(&mut events, |event| gone(event, ip(VIP))).await;
+        assert_eq!(datapath.put(vip(), va.index, lease(60_000)).await.unwrap(), Put::Added);
+
+        // A stranger takes it over: it is not ours any more, and stays.
+        write(&lab.ha, "va", "10.9.0.100/32", None, false, NLM_F_REPLACE).await;
+        let taken = KernelEvent::AddressAdded { address: ip(VIP), index: va.index, ours: false };
+        until(&mut events, |event| *event == taken).await;
+        let put = datapath.put(vip(), va.index, lease(60_000)).await;
+        assert!(matches!(put, Err(Error::Stranger { .. })), "{put:?}");
+        assert!(!datapath.remove(ip(VIP)).await.unwrap());
+        assert_eq!(kinds(&datapath, ip(VIP)).await, [Kind::NodesOwn]);
+    });
+}
+
+/// Why the clock is read after a refresh as well: there is no "refresh if it is there".
+#[test]
+fn replace_creates_what_is_absent() {
+    lab(async |lab: Lab| {
+        let (datapath, _events) = lab.datapath();
+        for address in [VIP, VIP6] {
+            let host = if address == VIP { 32 } else { 128 };
+            write(&lab.ha, "va", &format!("{address}/{host}"), None, false, NLM_F_REPLACE).await;
+            assert_eq!(kinds(&datapath, ip(address)).await, [Kind::NodesOwn]);
+        }
+    });
+}
+
+#[test]
+fn a_short_prefix_takes_no_others_along() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        let first = Vip { address: ip("10.10.0.100"), prefix: 24 };
+        let refused = datapath.put(first, va.index, lease(60_000)).await;
+        assert!(matches!(refused, Err(Error::PrefixWouldTakeOthers { .. })), "{refused:?}");
+        // Behind an own address of the subnet it is secondary, and goes alone.
+        let second = Vip { address: ip(VIP), prefix: 24 };
+        assert_eq!(datapath.put(second, va.index, lease(60_000)).await.unwrap(), Put::Added);
+        assert!(datapath.remove(ip(VIP)).await.unwrap());
+        assert_eq!(kinds(&datapath, ip("10.9.0.1")).await, [Kind::NodesOwn]);
+        // With promotion it may be the first.
+        sysctl("net/ipv4/conf/va/promote_secondaries", "1");
+        assert_eq!(datapath.put(first, va.index, lease(60_000)).await.unwrap(), Put::Added);
+        add(&lab.ha, "va", "10.10.0.1/24", None, false).await;
+        assert!(datapath.remove(first.address).await.unwrap());
+        assert_eq!(kinds(&datapath, ip("10.10.0.1")).await, [Kind::NodesOwn]);
+        for prefix in [0, 33] {
+            let bad = datapath.put(Vip { address: ip(VIP), prefix }, va.index, lease(60_000)).await;
+            assert!(matches!(bad, Err(Error::BadPrefix { most: 32, .. })), "{bad:?}");
+        }
+        // Another prefix length than before a restart.
+        datapath.put(second, va.index, lease(60_000)).await.unwrap();
+        assert_eq!(datapath.put(vip(), va.index, lease(60_000)).await.unwrap(), Put::Added);
+        assert!(is_ours(&datapath, ip(VIP)).await);
+    });
+}
+
+#[test]
+fn links_come_and_go() {
+    lab(async |lab: Lab| {
+        let (mut datapath, mut events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        datapath.watch_addresses([ip(VIP)]);
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        let link = |wanted: bool| move |event: &KernelEvent| matches!(event, KernelEvent::Link { name, up, .. } if name == "va" && *up == wanted);
+        down(&lab.hb, "vb").await; // the cable
+        until(&mut events, link(false)).await;
+        assert!(!datapath.interface(Some("va")).await.unwrap().up);
+        up(&lab.hb, "vb").await;
+        let event = until(&mut events, link(true)).await;
+        assert_eq!(event, KernelEvent::Link { index: va.index, name: "va".into(), up: true, mac: Some(va.mac) });
+
+        delete_link(&lab.ha, "va").await;
+        until(&mut events, |event| gone(event, ip(VIP))).await;
+        until(&mut events, |event| *event == KernelEvent::LinkGone { index: va.index, name: "va".into() }).await;
+        let nothing = datapath.interface(Some("va")).await;
+        assert!(matches!(nothing, Err(Error::NoInterface { .. })), "{nothing:?}");
+        let put = datapath.put(vip(), va.index, lease(60_000)).await.unwrap_err();
+        assert_eq!(put.errno(), Some(nix::errno::Errno::ENODEV), "{put}");
+        assert!(!datapath.remove(ip(VIP)).await.unwrap());
+
+        lab.join().await;
+        until(&mut events, link(true)).await;
+        let again = lab.va(&datapath).await;
+        assert_ne!(again.index, va.index);
+        assert_eq!(datapath.put(vip(), again.index, lease(60_000)).await.unwrap(), Put::Added);
+        assert!(datapath.own_macs().await.unwrap().contains(&again.mac));
+    });
+}
+
+#[test]
+fn the_default_route_names_the_interface() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath();
+        assert!(matches!(datapath.interface(None).await, Err(Error::NoDefaultRoute)));
+        assert!(matches!(datapath.interface(Some("no-such-one")).await, Err(Error::NoInterface { .. })));
+        assert!(matches!(datapath.interface(Some("longer-than-any-name")).await, Err(Error::NoInterface { .. })));
+        assert!(matches!(datapath.interface(Some("lo")).await, Err(Error::NotEthernet { .. })));
+
+        let va = lab.va(&datapath).await;
+        let other = rtnetlink::LinkVeth::new("vx", "vy").build();
+        lab.ha.link().add(other).execute().await.unwrap();
+        for name in ["vx", "vy"] {
+            up(&lab.ha, name).await;
+        }
+        add(&lab.ha, "vx", "10.8.0.1/24", None, false).await;
+        let default_by = async |gateway: &str, metric| {
+            let route = match ip(gateway) {
+                IpAddr::V4(gateway) => {
+                    RouteMessageBuilder::<std::net::Ipv4Addr>::new().gateway(gateway).priority(metric).build()
+                }
+                IpAddr::V6(gateway) => {
+                    RouteMessageBuilder::<std::net::Ipv6Addr>::new().gateway(gateway).priority(metric).build()
+                }
+            };
+            lab.ha.route().add(route).execute().await.unwrap();
+        };
+        default_by("fd09::2", 1).await;
+        assert_eq!(datapath.interface(None).await.unwrap().index, va.index, "IPv6 where there is no IPv4");
+        default_by("10.8.0.2", 200).await;
+        assert_eq!(datapath.interface(None).await.unwrap().name, "vx", "IPv4 first");
+        default_by("10.9.0.2", 100).await;
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        let found = datapath.interface(None).await.unwrap();
+        assert_eq!((found.index, found.mac, found.up), (va.index, va.mac, true));
+        assert_eq!(found.gateways, [ip("10.9.0.2"), ip("fd09::2")]);
+        let mut own: Vec<_> = found.addresses.iter().map(ToString::to_string).collect();
+        own.sort();
+        assert_eq!(own, ["10.9.0.1/24", "fd09::1/64"]);
+        assert_eq!(datapath.own_macs().await.unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn many_addresses_go_at_once() {
+    lab(async |lab: Lab| {
+        let (mut datapath, mut events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        datapath.watch_addresses([ip("10.9.1.250")]);
+        for last in 1..=250 {
+            let address = ip(&format!("10.9.1.{last}"));
+            assert_eq!(datapath.put(Vip::host(address), va.index, lease(60_000)).await.unwrap(), Put::Added);
+        }
+        assert_eq!(datapath.ours().await.unwrap().len(), 250);
+        drop(datapath);
+        let (mut next, _) = lab.datapath();
+        next.remove_all().await.unwrap();
+        assert_eq!(next.ours().await.unwrap(), []);
+        // The dropped datapath's monitor has ended, after what was told before.
+        support::within(async { while events.recv().await.is_some() {} }).await;
+    });
+}

@@ -1,0 +1,64 @@
+//! Receiving with the kernel's time stamp, so that a late thread does not look like a late packet.
+
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use mooring_agent::core::time::Time;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrLike, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use nix::time::ClockId;
+
+use super::{Error, now, read};
+
+/// Older stamps are not believed: the wall clock was set in between.
+const OLDEST: Duration = Duration::from_secs(10);
+
+/// One datagram or frame.
+#[derive(Debug)]
+pub struct Received<A> {
+    /// When the kernel received it.
+    pub at: Time,
+    /// Its length in the buffer, octets.
+    pub len: usize,
+    /// Where it came from.
+    pub from: Option<A>,
+}
+
+/// Asks for the kernel's time stamps on a socket.
+pub fn stamp(socket: &impl AsFd) -> Result<(), Error> {
+    setsockopt(socket, sockopt::ReceiveTimestampns, &true).map_err(Error::system("set SO_TIMESTAMPNS"))
+}
+
+/// Receives what is there. `None` when nothing is; errors that a peer causes (ICMP) are nothing, too.
+pub fn receive<A: SockaddrLike>(socket: &impl AsRawFd, buffer: &mut [u8]) -> Result<Option<Received<A>>, Error> {
+    let mut parts = [IoSliceMut::new(buffer)];
+    let mut control = nix::cmsg_space!(TimeSpec);
+    match recvmsg::<A>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT) {
+        Ok(message) => {
+            let stamp = message.cmsgs().ok().and_then(|mut all| {
+                all.find_map(|c| if let ControlMessageOwned::ScmTimestampns(t) = c { Some(t) } else { None })
+            });
+            let at = stamp.map_or_else(now, from_stamp);
+            Ok(Some(Received { at, len: message.bytes, from: message.address }))
+        }
+        Err(
+            Errno::EAGAIN
+            | Errno::EINTR
+            | Errno::ECONNREFUSED
+            | Errno::EHOSTUNREACH
+            | Errno::ENETUNREACH
+            | Errno::ENETDOWN
+            | Errno::ENOBUFS,
+        ) => Ok(None),
+        Err(errno) => Err(Error::System { what: "receive".into(), errno }),
+    }
+}
+
+/// The stamp is by the wall clock: its age is taken from now.
+fn from_stamp(stamp: TimeSpec) -> Time {
+    let (boot, real) = (now(), Duration::from_nanos(read(ClockId::CLOCK_REALTIME)));
+    let age = real.checked_sub(Duration::from(stamp)).filter(|age| *age < OLDEST);
+    boot - age.unwrap_or_default()
+}

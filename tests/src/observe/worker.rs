@@ -1,0 +1,79 @@
+//! A thread that ends when its handle is dropped.
+
+use std::io::{PipeReader, PipeWriter, pipe};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::{self, JoinHandle};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::Error;
+
+/// The handle of a thread; dropping it ends the thread and waits for it.
+#[derive(Debug)]
+pub struct Worker {
+    /// Closing it is the sign to end: no flag to poll, and it happens on a panic, too.
+    open: Option<PipeWriter>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    name: &'static str,
+}
+
+/// The thread's side: says when to end.
+#[derive(Debug)]
+pub struct Until(PipeReader);
+
+impl Until {
+    /// Waits until `fd` can be read (true) or the worker shall end (false).
+    pub fn readable(&self, fd: BorrowedFd<'_>) -> Result<bool, Error> {
+        let mut fds = [PollFd::new(fd, PollFlags::POLLIN), PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        loop {
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) => break,
+                Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    return Err(Error::System { what: "poll".into(), errno });
+                }
+            }
+        }
+        Ok(!fds[1].any().unwrap_or(true))
+    }
+
+    /// Whether the worker shall end; does not wait.
+    pub fn over(&self) -> bool {
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0)
+    }
+}
+
+impl Worker {
+    /// Starts `work` on a thread; it shall return soon after [`Until`] says so.
+    pub fn start(
+        name: &'static str,
+        work: impl FnOnce(Until) -> Result<(), Error> + Send + 'static,
+    ) -> Result<Self, Error> {
+        let (reader, writer) = pipe().map_err(Error::io("pipe"))?;
+        let thread = thread::Builder::new()
+            .name(name.into())
+            .spawn(move || work(Until(reader)))
+            .map_err(Error::io("start a thread"))?;
+        Ok(Self { open: Some(writer), thread: Some(thread), name })
+    }
+
+    /// Ends the thread and says what became of it.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.open = None;
+        self.thread.take().map_or(Ok(()), |thread| thread.join().map_err(|_| Error::Panicked(self.name))?)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(%error, thread = self.name, "an observer failed");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{
+    Arc, BoxFuture, Choice, Ctx, Duration, ExitCode, Outcome, Path, Run, Runner, Screen, Skip, Test, Work, fs, run_all,
+    steps,
+};
+
+#[derive(Default)]
+struct Shared {
+    running: AtomicUsize,
+    most: AtomicUsize,
+    cleaned: AtomicUsize,
+}
+
+/// Counts like the lab's own clean-up: on drop.
+struct Clean<'a>(&'a Shared);
+
+impl Drop for Clean<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.cleaned.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn enter(ctx: &Ctx<Shared>) -> Clean<'_> {
+    let now = ctx.shared.running.fetch_add(1, Ordering::SeqCst) + 1;
+    ctx.shared.most.fetch_max(now, Ordering::SeqCst);
+    Clean(&ctx.shared)
+}
+
+fn good(ctx: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
+    Box::pin(async {
+        let _clean = enter(ctx);
+        // Let the others begin.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    })
+}
+
+fn bad(ctx: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
+    Box::pin(async {
+        let _clean = enter(ctx);
+        ctx.note("what the test knew");
+        anyhow::bail!("two owners for 3 s")
+    })
+}
+
+fn panics(ctx: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
+    Box::pin(async {
+        let _clean = enter(ctx);
+        assert_eq!(ctx.name, "", "a broken assertion");
+        Ok(())
+    })
+}
+
+fn hangs(ctx: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
+    Box::pin(async {
+        let _clean = enter(ctx);
+        std::future::pending().await
+    })
+}
+
+fn skips(_: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
+    Box::pin(async { Err(Skip("no such kernel".into()).into()) })
+}
+
+fn test(name: &'static str, run: Run<Shared>) -> Test<Shared> {
+    let limit = Duration::from_millis(200);
+    Test { name, group: "g", limit, alone: false, work: Work::Function(run) }
+}
+
+fn program(script: &str) -> Test<Shared> {
+    let arguments = vec!["-c".to_owned(), script.to_owned()];
+    let work = Work::Program(steps::Program { program: "sh", arguments, dir: "/".into(), needs: None });
+    Test { name: "sh", group: "g", limit: Duration::from_secs(20), alone: false, work }
+}
+
+async fn outcomes(tests: Vec<Test<Shared>>, jobs: usize, dir: &Path) -> (Vec<Outcome>, Arc<Shared>) {
+    let shared = Arc::new(Shared::default());
+    let mut ended = Screen::new(tests.len());
+    run_all(tests.into(), &shared, dir, jobs, &mut ended, std::future::pending()).await;
+    ended.verdict(Duration::ZERO, false);
+    let mut all = ended.into_ended();
+    all.sort_by(|a, b| a.title.cmp(&b.title));
+    (all.into_iter().map(|e| e.outcome).collect(), shared)
+}
+
+#[tokio::test]
+async fn every_end_is_told_apart_and_everything_cleans_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let tests = vec![test("1", good), test("2", bad), test("3", panics), test("4", hangs), test("5", skips)];
+    let (ended, shared) = outcomes(tests, 8, dir.path()).await;
+    assert_eq!(ended[0], Outcome::Passed);
+    assert_eq!(ended[1], Outcome::Failed("two owners for 3 s".into()));
+    assert!(matches!(&ended[2], Outcome::Failed(why) if why.contains("a broken assertion")), "{:?}", ended[2]);
+    assert_eq!(ended[3], Outcome::Failed("not done within 200ms".into()));
+    assert_eq!(ended[4], Outcome::Skipped("no such kernel".into()));
+    assert_eq!(shared.cleaned.load(Ordering::SeqCst), 4);
+    assert_eq!(fs::read_to_string(dir.path().join("g-2/test.log")).unwrap(), "what the test knew\n");
+}
+
+#[tokio::test]
+async fn no_more_than_the_jobs_and_some_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = || vec![test("1", good), test("2", good), test("3", good), test("4", good), test("5", good)];
+    assert_eq!(outcomes(many(), 2, dir.path()).await.1.most.load(Ordering::SeqCst), 2);
+    assert_eq!(outcomes(many(), 9, dir.path()).await.1.most.load(Ordering::SeqCst), 5);
+    let alone = many().into_iter().map(|t| Test { alone: true, ..t }).collect();
+    assert_eq!(outcomes(alone, 9, dir.path()).await.1.most.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_program_passes_by_its_status_and_dies_with_its_children() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ended, _) = outcomes(vec![program("echo fine")], 1, dir.path()).await;
+    assert_eq!(ended, [Outcome::Passed]);
+    assert_eq!(fs::read_to_string(dir.path().join("g-sh/output.log")).unwrap(), "fine\n");
+    let (ended, _) = outcomes(vec![program("exit 3")], 1, dir.path()).await;
+    assert!(matches!(&ended[0], Outcome::Failed(why) if why.contains("exit status: 3")));
+
+    let pids = dir.path().join("pids");
+    let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", pids.display());
+    let hanging = tokio::spawn({
+        let dir = dir.path().to_owned();
+        async move { outcomes(vec![program(&script)], 1, &dir).await }
+    });
+    while !pids.exists() {
+        tokio::task::yield_now().await;
+    }
+    let pid: i32 = fs::read_to_string(&pids).unwrap().trim().parse().unwrap();
+    hanging.abort();
+    assert!(hanging.await.is_err());
+    // A killed process is a zombie until somebody reaps it.
+    let gone = || {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+            .map_or(true, |stat| stat.contains(") Z ") || stat.contains(") X "))
+    };
+    while !gone() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_filter_that_names_nothing_is_an_error() {
+    let runner = |tests| Runner { tests, shared: Arc::new(Shared::default()) };
+    let choice = |filter: &[&str], list| Choice {
+        filter: filter.iter().map(|&f| f.to_owned()).collect(),
+        list,
+        jobs: 1,
+        logs: None,
+    };
+    let code = |code| format!("{code:?}");
+    let run = async |filter: &[&str], list| {
+        code(runner(vec![test("1", good), test("2", bad)]).run(&choice(filter, list)).await.unwrap())
+    };
+    assert_eq!(run(&["nothing"], false).await, code(ExitCode::from(2)));
+    assert_eq!(run(&["g/1"], false).await, code(ExitCode::SUCCESS));
+    assert_eq!(run(&[], true).await, code(ExitCode::SUCCESS));
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_what_runs_and_it_cleans_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = Arc::new(Shared::default());
+    let endless = Test { limit: Duration::from_hours(1), ..test("1", hangs) };
+    let stop = async {
+        while shared.running.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    };
+    let tests = [endless, test("2", good)];
+    assert!(run_all(tests.into(), &shared, dir.path(), 1, &mut Screen::new(2), stop).await);
+    assert_eq!(shared.cleaned.load(Ordering::SeqCst), 1);
+}
