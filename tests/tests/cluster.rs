@@ -92,3 +92,12 @@ async fn stacked_etcd_survives_the_crash_of_its_leader() {
     cluster.ready().await.expect("all three again");
     lab.down();
 }
+
+#[test]
+fn a_go_program_is_built_once() {
+    let first = mooring_tests::assets::go_program("elector").expect("the elector");
+    let built = std::fs::metadata(&first).and_then(|file| file.modified()).expect("the binary");
+    let second = mooring_tests::assets::go_program("elector").expect("the elector");
+    assert_eq!(first, second);
+    assert_eq!(std::fs::metadata(&second).and_then(|file| file.modified()).expect("the binary"), built);
+}
