@@ -7,8 +7,11 @@ use nix::time::{ClockId, clock_gettime};
 #[must_use]
 pub fn now() -> Time {
     // The clock always exists on Linux; a kernel without it would make all times zero, not wrong by a little.
-    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Time::default(), |at| {
-        let nanos = std::time::Duration::from(at).as_nanos();
-        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-    })
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or_else(
+        |_| Time::default(),
+        |at| {
+            let nanos = std::time::Duration::from(at).as_nanos();
+            Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        },
+    )
 }

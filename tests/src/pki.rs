@@ -10,7 +10,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
-/// The group of admin.conf's user since kubeadm 1.29: nothing but a ClusterRoleBinding gives it rights.
+/// The group of admin.conf's user since kubeadm 1.29: nothing but a `ClusterRoleBinding` gives it rights.
 pub const ADMINS: &str = "kubeadm:cluster-admins";
 
 /// A certificate could not be made or written.
@@ -88,7 +88,7 @@ impl Pki {
         let mut params = CertificateParams::new(names).map_err(at("kube-apiserver"))?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let server = pki.sign("kube-apiserver", params)?;
+        let server = pki.sign("kube-apiserver", &params)?;
         pki.write("apiserver.crt", &server.cert)?;
         pki.write("apiserver.key", &server.key)?;
 
@@ -120,7 +120,7 @@ impl Pki {
         if let Some(valid_for) = valid_for {
             params.not_after = (SystemTime::now() + valid_for).into();
         }
-        self.sign(user, params)
+        self.sign(user, &params)
     }
 
     /// The user of admin.conf: in [`ADMINS`].
@@ -154,7 +154,7 @@ impl Pki {
         ))
     }
 
-    fn sign(&self, name: &str, params: CertificateParams) -> Result<Identity, Error> {
+    fn sign(&self, name: &str, params: &CertificateParams) -> Result<Identity, Error> {
         let at = |source| Error::Certificate { name: name.to_owned(), source };
         let key = KeyPair::generate().map_err(at)?;
         let cert = params.signed_by(&key, &self.issuer).map_err(at)?.pem();

@@ -1,5 +1,7 @@
 //! The order in which binaries are looked for, with fakes.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
+
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,7 @@
 //! The cluster of a lab: real API servers and etcd.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -89,4 +91,13 @@ async fn stacked_etcd_survives_the_crash_of_its_leader() {
     lab.revive("cp2").expect("revived");
     cluster.ready().await.expect("all three again");
     lab.down();
+}
+
+#[test]
+fn a_go_program_is_built_once() {
+    let first = mooring_tests::assets::go_program("elector").expect("the elector");
+    let built = std::fs::metadata(&first).and_then(|file| file.modified()).expect("the binary");
+    let second = mooring_tests::assets::go_program("elector").expect("the elector");
+    assert_eq!(first, second);
+    assert_eq!(std::fs::metadata(&second).and_then(|file| file.modified()).expect("the binary"), built);
 }

@@ -1,5 +1,7 @@
 //! The lab itself: hosts, faults, and that nothing of it stays. Needs root or user namespaces with root inside.
 
+#![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -65,9 +65,9 @@ impl Cache {
         fs::create_dir_all(folder).map_err(writing("make the folder of"))?;
         let temporary = tempfile::Builder::new().prefix(".making-").tempdir_in(folder).map_err(writing("make"))?;
         let to = temporary.path().join(path.file_name().unwrap_or_default());
-        let made = make(&to)?;
+        let result = make(&to)?;
         fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).map_err(writing("make executable"))?;
         fs::rename(&to, path).map_err(writing("rename to"))?;
-        Ok(made)
+        Ok(result)
     }
 }

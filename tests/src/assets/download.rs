@@ -18,7 +18,7 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
         }
     };
     let version = product.pinned();
-    let folder = to.parent().unwrap_or(Path::new("/"));
+    let folder = to.parent().unwrap_or_else(|| Path::new("/"));
     match product {
         Product::KubeApiserver => {
             let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/kube-apiserver");
@@ -52,7 +52,11 @@ fn fetch(url: &str, to: &Path) -> Result<(), Error> {
     command.args(["--fail", "--silent", "--show-error", "--location", "--proto", "=https", "--connect-timeout", "3"]);
     // Less than 10 kB in 20 s: a network that swallows everything after the first packets.
     command.args(["--max-time", "900", "--speed-limit", "500", "--speed-time", "20", "--output"]).arg(to).arg(url);
-    say::while_busy(&format!("downloading {url}"), || tools::run(&mut command)).map(drop)
+    let fetched = say::while_busy(&format!("downloading {url}"), || tools::run(&mut command));
+    fetched.map(drop).map_err(|error| match error {
+        Error::Failed { detail, .. } => Error::Failed { command: format!("download of {url}"), detail },
+        other => other,
+    })
 }
 
 fn fetch_text(url: &str, folder: &Path) -> Result<String, Error> {

@@ -68,7 +68,7 @@ pub struct Found {
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} from {}: {}", self.product, self.version, self.source, self.path.display())
+        write!(f, "{} {} ({}): {}", self.product, self.version, self.source, self.path.display())
     }
 }
 

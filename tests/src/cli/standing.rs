@@ -23,7 +23,7 @@ use crate::say;
 /// The hidden word of the process that keeps a lab.
 pub const WORD: &str = "__stand";
 /// How long a request may take: a first fault may install nftables.
-const ANSWER: Duration = Duration::from_secs(180);
+const ANSWER: Duration = Duration::from_mins(3);
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
@@ -99,7 +99,7 @@ pub async fn stand(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { return };
-            if let Err(error) = serve(stream, &requests) {
+            if let Err(error) = serve(&stream, &requests) {
                 say::line(format_args!("a request: {error:#}"));
             }
         }
@@ -146,16 +146,16 @@ fn answer(lab: &Lab, request: Request) -> Answer {
     }
 }
 
-fn serve(stream: UnixStream, requests: &mpsc::Sender<(Request, oneshot::Sender<Answer>)>) -> anyhow::Result<()> {
+fn serve(stream: &UnixStream, requests: &mpsc::Sender<(Request, oneshot::Sender<Answer>)>) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line)?;
+    BufReader::new(stream).read_line(&mut line)?;
     if line.is_empty() {
         return Ok(());
     }
     let (reply, answer) = oneshot::channel();
     requests.blocking_send((serde_json::from_str(&line)?, reply))?;
-    writeln!(&stream, "{}", serde_json::to_string(&answer.blocking_recv()?)?)?;
+    writeln!({ stream }, "{}", serde_json::to_string(&answer.blocking_recv()?)?)?;
     Ok(())
 }
 

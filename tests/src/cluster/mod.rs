@@ -1,6 +1,8 @@
 //! The cluster of a lab: etcd and kube-apiserver on its hosts.
 
+mod api_server;
 mod client;
+mod error;
 mod etcd;
 mod ready;
 
@@ -14,8 +16,10 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
+pub use error::Error;
+
 use crate::assets::{self, Binaries};
-use crate::host::{self, Host, Process, Spec};
+use crate::host::{self, Host, Process};
 use crate::lab::{Shape, Topology};
 use crate::pki::{self, Identity, Pki};
 use crate::say;
@@ -24,49 +28,6 @@ use crate::say;
 pub const API_SERVER: &str = "kube-apiserver";
 /// The name of etcd's process on its host.
 pub const ETCD: &str = "etcd";
-
-/// The cluster did not come up, or an API server refused.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The lab has no cluster.
-    #[error("this lab has no cluster; bring it up with Shape::external() or Shape::stacked()")]
-    None,
-    /// A host or a process.
-    #[error(transparent)]
-    Host(#[from] host::Error),
-    /// The binaries.
-    #[error(transparent)]
-    Assets(#[from] assets::Error),
-    /// The certificates.
-    #[error(transparent)]
-    Pki(#[from] pki::Error),
-    /// A request.
-    #[error("{what}: {source}")]
-    Api {
-        /// What was asked.
-        what: String,
-        /// The answer.
-        source: Box<kube::Error>,
-    },
-    /// A client cannot be made.
-    #[error("cannot make a client of {server}: {detail}")]
-    Client {
-        /// The API server.
-        server: String,
-        /// Why.
-        detail: String,
-    },
-    /// etcd refused, or has no leader.
-    #[error("etcd: {0}")]
-    Etcd(String),
-}
-
-impl Error {
-    fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Api { what, source: source.into() }
-    }
-}
 
 /// The cluster of a lab.
 #[derive(Debug)]
@@ -111,7 +72,7 @@ impl Cluster {
             let rules = "omitStages: [RequestReceived]\nrules:\n- level: Metadata\n";
             write(Path::new(policy), &format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}"))?;
         }
-        let server = pki::url(shape.vips.first().copied().unwrap_or(Ipv4Addr::LOCALHOST.into()));
+        let server = pki::url(shape.vips.first().copied().unwrap_or_else(|| Ipv4Addr::LOCALHOST.into()));
         let admin = pki.kubeconfig(&pki.admin()?, &server)?;
         write(&dir.join("admin.conf"), &admin)?;
         write(&dir.join("super-admin.conf"), &pki.kubeconfig(&pki.super_admin()?, &server)?)?;
@@ -208,38 +169,5 @@ impl Cluster {
     /// The server is not a URL.
     pub async fn client_of(&self, host: &Host, user: &Identity, server: &str) -> Result<Client, Error> {
         client::make(host.netns(), &self.pki.kubeconfig(user, server)?, server).await
-    }
-
-    fn api_server(&self, host: &Host) -> Spec {
-        let etcd = match self.topology {
-            Topology::External(_) => self.members[0].ip4(),
-            Topology::Segment | Topology::Stacked(_) => Ipv4Addr::LOCALHOST,
-        };
-        let file = |flag: &str, name: &str| format!("--{flag}={}", self.pki.path(name));
-        let spec = Spec::new(API_SERVER, &self.binaries.kube_apiserver.path).args([
-            format!("--etcd-servers=http://{etcd}:2379"),
-            format!("--advertise-address={}", host.ip4()),
-            // IPv4 as well; with 0.0.0.0 an IPv6 VIP would lead nowhere.
-            "--bind-address=::".into(),
-            "--secure-port=6443".into(),
-            "--service-cluster-ip-range=10.96.0.0/16".into(),
-            format!("--cert-dir={}", host.dir().join("certs").display()),
-            file("tls-cert-file", "apiserver.crt"),
-            file("tls-private-key-file", "apiserver.key"),
-            file("client-ca-file", "ca.crt"),
-            file("service-account-key-file", "sa.pub"),
-            file("service-account-signing-key-file", "sa.key"),
-            "--service-account-issuer=https://kubernetes.default.svc.cluster.local".into(),
-            "--authorization-mode=Node,RBAC".into(),
-            "--enable-admission-plugins=NodeRestriction".into(),
-            "--allow-privileged=true".into(),
-        ]);
-        match &self.audit_policy {
-            Some(policy) => {
-                let log = host.dir().join("audit.log");
-                spec.arg(format!("--audit-policy-file={policy}")).arg(format!("--audit-log-path={}", log.display()))
-            }
-            None => spec,
-        }
     }
 }

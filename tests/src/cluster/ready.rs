@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use http::Request;
+use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{API_SERVER, Cluster, ETCD, Error};
@@ -17,6 +19,8 @@ use crate::pki;
 /// How long a cluster may take. It takes seconds; on a loaded machine with few cores more.
 const LIMIT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long the API servers have to list themselves before they are helped.
+const HELP_AFTER: Duration = Duration::from_millis(500);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -29,23 +33,17 @@ impl Cluster {
         let deadline = Instant::now() + LIMIT;
         try_join_all(self.control_planes.iter().map(|host| self.api_ready_by(host, deadline))).await?;
         let client = self.client_of(&self.client, &self.pki.super_admin()?, &self.servers()[0]).await?;
-        let slices = Api::<EndpointSlice>::namespaced(client, "default");
         let wanted: BTreeSet<_> = self.control_planes.iter().map(|host| host.ip4().to_string()).collect();
-        loop {
-            let list = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
-            let found = match tokio::time::timeout(ANSWER, slices.list(&list)).await {
-                Ok(Ok(found)) => {
-                    found.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default()).collect()
-                }
-                Ok(Err(_)) | Err(_) => Vec::new(),
-            };
-            let found: BTreeSet<_> = found.into_iter().flat_map(|endpoint| endpoint.addresses).collect();
-            if found == wanted {
-                return Ok(());
-            }
+        let help_after = Instant::now() + HELP_AFTER;
+        let mut helped = false;
+        while listed(&client).await != wanted {
             self.check("default/kubernetes to list all API servers", &self.control_planes[0], deadline)?;
+            if !helped && Instant::now() > help_after {
+                helped = list(&client, &wanted).await.is_ok();
+            }
             sleep(PAUSE).await;
         }
+        Ok(())
     }
 
     /// Waits until the API server of that host says that it is ready, for at most 90 s.
@@ -91,4 +89,29 @@ async fn is_ready(client: &Client) -> bool {
         return false;
     };
     matches!(tokio::time::timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
+}
+
+/// The API servers that clients are told of.
+async fn listed(client: &Client) -> BTreeSet<String> {
+    let slices = Api::<EndpointSlice>::namespaced(client.clone(), "default");
+    let kubernetes = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
+    // Without an answer, nobody is listed.
+    let Ok(Ok(found)) = tokio::time::timeout(ANSWER, slices.list(&kubernetes)).await else {
+        return BTreeSet::new();
+    };
+    let endpoints = found.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default());
+    endpoints.flat_map(|endpoint| endpoint.addresses).collect()
+}
+
+/// Lists them, as the API servers do themselves. When several enter themselves in the same instant, one loses the write
+/// and tries again only 10 s later; its entry behind the list, in etcd, is there, so the others leave this as it is.
+async fn list(client: &Client, addresses: &BTreeSet<String>) -> Result<(), kube::Error> {
+    let slice: Vec<_> = addresses.iter().map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}})).collect();
+    let old: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
+    let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
+    let params = PatchParams::default();
+    let old = Patch::Merge(json!({"subsets": [{"addresses": old, "ports": ports}]}));
+    Api::<Endpoints>::namespaced(client.clone(), "default").patch("kubernetes", &params, &old).await?;
+    let slice = Patch::Merge(json!({"endpoints": slice}));
+    Api::<EndpointSlice>::namespaced(client.clone(), "default").patch("kubernetes", &params, &slice).await.map(drop)
 }

@@ -44,18 +44,18 @@ impl Lab {
         self.partition(&[from], &[to], way)
     }
 
-    /// Cuts every host of `these` off every host of `those`, all at the same moment.
+    /// Cuts every host on the left off every host on the right, all at the same moment.
     ///
     /// # Errors
     /// As [`Lab::cut`].
-    pub fn partition(&self, these: &[&str], those: &[&str], way: Way) -> Result<Time, Error> {
-        for name in these.iter().chain(those).filter(|name| **name != GATEWAY_NAME) {
+    pub fn partition(&self, left: &[&str], right: &[&str], way: Way) -> Result<Time, Error> {
+        for name in left.iter().chain(right).filter(|name| **name != GATEWAY_NAME) {
             self.host(name)?;
         }
-        if let Some(both) = these.iter().find(|name| those.contains(name)) {
+        if let Some(both) = left.iter().find(|name| right.contains(name)) {
             return Err(Error::Itself((*both).to_owned()));
         }
-        let cuts = these.iter().flat_map(|a| those.iter().flat_map(|b| way.cuts(a, b)));
+        let cuts = left.iter().flat_map(|a| right.iter().flat_map(|b| way.cuts(a, b)));
         self.rules(|rules| rules.extend(cuts))
     }
 
@@ -68,7 +68,7 @@ impl Lab {
         self.rules(|rules| rules.retain(|rule| !healed.contains(rule)))
     }
 
-    /// Takes back all cuts and all loss, also those from the API.
+    /// Takes back all cuts and all loss, also right from the API.
     ///
     /// # Errors
     /// nft is missing.

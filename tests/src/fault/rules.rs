@@ -46,8 +46,8 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
         }
     }
     let chain = |hook: &str, rules: &[String]| {
-        let rules = rules.iter().map(|rule| format!("    {rule}\n")).collect::<String>();
-        format!("  chain {hook} {{\n    type filter hook {hook} priority 0; policy accept;\n{rules}  }}\n")
+        let rules = rules.join("\n    ");
+        format!("  chain {hook} {{\n    type filter hook {hook} priority 0; policy accept;\n    {rules}\n  }}\n")
     };
     let table = "bridge mooring";
     let chains = [chain("forward", &forward), chain("input", &input), chain("output", &output)].concat();

@@ -227,7 +227,7 @@ fn launch(name: &str, netns: &Netns, log: &Path, hosts_file: &Path) -> Result<Bo
         File::options().create(true).append(true).open(log).map_err(Error::io(format!("open {}", log.display())))?;
     let output = log_file.try_clone().map_err(Error::io("copy a file"))?;
     // Not the path: the binary may be replaced by a build while the lab runs.
-    let program = HELPER.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
+    let program = HELPER.get().map_or_else(|| Path::new("/proc/self/exe"), PathBuf::as_path);
     let child = Command::new(program)
         .arg(init::WORD)
         .arg(name)

@@ -158,12 +158,12 @@ fn answer(Request { id, op }: Request) -> Answer {
 }
 
 fn start(argv: &[String], env: Vec<(String, String)>, log: &Path) -> io::Result<i32> {
-    let [program, args @ ..] = argv else {
+    let [program, rest @ ..] = argv else {
         return Err(io::Error::other("an empty command"));
     };
     let output = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(program);
-    command.args(args).env_clear().envs(
+    command.args(rest).env_clear().envs(
         ["PATH", "HOME", "RUST_BACKTRACE"]
             .into_iter()
             .filter_map(|key| std::env::var_os(key).map(|value| (key, value))),

@@ -12,6 +12,7 @@ pub mod init;
 mod netns;
 mod process;
 mod protocol;
+mod spec;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -27,7 +28,8 @@ use control::Init;
 pub use control::helper;
 pub use error::Error;
 pub use netns::Netns;
-pub use process::{Process, Spec, Status};
+pub use process::Process;
+pub use spec::{Spec, Status};
 
 use crate::segment;
 
@@ -184,6 +186,7 @@ impl Host {
     /// Ends everything on the host at once, its init too, and waits until it is gone. No process gets to react.
     ///
     /// The network namespace stays. Who wants the machine's silence takes the port down first.
+    #[allow(clippy::must_use_candidate, reason = "the time is of use to some only")]
     pub fn kill(&self) -> Time {
         let taken = lock(&self.0.init).take();
         match taken {

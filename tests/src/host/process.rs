@@ -10,66 +10,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::watch;
 
 use super::protocol::Op;
-use super::{Error, Host, Inner, lock};
-
-/// What to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
-    /// What it is called on its host, and its log.
-    pub name: String,
-    /// The program and its arguments.
-    pub argv: Vec<String>,
-    /// Its environment; PATH and HOME are there already, and nothing else.
-    pub env: Vec<(String, String)>,
-}
-
-impl Spec {
-    /// A program without arguments.
-    pub fn new(name: impl Into<String>, program: impl AsRef<Path>) -> Self {
-        Self { name: name.into(), argv: vec![program.as_ref().to_string_lossy().into_owned()], env: Vec::new() }
-    }
-
-    /// Adds an argument.
-    #[must_use]
-    pub fn arg(mut self, arg: impl Into<String>) -> Self {
-        self.argv.push(arg.into());
-        self
-    }
-
-    /// Adds arguments.
-    #[must_use]
-    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
-        self.argv.extend(args.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets a variable of the environment.
-    #[must_use]
-    pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.env.push((key.into(), value.into()));
-        self
-    }
-}
-
-/// Whether a process runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Status {
-    /// It was never started.
-    #[default]
-    New,
-    /// It runs (or is stopped by SIGSTOP).
-    Running {
-        /// Its PID on the host.
-        pid: i32,
-    },
-    /// It ended.
-    Ended {
-        /// How, in words.
-        how: String,
-        /// When its end was noticed.
-        at: Time,
-    },
-}
+use super::{Error, Host, Inner, Spec, Status, lock};
 
 /// A process of a host. A clone is the same process.
 #[derive(Clone, Debug)]
@@ -247,7 +188,11 @@ impl Process {
     pub fn log_tail(&self, lines: usize) -> String {
         let text = fs::read(&self.0.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let all: Vec<_> = text.lines().collect();
-        all[all.len().saturating_sub(lines)..].iter().map(|line| format!("\n    {line}")).collect()
+        let end = &all[all.len().saturating_sub(lines)..];
+        end.iter().fold(String::new(), |text, line| {
+            text + "
+    " + line
+        })
     }
 
     /// An error about this process, with the end of its log.

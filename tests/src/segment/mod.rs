@@ -1,5 +1,5 @@
 //! The segment: a bridge in a namespace of its own (the switch), with a gateway that answers ARP and NDP, and a port for
-//! every interface of a host. Everything is 10.77.0.0/24 and fd77::/64; each lab has its own, so they do not meet.
+//! every interface of a host. Everything is 10.77.0.0/24 and `fd77::/64`; each lab has its own, so they do not meet.
 
 mod announce;
 mod nic;

@@ -15,135 +15,27 @@
 //! # Ok(()) }
 //! ```
 
+mod folder;
+mod shape;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crate::agents::{Agent, AgentBinary};
+use folder::Folder;
+pub use shape::{Shape, Topology};
+
+use crate::agents::Agent;
 use crate::assets;
 use crate::cluster::{self, Cluster};
 use crate::fault::Faults;
 use crate::host::{self, Host, Netns, lock};
 use crate::pki;
 use crate::segment::{self, Nic, Segment};
-
-/// What a lab consists of.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// The cluster on it.
-    pub topology: Topology,
-    /// Hosts beside the control planes and the client: name and last part of the addresses (2 to 254, but 11 to 19, 20,
-    /// 50 and 100).
-    pub more_hosts: Vec<(String, u8)>,
-    /// The control-plane VIPs that certificates name; the first is the server in kubeconfigs.
-    pub vips: Vec<IpAddr>,
-    /// Whether the user of admin.conf may do anything from the start. Without, it is refused (403), as in the first
-    /// seconds of `kubeadm init`, until [`Cluster::bind_admin`].
-    pub bind_admin: bool,
-    /// Whether API servers write an audit log: `audit.log` in their host's folder, level Metadata.
-    pub audit: bool,
-    /// Which build of the agent runs; built at the first start.
-    pub agent: AgentBinary,
-}
-
-/// The cluster of a lab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// None: a switch, and the hosts.
-    Segment,
-    /// So many control planes (1 to 9), each with its API server; one etcd on the host `etcd`.
-    External(u8),
-    /// So many control planes (1 to 9), each with its API server and an etcd member of its own, as kubeadm does it.
-    Stacked(u8),
-}
-
-impl Shape {
-    /// Three control planes, one etcd apart: the cheap one.
-    #[must_use]
-    pub fn external() -> Self {
-        Self::of(Topology::External(3))
-    }
-
-    /// Three control planes with stacked etcd.
-    #[must_use]
-    pub fn stacked() -> Self {
-        Self::of(Topology::Stacked(3))
-    }
-
-    /// That many control planes, one etcd apart.
-    #[must_use]
-    pub fn api_servers(count: u8) -> Self {
-        Self::of(Topology::External(count))
-    }
-
-    /// No cluster: `cp1` to `cp3` and the client on a switch.
-    #[must_use]
-    pub fn segment() -> Self {
-        Self::of(Topology::Segment)
-    }
-
-    /// A lab of that topology, all else as usual: VIPs 10.77.0.100 and fd77::100, the admin bound, the agent's dev build.
-    #[must_use]
-    pub fn of(topology: Topology) -> Self {
-        Self {
-            topology,
-            more_hosts: Vec::new(),
-            vips: vec![segment::ip4(100).into(), segment::ip6(100).into()],
-            bind_admin: true,
-            audit: false,
-            agent: AgentBinary::default(),
-        }
-    }
-
-    /// Adds a host `name` at 10.77.0.`number` and fd77::`number`.
-    #[must_use]
-    pub fn with_host(mut self, name: &str, number: u8) -> Self {
-        self.more_hosts.push((name.to_owned(), number));
-        self
-    }
-
-    /// Chooses the agent's build.
-    #[must_use]
-    pub fn with_agent(mut self, agent: AgentBinary) -> Self {
-        self.agent = agent;
-        self
-    }
-
-    /// Makes the API servers write audit logs.
-    #[must_use]
-    pub fn audited(mut self) -> Self {
-        self.audit = true;
-        self
-    }
-
-    /// Leaves admin.conf's user without rights until [`Cluster::bind_admin`].
-    #[must_use]
-    pub fn unbound(mut self) -> Self {
-        self.bind_admin = false;
-        self
-    }
-
-    fn control_planes(&self) -> u8 {
-        match self.topology {
-            Topology::Segment => 3,
-            Topology::External(count) | Topology::Stacked(count) => count.clamp(1, 9),
-        }
-    }
-
-    fn hosts(&self) -> Vec<(String, u8)> {
-        let mut hosts: Vec<_> = (1..=self.control_planes()).map(|n| (format!("cp{n}"), 10 + n)).collect();
-        if matches!(self.topology, Topology::External(_)) {
-            hosts.push(("etcd".into(), 20));
-        }
-        hosts.push(("client".into(), 50));
-        hosts.extend(self.more_hosts.iter().cloned());
-        hosts
-    }
-}
 
 /// A lab could not be brought up, or did not do as it was told.
 #[derive(Debug, thiserror::Error)]
@@ -303,7 +195,7 @@ impl Lab {
         self.0.shape.vips.first().copied().unwrap_or_else(|| segment::ip4(100).into())
     }
 
-    /// All VIPs of the shape, as a rule 10.77.0.100 and fd77::100.
+    /// All VIPs of the shape, as a rule 10.77.0.100 and `fd77::100`.
     #[must_use]
     pub fn vips(&self) -> &[IpAddr] {
         &self.0.shape.vips
@@ -338,6 +230,7 @@ impl Lab {
     }
 
     /// Keeps the folder with all logs when the lab ends, and answers where it is. For a test that failed.
+    #[allow(clippy::must_use_candidate, reason = "who keeps them may know the folder")]
     pub fn keep_logs(&self) -> PathBuf {
         self.0.folder.keep.store(true, Ordering::Relaxed);
         // Later labs sweep what killed ones left; this file tells them not to. Without it the logs live a little shorter.
@@ -350,50 +243,6 @@ impl Lab {
         self.0.faults.end();
         for host in self.hosts() {
             host.kill();
-        }
-    }
-}
-
-/// A folder that is deleted with the lab.
-#[derive(Debug)]
-pub(crate) struct Folder {
-    pub(crate) path: PathBuf,
-    keep: AtomicBool,
-}
-
-impl Folder {
-    const PREFIX: &'static str = "mooring-lab-";
-    const KEPT: &'static str = "kept";
-
-    /// `mooring-lab-PID-...` in the folder for temporary files; those of labs that were killed are swept on the way.
-    fn new() -> Result<Self, host::Error> {
-        let all = std::env::temp_dir();
-        for entry in fs::read_dir(&all).map_err(host::Error::io(format!("read {}", all.display())))?.flatten() {
-            let name = entry.file_name();
-            let pid = name.to_str().and_then(|name| name.strip_prefix(Self::PREFIX)?.split('-').next());
-            if pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
-                && !entry.path().join(Self::KEPT).exists()
-            {
-                // Refused for another user's: not our matter.
-                drop(fs::remove_dir_all(entry.path()));
-            }
-        }
-        let path = tempfile::Builder::new()
-            .prefix(&format!("{}{}-", Self::PREFIX, std::process::id()))
-            .tempdir_in(&all)
-            .map_err(host::Error::io(format!("make a folder in {}", all.display())))?
-            .keep();
-        Ok(Self { path, keep: AtomicBool::new(false) })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if self.keep.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = fs::remove_dir_all(&self.path) {
-            crate::say::line(format_args!("cannot delete {}: {error}", self.path.display()));
         }
     }
 }
