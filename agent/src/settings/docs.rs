@@ -1,4 +1,4 @@
-//! docs/reference/settings.md, made from the tables.
+//! docs/src/reference/settings.md, made from the tables.
 
 use std::fmt::Write as _;
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_page_is_up_to_date() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/settings.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/reference/settings.md");
         let page = super::page();
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -101,7 +101,7 @@ mod tests {
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             stored == page,
-            "docs/reference/settings.md is stale: UPDATE_DOCS=1 cargo test -p mooring-agent settings::docs"
+            "docs/src/reference/settings.md is stale: UPDATE_DOCS=1 cargo test -p mooring-agent settings::docs"
         );
     }
 }

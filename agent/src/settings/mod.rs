@@ -1,7 +1,7 @@
 //! What the agent is told: flags, `MOORING_*` environment, kube-vip's environment names, defaults, in this order.
 //!
 //! Every setting stands in one table ([`spec::SETTINGS`]), every setting of kube-vip in another
-//! ([`kube_vip::ENTRIES`]). The flags, `--help`, `mooring-agent config` and docs/reference/settings.md are made from them.
+//! ([`kube_vip::ENTRIES`]). The flags, `--help`, `mooring-agent config` and docs/src/reference/settings.md are made from them.
 
 pub mod docs;
 mod error;
