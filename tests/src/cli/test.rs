@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use crate::assets::{self, Profile};
 use crate::runner::{Choice, Runner, steps};
 use crate::scenario;
 
@@ -15,7 +16,13 @@ const PACKAGES: &[&str] = &["mooring-agent", "mooring-tests"];
 /// Runs what was chosen: the sources first, then the scenarios.
 pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace has no folder")?;
+    let scenarios = scenario::all();
+    let wanted = |title: &str| choice.filter.is_empty() || choice.filter.iter().any(|part| title.contains(part));
+    if !choice.list && scenarios.iter().any(|one| wanted(&one.title())) {
+        // What is fetched or built for the first time takes minutes, which no scenario's limit allows for.
+        tokio::task::spawn_blocking(|| assets::find().and_then(|_| assets::agent(Profile::Dev))).await??;
+    }
     let mut tests = steps::of_workspace(root, PACKAGES);
-    tests.extend(scenario::all());
+    tests.extend(scenarios);
     Ok(Runner { tests, shared: Arc::new(()) }.run(choice).await?)
 }
