@@ -18,7 +18,7 @@ use crate::observe::timeline::Timeline;
 use crate::observe::{Place, now};
 
 /// How long an election may take on a busy machine.
-pub const ELECTED: Duration = Duration::from_secs(60);
+pub const ELECTED: Duration = Duration::from_mins(1);
 
 impl Place for Netns {
     fn spawn_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {

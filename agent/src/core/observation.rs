@@ -7,7 +7,7 @@ use super::rules::Rules;
 use super::time::Time;
 
 /// A Lease is honoured for as long as its record says, but not longer than this: what is written there may be absurd.
-const LONGEST: Duration = Duration::from_secs(3_600);
+const LONGEST: Duration = Duration::from_hours(1);
 
 /// What has been seen of the Lease. Expiry is judged by the local clock since the record was last *seen to change*, as
 /// client-go does; wall clocks of two nodes are never compared. Blind time does not count: when nothing proved for a while

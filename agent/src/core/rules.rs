@@ -14,8 +14,9 @@ pub const CHALLENGE: Duration = Duration::from_millis(200);
 pub const SELF_PROBE: Duration = Duration::from_millis(250);
 /// How long before the end of its Lease a holder has dropped the VIP.
 pub const MARGIN: Duration = Duration::from_millis(500);
-/// A short fence: what a holder without a valid Lease asks for. Less 1.5 s for the kernel's coarse timer, 3 s.
-pub const SHORT_FENCE: Duration = Duration::from_millis(4_500);
+/// A short fence: what a holder without a valid Lease asks for. Less 1.5 s for the kernel's coarse timer, 5 s: a starved
+/// agent that misses three refreshes still has its VIP.
+pub const SHORT_FENCE: Duration = Duration::from_millis(6_500);
 /// The fence that is left behind when the process ends while the API is away: the address is gone within 5 s.
 pub const LEGACY_FENCE: Duration = Duration::from_millis(5_500);
 /// How often a short fence is refreshed.
@@ -28,7 +29,7 @@ pub const OVERLAP: Duration = Duration::from_millis(50);
 /// that may give an address up; a VIP may not, and a client that believed the stranger waits for the next one.
 pub const DEFEND: Duration = Duration::from_secs(1);
 /// Within this window a VIP may move early fewer than [`MOVES`] times (EVPN fabrics freeze an address at five moves in 180 s).
-pub const MOVES_WINDOW: Duration = Duration::from_secs(180);
+pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// See [`MOVES_WINDOW`].
 pub const MOVES: usize = 4;
 

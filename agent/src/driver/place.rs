@@ -141,11 +141,12 @@ impl Place {
     async fn happened(&mut self, event: KernelEvent) {
         let current = self.interface.as_ref().map(|i| i.index);
         match event {
-            KernelEvent::AddressGone { address, index } if Some(index) == current => {
+            KernelEvent::AddressGone { address, index }
+                if Some(index) == current
                 // Our own removal is such an event too.
-                if self.put.remove(&address) {
-                    self.tell(Event::Gone { address }).await;
-                }
+                && self.put.remove(&address) =>
+            {
+                self.tell(Event::Gone { address }).await;
             }
             KernelEvent::Link { index, name, up, mac } => {
                 let known = self.interface.as_ref().is_some_and(|i| i.index == index && Some(i.mac) == mac);
@@ -260,7 +261,7 @@ impl Place {
                     ),
                     Kind::KubeProxy => tracing::info!(%address, "kube-proxy has the VIP too; it needs strictARP"),
                     Kind::Dynamic => {
-                        tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node")
+                        tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node");
                     }
                 }
             }

@@ -269,15 +269,14 @@ impl Driver {
     }
 
     async fn heard(&mut self, heard: Option<(Time, Heard)>) {
-        match heard {
-            Some((_, heard)) => self.step(Event::Heard { address: heard.address, mac: heard.mac }).await,
-            None => {
-                // The listener has ended with its interface; a new one comes with the next.
-                self.heard = None;
-                self.segment = None;
-                let interface = self.interface.take();
-                tracing::warn!(interface = ?interface.map(|i| i.name), "no longer listening on the segment");
-            }
+        if let Some((_, heard)) = heard {
+            self.step(Event::Heard { address: heard.address, mac: heard.mac }).await
+        } else {
+            // The listener has ended with its interface; a new one comes with the next.
+            self.heard = None;
+            self.segment = None;
+            let interface = self.interface.take();
+            tracing::warn!(interface = ?interface.map(|i| i.name), "no longer listening on the segment");
         }
     }
 

@@ -202,7 +202,7 @@ impl Gatherer {
             Meaning::SlogLevel(name) => match plain.parse() {
                 Ok(number) => self.put(name, parse::log_level_name(kube_vip::slog_level(number)).to_owned(), source),
                 Err(_) => {
-                    self.refuse(name, value, source, "not a level", "give a number: -4 debug, 0 info, 4 warn, 8 error")
+                    self.refuse(name, value, source, "not a level", "give a number: -4 debug, 0 info, 4 warn, 8 error");
                 }
             },
             Meaning::Only(fine, _) if fine.contains(&plain) => {}

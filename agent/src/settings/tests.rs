@@ -163,6 +163,7 @@ fn each_bad_value_is_named_with_what_would_do() {
         ("metrics", ":0", ":PORT"),
         ("metrics", "nowhere:1", ":PORT"),
         ("run-dir", "run", "absolute"),
+        ("record", "trace.jsonl", "/"),
         ("status-socket", &format!("/{}", "x".repeat(107)), "at most 107 bytes"),
         ("log-level", "loud", "error, warn, info, debug, trace"),
         ("log-format", "xml", "text, json"),

@@ -11,7 +11,7 @@ use crate::agents::AgentOptions;
 use crate::lab::Shape;
 
 /// Longer than the slowest way to a new holder: the Lease runs out.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// The API is away for this long before the crash.
 const AWAY: Duration = Duration::from_secs(4);
 

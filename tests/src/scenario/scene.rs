@@ -66,7 +66,7 @@ impl Scene {
 
     /// Waits until the one that carries the VIP is the one that the Lease names, and the client hears it.
     pub async fn settled(&self) -> Result<String> {
-        let deadline = now() + Duration::from_secs(60);
+        let deadline = now() + Duration::from_mins(1);
         loop {
             let holder = self.holder().await?;
             let named = self.lease().await.ok().and_then(|lease| lease.spec?.holder_identity);

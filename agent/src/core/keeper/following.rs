@@ -35,7 +35,8 @@ impl Keeper {
         if !known || self.flight.is_some() || self.node.participant.macs.is_empty() || self.is_participant() {
             return;
         }
-        let at = *self.participate_at.get_or_insert(self.at.now + self.rules.turn(0));
+        let first = self.at.now + self.rules.turn(0);
+        let at = *self.participate_at.get_or_insert(first);
         if self.due(at) {
             self.participate_at = None;
             self.participate();
@@ -153,7 +154,7 @@ impl Keeper {
 
     fn hold_off_provisional(&self) -> Time {
         // Only a foreign owner keeps a free VIP from being carried; a lost race does not.
-        self.foreign_told.map_or(Time::default(), |(_, at)| at + Duration::from_secs(1))
+        self.foreign_told.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1))
     }
 
     /// Whether a fresh answer of the peers says that none is healthy. Asks them if there is none.

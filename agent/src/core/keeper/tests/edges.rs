@@ -10,7 +10,7 @@ impl World {
     pub(super) fn act(&mut self, n: usize, action: Action) {
         match action {
             Action::Read { id, within } => {
-                self.call(n, within, Event::Read { id, result: Err(Failure::Away) }, Item::Read(n, id))
+                self.call(n, within, Event::Read { id, result: Err(Failure::Away) }, Item::Read(n, id));
             }
             Action::Write { id, base, record, notes, within } => {
                 self.hosts[n].writes += 1;

@@ -132,7 +132,7 @@ fn what_was_left_over_is_not_put_back_before_an_own_write() {
     let (mut world, _) = World::settled(1, &Rules::default());
     world.kill(0);
     let end = *world.hosts[0].carries.values().next().unwrap();
-    world.run(end.since(world.now) - ms(600));
+    world.run(end.since(world.now).checked_sub(ms(600)).unwrap());
     world.hosts[0].delay = ms(700);
     world.restart(0, &Rules::default());
     world.run(ms(1_000));

@@ -202,7 +202,7 @@ impl World {
             match entry.remove() {
                 Item::To(n, event) => self.tell(n, event),
                 Item::Write(n, id, base, record, notes, lost) => {
-                    self.write(n, id, base.as_deref(), record, notes, lost)
+                    self.write(n, id, base.as_deref(), record, notes, lost);
                 }
                 Item::Read(n, id) => {
                     let result = Ok(self.lease.clone());
