@@ -207,7 +207,7 @@ impl Stage {
         let mut text = String::new();
         for name in self.lab.control_planes() {
             if let Ok(process) = self.lab.process(&name, AGENT) {
-                text.push_str(&format!("\n--- {name}\n{}", process.log_tail(12)));
+                text = format!("{text}\n--- {name}\n{}", process.log_tail(12));
             }
         }
         text

@@ -12,6 +12,7 @@ use super::time::Time;
 /// Something to do. None of them waits for another: what comes of it is told by an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a handful live for a moment")]
 pub enum Action {
     /// Read the Lease.
     Read {

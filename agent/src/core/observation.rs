@@ -114,10 +114,10 @@ mod tests {
     use super::*;
     use crate::core::lease::Record;
 
-    fn view(version: &str, transitions: u32) -> Option<LeaseView> {
+    fn view(version: &str, transitions: u32) -> LeaseView {
         let record =
             Record { holder: "cp1".into(), duration: Duration::from_secs(15), transitions, ..Record::default() };
-        Some(LeaseView { version: version.into(), record, notes: crate::core::lease::Notes::default() })
+        LeaseView { version: version.into(), record, notes: crate::core::lease::Notes::default() }
     }
 
     fn at(seconds: u64) -> Time {
@@ -127,29 +127,29 @@ mod tests {
     #[test]
     fn expiry_counts_from_the_last_change_seen() {
         let (mut seen, rules) = (Observation::default(), Rules::default());
-        seen.see(at(100), view("1", 0), &rules);
+        seen.see(at(100), Some(view("1", 0)), &rules);
         for t in [102, 104, 106] {
-            seen.see(at(t), view("1", 0), &rules);
+            seen.see(at(t), Some(view("1", 0)), &rules);
         }
         assert_eq!(seen.expires(&rules), Some(at(115)));
-        seen.see(at(108), view("2", 1), &rules);
+        seen.see(at(108), Some(view("2", 1)), &rules);
         assert_eq!(seen.expires(&rules), Some(at(123)));
     }
 
     #[test]
     fn blind_time_does_not_count() {
         let (mut seen, rules) = (Observation::default(), Rules::default());
-        seen.see(at(100), view("1", 0), &rules);
+        seen.see(at(100), Some(view("1", 0)), &rules);
         assert!(!seen.is_fresh(at(160), &rules));
-        seen.see(at(160), view("1", 0), &rules);
+        seen.see(at(160), Some(view("1", 0)), &rules);
         assert_eq!(seen.expires(&rules), Some(at(175)), "a full duration again");
     }
 
     #[test]
     fn what_is_older_than_known_is_ignored() {
         let (mut seen, rules) = (Observation::default(), Rules::default());
-        assert!(seen.see(at(1), view("10", 1), &rules));
-        assert!(!seen.see(at(2), view("9", 0), &rules));
+        assert!(seen.see(at(1), Some(view("10", 1)), &rules));
+        assert!(!seen.see(at(2), Some(view("9", 0)), &rules));
         assert_eq!(seen.version(), Some("10"));
     }
 
@@ -157,8 +157,8 @@ mod tests {
     fn an_absurd_duration_ends_some_day() {
         let (mut seen, rules) = (Observation::default(), Rules::default());
         let mut absurd = view("1", 0);
-        absurd.as_mut().unwrap().record.duration = Duration::from_secs(u64::from(u32::MAX));
-        seen.see(at(0), absurd, &rules);
+        absurd.record.duration = Duration::from_secs(u64::from(u32::MAX));
+        seen.see(at(0), Some(absurd), &rules);
         assert_eq!(seen.expires(&rules), Some(at(3_600)));
     }
 }

@@ -37,6 +37,8 @@ pub enum Job {
         /// The VIP.
         address: IpAddr,
     },
+    /// Look for the interface again, and tell what it is.
+    Look,
     /// These are the VIPs now.
     Vips(Vec<IpAddr>),
     /// All jobs before this one are done when it is dropped.
@@ -114,6 +116,7 @@ impl Place {
                 self.datapath.watch_addresses(self.vips.iter().copied());
                 self.left_overs().await;
             }
+            Job::Look => self.look().await,
             Job::Flush(done) => drop(done),
         }
         self.heart.beat();

@@ -71,6 +71,7 @@ struct Driver {
     ops: Arc<Ops>,
     vips: Vec<IpAddr>,
     listening: BTreeSet<IpAddr>,
+    look_again: Time,
     exit: bool,
 }
 
@@ -114,6 +115,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         ops,
         vips: vec![],
         listening: BTreeSet::new(),
+        look_again: Time::default(),
         exit: false,
         settings: settings.clone(),
     };
@@ -129,14 +131,14 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
             biased;
             _ = terminate.recv() => if driver.end(&mut asked_to_end).await { break },
             _ = interrupt.recv() => if driver.end(&mut asked_to_end).await { break },
-            heard = next_heard(&mut driver.heard) => driver.heard(heard).await,
+            frame = next_heard(&mut driver.heard) => driver.heard(frame).await,
             told = inbox.recv() => match told {
                 Some(Told::Event(event)) => driver.step(event).await,
                 Some(Told::Place(interface)) => driver.place(interface),
                 None => break,
             },
             Some(vips) = resolved.recv() => driver.now_vips(vips).await,
-            () = tokio::time::sleep(wake) => driver.step(Event::Tick).await,
+            () = tokio::time::sleep(wake) => driver.tick().await,
         }
         heart.beat();
     }
@@ -178,6 +180,16 @@ impl Driver {
     fn sleep(&self) -> Duration {
         let now = datapath::clock::boottime();
         self.keeper.wake().map_or(IDLE, |wake| wake.since(now).min(IDLE))
+    }
+
+    /// Without a segment nothing is announced: it is opened again as soon as it can be.
+    async fn tick(&mut self) {
+        let now = datapath::clock::boottime();
+        if self.segment.is_none() && self.interface.is_some() && now >= self.look_again {
+            self.look_again = now + IDLE;
+            self.job(Job::Look).await;
+        }
+        self.step(Event::Tick).await;
     }
 
     async fn step(&mut self, event: Event) {
@@ -270,13 +282,12 @@ impl Driver {
 
     async fn heard(&mut self, heard: Option<(Time, Heard)>) {
         if let Some((_, heard)) = heard {
-            self.step(Event::Heard { address: heard.address, mac: heard.mac }).await
+            self.step(Event::Heard { address: heard.address, mac: heard.mac }).await;
         } else {
-            // The listener has ended with its interface; a new one comes with the next.
+            // It has ended with its interface, or its sockets broke.
             self.heard = None;
             self.segment = None;
-            let interface = self.interface.take();
-            tracing::warn!(interface = ?interface.map(|i| i.name), "no longer listening on the segment");
+            tracing::warn!("no longer listening on the segment; looking for the interface");
         }
     }
 

@@ -55,7 +55,7 @@ impl Show {
         self.waits(&snapshot, interface, api);
         let mut report = self.report(&snapshot, settings, interface, api);
         if snapshot.role != self.role || why.is_some() {
-            report.state = self.role.to_owned();
+            self.role.clone_into(&mut report.state);
             report.note(at.wall, snapshot.role, why.unwrap_or_default());
             self.role = snapshot.role;
         }

@@ -29,8 +29,8 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         rig.stage.successor(&holder, LIMIT).await?;
         agent.process()?.ended(LIMIT).await?;
         tokio::time::sleep(AFTER).await;
-        let probes = prober.finish()?;
-        lost.push(probes.all().iter().filter(|probe| probe.sent >= told && probe.answer.is_none()).count());
+        let seen = prober.finish()?;
+        lost.push(seen.all().iter().filter(|probe| probe.sent >= told && probe.answer.is_none()).count());
         agent.start_again()?;
     }
     Ok(vec![some(Figure::of_counts("handover", "packets", &lost), "handover")?.goal(Statistic::Max, 0.0)])

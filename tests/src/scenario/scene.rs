@@ -102,8 +102,13 @@ impl Scene {
         let events = Api::<Event>::all(self.client_of_api().await?);
         let deadline = now() + limit;
         loop {
-            let seen: Vec<String> =
-                events.list(&Default::default()).await?.items.into_iter().filter_map(|one| one.reason).collect();
+            let seen: Vec<String> = events
+                .list(&kube::api::ListParams::default())
+                .await?
+                .items
+                .into_iter()
+                .filter_map(|one| one.reason)
+                .collect();
             if seen.iter().any(|one| one == reason) {
                 return Ok(());
             }

@@ -104,7 +104,6 @@ impl Keeper {
     }
 
     pub(super) fn advance_holding(&mut self) {
-        let now = self.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
         if self.due(sent + self.rules.renew_deadline) {
@@ -133,9 +132,9 @@ impl Keeper {
             self.challenged(address, mac);
         }
         // After a conflict the Lease is read first: it may have been only a note that changed.
-        if self.flight.is_none() && self.reading.is_none() && self.due(self.next_write) {
-            self.renew();
-        } else if self.flight.is_none() && self.away.is_some() && now >= self.next_write {
+        // With the API away the read may hang, and is not waited for.
+        let free = self.flight.is_none() && (self.reading.is_none() || self.away.is_some());
+        if free && self.due(self.next_write) {
             self.renew();
         }
         self.consider_leaving();

@@ -125,17 +125,16 @@ impl Keeper {
         let (peer, holder) = (self.is_peer(mac), self.seen.holder());
         let taken = peer || !holder.is_empty() && holder != self.rules.node;
         match &mut self.role {
-            Role::Following => {}
             Role::Holding(_) => self.challenged(address, mac),
             Role::Unleased(_) => {
                 self.turns += 1;
                 self.let_go(Why::Yielded);
             }
-            // A stranger is no successor.
             Role::Leaving(leaving) if taken => {
                 leaving.heard.get_or_insert(now);
             }
-            Role::Leaving(_) => {}
+            // A stranger is no successor.
+            Role::Leaving(_) | Role::Following => {}
         }
     }
 

@@ -44,6 +44,7 @@ use writing::Flight;
 
 /// See the module's text.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts, not one state")]
 pub struct Keeper {
     rules: Rules,
     node: Node,

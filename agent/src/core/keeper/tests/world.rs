@@ -33,6 +33,7 @@ pub(super) enum Api {
 }
 
 /// A node with its agent.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
 pub(super) struct Host {
     pub(super) keeper: Keeper,
     pub(super) name: String,
