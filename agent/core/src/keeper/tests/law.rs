@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::world::{Api, STRANGER, VIP, World, ms};
-use crate::core::action::{Cause, Report};
-use crate::core::event::Event;
-use crate::core::lease::{Notes, Record};
-use crate::core::rules::Rules;
+use crate::action::{Cause, Report};
+use crate::event::Event;
+use crate::lease::{Notes, Record};
+use crate::rules::Rules;
 
 fn short() -> Rules {
     Rules { lease_duration: ms(5_000), renew_deadline: ms(3_000), retry_period: ms(1_000), ..Rules::default() }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Api, Item, World, ms};
-use crate::core::action::Action;
-use crate::core::event::{Event, Failure};
+use crate::action::Action;
+use crate::event::{Event, Failure};
 
 impl World {
     pub(super) fn act(&mut self, n: usize, action: Action) {

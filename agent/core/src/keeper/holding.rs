@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Keeper, Role};
-use crate::core::action::{Report, Why};
-use crate::core::mac::Mac;
-use crate::core::rules::{CHALLENGE, DEFEND};
-use crate::core::time::{Time, WallTime};
+use crate::action::{Report, Why};
+use crate::mac::Mac;
+use crate::rules::{CHALLENGE, DEFEND};
+use crate::time::{Time, WallTime};
 
 /// This node's own write made it the holder.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The API is away: nothing happens to traffic.
 
 use super::world::{Api, World, ms};
-use crate::core::rules::Rules;
+use crate::rules::Rules;
 
 #[test]
 fn an_api_outage_moves_nothing() {

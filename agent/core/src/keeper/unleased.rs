@@ -5,10 +5,10 @@
 use std::net::IpAddr;
 
 use super::{Keeper, Role};
-use crate::core::action::{Cause, Report, Why};
-use crate::core::lease::{LeaseView, Record};
-use crate::core::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
-use crate::core::time::Time;
+use crate::action::{Cause, Report, Why};
+use crate::lease::{LeaseView, Record};
+use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
+use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Unleased {

@@ -1,9 +1,9 @@
 //! Election, crash, freeze: with an API that answers.
 
 use super::world::{STRANGER, VIP, World, ms};
-use crate::core::action::{Cause, Report};
-use crate::core::event::Event;
-use crate::core::rules::Rules;
+use crate::action::{Cause, Report};
+use crate::event::Event;
+use crate::rules::Rules;
 
 #[test]
 fn a_cold_election_has_one_holder_soon() {

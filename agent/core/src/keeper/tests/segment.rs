@@ -4,15 +4,15 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Api, GATEWAY, Item, ROUTER, STRANGER, VIP, World, ms};
-use crate::core::action::Report;
-use crate::core::event::{Event, Failure};
-use crate::core::keeper::Keeper;
-use crate::core::lease::{LeaseView, Notes, Record};
-use crate::core::mac::Mac;
-use crate::core::rules::Rules;
+use crate::action::Report;
+use crate::event::{Event, Failure};
+use crate::keeper::Keeper;
+use crate::lease::{LeaseView, Notes, Record};
+use crate::mac::Mac;
+use crate::rules::Rules;
 
 impl World {
-    pub(super) fn carry(&mut self, n: usize, address: IpAddr, until: crate::core::time::Time) {
+    pub(super) fn carry(&mut self, n: usize, address: IpAddr, until: crate::time::Time) {
         let left = until.since(self.now).saturating_sub(ms(1_500)).as_secs();
         let host = &mut self.hosts[n];
         if host.refuses.contains(&address) || left == 0 {

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::{Keeper, Role, Vip};
-use crate::core::action::{Action, Report, Why};
-use crate::core::event::{Event, Failure, Node};
-use crate::core::lease::LeaseView;
-use crate::core::mac::Mac;
-use crate::core::schedule::Schedule;
+use crate::action::{Action, Report, Why};
+use crate::event::{Event, Failure, Node};
+use crate::lease::LeaseView;
+use crate::mac::Mac;
+use crate::schedule::Schedule;
 
 impl Keeper {
     pub(super) fn take_in(&mut self, event: Event) {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Keeper, Reading, Role};
-use crate::core::action::{Action, Cause, Report};
-use crate::core::event::Failure;
-use crate::core::lease::{Declaration, Handover, LeaseView, Notes, Record};
-use crate::core::rules::MARGIN;
-use crate::core::time::Time;
+use crate::action::{Action, Cause, Report};
+use crate::event::Failure;
+use crate::lease::{Declaration, Handover, LeaseView, Notes, Record};
+use crate::rules::MARGIN;
+use crate::time::Time;
 
 /// A write that has no answer yet.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Keeper {
         known == Some(&self.node.participant)
     }
 
-    fn own_record(&self, acquired: Option<crate::core::time::WallTime>, transitions: u32) -> Record {
+    fn own_record(&self, acquired: Option<crate::time::WallTime>, transitions: u32) -> Record {
         Record {
             holder: self.rules.node.clone(),
             duration: self.rules.lease_duration,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::writing::Purpose;
 use super::{Asked, Keeper};
-use crate::core::action::{Action, Cause, Report};
-use crate::core::lease::LeaseView;
-use crate::core::mac::Mac;
-use crate::core::rules::{AWAY, SUCCESSOR_FIRST};
-use crate::core::time::Time;
+use crate::action::{Action, Cause, Report};
+use crate::lease::LeaseView;
+use crate::mac::Mac;
+use crate::rules::{AWAY, SUCCESSOR_FIRST};
+use crate::time::Time;
 
 /// A peer's answer about its health is fresh for so long.
 const ASKED_FRESH: Duration = Duration::from_secs(1);

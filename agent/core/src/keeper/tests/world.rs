@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::core::action::Report;
-use crate::core::event::{Event, Moment, Node};
-use crate::core::keeper::Keeper;
-use crate::core::lease::{LeaseView, Notes, Participant, Record};
-use crate::core::mac::Mac;
-use crate::core::rules::Rules;
-use crate::core::time::{Time, WallTime};
+use crate::action::Report;
+use crate::event::{Event, Moment, Node};
+use crate::keeper::Keeper;
+use crate::lease::{LeaseView, Notes, Participant, Record};
+use crate::mac::Mac;
+use crate::rules::Rules;
+use crate::time::{Time, WallTime};
 
 pub(super) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
 pub(super) const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));

@@ -1,9 +1,9 @@
 //! Interleavings that broke the keeper once.
 
 use super::world::{Api, STRANGER, VIP, World, ms};
-use crate::core::action::Report;
-use crate::core::event::Event;
-use crate::core::rules::Rules;
+use crate::action::Report;
+use crate::event::Event;
+use crate::rules::Rules;
 
 #[test]
 fn who_yielded_a_provisional_hold_comes_back_when_the_other_is_gone() {

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::unleased::Kind;
 use super::{Keeper, Role};
-use crate::core::lease::LeaseView;
-use crate::core::time::Time;
+use crate::lease::LeaseView;
+use crate::time::Time;
 
 /// See the module's text. Two are equal when nothing has happened between: moments stand in it, not what is left of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

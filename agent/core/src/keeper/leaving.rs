@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::holding::Holding;
 use super::unleased::Kind;
 use super::{Keeper, Role};
-use crate::core::action::{Action, Report, Why};
-use crate::core::event::Failure;
-use crate::core::lease::Participant;
-use crate::core::rules::{LEGACY_FENCE, MARGIN, OVERLAP, SHORT_FENCE, SHORT_REFRESH};
-use crate::core::time::Time;
+use crate::action::{Action, Report, Why};
+use crate::event::Failure;
+use crate::lease::Participant;
+use crate::rules::{LEGACY_FENCE, MARGIN, OVERLAP, SHORT_FENCE, SHORT_REFRESH};
+use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Leaving {

@@ -1,9 +1,9 @@
 //! Planned hand-over, shutdown and restart.
 
 use super::world::{Api, STRANGER, World, ms};
-use crate::core::action::{Cause, Report};
-use crate::core::event::Event;
-use crate::core::rules::Rules;
+use crate::action::{Cause, Report};
+use crate::event::Event;
+use crate::rules::Rules;
 
 #[test]
 fn a_planned_hand_over_overlaps() {

@@ -1,5 +1,6 @@
 //! What decides. Nothing in here knows tokio, kube, a clock or a socket: it is given `now` and what was seen, and
-//! answers with what to do. The edges (`api`, `datapath`, `segment`) translate, and `driver` carries words between.
+//! answers with what to do. The edges (in `mooring-agent`) translate.
+//! The compiler sees to it: this crate depends on none of them.
 //!
 //! [`keeper::Keeper`] is the whole: `step(moment, event) -> actions`. Each of the other modules is one idea it uses.
 

@@ -112,12 +112,12 @@ fn is_older(new: Option<&LeaseView>, known: Option<&LeaseView>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::lease::Record;
+    use crate::lease::Record;
 
     fn view(version: &str, transitions: u32) -> LeaseView {
         let record =
             Record { holder: "cp1".into(), duration: Duration::from_secs(15), transitions, ..Record::default() };
-        LeaseView { version: version.into(), record, notes: crate::core::lease::Notes::default() }
+        LeaseView { version: version.into(), record, notes: crate::lease::Notes::default() }
     }
 
     fn at(seconds: u64) -> Time {
