@@ -1,7 +1,6 @@
 //! The holder by Lease: renewing, the fence, and what another's frame does to it.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use super::{Keeper, Role};
 use crate::action::{Report, Why};
@@ -152,16 +151,6 @@ impl Keeper {
             vip.schedule.restart(now);
             self.again = true;
             self.report(Report::Defended { address });
-        }
-    }
-
-    /// None of the VIPs could be put on the interface: somebody else may have more luck.
-    pub(super) fn cannot_carry(&mut self) {
-        let release = matches!(self.role, Role::Holding(_));
-        self.let_go(Why::Yielded);
-        self.hold_off = self.at.now + Duration::from_secs(5);
-        if release {
-            self.release(None);
         }
     }
 }

@@ -138,64 +138,6 @@ impl Keeper {
         }
     }
 
-    fn was_put(&mut self, address: IpAddr) {
-        let now = self.at.now;
-        let carrying = !matches!(self.role, Role::Following);
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        vip.refused = false;
-        if !carrying {
-            // The put and the end of the hold have crossed.
-            self.act(Action::Drop { address });
-        } else if !vip.put {
-            vip.put = true;
-            vip.schedule.restart(now);
-        }
-    }
-
-    fn put_failed(&mut self, address: IpAddr, reason: String) {
-        if let Some(vip) = self.vips.get_mut(&address) {
-            vip.put = false;
-            vip.refused = true;
-            vip.schedule.stop();
-        }
-        self.report(Report::CannotCarry { address, reason });
-        if self.vips.values().all(|vip| vip.refused) && !matches!(self.role, Role::Following) {
-            self.cannot_carry();
-        }
-    }
-
-    fn gone(&mut self, address: IpAddr) {
-        let until = self.fence_to_restore();
-        let Some(vip) = self.vips.get_mut(&address).filter(|vip| vip.put) else {
-            return;
-        };
-        vip.put = false;
-        vip.schedule.stop();
-        if let Some(until) = until
-            && self.link == Some(true)
-        {
-            self.act(Action::Carry { address, until });
-            self.report(Report::Restored { address });
-        }
-    }
-
-    fn link_changed(&mut self, up: bool) {
-        let now = self.at.now;
-        self.link = Some(up);
-        if up {
-            self.link_down_since = None;
-            self.witness.forget(now);
-            for vip in self.vips.values_mut().filter(|vip| vip.put) {
-                vip.schedule.restart(now);
-            }
-            if let Some(until) = self.fence_to_restore() {
-                self.carry(until);
-            }
-        } else {
-            self.link_down_since.get_or_insert(now);
-        }
-    }
-
     fn node_changed(&mut self, node: Node) {
         self.node = node;
         self.participate_at = None;

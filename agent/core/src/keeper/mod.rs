@@ -11,10 +11,13 @@
 //! A step takes in one event, then [`Keeper::advance`] does whatever is due: everything that depends on time is written as
 //! "if that moment has come, else wake me then".
 
+mod carrying;
+mod doubt;
 mod following;
 mod holding;
 mod intake;
 mod leaving;
+mod looking;
 mod snapshot;
 mod unleased;
 mod writing;
@@ -24,18 +27,17 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
-use super::action::{Action, Report, Why};
+use super::action::{Action, Report};
 use super::event::{Event, Moment, Node};
-use super::lease::{LeaseView, Record};
+use super::lease::Record;
 use super::mac::Mac;
 use super::moves::Moves;
 use super::observation::Observation;
-use super::rules::{LATE, MARGIN, Rules, SELF_PROBE};
+use super::rules::{LATE, Rules};
 use super::schedule::Schedule;
 use super::time::Time;
-use super::witness::{Target, Witness};
+use super::witness::Witness;
 use holding::Holding;
 use leaving::Leaving;
 pub use snapshot::Snapshot;
@@ -224,166 +226,6 @@ impl Keeper {
         self.searching = false;
         self.free_since = None;
         self.again = true;
-    }
-
-    /// The own step came late: what the fence no longer covers is dropped, and nothing is sure.
-    fn late(&mut self, by: Duration) {
-        self.witness.forget(self.at.now);
-        self.third_heard.clear();
-        let covered_until = match &self.role {
-            Role::Following => return,
-            Role::Holding(holding) => holding.sent + self.rules.lease_duration,
-            Role::Unleased(unleased) => unleased.until,
-            Role::Leaving(leaving) => leaving.until,
-        };
-        self.report(Report::Late { by });
-        if self.at.now + MARGIN >= covered_until {
-            self.let_go(Why::Late);
-        } else {
-            self.unsure = Some(self.at.now);
-            self.unsure_probe = self.at.now;
-            self.next_write = self.at.now;
-        }
-    }
-
-    /// Looks around after a late step: the segment is sure to have answered after a whole probe interval on time.
-    fn advance_unsure(&mut self) {
-        let Some(since) = self.unsure else { return };
-        if matches!(self.role, Role::Following) {
-            self.unsure = None;
-            return;
-        }
-        if self.unsure_probe <= self.at.now && self.unsure_probe < since + SELF_PROBE {
-            self.probe_vips();
-            self.unsure_probe = since + SELF_PROBE;
-        }
-        // A holder by Lease waits for its write; without an answer it lapses, and then the segment decides.
-        if !matches!(self.role, Role::Holding(_)) && self.due(since + SELF_PROBE) {
-            self.sure_again();
-        }
-    }
-
-    fn sure_again(&mut self) {
-        if self.unsure.take().is_some() {
-            self.again = true;
-            for vip in self.vips.values_mut() {
-                vip.schedule.restart(self.at.now);
-            }
-        }
-    }
-
-    /// Has every VIP on the interface until then.
-    fn carry(&mut self, until: Time) {
-        let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
-        self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
-    }
-
-    /// The end of the fence in force.
-    fn fence(&self) -> Option<Time> {
-        match &self.role {
-            Role::Following => None,
-            Role::Holding(holding) => Some(holding.sent + self.rules.lease_duration),
-            Role::Unleased(unleased) => Some(unleased.until),
-            Role::Leaving(leaving) => Some(leaving.until),
-        }
-    }
-
-    /// The end of the fence that an address may be put back under: none while nothing is sure, nor for what an earlier run
-    /// left behind, which only an own write (or a lapsed holder's refresh) brings back.
-    fn fence_to_restore(&self) -> Option<Time> {
-        let left_over = matches!(&self.role, Role::Unleased(u) if u.is_left_over());
-        self.fence().filter(|until| self.at.now < *until && self.unsure.is_none() && !left_over)
-    }
-
-    /// Carries the VIPs no longer, and follows.
-    fn let_go(&mut self, why: Why) {
-        for (address, vip) in &mut self.vips {
-            vip.put = false;
-            vip.refused = false;
-            vip.schedule.stop();
-            self.out.push(Action::Drop { address: *address });
-        }
-        self.unsure = None;
-        self.report(Report::LetGo(why));
-        self.become_role(Role::Following);
-    }
-
-    fn advance_announcements(&mut self) {
-        if matches!(self.role, Role::Following) || self.unsure.is_some() {
-            return;
-        }
-        let now = self.at.now;
-        let mut wakes = vec![];
-        for (address, vip) in self.vips.iter_mut().filter(|(_, vip)| vip.put) {
-            if vip.schedule.due(now) {
-                self.out.push(Action::Announce { address: *address });
-            }
-            wakes.extend(vip.schedule.next());
-        }
-        for wake in wakes {
-            self.due(wake);
-        }
-    }
-
-    fn advance_link(&mut self) {
-        if self.link == Some(true) {
-            return;
-        }
-        let Some(since) = self.link_down_since else { return };
-        if matches!(self.role, Role::Following) || !self.due(since + self.rules.link_down_delay) {
-            return;
-        }
-        let release = matches!(self.role, Role::Holding(_));
-        self.let_go(Why::LinkDown);
-        if release {
-            self.release(None);
-        }
-    }
-
-    fn advance_witness(&mut self) {
-        let (now, me) = (self.at.now, &self.rules.node);
-        let following = matches!(self.role, Role::Following) && self.link == Some(true) && !self.shutting_down;
-        let declaration = self.seen.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
-        let target = match declaration {
-            _ if !following => Target::Nothing,
-            Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration.clone()),
-            _ if self.searching || self.away.is_some() => Target::Anybody,
-            _ => Target::Nothing,
-        };
-        let parties = self.third_parties();
-        self.witness.aim(now, target, self.vips.keys().copied().collect(), parties);
-        let (probes, missed) = self.witness.tick(now);
-        if missed {
-            self.report(Report::ProbeMissed);
-            self.again = true;
-        }
-        self.out.extend(probes.into_iter().map(|p| Action::Probe { address: p.address, to: p.to }));
-        if let Some(next) = self.witness.next() {
-            self.due(next);
-        }
-    }
-
-    /// The gateways and the nodes that take part, but for the own addresses and the VIPs: at most four, so that a suspicion
-    /// stays cheap on a segment of many nodes.
-    #[must_use]
-    pub fn third_parties(&self) -> Vec<IpAddr> {
-        let participants = self.seen.view().into_iter().flat_map(|v| v.notes.participants.values());
-        let peers = participants.flat_map(|p| p.addresses.iter().copied());
-        let own = &self.node.participant.addresses;
-        let all = self.node.gateways.iter().copied().chain(peers);
-        all.filter(|a| !own.contains(a) && !self.vips.contains_key(a)).take(4).collect()
-    }
-
-    /// The addresses of all other nodes that take part.
-    fn peers(&self) -> Vec<IpAddr> {
-        let participants = self.seen.view().into_iter().flat_map(|v| &v.notes.participants);
-        let others = participants.filter(|(name, _)| **name != self.rules.node);
-        others.flat_map(|(_, p)| p.addresses.iter().copied()).collect()
-    }
-
-    fn probe_vips(&mut self) {
-        let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
-        self.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
     }
 
     /// Whether this node may carry VIPs at all.
