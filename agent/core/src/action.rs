@@ -154,6 +154,11 @@ pub enum Report {
         /// The VIP.
         address: IpAddr,
     },
+    /// Somebody removes the VIP again and again; it is put back at the next refresh only.
+    RemovedAgain {
+        /// The VIP.
+        address: IpAddr,
+    },
     /// The VIP could not be put on the interface.
     CannotCarry {
         /// The VIP.

@@ -67,7 +67,7 @@ pub struct Declaration {
 pub struct Handover {
     /// The node that released the Lease.
     pub from: String,
-    /// The node that is to take it; anybody may 200 ms later.
+    /// The node that is to take it; anybody may 200 ms later. Empty: anybody, at once.
     pub to: String,
     /// The released record's `transitions`: in any other tenure this is void.
     pub transitions: u32,

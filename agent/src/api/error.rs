@@ -168,7 +168,10 @@ impl Failure {
 
 impl fmt::Display for Away {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no API server answered within {} ms", self.after.as_millis())?;
+        f.write_str("no API server answered")?;
+        if !self.after.is_zero() {
+            write!(f, " within {} ms", self.after.as_millis())?;
+        }
         for (n, one) in self.tries.iter().enumerate() {
             write!(f, "{} {}: {}", if n == 0 { ":" } else { ";" }, one.server, one.failure)?;
         }

@@ -185,7 +185,7 @@ impl Follow {
                     if let Some(key) = &server {
                         self.servers.bad(key);
                     }
-                    return End::Lost(away(server.as_ref(), Failure::Broken("the watch was given up as stale".into())));
+                    return End::Lost(away(server.as_ref(), Failure::Broken("the watch showed nothing for longer than it should, and was opened anew".into())));
                 }
                 () = &mut overdue => return End::Lost(away(server.as_ref(), Failure::Timeout(OVERDUE))),
             };

@@ -43,6 +43,7 @@ fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> {
         Report::Contested { .. } => (Warning, "AddressContested", "Challenge"),
         Report::Defended { .. } => (Normal, "AddressDefended", "Announce"),
         Report::Restored { .. } => (Warning, "AddressRestored", "Restore"),
+        Report::RemovedAgain { .. } => (Warning, "AddressRemovedAgain", "Wait"),
         Report::CannotCarry { .. } => (Warning, "CannotCarry", "Release"),
         Report::Late { .. } => (Warning, "AgentLate", "Look"),
         Report::Abandoned { .. } => (Warning, "HolderSilent", "Take"),
@@ -85,7 +86,9 @@ fn text(report: &Report, vips: &[IpAddr]) -> String {
         Report::LetGo(why) => format!("no longer carries {all}: {}", let_go(*why)),
         Report::Lapsed => format!("the Lease could not be renewed; keeps {all} until another host is heard to have it"),
         Report::HandingOver { to: Some(to) } => format!("hands {all} over to {to}"),
-        Report::HandingOver { to: None } => format!("lets {all} go; no other node that takes part was heard"),
+        Report::HandingOver { to: None } => {
+            format!("releases the Lease of {all}, and serves on until another node takes it or 3 s have passed")
+        }
         Report::NobodyBetter => {
             format!("the local API server is not healthy, but no other is: keeps {all}; see /readyz of the API servers")
         }
@@ -108,6 +111,9 @@ fn text(report: &Report, vips: &[IpAddr]) -> String {
                 "{address} was removed from the interface by another program, and put back; look for what manages addresses there"
             )
         }
+        Report::RemovedAgain { address } => format!(
+            "another program removes {address} again and again: it is put back with the next renewal; find that program"
+        ),
         Report::CannotCarry { address, reason } => format!("cannot carry {address}: {reason}"),
         Report::Late { by } => format!("came late by {} ms: the node was stopped or starved", by.as_millis()),
         Report::Abandoned { holder } => format!("{holder} no longer answers for {all} while others on the segment do"),

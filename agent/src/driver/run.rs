@@ -232,7 +232,13 @@ impl Driver {
             Action::Write { id, base, record, notes, within } => self.api.write(id, base, record, notes, within),
             Action::AskPeers { id, within } => self.api.ask_peers(id, within),
             Action::Carry { address, until } => self.job(Job::Put { address, until }).await,
-            Action::Drop { address } => self.job(Job::Remove { address }).await,
+            Action::Drop { address } => {
+                // An announcement that the limit has delayed must not leave after the VIP has gone.
+                if let Some(segment) = &self.segment {
+                    segment.withdraw(address);
+                }
+                self.job(Job::Remove { address }).await;
+            }
             Action::Announce { address } => self.speak(|segment| segment.announce(address)),
             Action::Probe { address, to } => {
                 self.speak(|segment| segment.probe(address, to.map_or(To::Broadcast, To::Unicast)));
@@ -272,8 +278,7 @@ impl Driver {
     fn after_step(&mut self, at: Moment, why: Option<String>) {
         let snapshot = self.keeper.snapshot();
         self.show.state(at, snapshot, why, &self.settings, self.interface.as_ref(), &self.api);
-        let parties = self.keeper.third_parties();
-        let wanted: BTreeSet<IpAddr> = self.vips.iter().copied().chain(parties).collect();
+        let wanted = self.keeper.listens_for();
         if let Some(segment) = self.segment.as_ref().filter(|_| wanted != self.listening) {
             segment.listen_for(wanted.iter().copied());
             self.listening = wanted;

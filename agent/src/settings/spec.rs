@@ -167,7 +167,7 @@ pub const SETTINGS: &[Spec] = &[
         "provisional",
         "ON|OFF",
         "on",
-        "Whether a node may carry a VIP that nobody carries while the API cannot be asked",
+        "Whether a node may carry a VIP that nobody carries while the API cannot be asked; off with api-loss release",
     ),
     spec(
         OUTAGE,

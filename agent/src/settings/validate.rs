@@ -42,7 +42,7 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let witness = witness(g);
     let api_loss =
         field(g, "api-loss", |text| parse::one_of(text, &[("hold", ApiLoss::Hold), ("release", ApiLoss::Release)]));
-    let provisional = provisional(g);
+    let provisional = provisional(g, api_loss);
     let handover_grace = time(g, "handover-grace", Duration::ZERO, MINUTE);
     let health = health(g, port);
     let link_down_delay = time(g, "link-down-delay", Duration::ZERO, 10 * MINUTE);
@@ -291,10 +291,21 @@ fn witness(g: &mut Gathered) -> Option<Option<Witness>> {
     Some(interval.map(|interval| Witness { interval, misses }))
 }
 
-fn provisional(g: &mut Gathered) -> Option<Option<Provisional>> {
+/// Who gives a VIP up when the API is away does not take it either: unless it is said otherwise, `release` switches it off.
+fn provisional(g: &mut Gathered, api_loss: Option<ApiLoss>) -> Option<Option<Provisional>> {
+    if api_loss == Some(ApiLoss::Release) {
+        g.default("provisional", "off".into());
+    }
     let on = field(g, "provisional", parse::on_off);
     let delay = time(g, "provisional-delay", 10 * MS, 10 * SECOND);
     let (on, delay) = (on?, delay?);
+    if on && api_loss == Some(ApiLoss::Release) {
+        g.refuse(
+            "provisional",
+            "on, while api-loss is release".into(),
+            "a VIP that is given up while the API is away would be taken again without it: leave provisional out, or set api-loss to hold",
+        );
+    }
     Some(on.then_some(Provisional { delay }))
 }
 

@@ -87,7 +87,7 @@ impl Keeper {
             let Some(handover) = view.handover() else {
                 return Some(Cause::Free);
             };
-            if handover.to == self.rules.node {
+            if handover.to == self.rules.node || handover.to.is_empty() {
                 return Some(Cause::Handover);
             }
             return self.due(self.seen.changed() + SUCCESSOR_FIRST).then_some(Cause::Handover);
@@ -114,8 +114,10 @@ impl Keeper {
             return true;
         }
         self.hold_off = now + Duration::from_secs(1);
+        // Heard once, it may be a peer that holds provisionally and that no Lease names yet: that one takes the Lease now.
+        let first = self.foreign_heard.replace(mac) != Some(mac);
         let told = self.foreign_told.is_some_and(|(who, at)| who == mac && now.since(at) < FOREIGN_AGAIN);
-        if !told {
+        if !first && !told {
             self.foreign_told = Some((mac, now));
             let addresses: Vec<_> = self.vips.keys().copied().collect();
             for address in addresses {

@@ -1,5 +1,6 @@
 //! What each event means, before anything is done about it.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use super::{Keeper, Role, Vip};
@@ -133,8 +134,9 @@ impl Keeper {
             Role::Leaving(leaving) if taken => {
                 leaving.heard.get_or_insert(now);
             }
-            // A stranger is no successor.
-            Role::Leaving(_) | Role::Following => {}
+            // A stranger is no successor, unless the Lease names one soon.
+            Role::Leaving(leaving) => leaving.heard_unnamed = Some(now),
+            Role::Following => {}
         }
     }
 
@@ -154,7 +156,8 @@ impl Keeper {
         }
         for address in wanted {
             let schedule = Schedule::new(self.rules.announce_refresh);
-            self.vips.entry(*address).or_insert(Vip { schedule, put: false, refused: false, defended: None });
+            let vip = Vip { schedule, put: false, refused: false, defended: None, removed: VecDeque::new() };
+            self.vips.entry(*address).or_insert(vip);
         }
         if let Some(until) = self.fence_to_restore() {
             self.carry(until);

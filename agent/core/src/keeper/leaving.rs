@@ -18,13 +18,16 @@ pub(super) struct Leaving {
     pub(super) until: Time,
     /// When another host was first heard to have the VIP.
     pub(super) heard: Option<Time>,
+    /// When a host was heard that no Lease named yet: the watch may be slower than the segment.
+    pub(super) heard_unnamed: Option<Time>,
     grace_ends: Time,
     refresh: Time,
     probe: Time,
     released: bool,
     /// Of the tenure that ends, to go back to should the release fail.
     sent: Time,
-    to: String,
+    /// The successor; None: anybody.
+    to: Option<String>,
 }
 
 /// How long the peers may take to say how they are, before a hand-over.
@@ -33,9 +36,13 @@ const ASK_WITHIN: Duration = Duration::from_millis(150);
 const HEARD_FRESH: Duration = Duration::from_secs(1);
 /// When nobody was better, the peers are asked again after this.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// How long a successor that nobody knows of is waited for: client-go's candidates look at the Lease every 2 to 2.4 s.
+const STRANGER_WITHIN: Duration = Duration::from_secs(3);
 /// How often the old holder asks the segment for its successor, should the announcement be lost.
 const LISTEN: Duration = Duration::from_millis(100);
 
+/// A watch shows within this time what was written.
+const JUST_BEFORE: Duration = Duration::from_millis(500);
 /// How long a holder that is to end listens for a successor after a release that nobody answered.
 const LISTEN_LONGER: Duration = Duration::from_millis(1_500);
 
@@ -88,30 +95,28 @@ impl Keeper {
             self.report(Report::NobodyBetter);
             return;
         }
-        let Some(to) = successor else {
-            if self.away.is_some() {
-                self.leave_behind();
-                return;
-            }
-            // Nobody who would tell us when it has taken over: the address goes before the Lease does.
-            self.report(Report::HandingOver { to: None });
-            self.let_go(Why::HandedOver);
-            self.release(None);
+        if successor.is_none() && self.away.is_some() {
+            self.leave_behind();
             return;
-        };
+        }
+        // A candidate that did not say that it takes part (client-go, kube-vip, one that has only just started) polls the
+        // Lease, and its announcement is heard as anybody's. Whether there is one, nobody knows: it is not waited for long.
+        let grace =
+            successor.as_ref().map_or(STRANGER_WITHIN.min(self.rules.handover_grace), |_| self.rules.handover_grace);
         let Role::Holding(holding) = &self.role else { return };
         let leaving = Leaving {
             until: holding.sent + self.rules.lease_duration,
             heard: None,
-            grace_ends: now + self.rules.handover_grace,
+            heard_unnamed: None,
+            grace_ends: now + grace,
             refresh: now,
             probe: now + LISTEN,
             released: false,
             sent: holding.sent,
-            to: to.clone(),
+            to: successor.clone(),
         };
         self.next_write = now;
-        self.report(Report::HandingOver { to: Some(to) });
+        self.report(Report::HandingOver { to: successor });
         self.become_role(Role::Leaving(leaving));
     }
 
@@ -131,6 +136,7 @@ impl Keeper {
 
     pub(super) fn advance_leaving(&mut self) {
         let now = self.at.now;
+        self.name_the_heard();
         let Role::Leaving(leaving) = &self.role else { return };
         let (until, heard, refresh, probe) = (leaving.until, leaving.heard, leaving.refresh, leaving.probe);
         let (grace_ends, released, to) = (leaving.grace_ends, leaving.released, leaving.to.clone());
@@ -140,7 +146,7 @@ impl Keeper {
         }
         if !released && self.flight.is_none() && self.reading.is_none() && self.due(self.next_write) {
             if self.seen.holder() == self.rules.node {
-                self.release(Some(to));
+                self.release(to);
             } else {
                 self.released();
             }
@@ -167,6 +173,18 @@ impl Keeper {
                 l.refresh = now + SHORT_REFRESH;
             });
             self.due(now + SHORT_REFRESH);
+        }
+    }
+
+    /// The Lease names another holder, and somebody was heard to have the VIP just before: that was it.
+    fn name_the_heard(&mut self) {
+        let named = !self.seen.holder().is_empty() && self.seen.holder() != self.rules.node;
+        let now = self.at.now;
+        if named {
+            self.with_leaving(|l| {
+                let just_before = l.heard_unnamed.filter(|at| now.since(*at) <= JUST_BEFORE);
+                l.heard = l.heard.or(just_before);
+            });
         }
     }
 

@@ -25,7 +25,7 @@ mod writing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use super::action::{Action, Report};
@@ -81,6 +81,7 @@ pub struct Keeper {
     unsure: Option<Time>,
     unsure_probe: Time,
     last_holder: String,
+    foreign_heard: Option<Mac>,
     foreign_told: Option<(Mac, Time)>,
     next_id: u64,
     wake: Option<Time>,
@@ -96,6 +97,8 @@ struct Vip {
     /// The datapath refused it the last time.
     refused: bool,
     defended: Option<Time>,
+    /// When it was removed by others, lately.
+    removed: VecDeque<Time>,
 }
 
 #[derive(Debug)]
@@ -156,6 +159,7 @@ impl Keeper {
             unsure: None,
             unsure_probe: Time::default(),
             last_holder: String::new(),
+            foreign_heard: None,
             foreign_told: None,
             next_id: 0,
             wake: None,

@@ -28,6 +28,8 @@ pub(super) enum Purpose {
 
 /// How long a take or a release may go unanswered.
 const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// When the Lease changes hands and names more nodes than this, the list begins anew.
+const MANY: usize = 16;
 /// How soon a note that was written, and is gone, is written again.
 const PARTICIPATE_AGAIN: Duration = Duration::from_secs(30);
 
@@ -95,13 +97,19 @@ impl Keeper {
             Some(old) => self.own_record(Some(self.at.wall), old.transitions.saturating_add(1)),
             None => self.own_record(Some(self.at.wall), 0),
         };
-        self.write(Purpose::Take(cause), record, TAKE_WITHIN);
+        let mut notes = self.declaring(&record);
+        if cause != Cause::Adopted && notes.participants.len() > MANY {
+            // Nodes come and go, and some go without a word. Those that live put themselves back.
+            notes.participants.retain(|name, _| *name == self.rules.node);
+        }
+        self.write_with(Purpose::Take(cause), record, notes, TAKE_WITHIN);
     }
 
     pub(super) fn renew(&mut self) {
         if let Role::Holding(holding) = &self.role {
             let record = self.own_record(holding.acquired, holding.transitions);
-            self.write(Purpose::Renew, record, self.rules.retry_period);
+            let notes = self.declaring(&record);
+            self.write_with(Purpose::Renew, record, notes, self.rules.retry_period);
         }
     }
 
@@ -118,9 +126,10 @@ impl Keeper {
             transitions: old.transitions,
         };
         let mut notes = self.notes();
-        notes.handover = successor.map(|to| Handover {
+        let serving = matches!(self.role, Role::Leaving(_));
+        notes.handover = serving.then(|| Handover {
             from: self.rules.node.clone(),
-            to,
+            to: successor.unwrap_or_default(),
             transitions: record.transitions,
             acquired: record.acquired,
         });
@@ -161,7 +170,8 @@ impl Keeper {
         notes
     }
 
-    fn write(&mut self, purpose: Purpose, record: Record, within: Duration) {
+    /// The notes of a tenure of this node's own.
+    fn declaring(&self, record: &Record) -> Notes {
         let mut notes = self.notes();
         notes.tenure = Some(Declaration {
             holder: record.holder.clone(),
@@ -169,7 +179,7 @@ impl Keeper {
             acquired: record.acquired,
             macs: self.node.participant.macs.clone(),
         });
-        self.write_with(purpose, record, notes, within);
+        notes
     }
 
     fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {

@@ -1,8 +1,11 @@
 //! Interleavings that broke the keeper once.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::event::Event;
+use crate::lease::Participant;
 use crate::rules::Rules;
 
 #[test]
@@ -161,4 +164,52 @@ fn the_segment_does_not_fill_the_memory() {
         world.tell(holder, Event::Heard { address, mac: STRANGER });
     }
     assert!(world.hosts[holder].keeper.third_heard.len() < 8);
+}
+
+/// Adds nodes to the Lease that once took part and are no more.
+fn with_gone(world: &mut World, count: u8) {
+    let mut lease = world.lease.clone().unwrap();
+    for n in 0..count {
+        let gone = Participant { macs: vec![], addresses: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 110 + n))] };
+        lease.notes.participants.insert(format!("a-gone-{n}"), gone);
+    }
+    world.store(lease.record, lease.notes);
+    world.run(ms(3_000));
+}
+
+#[test]
+fn names_of_nodes_long_gone_are_forgotten() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    with_gone(&mut world, 40);
+    world.crash(holder);
+    // A note that was stripped is written again after half a minute.
+    world.run(ms(35_000));
+    let names: Vec<_> = world.lease.as_ref().unwrap().notes.participants.keys().cloned().collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn names_of_nodes_long_gone_make_nobody_deaf() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    with_gone(&mut world, 9);
+    world.gateway = false;
+    let since = world.now;
+    world.crash(holder);
+    world.run(ms(20_000));
+    assert!(world.time_with(since, |n| n == 0) < ms(2_000), "{:?}", world.time_with(since, |n| n == 0));
+}
+
+#[test]
+fn a_program_that_removes_the_vip_for_ever_is_no_endless_fight() {
+    let (mut world, _) = World::settled(1, &Rules::default());
+    for _ in 0..200 {
+        world.run(ms(50));
+        if world.hosts[0].carries.remove(&VIP).is_some() {
+            world.tell(0, Event::Gone { address: VIP });
+        }
+    }
+    let restored = world.reported(0, |r| matches!(r, Report::Restored { .. }));
+    assert!((1..=8).contains(&restored), "{restored}");
+    world.run(ms(2_500));
+    assert_eq!(world.owners(), [0], "and it is back when that program has ended");
 }

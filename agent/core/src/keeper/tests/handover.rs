@@ -1,8 +1,9 @@
 //! Planned hand-over, shutdown and restart.
 
-use super::world::{Api, STRANGER, World, ms};
+use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::{Cause, Report};
 use crate::event::Event;
+use crate::lease::Record;
 use crate::rules::Rules;
 
 #[test]
@@ -150,4 +151,44 @@ fn a_released_lease_without_a_successor_is_taken_by_one() {
     world.store(lease.record, lease.notes);
     world.run(ms(1_000));
     assert_eq!(world.owners().len(), 1);
+}
+
+#[test]
+fn a_successor_that_has_only_just_started_is_served_for() {
+    let mut world = World::new(3, &Rules::default());
+    world.start(0, &[VIP]);
+    world.run(ms(5_000));
+    assert_eq!(world.owners(), [0]);
+    // Nobody has declared anything yet when the holder is told to end.
+    for n in [1, 2] {
+        world.start(n, &[VIP]);
+    }
+    let since = world.now;
+    world.tell(0, Event::Shutdown);
+    world.run(ms(5_000));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+    assert!(world.time_with(since, |n| n > 1) < ms(100), "{:?}", world.time_with(since, |n| n > 1));
+    assert!(!world.hosts[0].running && world.owners().len() == 1);
+}
+
+#[test]
+fn a_successor_that_polls_the_lease_is_served_for() {
+    let (mut world, holder) = World::settled(1, &Rules::default());
+    world.tell(holder, Event::Shutdown);
+    world.run(ms(2_400));
+    assert!(world.holder().is_empty(), "released");
+    assert_eq!(world.owners(), [holder], "and still served");
+    let lease = world.lease.clone().unwrap();
+    world.store(Record { holder: "kube-vip".into(), ..lease.record }, lease.notes);
+    world.claim(holder, STRANGER);
+    world.run(ms(60));
+    assert!(world.owners().is_empty() && !world.hosts[holder].running);
+}
+
+#[test]
+fn nobody_is_not_waited_for_long() {
+    let (mut world, _) = World::settled(1, &Rules::default());
+    world.tell(0, Event::Shutdown);
+    world.run(ms(3_400));
+    assert!(world.holder().is_empty() && world.owners().is_empty() && !world.hosts[0].running);
 }

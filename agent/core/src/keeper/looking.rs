@@ -1,0 +1,74 @@
+//! Whom the segment is asked for.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{Keeper, Role};
+use crate::action::{Action, Report};
+use crate::lease::LeaseView;
+use crate::witness::Target;
+
+impl Keeper {
+    pub(super) fn advance_witness(&mut self) {
+        let (now, me) = (self.at.now, &self.rules.node);
+        let following = matches!(self.role, Role::Following) && self.link == Some(true) && !self.shutting_down;
+        let declaration = self.seen.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
+        let target = match declaration {
+            _ if !following => Target::Nothing,
+            Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration.clone()),
+            _ if self.searching || self.away.is_some() => Target::Anybody,
+            _ => Target::Nothing,
+        };
+        let parties = self.third_parties();
+        self.witness.aim(now, target, self.vips.keys().copied().collect(), parties);
+        let (probes, missed) = self.witness.tick(now);
+        if missed {
+            self.report(Report::ProbeMissed);
+            self.again = true;
+        }
+        self.out.extend(probes.into_iter().map(|p| Action::Probe { address: p.address, to: p.to }));
+        if let Some(next) = self.witness.next() {
+            self.due(next);
+        }
+    }
+
+    /// Who is asked beside the holder: gateways, then the nodes that take part, those heard last first; never the own
+    /// addresses or a VIP. At most four, so that a suspicion stays cheap on a segment of many nodes; the fourth is another
+    /// one each time, lest names of nodes long gone make this node deaf.
+    pub(super) fn third_parties(&self) -> Vec<IpAddr> {
+        let own = &self.node.participant.addresses;
+        let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a);
+        let mut all: Vec<IpAddr> = self.node.gateways.iter().copied().filter(others).collect();
+        let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
+        peers.sort_by_key(|a| std::cmp::Reverse(self.third_heard.get(a).copied()));
+        all.extend(peers);
+        if all.len() > 4 {
+            let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
+            let windows = u128::from(self.at.now.as_nanos()) / window;
+            let fourth = all[3 + usize::try_from(windows).unwrap_or(0) % (all.len() - 3)];
+            all.truncate(3);
+            all.push(fourth);
+        }
+        all
+    }
+
+    /// Everybody whose frames mean something here: the VIPs, the gateways, and all nodes that take part.
+    #[must_use]
+    pub fn listens_for(&self) -> BTreeSet<IpAddr> {
+        let known = self.node.gateways.iter().chain(self.vips.keys()).copied();
+        known.chain(self.peers()).collect()
+    }
+
+    /// The addresses of all other nodes that take part.
+    pub(super) fn peers(&self) -> Vec<IpAddr> {
+        let participants = self.seen.view().into_iter().flat_map(|v| &v.notes.participants);
+        let others = participants.filter(|(name, _)| **name != self.rules.node);
+        others.flat_map(|(_, p)| p.addresses.iter().copied()).collect()
+    }
+
+    pub(super) fn probe_vips(&mut self) {
+        let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
+        self.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
+    }
+}
