@@ -200,6 +200,16 @@ fn a_lease_too_short_for_its_fence_is_refused() {
 }
 
 #[test]
+fn who_gives_up_does_not_take_provisionally() {
+    let release = ("api-loss", "release");
+    let loaded = load(&[("address", "192.0.2.1"), release], &[]).unwrap();
+    assert!(loaded.settings.provisional.is_none());
+    assert_eq!(effective(&loaded, "provisional").0, "off");
+    let errors = load(&[("address", "192.0.2.1"), release, ("provisional", "on")], &[]).unwrap_err();
+    assert!(errors.to_string().contains("would be taken again without it"), "{errors}");
+}
+
+#[test]
 fn all_errors_come_at_once() {
     let env = [("bgp_enable", "true"), ("vip_arp", "false"), ("MOORING_PORT", "x"), ("vip_retryperiod", "2s")];
     let errors = load(&[("address", "::")], &env).unwrap_err();

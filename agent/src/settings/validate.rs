@@ -302,7 +302,7 @@ fn provisional(g: &mut Gathered, api_loss: Option<ApiLoss>) -> Option<Option<Pro
     if on && api_loss == Some(ApiLoss::Release) {
         g.refuse(
             "provisional",
-            "on, while api-loss is release".into(),
+            "on, while api-loss is release",
             "a VIP that is given up while the API is away would be taken again without it: leave provisional out, or set api-loss to hold",
         );
     }

@@ -35,8 +35,7 @@ async fn killed_and_back(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn handover(ctx: &mut Ctx<()>) -> Result<()> {
     let (scene, first) = Scene::usual(ctx).await?;
-    // A holder knows to whom it can hand over once candidates have probed it.
-    pass(2).await;
+    // At once: nobody may have said yet that it takes part.
     let (from, prober) = (now(), scene.prober()?);
     prober.answer_after(from, None, SOON).await?;
     scene.lab.agent(&first)?.stop(Duration::from_secs(15)).await?;
