@@ -13,6 +13,9 @@ use crate::lab::{self, Lab};
 /// The name of the agent's process on its host.
 pub const AGENT: &str = "mooring-agent";
 
+/// The file in a host's folder to which its agent records what its core was told and answered, since its last start.
+pub const RECORD: &str = "mooring-agent.jsonl";
+
 /// Which binary runs as the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentBinary {
@@ -77,7 +80,8 @@ impl Agent {
     }
 
     /// Starts it as a kube-vip of a control plane is started: by `address`, `port`, `vip_interface`, `vip_nodename` and
-    /// the like in the environment. Options come on top. Its log is `mooring-agent.log` in the host's folder.
+    /// the like in the environment. Options come on top. Its log is `mooring-agent.log` in the host's folder, its record
+    /// [`RECORD`].
     ///
     /// # Errors
     /// It runs already, the host is down, or the agent cannot be built.
@@ -95,7 +99,8 @@ impl Agent {
             .env("vip_arp", "true")
             .env("vip_interface", "eth0")
             .env("vip_leaderelection", "true")
-            .env("vip_nodename", self.host.name());
+            .env("vip_nodename", self.host.name())
+            .env("MOORING_RECORD", self.host.dir().join(RECORD).display().to_string());
         for (key, value) in options.env {
             spec.env.retain(|(known, _)| *known != key);
             spec.env.push((key, value));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::socket::SockaddrStorage;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::socket::receive;
+use super::socket::{hold_much, receive};
 use super::worker::Worker;
 use super::{Error, Place, inside};
 
@@ -86,6 +86,7 @@ fn open(vip: SocketAddr) -> Result<Socket, Error> {
         socket.set_freebind_v4(true).map_err(Error::io(what()))?;
     }
     socket.set_nonblocking(true).map_err(Error::io(what()))?;
+    hold_much(&socket);
     socket.bind(&vip.into()).map_err(Error::io(what()))?;
     Ok(socket)
 }

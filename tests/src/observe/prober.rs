@@ -15,12 +15,15 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::echo::{HEADER, MAGIC, to_std};
 use super::log::Log;
 use super::probes::{Answer, Probe, Probes};
-use super::socket::{receive, stamp};
+use super::socket::{hold_much, receive, stamp};
 use super::worker::Worker;
 use super::{Error, Place, inside, now};
 
 /// Time between two probes.
 pub const PACE: Duration = Duration::from_millis(1);
+
+/// A prober that is later than this begins its rhythm anew.
+const LATE: Duration = Duration::from_millis(10);
 
 /// How long answers are still awaited after the last probe.
 const DRAIN: Duration = Duration::from_millis(300);
@@ -64,13 +67,14 @@ impl Prober {
 
         let log = Arc::clone(&seen);
         let sender = Worker::start("prober-send", move |until| {
-            let begin = now();
+            let mut due = now();
             for sequence in 0_u64.. {
                 if until.over() {
                     break;
                 }
-                let due = begin + Duration::from_nanos(sequence.saturating_mul(1_000_000));
                 sleep_until(due);
+                // What a starved prober did not send is not made up for: a burst overflows the socket of whoever answers.
+                due = if now() > due + LATE { now() } else { due } + PACE;
                 // Recorded first: the answer may be faster than this thread.
                 log.read().sent(Probe { sent: now(), answer: None });
                 // A probe that cannot be sent (no route, no neighbour, a full queue) is a lost one.
@@ -136,6 +140,7 @@ fn open(vip: SocketAddr) -> Result<Socket, Error> {
     // Never wait in send: with the neighbour unknown the kernel keeps probes back, and they fill the socket.
     socket.set_nonblocking(true).map_err(Error::io(what()))?;
     socket.bind(&any.into()).map_err(Error::io(what()))?;
+    hold_much(&socket);
     stamp(&socket)?;
     Ok(socket)
 }

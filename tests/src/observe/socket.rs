@@ -31,6 +31,17 @@ pub fn stamp(socket: &impl AsFd) -> Result<(), Error> {
     setsockopt(socket, sockopt::ReceiveTimestampns, &true).map_err(Error::system("set SO_TIMESTAMPNS"))
 }
 
+/// Gives a socket a receive buffer for seconds of probes, so that a starved reader loses none: 212 KiB, the usual limit, are
+/// 280 of them. Past the limit takes root outside of any user namespace; others get what they may.
+pub fn hold_much(socket: &(impl AsFd + AsRawFd)) {
+    const BYTES: usize = 4 << 20;
+    if setsockopt(socket, sockopt::RcvBufForce, &BYTES).is_err()
+        && let Err(errno) = setsockopt(socket, sockopt::RcvBuf, &BYTES)
+    {
+        tracing::debug!(%errno, "the receive buffer stays as it is");
+    }
+}
+
 /// Receives what is there. `None` when nothing is; errors that a peer causes (ICMP) are nothing, too.
 pub fn receive<A: SockaddrLike>(socket: &impl AsRawFd, buffer: &mut [u8]) -> Result<Option<Received<A>>, Error> {
     let mut parts = [IoSliceMut::new(buffer)];

@@ -11,7 +11,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client};
 use mooring_agent::core::time::Time;
 
-use crate::agents::{AGENT, AgentOptions};
+use crate::agents::{AGENT, AgentOptions, RECORD};
 use crate::lab::Shape;
 use crate::observe::now;
 use crate::observe::probes::Probes;
@@ -25,7 +25,7 @@ pub const SOON: Duration = Duration::from_secs(5);
 /// Two owners for longer than this is a failure: what a busy machine may add to the benches' 100 ms.
 const SHARED: Duration = Duration::from_millis(500);
 
-/// A [`Stage`] that leaves its agents' logs in the test's folder.
+/// A [`Stage`] that leaves its agents' logs and records in the test's folder.
 pub struct Scene {
     stage: Stage,
     dir: PathBuf,
@@ -154,9 +154,12 @@ impl Drop for Scene {
     fn drop(&mut self) {
         for name in self.stage.lab.control_planes() {
             if let Ok(agent) = self.stage.lab.process(&name, AGENT) {
-                let to = self.dir.join(format!("{name}-agent.log"));
-                if let Err(error) = fs::copy(agent.log(), &to) {
-                    tracing::warn!(%error, to = %to.display(), "an agent's log is not kept");
+                let record = agent.log().with_file_name(RECORD);
+                for (from, what) in [(agent.log().to_owned(), "log"), (record, "jsonl")] {
+                    let to = self.dir.join(format!("{name}-agent.{what}"));
+                    if let Err(error) = fs::copy(from, &to) {
+                        tracing::warn!(%error, to = %to.display(), "what an agent said is not kept");
+                    }
                 }
             }
         }

@@ -101,8 +101,8 @@ impl Keeper {
         }
         // A candidate that did not say that it takes part (client-go, kube-vip, one that has only just started) polls the
         // Lease, and its announcement is heard as anybody's. Whether there is one, nobody knows: it is not waited for long.
-        let grace =
-            successor.as_ref().map_or(STRANGER_WITHIN.min(self.rules.handover_grace), |_| self.rules.handover_grace);
+        let longest = if successor.is_some() { Duration::MAX } else { STRANGER_WITHIN };
+        let grace = self.rules.handover_grace.min(longest);
         let Role::Holding(holding) = &self.role else { return };
         let leaving = Leaving {
             until: holding.sent + self.rules.lease_duration,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use mooring_agent::core::trace::replay;
+use mooring_core::trace::replay;
 
 #[test]
 fn recorded_runs_replay() {
