@@ -4,16 +4,27 @@ use std::time::Duration;
 
 use mooring_core::rules::{AWAY, CHALLENGE, MARGIN, SELF_PROBE};
 
+use crate::client::PING;
 use crate::clock::{MS, Nanos, SECOND};
-use crate::settings::Settings;
+use crate::settings::{Settings, Shape};
 
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Two carry one VIP, hear each other and can act.
     pub owners: Nanos,
+    /// A hand-over, an API outage, whatever happens to another node: the client notices nothing (but for one probe).
+    pub moment: Nanos,
+    /// The holder falls silent in a settled world.
+    pub crash: Nanos,
+    /// It does, and etcd's leader with it, or the majority. None: settings forbid to carry without the API.
+    pub crash_with_leader: Option<Nanos>,
+    /// It does, and nobody may take early.
+    pub expiry: Nanos,
     /// Nobody serves, though somebody could, after anything.
     pub outage: Nanos,
+    /// So long after anything, all agents know how things are, and have seen the holder answer.
+    pub informed: Nanos,
     /// From the end of the last fault until all is settled.
     pub settle: Nanos,
     /// For so long it is watched that it stays so.
@@ -33,18 +44,39 @@ impl Bounds {
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         let rules = &settings.rules;
-        let owners = CHALLENGE + SELF_PROBE + Duration::from_millis(100);
-        let witness = rules.witness_interval * rules.witness_misses;
-        let outage = rules.lease_duration + rules.stale_after() + rules.blind_after() + rules.retry_period * 2 + AWAY + MARGIN + witness + rules.provisional_spread + Duration::from_secs(3);
-        let outage = nanos(outage);
-        let calls = 20 + 10 * SECOND / nanos(rules.retry_period) * 6;
+        let (retry, lease) = (nanos(rules.retry_period), nanos(rules.lease_duration));
+        let api = 2 * settings.api.1;
+        let ping = 2 * PING;
+        let witness = !rules.witness_interval.is_zero();
+        let window = nanos(if witness { rules.witness_interval } else { Duration::from_millis(100) });
+        // A window that has just begun, and as many missed; each may close a little late.
+        let silence = window * (u64::from(rules.witness_misses) + 1) + 2 * MS * u64::from(rules.witness_misses);
+        // The Lease is taken and the address put there.
+        let take = 2 * api + 10 * MS;
+        // An observer knows of the last renewal when its watch tells; a foreign owner is ruled out before.
+        let expiry = lease + silence + take + nanos(rules.stale_after()) + ping;
+        let crash = if witness { silence + take + ping } else { expiry };
+        let alone = rules.provisional && rules.hold_without_api;
+        // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
+        let crash_with_leader = alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + SECOND);
+        let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.wire.1;
+        let outage = expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
+        let servers = if settings.shape == Shape::Remote { 3 } else { settings.nodes as u64 };
+        // A renewal or a take every eighth of a retry period at most, a read every half of one, and the watch, each tried
+        // with all servers; and what a new hold or a hand-over takes beside.
+        let calls = servers * (10 * SECOND / retry * 10 + 14) + 30;
         Self {
-            owners: nanos(owners) + 10 * settings.wire.1,
+            owners,
+            moment: PING + 50 * MS,
+            crash,
+            crash_with_leader,
+            expiry,
             outage,
+            informed: 5 * SECOND + 3 * retry + 5 * window,
             settle: outage + 5 * SECOND,
             stay: 8 * SECOND,
             moves: 4,
-            calls: u32::try_from(calls).unwrap_or(u32::MAX) + 40 * u32::from(settings.api.1 > 5 * MS),
+            calls: u32::try_from(calls).unwrap_or(u32::MAX),
         }
     }
 }

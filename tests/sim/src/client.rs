@@ -32,7 +32,7 @@ pub struct NeighbourCache {
     pub planned: bool,
     /// When something last changed.
     pub touched: Nanos,
-    /// Answered and unanswered probes, for the drawing.
+    /// When probes of the first VIP began to be answered, or not to be, for the drawing.
     pub log: Vec<(Nanos, bool)>,
 }
 
@@ -72,7 +72,6 @@ impl World<'_> {
         let mut quiet = true;
         for vip in 0..self.client.entries.len() {
             let served = self.ask_vip(vip);
-            let recording = self.log.is_some();
             let entry = &mut self.client.entries[vip];
             if served {
                 entry.confirmed = now;
@@ -88,11 +87,11 @@ impl World<'_> {
                 }
                 self.check_outage(vip);
             }
-            if recording && vip == 0 {
+            if vip == 0 && self.client.log.last().is_none_or(|(_, last)| *last != served) {
                 self.client.log.push((now, served));
             }
         }
-        if !quiet || now < self.client.touched + SETTLED || self.log.is_some() {
+        if !quiet || now < self.client.touched + SETTLED {
             self.client.planned = true;
             self.queue.put(now + PING, Item::Ping);
         }

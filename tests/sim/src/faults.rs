@@ -14,7 +14,7 @@ impl World<'_> {
     pub fn begin(&mut self, n: usize) {
         let planned = self.plan.faults[n];
         self.say(|_| format!("FAULT {n}: {planned}"));
-        self.disturbed(Some(n));
+        self.disturbed(n);
         self.strike(planned.fault);
         if planned.lasts > 0 {
             self.active.push(n);
@@ -29,7 +29,7 @@ impl World<'_> {
         self.say(|_| format!("over {n}: {}", planned.fault));
         self.active.retain(|a| *a != n);
         self.heal(planned.fault);
-        self.disturbed(Some(n));
+        self.disturbed(n);
         self.rewire();
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::writing::Purpose;
-use super::{Asked, Keeper};
+use super::{Asked, Keeper, Role};
 use crate::action::{Action, Cause, Report};
 use crate::lease::LeaseView;
 use crate::mac::Mac;
@@ -180,8 +180,11 @@ impl Keeper {
     }
 
     pub(super) fn took(&mut self, cause: Cause, sent: Time) {
-        let confirmed = !matches!(self.role, super::Role::Following);
+        let confirmed = !matches!(self.role, Role::Following);
         self.hold(sent);
+        if let (Cause::Witness | Cause::Expiry | Cause::Provisional, Role::Holding(holding)) = (cause, &mut self.role) {
+            holding.returns_until = Some(self.at.now + self.rules.lease_duration);
+        }
         self.turns = 0;
         self.report(if confirmed { Report::Confirmed } else { Report::Took(cause) });
     }

@@ -163,7 +163,7 @@ impl World<'_> {
     }
 
     /// A fault begins or ends.
-    pub fn disturbed(&mut self, fault: Option<usize>) {
+    pub fn disturbed(&mut self, fault: usize) {
         self.note_disturbance(fault);
         self.checks.witness.disturbed();
     }

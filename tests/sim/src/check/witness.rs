@@ -2,9 +2,10 @@
 
 use mooring_core::action::Report;
 use mooring_core::lease::LeaseView;
+use mooring_core::rules::{MOVES, MOVES_WINDOW};
 
 use super::Rule;
-use crate::clock::MS;
+use crate::clock::{MS, Nanos};
 use crate::world::World;
 
 /// How often the Lease went from one holder to another.
@@ -12,12 +13,20 @@ use crate::world::World;
 pub struct Moves {
     last: String,
     since: u32,
+    all: Vec<Nanos>,
 }
 
 impl Moves {
     /// Something happened: the VIP may move again.
     pub fn disturbed(&mut self) {
         self.since = 0;
+    }
+
+    /// Whether those who watched all moves may take early now.
+    #[must_use]
+    pub fn may_move(&self, now: Nanos) -> bool {
+        let window = Nanos::try_from(MOVES_WINDOW.as_nanos()).unwrap_or(Nanos::MAX);
+        self.all.iter().filter(|at| now - **at <= window).count() < MOVES
     }
 }
 
@@ -49,6 +58,7 @@ impl World<'_> {
         }
         self.checks.witness.last.clone_from(holder);
         self.checks.witness.since += 1;
+        self.checks.witness.all.push(self.now);
         if self.checks.witness.since > self.checks.bounds.moves {
             let text = format!("the VIP has moved {} times since anything happened", self.checks.witness.since);
             self.violated(Rule::Moves, text);

@@ -213,3 +213,21 @@ fn a_program_that_removes_the_vip_for_ever_is_no_endless_fight() {
     world.run(ms(2_500));
     assert_eq!(world.owners(), [0], "and it is back when that program has ended");
 }
+
+#[test]
+fn a_holder_that_was_cut_off_and_comes_back_learns_of_its_successor_from_the_segment() {
+    for returns_after in [700, 1_500, 4_000] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        world.hosts[holder].group = 1;
+        world.set_api(holder, Api::Hanging);
+        world.run(ms(returns_after));
+        assert_eq!(world.owners().len(), 2, "one a segment");
+        let since = world.now;
+        // Its frames pass again; its calls do not yet.
+        world.hosts[holder].group = 0;
+        world.run(ms(5_000));
+        let both = world.time_with(since, |n| n > 1);
+        assert!(both < ms(600), "{returns_after}: {both:?}");
+        assert_ne!(world.owners(), [holder]);
+    }
+}
