@@ -111,8 +111,9 @@ impl Keeper {
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
-        if self.due(sent + self.rules.renew_deadline) {
-            if self.rules.hold_without_api {
+        let hold = self.rules.hold_without_api;
+        if self.due(sent + if hold { self.rules.lapse_after() } else { self.rules.renew_deadline }) {
+            if hold {
                 self.lapse();
             } else {
                 self.let_go(Why::ApiLost);
