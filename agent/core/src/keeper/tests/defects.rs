@@ -231,3 +231,55 @@ fn a_holder_that_was_cut_off_and_comes_back_learns_of_its_successor_from_the_seg
         assert_ne!(world.owners(), [holder]);
     }
 }
+
+#[test]
+fn a_short_lease_leaves_no_gap_while_the_api_is_away() {
+    // The kernel's lifetime (2 s) is shorter than the renew deadline.
+    let rules = Rules { lease_duration: ms(4_000), renew_deadline: ms(3_600), retry_period: ms(500), ..Rules::default() };
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &rules);
+        world.kernel_late = ms(0);
+        let since = world.now;
+        world.set_api_everywhere(how);
+        world.run(ms(20_000));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(10_000));
+        assert!(world.time_with(since, |n| n != 1).is_zero(), "{how:?}");
+        assert_eq!(world.owners(), [holder]);
+    }
+}
+
+#[test]
+fn one_slow_answer_does_not_take_the_address_off() {
+    let rules = Rules { lease_duration: ms(3_000), renew_deadline: ms(2_400), retry_period: ms(800), ..Rules::default() };
+    let (mut world, holder) = World::settled(2, &rules);
+    let since = world.now;
+    for _ in 0..10 {
+        // So much later there is no whole second left for a lifetime.
+        world.hosts[holder].delay = ms(300);
+        world.run(ms(900));
+        world.hosts[holder].delay = ms(2);
+        world.run(ms(3_000));
+    }
+    assert!(world.time_with(since, |n| n == 0).is_zero(), "{:?}", world.time_with(since, |n| n == 0));
+    assert_eq!(world.reported(holder, |r| matches!(r, Report::CannotCarry { .. })), 0);
+}
+
+#[test]
+fn a_successor_that_takes_no_part_is_found_in_the_lease_while_the_watch_is_away() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let since = world.now;
+    world.hosts[1 - holder].api = Api::Refused;
+    world.tell(holder, Event::Shutdown);
+    world.run(ms(400));
+    assert_eq!(world.role(holder), "leaving");
+    // Somebody else takes the Lease, and no watch says so.
+    let mut lease = world.lease.clone().unwrap();
+    world.hosts[holder].api = Api::Refused;
+    lease.record.holder = "kube-vip".into();
+    world.store(lease.record, lease.notes);
+    world.hosts[holder].api = Api::Up;
+    world.stranger = true;
+    world.run(ms(400));
+    assert!(!world.owners().contains(&holder), "after {:?}", world.now.since(since));
+}
