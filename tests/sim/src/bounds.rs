@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_core::rules::{AWAY, CHALLENGE, MARGIN, SELF_PROBE};
+use mooring_core::rules::{AWAY, CHALLENGE, MARGIN, MOVES, SELF_PROBE};
 
 use crate::client::PING;
 use crate::clock::{MS, Nanos, SECOND};
@@ -13,6 +13,9 @@ use crate::settings::{Settings, Shape};
 pub struct Bounds {
     /// Two carry one VIP, hear each other and can act.
     pub owners: Nanos,
+    /// They do, and one of them has just stood still, with its clocks or without: its own timer comes within a second, or its
+    /// next renewal.
+    pub owners_after_sleep: Nanos,
     /// A hand-over, an API outage, whatever happens to another node: the client notices nothing (but for one probe).
     pub moment: Nanos,
     /// The holder falls silent in a settled world.
@@ -29,7 +32,7 @@ pub struct Bounds {
     pub settle: Nanos,
     /// For so long it is watched that it stays so.
     pub stay: Nanos,
-    /// Holders after one event.
+    /// Holders after one event; an upgrade is one event for each node.
     pub moves: u32,
     /// Requests of one node within ten seconds.
     pub calls: u32,
@@ -67,6 +70,7 @@ impl Bounds {
         let calls = servers * (10 * SECOND / retry * 10 + 14) + 30;
         Self {
             owners,
+            owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),
             moment: PING + 50 * MS,
             crash,
             crash_with_leader,
@@ -75,7 +79,7 @@ impl Bounds {
             informed: 5 * SECOND + 3 * retry + 5 * window,
             settle: outage + 5 * SECOND,
             stay: 8 * SECOND,
-            moves: 4,
+            moves: u32::try_from(MOVES).unwrap_or(4) + 1,
             calls: u32::try_from(calls).unwrap_or(u32::MAX),
         }
     }

@@ -1,7 +1,7 @@
 //! Two nodes that hear each other never both carry the VIP for long.
 
 use super::{Look, Rule};
-use crate::clock::{MS, Nanos};
+use crate::clock::{MS, Nanos, SECOND};
 use crate::queue::Item;
 use crate::world::World;
 
@@ -59,7 +59,10 @@ impl World<'_> {
                 let now = self.now;
                 self.say(|_| format!("cp{} and cp{} both carry VIP {}, and hear each other", a + 1, b + 1, vip + 1));
                 self.checks.owners.since[pair] = Some(now);
-                let bound = self.checks.bounds.owners;
+                let bounds = &self.checks.bounds;
+                // A machine that stood still does not know it before its own next step.
+                let slept = [a, b].iter().any(|h| self.checks.slept[*h] > 0 && now < self.checks.slept[*h] + SECOND);
+                let bound = if slept { bounds.owners_after_sleep } else { bounds.owners };
                 self.put(bound, Item::Look(Look::Pair { pair, since: now }));
             }
             (false, Some(since)) => {
