@@ -16,9 +16,9 @@ fn main(){
     let seed:u64=a[2].parse().unwrap(); let mut plan=Plan::of(seed,None);
     if let Some(k)=a.get(3).filter(|k|!k.starts_with('v')) { let k:Vec<usize>=k.split(',').filter(|x|!x.is_empty()).map(|x|x.parse().unwrap()).collect(); plan=plan.only(&k); }
     println!("{:?}",plan.settings);
-    let mut w=World::new(&plan); w.log=Some(vec![]); w.verbose=a.last().unwrap()=="v";
+    let mut w=World::new(&plan); w.log=Some(Default::default()); w.verbose=a.last().unwrap()=="v";
     let o=run::finish(&mut w);
-    for (t,l) in w.log.unwrap(){ println!("{:>10.4} {l}", t as f64/1e9); }
+    if let Some(k)=a.iter().find(|x|x.ends_with(".svg")){std::fs::write(k,w.draw()).unwrap();} print!("{}",w.log.unwrap().text());
     println!("{o:?}");
   }
 }

@@ -109,6 +109,7 @@ impl World<'_> {
             self.violated(crate::check::Rule::Stuck, format!("cp{} wants {many} things done in one step", host + 1));
         }
         self.set_timer(host, wake);
+        self.record_role(host);
     }
 
     /// The loop sleeps until the core wants to be stepped, to the next millisecond; longer when it is starved.

@@ -16,6 +16,8 @@ pub struct Bounds {
     /// They do, and one of them has just stood still, with its clocks or without: its own timer comes within a second, or its
     /// next renewal.
     pub owners_after_sleep: Nanos,
+    /// They do, and one has not seen that the other takes part: until it may no longer think that it holds the Lease.
+    pub owners_unknown: Nanos,
     /// A hand-over, an API outage, whatever happens to another node: the client notices nothing (but for one probe).
     pub moment: Nanos,
     /// The holder falls silent in a settled world.
@@ -71,6 +73,7 @@ impl Bounds {
         Self {
             owners,
             owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),
+            owners_unknown: owners + nanos(rules.renew_deadline),
             moment: PING + 50 * MS,
             crash,
             crash_with_leader,

@@ -21,6 +21,7 @@ impl World<'_> {
         self.queue.put(due + self.past_fence(host), Item::Look(crate::check::Look::Fence { host, vip, generation }));
         if was.is_none() {
             self.say(|w| format!("cp{} carries {}", host + 1, w.plan.settings.vips[vip]));
+            self.record_carry(host, vip, true);
             self.touched();
         }
     }
@@ -32,6 +33,7 @@ impl World<'_> {
         let until = Time::from_nanos(u64::MAX);
         if of.vips[vip].replace(Standing { ends: None, generation: of.generation, until, leased: false }).is_none() {
             self.say(|w| format!("cp{} carries {}", host + 1, w.plan.settings.vips[vip]));
+            self.record_carry(host, vip, true);
             self.touched();
         }
     }
@@ -56,6 +58,7 @@ impl World<'_> {
             return;
         }
         self.say(|w| format!("cp{} no longer carries {}: {why}", host + 1, w.plan.settings.vips[vip]));
+        self.record_carry(host, vip, false);
         self.touched();
         if told {
             self.address_gone(host, vip);

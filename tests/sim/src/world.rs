@@ -13,6 +13,7 @@ use crate::counts::Counts;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::queue::{Item, Queue};
+use crate::record::Record;
 use crate::rng::Rng;
 use crate::segment::Segment;
 use crate::settings;
@@ -66,7 +67,7 @@ pub struct World<'a> {
     /// What was counted.
     pub counts: Counts,
     /// What happened, if anybody wants to read it.
-    pub log: Option<Vec<(Nanos, String)>>,
+    pub log: Option<Record>,
     /// Everything that goes into the cores and comes out of them is put there too.
     pub verbose: bool,
 }
@@ -272,7 +273,7 @@ impl<'a> World<'a> {
         if self.log.is_some() {
             let line = (self.now, text(self));
             if let Some(log) = &mut self.log {
-                log.push(line);
+                log.lines.push(line);
             }
         }
     }

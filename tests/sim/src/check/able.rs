@@ -14,12 +14,13 @@ impl World<'_> {
         }
     }
 
-    /// Its kernel takes the address, its agent can act and is to stay, and it and the client hear each other. Whether its
-    /// API server is ready does not count: when none is, the VIP stays where it is.
+    /// Its kernel takes the address, its agent can act and is to stay, it and the client hear each other, and its API server
+    /// is ready. When none is anywhere, that does not count: nothing is worse than nobody.
     fn could_serve(&self, host: usize) -> bool {
         let of = &self.hosts[host];
-        let willing = of.agent.as_ref().is_some_and(|agent| !agent.ending && agent.prober.verdict().is_some());
-        willing
+        let willing = of.agent.as_ref().filter(|agent| !agent.ending).and_then(|agent| agent.prober.verdict());
+        let well = |verdict| verdict || (0..self.servers.all.len()).all(|s| self.is_ready(s) != Some(true));
+        willing.is_some_and(well)
             && of.is_live()
             && of.starved == 0
             && of.kernel == 0

@@ -3,6 +3,7 @@
 use super::{Look, Rule};
 use crate::clock::{MS, Nanos, SECOND};
 use crate::queue::Item;
+use crate::settings;
 use crate::world::World;
 
 /// Which pairs carry one VIP together now, and since when.
@@ -59,10 +60,7 @@ impl World<'_> {
                 let now = self.now;
                 self.say(|_| format!("cp{} and cp{} both carry VIP {}, and hear each other", a + 1, b + 1, vip + 1));
                 self.checks.owners.since[pair] = Some(now);
-                let bounds = &self.checks.bounds;
-                // A machine that stood still does not know it before its own next step.
-                let slept = [a, b].iter().any(|h| self.checks.slept[*h] > 0 && now < self.checks.slept[*h] + SECOND);
-                let bound = if slept { bounds.owners_after_sleep } else { bounds.owners };
+                let bound = self.owners_bound(a, b);
                 self.put(bound, Item::Look(Look::Pair { pair, since: now }));
             }
             (false, Some(since)) => {
@@ -74,6 +72,34 @@ impl World<'_> {
             _ => {}
         }
         together
+    }
+
+    /// How long that may last, by what the two can know.
+    fn owners_bound(&self, a: usize, b: usize) -> Nanos {
+        let (bounds, now) = (&self.checks.bounds, self.now);
+        let one = |is: &dyn Fn(usize, usize) -> bool| is(a, b) || is(b, a);
+        let mut bound = bounds.owners;
+        // A machine that stood still does not know it before its own next step.
+        if one(&|h, _| self.checks.slept[h] > 0 && now < self.checks.slept[h] + SECOND) {
+            bound = bound.max(bounds.owners_after_sleep);
+        }
+        // kube-vip looks at nothing but the Lease, when its turn comes.
+        if one(&|h, _| self.hosts[h].rival.is_some()) {
+            bound += 2 * SECOND;
+        }
+        // Somebody whose declaration this node has not seen is a stranger to it, against whom it defends as long as it may
+        // think that it holds the Lease.
+        if one(&|h, other| !self.knows(h, other)) {
+            bound = bound.max(bounds.owners_unknown);
+        }
+        bound
+    }
+
+    /// Whether a node has seen that another takes part.
+    fn knows(&self, host: usize, other: usize) -> bool {
+        let Some(agent) = &self.hosts[host].agent else { return true };
+        let lease = agent.keeper.snapshot().lease;
+        lease.is_some_and(|lease| lease.participant_with(settings::mac(other)).is_some())
     }
 
     /// Both carry it, hear each other, and can act. Excused is what cannot act, for as long as it cannot: a stopped, starved
