@@ -283,3 +283,47 @@ fn a_successor_that_takes_no_part_is_found_in_the_lease_while_the_watch_is_away(
     world.run(ms(400));
     assert!(!world.owners().contains(&holder), "after {:?}", world.now.since(since));
 }
+
+#[test]
+fn a_take_that_is_answered_after_a_stop_is_proved_again_before_anything_is_announced() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    world.hosts[other].delay = ms(50);
+    let writes = world.hosts[other].writes;
+    world.crash(holder);
+    while world.hosts[other].writes == writes {
+        world.run(ms(1));
+    }
+    world.freeze(other);
+    world.run(ms(3_000));
+    world.thaw(other);
+    assert!(world.owners().is_empty(), "nothing before another write");
+    world.run(ms(500));
+    assert_eq!(world.owners(), [other]);
+    assert_eq!(world.hosts[other].writes, writes + 2);
+}
+
+#[test]
+fn who_sees_that_another_took_the_lease_does_not_rob_it_for_the_last_holders_silence() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    world.tell(other, Event::Health(false));
+    world.crash(holder);
+    world.run(ms(1_000));
+    // It has found the last holder silent, and may not take. Then another takes the Lease ...
+    let mut lease = world.lease.clone().unwrap();
+    lease.record.holder = "cp3".into();
+    lease.record.transitions += 1;
+    let declared = lease.notes.tenure.as_mut().unwrap();
+    declared.holder = "cp3".into();
+    declared.transitions = lease.record.transitions;
+    world.hosts[other].api = Api::Refused;
+    let taken = world.store(lease.record, lease.notes);
+    world.hosts[other].api = Api::Up;
+    let writes = world.hosts[other].writes;
+    world.hosts[other].keeper.health = Some(true);
+    // ... and that is what this node sees next.
+    world.tell(other, Event::Seen(Some(taken)));
+    world.run(ms(5_000));
+    assert_eq!(world.hosts[other].writes, writes);
+}
