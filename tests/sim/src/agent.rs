@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mooring_core::action::{Action, Report};
 use mooring_core::event::{Event, Moment};
-use mooring_core::rules::SHORT_FENCE;
+use mooring_core::rules::{LATE, SELF_PROBE, SHORT_FENCE};
 use mooring_core::time::Time;
 
 use crate::api::Kind;
@@ -80,6 +80,7 @@ impl World<'_> {
                     && view.record.holder == self.plan.names[host]
                 {
                     agent.confirmed = agent.confirmed.max(Some(sent));
+                    agent.late = agent.late.filter(|late| Time::from_nanos(*late) > sent);
                 }
             }
             Event::Read { result: Ok(Some(read)), .. } => {
@@ -93,6 +94,10 @@ impl World<'_> {
             self.distrust_watch(host);
         }
         let Some(agent) = &mut self.hosts[host].agent else { return };
+        let jumped = matches!(event, Event::ClockJump(_));
+        if jumped || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
+            agent.late = Some(at.now.as_nanos());
+        }
         let actions = agent.keeper.step(at, event);
         let wake = agent.keeper.wake();
         let second = self.now / SECOND;
@@ -150,6 +155,7 @@ impl World<'_> {
             }
             Action::Announce { address } => {
                 if let Some(crate::segment::What::Vip(vip)) = self.what(address) {
+                    self.check_announcement(host, at.now);
                     self.announce(host, vip);
                 }
             }
@@ -164,6 +170,19 @@ impl World<'_> {
             self.say(|_| format!("cp{}: {report:?}", host + 1));
         }
         self.check_report(host, report);
+    }
+
+    /// An agent that came late announces nothing before a write of its own has succeeded since, or the segment had time to
+    /// answer.
+    fn check_announcement(&mut self, host: usize, now: Time) {
+        let Some(agent) = &self.hosts[host].agent else { return };
+        let Some(late) = agent.late.map(Time::from_nanos) else { return };
+        let looked = now.since(late) >= SELF_PROBE && agent.keeper.snapshot().role != "holding";
+        if !looked {
+            let ago = now.since(late).as_millis();
+            let text = format!("cp{} announces the VIP {ago} ms after a late step, and has not looked around", host + 1);
+            self.violated(crate::check::Rule::Late, text);
+        }
     }
 
     /// Which fence the core asks for: true, the Lease's. It must be no longer than that or a short one.

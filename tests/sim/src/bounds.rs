@@ -24,6 +24,10 @@ pub struct Bounds {
     pub crash: Nanos,
     /// It does, and etcd's leader with it, or the majority. None: settings forbid to carry without the API.
     pub crash_with_leader: Option<Nanos>,
+    /// What it costs to lose the race for a Lease that its holder gives back at that moment.
+    pub outrun: Nanos,
+    /// A holder whose agent is stopped for so much less than a Lease keeps it.
+    pub stopped: Nanos,
     /// It does, and nobody may take early.
     pub expiry: Nanos,
     /// Nobody serves, though somebody could, after anything.
@@ -77,6 +81,8 @@ impl Bounds {
             moment: PING + 50 * MS,
             crash,
             crash_with_leader,
+            outrun: nanos(Duration::from_millis(200) + rules.provisional_spread) + silence + take,
+            stopped: 3 * SECOND + 2 * retry,
             expiry,
             outage,
             informed: 5 * SECOND + 3 * retry + 5 * window,

@@ -104,6 +104,12 @@ pub struct Agent {
     pub confirmed: Option<Time>,
     /// When a VIP was last answered for, or claimed, by another, and the frame came this far.
     pub heard: Nanos,
+    /// The same, by station.
+    pub heard_from: Vec<Nanos>,
+    /// When a third party last answered.
+    pub third: Nanos,
+    /// Its last step that came late, as long as it has not looked around since: when, and how.
+    pub late: Option<Nanos>,
     /// So many steps within this second of simulated time.
     pub steps: (Nanos, u32),
 }
@@ -176,6 +182,9 @@ impl Agent {
             looked: false,
             confirmed: None,
             heard: 0,
+            heard_from: vec![0; settings.nodes + 3],
+            third: 0,
+            late: None,
             steps: (0, 0),
         }
     }

@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::queue::{Item, Queue};
 use crate::record::Record;
 use crate::rng::Rng;
-use crate::segment::Segment;
+use crate::segment::{Segment, What};
 use crate::settings;
 
 /// What the world runs by.
@@ -189,8 +189,13 @@ impl<'a> World<'a> {
             if frame && !(of.is_awake() && of.link) || of.agent.is_none() {
                 return;
             }
-            if let (Item::Heard { what: crate::segment::What::Vip(_), .. }, Some(agent)) = (&item, &mut of.agent) {
-                agent.heard = self.now;
+            if let (Item::Heard { what, from, .. }, Some(agent)) = (&item, &mut of.agent) {
+                if matches!(what, What::Vip(_)) {
+                    agent.heard = self.now;
+                    agent.heard_from[*from] = self.now;
+                } else {
+                    agent.third = self.now;
+                }
             }
             if of.stopped > 0 || of.asleep.is_some() {
                 if !frame || of.waiting.len() < SOCKET {

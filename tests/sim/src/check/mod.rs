@@ -6,6 +6,7 @@ mod fence;
 mod outage;
 mod owners;
 mod settle;
+mod single;
 mod witness;
 
 use std::fmt;
@@ -17,7 +18,7 @@ use crate::clock::Nanos;
 use crate::plan::Plan;
 use crate::world::World;
 
-pub use outage::Single;
+pub use single::Single;
 
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -33,6 +34,8 @@ pub enum Rule {
     Outage,
     /// The witness takes from nobody who answers.
     Witness,
+    /// An agent that came late announces nothing before it has looked around.
+    Late,
     /// The VIP does not wander.
     Moves,
     /// Requests to the API stay bounded.
@@ -49,6 +52,7 @@ impl fmt::Display for Rule {
             Self::Settle => "settle",
             Self::Outage => "outage",
             Self::Witness => "witness",
+            Self::Late => "late",
             Self::Moves => "moves",
             Self::Calls => "calls",
             Self::Stuck => "stuck",
