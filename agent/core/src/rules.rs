@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::fence;
-
 /// How late the step after a wake-up may be before the agent is no longer sure of anything ("late is not sure").
 pub const LATE: Duration = Duration::from_millis(500);
 /// How long the API may not answer before a lapsed or provisional hold is considered.
@@ -97,14 +95,6 @@ impl Rules {
     #[must_use]
     pub fn blind_after(&self) -> Duration {
         self.retry_period * 2 + Duration::from_secs(1)
-    }
-
-    /// After this long without a renewal, a holder that goes on without the API does so under a short fence: at the renew
-    /// deadline, or before the kernel drops the VIP, whichever is earlier (Leases of a few seconds).
-    #[must_use]
-    pub fn lapse_after(&self) -> Duration {
-        let lifetime = Duration::from_secs(self.lease_duration.saturating_sub(fence::MARGIN).as_secs());
-        self.renew_deadline.min(lifetime.saturating_sub(Duration::from_millis(100)))
     }
 
     /// When this node's turn to hold provisionally comes, after a VIP was found free: a fixed hash of its name, so that

@@ -1,12 +1,16 @@
 //! The holder by Lease: renewing, the fence, and what another's frame does to it.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::{Keeper, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
+
+/// How long before the kernel would drop the VIP a holder goes over to a short fence.
+const BEFORE_DROPPED: Duration = Duration::from_millis(100);
 
 /// This node's own write made it the holder.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(super) struct Holding {
     pub(super) leaving_since: Option<Time>,
     /// Taken from a holder that did not let it go: until its Lease would have ended, it may come back with the VIP.
     pub(super) returns_until: Option<Time>,
+    /// A renewal met a conflict, and the Lease was not read since: it may be another's.
+    pub(super) in_doubt: bool,
     /// When the segment is asked next whether somebody else has the VIP.
     look: Time,
 }
@@ -51,11 +57,16 @@ impl Keeper {
             again: None,
             leaving_since: None,
             returns_until: None,
+            in_doubt: false,
             look: self.at.now,
         };
         self.become_role(Role::Holding(holding));
         self.next_write = sent + self.rules.retry_period;
-        self.sure_again();
+        if self.unsure.is_some_and(|since| sent >= since) {
+            self.sure_again();
+        } else if self.unsure.is_some() {
+            self.next_write = self.at.now;
+        }
         self.carry(sent + self.rules.lease_duration);
     }
 
@@ -69,6 +80,7 @@ impl Keeper {
             return;
         };
         holding.sent = sent;
+        holding.in_doubt = false;
         let (answered, unanswered) = match holding.challenge {
             Some(challenge) if sent >= challenge.since => (Some(challenge), false),
             other => (None, other.is_some()),
@@ -111,9 +123,8 @@ impl Keeper {
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
-        let hold = self.rules.hold_without_api;
-        if self.due(sent + if hold { self.rules.lapse_after() } else { self.rules.renew_deadline }) {
-            if hold {
+        if self.due(self.lapses_at(sent)) {
+            if self.rules.hold_without_api {
                 self.lapse();
             } else {
                 self.let_go(Why::ApiLost);
@@ -147,13 +158,21 @@ impl Keeper {
         self.consider_leaving();
     }
 
+    /// When a holder gives up renewing: at the deadline, or just before the kernel drops the VIP (a Lease of a few seconds, a
+    /// slow answer) if it is to go on under a short fence.
+    fn lapses_at(&self, sent: Time) -> Time {
+        let deadline = sent + self.rules.renew_deadline;
+        let covered = self.rules.hold_without_api && self.dropped_at > sent;
+        if covered { deadline.min(self.dropped_at - BEFORE_DROPPED) } else { deadline }
+    }
+
     /// Asks the segment for another owner while there may be one that does not know: the last holder, if it was silent
     /// (asleep, cut off) and not dead; or this node is that one, when its renewals are not answered.
     fn look_for_another(&mut self) {
         let now = self.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let look = holding.look;
-        if self.away.is_none() && holding.returns_until.is_none_or(|until| now >= until) {
+        if self.away.is_none() && !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until) {
             return;
         }
         if self.due(look) {

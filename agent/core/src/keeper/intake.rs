@@ -103,6 +103,9 @@ impl Keeper {
             }
             self.last_holder.clone_from(&holder);
         }
+        if let Role::Holding(holding) = &mut self.role {
+            holding.in_doubt = false;
+        }
         if holder == self.rules.node || holder.is_empty() {
             return;
         }

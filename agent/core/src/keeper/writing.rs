@@ -219,7 +219,12 @@ impl Keeper {
         if failure == Failure::Conflict {
             self.answered();
             self.next_read = now;
+            // A read that is under way was sent before, and may hang.
+            self.reading = None;
             self.read();
+            if let (Purpose::Renew, Role::Holding(holding)) = (flight.purpose, &mut self.role) {
+                holding.in_doubt = true;
+            }
             if matches!(flight.purpose, Purpose::Take(_)) {
                 self.report(Report::Outrun);
                 self.hold_off = now + Duration::from_millis(200) + self.rules.turn(self.turns);
