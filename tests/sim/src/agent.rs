@@ -96,7 +96,8 @@ impl World<'_> {
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let jumped = matches!(event, Event::ClockJump(_));
         if jumped || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
-            agent.late = Some(at.now.as_nanos());
+            // Who carries nothing has nothing to be unsure of; it begins to look anew.
+            agent.late = Some(at.now.as_nanos()).filter(|_| agent.keeper.snapshot().role != "following");
         }
         let actions = agent.keeper.step(at, event);
         let wake = agent.keeper.wake();
