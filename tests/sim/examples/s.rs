@@ -6,7 +6,7 @@ fn main(){
     let from:u64=a[2].parse().unwrap(); let n:u64=a[3].parse().unwrap();
     let t=std::time::Instant::now();
     std::panic::set_hook(Box::new(|_|{}));
-    let s=many::many(&many::Order{from,seeds:n,jobs:2,nodes:None,failures:a.get(4).map_or(1000000,|x|x.parse().unwrap())},&|_,_|{});
+    let s=many::many(&many::Order{from,seeds:n,jobs:2,nodes:None, #[cfg(feature="planted")] bug: std::env::var("BUG").ok().and_then(|b| mooring_core::planted::Bug::ALL.into_iter().find(|x| format!("{x:?}")==b)), failures:a.get(4).map_or(1000000,|x|x.parse().unwrap())},&|_,_|{});
     let dt=t.elapsed().as_secs_f64();
     println!("{} runs {} faults {} steps/run {} s/run {} failed {:.0}/s", s.runs,s.faults,s.steps/s.runs,s.seconds/s.runs,s.failed.len(),s.runs as f64/dt);
     let mut by=std::collections::BTreeMap::<String,Vec<(u64,String)>>::new();

@@ -35,6 +35,9 @@ pub struct Order {
     pub nodes: Option<usize>,
     /// After so many failures no more are begun.
     pub failures: usize,
+    /// A bug that is switched on in the core.
+    #[cfg(feature = "planted")]
+    pub bug: Option<mooring_core::planted::Bug>,
 }
 
 /// Runs them; `progress` is told how many are done, and how many of those failed, now and then.
@@ -46,6 +49,8 @@ pub fn many(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Sum {
     std::thread::scope(|scope| {
         for _ in 0..order.jobs.max(1) {
             scope.spawn(|| {
+                #[cfg(feature = "planted")]
+                mooring_core::planted::plant(order.bug);
                 while !enough.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= end {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Keeper, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
+use crate::planted::planted;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
 
@@ -45,6 +46,7 @@ struct Challenge {
 impl Keeper {
     /// Own write succeeded: carries the VIPs, fenced from the time it was sent.
     pub(super) fn hold(&mut self, sent: Time) {
+        let sent = if planted!(FenceFromAnswer) { self.at.now } else { sent };
         let record = self.view_record();
         let (acquired, transitions) = record.map_or((None, 0), |r| (r.acquired, r.transitions));
         let holding = Holding {
@@ -71,6 +73,7 @@ impl Keeper {
     }
 
     pub(super) fn renewed(&mut self, sent: Time) {
+        let sent = if planted!(FenceFromAnswer) { self.at.now } else { sent };
         let Role::Holding(holding) = &mut self.role else {
             // It lapsed while the write was on its way.
             if matches!(self.role, Role::Unleased(_)) {
@@ -118,6 +121,10 @@ impl Keeper {
         holding.last_challenge = Some(now);
         self.next_write = now;
         self.report(Report::Contested { address, mac, participant });
+        if planted!(DefendFromMemory) {
+            self.next_write = now + self.rules.retry_period;
+            self.defend(Challenge { since: now, address, mac });
+        }
     }
 
     pub(super) fn advance_holding(&mut self) {
@@ -134,7 +141,7 @@ impl Keeper {
         if let Some(challenge) = challenge
             && self.due(challenge.since + CHALLENGE)
         {
-            if self.is_peer(challenge.mac) {
+            if self.is_peer(challenge.mac) && !planted!(NeverYields) {
                 self.let_go(Why::Yielded);
                 return;
             }
@@ -175,7 +182,7 @@ impl Keeper {
         if self.away.is_none() && !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until) {
             return;
         }
-        if self.due(look) {
+        if self.due(look) && !planted!(NoSelfProbe) {
             self.probe_vips();
             if let Role::Holding(holding) = &mut self.role {
                 holding.look = now + SELF_PROBE;

@@ -9,6 +9,7 @@ use crate::action::{Action, Report, Why};
 use crate::event::{Event, Failure, Node};
 use crate::lease::LeaseView;
 use crate::mac::Mac;
+use crate::planted::planted;
 use crate::schedule::Schedule;
 
 /// A host that was heard while this node hands over, and that no Lease names, makes it read the Lease so often.
@@ -134,6 +135,7 @@ impl Keeper {
         let taken = peer || !holder.is_empty() && holder != self.rules.node;
         match &mut self.role {
             Role::Holding(_) => self.challenged(address, mac),
+            Role::Unleased(_) if planted!(KeepsOnBesideOther) => {}
             Role::Unleased(_) => {
                 self.turns += 1;
                 self.let_go(Why::Yielded);
