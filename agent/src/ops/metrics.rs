@@ -78,6 +78,8 @@ label!(
         Conflict = "conflict",
         /// The agent was told to stop.
         Stopped = "stopped",
+        /// None of them could be put on the interface.
+        CannotCarry = "cannot_carry",
     }
 );
 

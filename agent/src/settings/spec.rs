@@ -119,7 +119,7 @@ pub const SETTINGS: &[Spec] = &[
         "renew-deadline",
         "TIME",
         "10s",
-        "When a renewal that keeps failing is given up. Shorter than lease-duration",
+        "When a renewal that keeps failing is given up. Shorter than lease-duration; with api-loss hold, 2.75s shorter at least is what counts",
     ),
     spec(
         LEASE,

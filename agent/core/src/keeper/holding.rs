@@ -105,12 +105,8 @@ impl Keeper {
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
-        if self.due(sent + self.rules.renew_deadline) {
-            if self.rules.hold_without_api {
-                self.lapse();
-            } else {
-                self.let_go(Why::ApiLost);
-            }
+        if self.due(sent + self.rules.lapses_after()) {
+            self.ran_out();
             return;
         }
         if let Some(challenge) = challenge
@@ -137,6 +133,15 @@ impl Keeper {
             self.renew();
         }
         self.consider_leaving();
+    }
+
+    /// The Lease could not be renewed in time.
+    pub(super) fn ran_out(&mut self) {
+        if self.rules.hold_without_api {
+            self.lapse();
+        } else {
+            self.let_go(Why::ApiLost);
+        }
     }
 
     fn defend(&mut self, challenge: Challenge) {
