@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Keeper, Role};
 use crate::action::{Action, Report, Why};
+use crate::fence;
 use crate::rules::FENCE_ENDS;
 use crate::time::Time;
 
@@ -12,10 +13,17 @@ use crate::time::Time;
 const REMOVED_OFTEN: usize = 5;
 /// See [`REMOVED_OFTEN`].
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
+/// What the way to the kernel may take.
+const ON_THE_WAY: Duration = Duration::from_millis(50);
 
 impl Keeper {
-    /// Has every VIP on the interface until then.
+    /// Has every VIP on the interface until then. When so little is left that there is no lifetime for it, the fence in force
+    /// stays (the datapath would take the address off), and the next renewal is sent at once.
     pub(super) fn carry(&mut self, until: Time) {
+        if fence::lifetime(self.at.now + ON_THE_WAY, until).is_none() {
+            self.next_write = self.at.now;
+            return;
+        }
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
         self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
     }
@@ -130,6 +138,7 @@ impl Keeper {
         vip.removed.push_back(now);
         if let Some(until) = until
             && self.link == Some(true)
+            && fence::lifetime(now + ON_THE_WAY, until).is_some()
         {
             self.act(Action::Carry { address, until });
             self.report(Report::Restored { address });
