@@ -84,6 +84,8 @@ pub struct Round {
     pub settled_ms: Option<u128>,
     /// Requests of agents.
     pub requests: usize,
+    /// For how long the machine stood still.
+    pub stalled_ms: u128,
     /// The witness could not decide.
     pub spent: bool,
     /// Rules broken.
@@ -219,6 +221,7 @@ impl Round {
             moves: seen.moves().len(),
             settled_ms: seen.settled().map(|at| at.since(seen.healed).as_millis()),
             requests: seen.requests.len(),
+            stalled_ms: seen.stalled(seen.from, seen.to).as_millis(),
             spent: seen.spent,
             broken,
         }
@@ -231,8 +234,10 @@ impl Round {
         let broken: Vec<&str> = self.broken.iter().map(|rule| rule.text()).collect();
         let broken = if broken.is_empty() { String::new() } else { format!("  BROKEN: {}", broken.join("; ")) };
         let spent = if self.spent { ", witness spent" } else { "" };
+        let stalled =
+            if self.stalled_ms > 0 { format!(", the machine stood still for {} ms", self.stalled_ms) } else { String::new() };
         format!(
-            "{:>8.1} s  {:>3}  {}: outage {} ms, {} moves, two owners {} ms, settled {settled}{spent}{broken}",
+            "{:>8.1} s  {:>3}  {}: outage {} ms, {} moves, two owners {} ms, settled {settled}{spent}{stalled}{broken}",
             self.at,
             self.round,
             self.faults.join(" + "),

@@ -86,7 +86,8 @@ fn two_owners(seen: &Seen) -> Vec<Breach> {
     for (i, a) in hosts.iter().enumerate() {
         for b in &hosts[i + 1..] {
             let heard = without(seen.both(a, b), &deaf(seen, a, b));
-            let long = heard.iter().filter(|both| both.length() > SHARED);
+            let allowed = |both: &Interval| SHARED + seen.stalled(both.from, both.to);
+            let long = heard.iter().filter(|both| both.length() > allowed(both));
             found.extend(long.map(|both| {
                 let detail = format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
                 breach(Rule::TwoOwners, both.from, detail)
@@ -129,7 +130,7 @@ fn one_holder(seen: &Seen) -> Vec<Breach> {
         return vec![breach(Rule::OneHolder, seen.healed, detail)];
     };
     let took = settled.since(seen.healed);
-    if took > SETTLED {
+    if took > SETTLED + seen.stalled(seen.healed, settled) {
         let detail = format!("settled only {:.1} s after the last heal, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
         return vec![breach(Rule::OneHolder, seen.healed + SETTLED, detail)];
     }
@@ -146,17 +147,19 @@ fn allowed(seen: &Seen) -> bounds::Bound {
 }
 
 fn outage(seen: &Seen) -> Vec<Breach> {
-    let (outage, allowed) = (seen.outage(), allowed(seen).outage);
+    let stalled = seen.stalled(seen.from, seen.to);
+    let (outage, allowed) = (seen.outage(), allowed(seen).outage + stalled);
     let Some(first) = seen.gaps.first().filter(|_| outage > allowed) else {
         return Vec::new();
     };
     let longest = seen.gaps.iter().max_by_key(|gap| gap.length()).unwrap_or(first);
     let detail = format!(
-        "the client heard nothing for {} ms in {} gaps, the longest {} ms; allowed {} ms",
+        "the client heard nothing for {} ms in {} gaps, the longest {} ms; allowed {} ms ({} of them because the machine stood still)",
         outage.as_millis(),
         seen.gaps.len(),
         longest.length().as_millis(),
-        allowed.as_millis()
+        allowed.as_millis(),
+        stalled.as_millis()
     );
     vec![breach(Rule::Outage, longest.from, detail)]
 }

@@ -78,6 +78,8 @@ pub struct Seen {
     pub memory: Vec<(String, u64)>,
     /// The VIP had moved so often before that the witness may not decide.
     pub spent: bool,
+    /// When the machine stood still, without overlaps: nobody can be blamed for that time.
+    pub stalls: Vec<Interval>,
 }
 
 impl Seen {
@@ -101,6 +103,12 @@ impl Seen {
             }
         }
         both
+    }
+
+    /// For how long the machine stood still between two moments.
+    #[must_use]
+    pub fn stalled(&self, from: Time, to: Time) -> Duration {
+        self.stalls.iter().map(|stall| stall.to.min(to).since(stall.from.max(from))).sum()
     }
 
     /// The hosts that had the VIP in the round, each once.

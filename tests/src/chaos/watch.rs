@@ -1,5 +1,7 @@
 //! Brings together what the observers saw of a round.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use mooring_agent::core::time::Time;
 
@@ -11,10 +13,14 @@ use crate::observe::from_wall;
 use crate::observe::now;
 use crate::observe::prober::Prober;
 use crate::observe::probes::Probes;
+use crate::observe::pulse::{Pulse, merged};
+use crate::observe::timeline::Interval;
 use crate::stage::Stage;
 
 /// Between two probes of the client: fewer than in a bench, to leave the machine to the agents.
-const PACE: std::time::Duration = std::time::Duration::from_millis(5);
+const PACE: Duration = Duration::from_millis(5);
+/// Whoever sends every 5 ms and does not for so long was not let.
+const STALL: Duration = Duration::from_millis(100);
 /// The user agent of our agents begins so.
 const NAME: &str = "mooring";
 
@@ -23,6 +29,7 @@ pub struct Watch {
     /// Of the round that goes on.
     pub prober: Prober,
     audits: Vec<Tail>,
+    pulse: Pulse,
     /// The round began then.
     from: Time,
 }
@@ -47,7 +54,7 @@ impl Watch {
         for name in stage.lab.control_planes() {
             audits.push(Tail::of(&stage.lab.host(&name)?.dir().join("audit.log")));
         }
-        let mut watch = Self { prober: prober(stage)?, audits, from: now() };
+        let mut watch = Self { prober: prober(stage)?, audits, pulse: Pulse::start()?, from: now() };
         // What was asked before is no round's.
         watch.requests()?;
         Ok(watch)
@@ -86,9 +93,17 @@ impl Watch {
             unasked: agents.take(),
             memory: agents.memory(stage),
             spent: false,
+            stalls: self.stalls(&probes, from, to),
         };
         let events = events.into_iter().filter(|event| event.at >= from && event.at <= to).collect();
         Ok(Record { seen, probes, events })
+    }
+
+    /// When the machine gave the observers no time: their pulse missed, or the prober did not get to send.
+    fn stalls(&self, probes: &Probes, from: Time, to: Time) -> Vec<Interval> {
+        let pauses = probes.all().windows(2).map(|pair| Interval { from: pair[0].sent, to: pair[1].sent });
+        let long = pauses.filter(|pause| pause.length() > STALL);
+        merged(self.pulse.between(from, to).into_iter().chain(long).collect())
     }
 
     fn requests(&mut self) -> Result<Vec<Time>> {
@@ -118,6 +133,6 @@ fn lifetimes(events: &[Event], from: Time) -> Vec<Lifetime> {
         })
         .collect();
     let later = |one: &Lifetime| all.iter().any(|next| next.host == one.host && next.at > one.at && next.at < from);
-    let begin = all.partition_point(|one| one.at + std::time::Duration::from_mins(2) < from);
+    let begin = all.partition_point(|one| one.at + Duration::from_mins(2) < from);
     all[begin..].iter().filter(|one| one.at >= from || !later(one)).cloned().collect()
 }

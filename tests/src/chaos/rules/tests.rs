@@ -55,6 +55,7 @@ fn good() -> Seen {
         unasked: Vec::new(),
         memory: vec![("b".into(), 9_000)],
         spent: false,
+        stalls: Vec::new(),
     }
 }
 
@@ -127,6 +128,9 @@ fn a_long_outage_and_ping_pong() {
     let mut seen = good();
     seen.gaps[0].to = at(4_100);
     assert_eq!(broken(&seen), [Rule::Outage]);
+    seen.stalls = vec![Interval { from: at(1_500), to: at(1_700) }];
+    assert_eq!(broken(&seen), [], "the machine stood still for 200 ms");
+    seen.stalls.clear();
     seen.spent = true;
     assert_eq!(broken(&seen), [], "when the witness may not decide, the Lease has to run out");
     let mut seen = good();
