@@ -102,7 +102,11 @@ impl Cast {
             Class::ApiSlow => _ = lab.slow_api(host, Duration::from_millis(50 + 20 * amount))?,
             Class::ApisStopped => _ = lab.stop_all_apis()?,
             Class::ApisFrozen => _ = lab.freeze_all_apis()?,
-            Class::EtcdFrozen => _ = lab.process("etcd", ETCD)?.freeze()?,
+            Class::EtcdFrozen => {
+                for etcd in etcds(stage) {
+                    etcd.freeze()?;
+                }
+            }
             Class::AddressDeleted => match lab.delete_address(host, vip) {
                 Ok(_) => {}
                 Err(crate::fault::Error::Host(HostError::Unknown { .. })) => return Ok(false),
@@ -158,7 +162,11 @@ impl Cast {
                 }
             }
             Class::ApisFrozen => _ = lab.thaw_all_apis()?,
-            Class::EtcdFrozen => _ = lab.process("etcd", ETCD)?.thaw()?,
+            Class::EtcdFrozen => {
+                for etcd in etcds(stage) {
+                    etcd.thaw()?;
+                }
+            }
             Class::Stranger => _ = lab.stranger_leaves(lab.vip())?,
             Class::AgentsUpgraded | Class::AddressDeleted | Class::Claimed => {}
         }
@@ -170,6 +178,12 @@ impl Cast {
         let names = hosts.iter().map(|host| host.name().to_owned()).filter(|name| *name != self.host);
         names.chain([GATEWAY_NAME.to_owned()]).collect()
     }
+}
+
+/// Every member that runs.
+pub fn etcds(stage: &Stage) -> Vec<Process> {
+    let all = stage.lab.hosts().into_iter().filter_map(|host| host.process(ETCD).ok());
+    all.filter(Process::is_running).collect()
 }
 
 async fn restart(process: &Process) -> Result<()> {

@@ -21,7 +21,7 @@ pub const SHARED: Duration = Duration::from_millis(500);
 pub const LIFETIME: u32 = 13;
 /// How late the kernel and the observer may be with the end of an address.
 pub const KERNEL: Duration = Duration::from_millis(1_500);
-/// From the end of the last fault until one holder is heard for good. API servers start meanwhile.
+/// From the end of the last fault, with every API server ready, until one holder is heard for good.
 pub const SETTLED: Duration = Duration::from_secs(25);
 /// Requests of all agents within any second: a write, its race with a second API server, a read, an Event, three times.
 pub const BURST: usize = 60;
@@ -52,6 +52,8 @@ pub fn alone(class: Class, on_holder: bool, lasts: Duration) -> Bound {
         Class::Stranger => bound(lasts + WITNESSED, 0),
         Class::Claimed => bound(WITNESSED, 0),
         Class::AgentsUpgraded => bound(CALM, 3),
+        // They start one after another: who is ready first is better than the holder for some seconds.
+        Class::ApisStopped => bound(CALM, 1),
         _ if !on_holder => bound(CALM, 0),
         Class::Crash | Class::Isolated | Class::PortDown | Class::InterfaceRecreated => bound(WITNESSED, 2),
         Class::AgentFrozen | Class::HostFrozen | Class::AgentKilled if outlives => bound(FENCED, 2),
@@ -111,7 +113,7 @@ pub fn for_people() -> String {
     let mut text = table(&rows);
     text.push_str(&format!(
         "Loss and strangers: their own duration on top. Several at once, or after 3 moves in 180 s: outage {} s.\n\
-         Two owners that can hear each other: {} ms. One holder after the last heal: {} s. Requests of all agents: {BURST} \
+         Two owners that can hear each other: {} ms. One holder after all is healed: {} s. Requests of all agents: {BURST} \
          in a second, {RATE} a second over a round. Lifetime of the address: {LIFETIME} s. Memory of an agent: {} MiB.\n",
         EXPIRED.as_secs(),
         SHARED.as_millis(),

@@ -8,8 +8,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use mooring_agent::core::time::Time;
 
+use super::act::etcds;
 use crate::agents::AGENT;
-use crate::cluster::ETCD;
 use crate::observe::now;
 use crate::observe::prober::Prober;
 use crate::stage::Stage;
@@ -21,8 +21,19 @@ pub const QUIET: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(1);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
+/// An API server that is not ready by then is started anew.
+const STUCK: Duration = Duration::from_secs(40);
 /// API servers start within this.
-const READY: Duration = Duration::from_mins(1);
+const READY: Duration = Duration::from_mins(2);
+
+/// Every API server is ready; and calm, if it has come.
+#[derive(Clone, Debug)]
+pub struct After {
+    /// When the last API server was ready: agents can do nothing about how long they take to start.
+    pub ready: Time,
+    /// `None`: it did not come in time.
+    pub calm: Option<Calm>,
+}
 
 /// Calm has come.
 #[derive(Clone, Debug)]
@@ -33,12 +44,12 @@ pub struct Calm {
     pub named: Time,
 }
 
-/// Waits until every API server is ready, one host alone has had the VIP for [`QUIET`], the client hears it, and the Lease
-/// names it.
+/// Waits until every API server is ready; then, for at most `limit`, until one host alone has had the VIP for [`QUIET`], the
+/// client hears it, and the Lease names it.
 ///
 /// # Errors
-/// `Ok(None)`: it does not come within `limit` after the API servers are ready. An error: they do not get ready.
-pub async fn come(stage: &Stage, prober: &Prober, limit: Duration) -> Result<Option<Calm>> {
+/// The API servers do not get ready.
+pub async fn come(stage: &Stage, prober: &Prober, limit: Duration) -> Result<After> {
     let client = apis_ready(stage).await?;
     let ready = now();
     while now() < ready + limit {
@@ -53,13 +64,14 @@ pub async fn come(stage: &Stage, prober: &Prober, limit: Duration) -> Result<Opt
             if quiet && prober.answer_after(at, Some(holder), ANSWER).await.is_ok() {
                 let named = holder_in_lease(&client).await.ok().flatten();
                 if named.as_deref() == Some(*holder) {
-                    return Ok(Some(Calm { holder: (*holder).to_owned(), named: now() }));
+                    let calm = Calm { holder: (*holder).to_owned(), named: now() };
+                    return Ok(After { ready, calm: Some(calm) });
                 }
             }
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Ok(None)
+    Ok(After { ready, calm: None })
 }
 
 /// Waits for every API server; starts those that have ended, as one does that finds no etcd. Answers with a client of the
@@ -70,8 +82,15 @@ async fn apis_ready(stage: &Stage) -> Result<Client> {
     let cluster = stage.lab.cluster()?;
     let admin = cluster.pki().super_admin()?;
     for (host, server) in stage.lab.control_planes().into_iter().zip(cluster.servers()) {
+        let mut stuck = now() + STUCK;
         loop {
             let process = cluster.api(&host)?;
+            if now() > stuck {
+                // Its connection to etcd may be dead for minutes, which it would not notice.
+                stuck = deadline;
+                process.kill()?;
+                process.ended(ANSWER * 10).await?;
+            }
             if !process.is_running() {
                 process.start()?;
             }
@@ -112,7 +131,9 @@ pub fn restore(stage: &mut Stage) -> Result<()> {
     lab.heal_all()?;
     // Nobody may be there: then there is nothing to take back.
     drop(lab.stranger_leaves(lab.vip()));
-    drop(lab.process("etcd", ETCD)?.thaw());
+    for etcd in etcds(stage) {
+        etcd.thaw()?;
+    }
     for name in lab.control_planes() {
         if lab.host(&name)?.is_up() {
             lab.thaw_host(&name)?;

@@ -34,13 +34,14 @@ use crate::stage::Stage;
 use act::{Cast, INTRUDER};
 use agents::Agents;
 use bounds::SETTLED;
+use calm::After;
 use class::Class;
 use draw::{Draw, Plan};
 pub use report::Report;
 use report::{Round, Violation};
 use rules::{Breach, Rule};
 use seen::Happened;
-use watch::Watch;
+use watch::{Healed, Watch};
 
 /// A VIP that has moved so often within [`WINDOW`] may not be moved by the witness any more: one less than the agents allow,
 /// whose count may differ by one.
@@ -105,7 +106,8 @@ pub async fn run(wish: &Wish) -> Result<Report> {
             }
         };
         if let Err(error) = round {
-            report.ended_by = Some(format!("round {}: {error:#}", plan.round));
+            let orders: Vec<_> = plan.orders.iter().map(|order| order.class.name()).collect();
+            report.ended_by = Some(format!("round {} ({}): {error:#}", plan.round, orders.join(" + ")));
             report.failed = true;
             break;
         }
@@ -138,9 +140,10 @@ impl Chaos {
         let mut agents = Agents::of(&stage.lab.control_planes());
         let mut watch = Watch::start(&stage)?;
         let calm = calm::come(&stage, &watch.prober, SETTLED).await?;
-        let calm = calm.with_context(|| format!("no election comes to an end; {}", stage.logs()))?;
+        let calm = calm.calm.with_context(|| format!("no election comes to an end; {}", stage.logs()))?;
         // What happened until here is no round's.
-        watch.end(&stage, &mut agents, Vec::new(), (now(), None)).await?;
+        let healed = Healed { healed: now(), ready: now(), named: None };
+        watch.end(&stage, &mut agents, Vec::new(), healed).await?;
         let command = format!(
             "cargo lab chaos{} --minutes {} --seed {}",
             if wish.stacked { " --stacked" } else { "" },
@@ -173,9 +176,14 @@ impl Chaos {
         if !breaches.is_empty() {
             calm::restore(&mut self.stage)?;
         }
-        let calm = calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await?;
+        let After { ready, calm } =
+            calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await.unwrap_or_else(|error| {
+                breaches.push(Breach { rule: Rule::Lab, at: now(), detail: format!("{error:#}") });
+                After { ready: now(), calm: None }
+            });
         let named = calm.as_ref().map(|calm| calm.named);
-        let mut record = self.watch.end(&self.stage, &mut self.agents, made.faults, (healed, named)).await?;
+        let healed = Healed { healed, ready, named };
+        let mut record = self.watch.end(&self.stage, &mut self.agents, made.faults, healed).await?;
         record.seen.spent = made.spent;
         breaches.extend(rules::judge(&record.seen));
         self.moves.extend(record.seen.moves().iter().map(|(at, _)| *at));
@@ -275,8 +283,9 @@ impl Chaos {
     async fn settle(&mut self, from: Time) -> Result<()> {
         calm::restore(&mut self.stage)?;
         let calm = calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await?;
-        let calm = calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
-        self.watch.end(&self.stage, &mut self.agents, Vec::new(), (from, None)).await?;
+        let calm = calm.calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
+        let healed = Healed { healed: from, ready: from, named: None };
+        self.watch.end(&self.stage, &mut self.agents, Vec::new(), healed).await?;
         self.holder = calm.holder;
         self.moves.clear();
         Ok(())

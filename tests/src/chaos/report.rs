@@ -80,7 +80,7 @@ pub struct Round {
     pub shared_ms: u128,
     /// How often it moved.
     pub moves: usize,
-    /// From the last heal until one holder was heard for good; `None`: never.
+    /// From when all was healed and every API server ready until one holder was heard for good; `None`: never.
     pub settled_ms: Option<u128>,
     /// Requests of agents.
     pub requests: usize,
@@ -219,7 +219,7 @@ impl Round {
             outage_ms: seen.outage().as_millis(),
             shared_ms: shared.iter().map(crate::observe::timeline::Interval::length).sum::<Duration>().as_millis(),
             moves: seen.moves().len(),
-            settled_ms: seen.settled().map(|at| at.since(seen.healed).as_millis()),
+            settled_ms: seen.settled().map(|at| at.since(seen.ready).as_millis()),
             requests: seen.requests.len(),
             stalled_ms: seen.stalled(seen.from, seen.to).as_millis(),
             spent: seen.spent,

@@ -125,14 +125,14 @@ fn fence(seen: &Seen) -> Vec<Breach> {
 fn one_holder(seen: &Seen) -> Vec<Breach> {
     let Some(settled) = seen.settled() else {
         let at_end = seen.holds.holders_at(seen.to);
-        let took = seen.to.since(seen.healed).as_secs_f64();
-        let detail = format!("{took:.1} s after the last heal the VIP is with {at_end:?}, or the client hears nothing");
-        return vec![breach(Rule::OneHolder, seen.healed, detail)];
+        let took = seen.to.since(seen.ready).as_secs_f64();
+        let detail = format!("{took:.1} s after all was healed the VIP is with {at_end:?}, or the client hears nothing");
+        return vec![breach(Rule::OneHolder, seen.ready, detail)];
     };
-    let took = settled.since(seen.healed);
-    if took > SETTLED + seen.stalled(seen.healed, settled) {
-        let detail = format!("settled only {:.1} s after the last heal, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
-        return vec![breach(Rule::OneHolder, seen.healed + SETTLED, detail)];
+    let took = settled.since(seen.ready);
+    if took > SETTLED + seen.stalled(seen.ready, settled) {
+        let detail = format!("settled only {:.1} s after all was healed, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
+        return vec![breach(Rule::OneHolder, seen.ready + SETTLED, detail)];
     }
     if seen.named.is_none() {
         let detail = "the Lease does not name who has the VIP".to_owned();

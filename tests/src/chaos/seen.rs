@@ -58,6 +58,8 @@ pub struct Seen {
     pub from: Time,
     /// When its last fault was healed.
     pub healed: Time,
+    /// When every API server was ready again.
+    pub ready: Time,
     /// When it ended.
     pub to: Time,
     /// Its faults.
@@ -143,7 +145,7 @@ impl Seen {
         let others = self.holds.holds().iter().filter(|hold| hold.host != holder);
         let left = others.filter_map(|hold| hold.to).max().unwrap_or_default();
         let heard = self.gaps.iter().map(|gap| gap.to).max().unwrap_or_default();
-        let settled = own.max(left).max(heard).max(self.healed);
+        let settled = own.max(left).max(heard).max(self.ready);
         (settled < self.to).then_some(settled)
     }
 }

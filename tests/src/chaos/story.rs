@@ -59,13 +59,15 @@ pub fn tell(stage: &Stage, begin: Time, record: &Record, breaches: &[Breach]) ->
         say(event.at, "kernel", &event.host, what);
     }
     let vip = stage.lab.vip();
+    let hosts = stage.lab.hosts();
     let mut told: Vec<(Mac, Time)> = Vec::new();
     for frame in stage.tap.between(from, seen.to, |frame| frame.claims(vip)) {
         let announced = frame.announces(vip);
         if announced || told.iter().all(|(mac, at)| *mac != frame.source || frame.at.since(*at) > AGAIN) {
             told.retain(|(mac, _)| *mac != frame.source);
             told.push((frame.source, frame.at));
-            say(frame.at, "segment", &frame.port, words(&frame, announced));
+            let named = hosts.iter().find(|host| host.mac() == frame.source);
+            say(frame.at, "segment", named.map_or("", |host| host.name()), words(&frame, announced));
         }
     }
     for span in record.probes.who() {

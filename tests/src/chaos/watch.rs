@@ -44,6 +44,17 @@ pub struct Record {
     pub events: Vec<Event>,
 }
 
+/// How a round came to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Healed {
+    /// When the last fault was healed.
+    pub healed: Time,
+    /// When every API server was ready.
+    pub ready: Time,
+    /// When the Lease was seen to name the holder.
+    pub named: Option<Time>,
+}
+
 impl Watch {
     /// The first round begins.
     ///
@@ -60,8 +71,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The round is over; the next one begins at the same moment. `healed`: when the last fault was; `named`: when the
-    /// Lease was seen to name the holder.
+    /// The round is over; the next one begins at the same moment.
     ///
     /// # Errors
     /// An observer failed.
@@ -70,7 +80,7 @@ impl Watch {
         stage: &Stage,
         agents: &mut Agents,
         faults: Vec<Happened>,
-        (healed, named): (Time, Option<Time>),
+        end: Healed,
     ) -> Result<Record> {
         agents.check(stage)?;
         let (from, to) = (self.from, now());
@@ -82,13 +92,14 @@ impl Watch {
         let events: Vec<Event> = stage.addresses.events().into_iter().filter(|event| event.address == vip).collect();
         let seen = Seen {
             from,
-            healed,
+            healed: end.healed,
+            ready: end.ready.max(end.healed),
             to,
             faults,
             holds: stage.timeline(),
             lifetimes: lifetimes(&events, from),
             gaps: probes.outages(),
-            named,
+            named: end.named,
             requests: self.requests()?,
             unasked: agents.take(),
             memory: agents.memory(stage),

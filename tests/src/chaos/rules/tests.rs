@@ -45,6 +45,7 @@ fn good() -> Seen {
     Seen {
         from: at(0),
         healed: at(4_000),
+        ready: at(4_000),
         to: at(10_000),
         faults: vec![fault(Class::Crash, "a", 1_000, 4_000)],
         holds: holds(&[("a", 0, Some(1_000)), ("b", 1_400, None)]),
