@@ -1,6 +1,7 @@
 //! `cargo lab ...`
 
 mod bench;
+mod chaos;
 mod standing;
 mod test;
 
@@ -57,6 +58,8 @@ enum Verb {
     Fault(Fault),
     /// Measure how fast a VIP moves, and what an agent costs.
     Bench(bench::Args),
+    /// Real faults at random, for as long as is asked, judged by rules.
+    Chaos(chaos::Args),
     /// Keep a lab; what `up` leaves running.
     #[command(hide = true, name = standing::WORD)]
     Stand {
@@ -132,6 +135,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Bench(order) => {
             userns::become_root()?;
             return bench::run(&order);
+        }
+        Verb::Chaos(order) => {
+            userns::become_root()?;
+            return chaos::run(&order);
         }
     }
     Ok(ExitCode::SUCCESS)
