@@ -5,6 +5,7 @@
 pub mod agents;
 pub mod assets;
 pub mod bench;
+pub mod chaos;
 pub mod cli;
 pub mod clock;
 pub mod cluster;

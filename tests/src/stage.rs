@@ -57,16 +57,20 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Watches a control plane's addresses, and has it answer the prober. Again after it was revived: its namespace is new.
+    /// Watches a control plane's addresses, and has it answer the prober.
     ///
     /// # Errors
     /// There is no such host, or it is down.
     pub fn observe(&mut self, name: &str) -> Result<()> {
         let netns = self.lab.netns(name)?;
         self.addresses.watch(name, &netns)?;
+        self.echo(name, &netns)
+    }
+
+    fn echo(&mut self, name: &str, netns: &Netns) -> Result<()> {
         self.echoes.retain(|(known, _)| known != name);
         for vip in self.lab.vips().to_vec() {
-            let echo = Echo::start(&netns, name, SocketAddr::new(vip, echo::PORT))?;
+            let echo = Echo::start(netns, name, SocketAddr::new(vip, echo::PORT))?;
             self.echoes.push((name.to_owned(), echo));
         }
         Ok(())
@@ -155,7 +159,9 @@ impl Stage {
         for down in self.down.iter_mut().filter(|(known, _, to)| known == name && to.is_none()) {
             down.2 = Some(at);
         }
-        self.observe(name)?;
+        // Its network namespace outlived the crash, and with it the watch; its programs did not.
+        let netns = self.lab.netns(name)?;
+        self.echo(name, &netns)?;
         Ok(at)
     }
 

@@ -67,7 +67,7 @@ pub enum Event {
     Peers {
         /// The action's number.
         id: u64,
-        /// Those that are healthy.
+        /// Those that are healthy; the node's own addresses too, if its own answered just as well.
         healthy: Vec<IpAddr>,
     },
     /// A frame of another host was heard that speaks for `address`.

@@ -161,6 +161,12 @@ impl Servers {
         }
     }
 
+    /// The node's own addresses.
+    #[must_use]
+    pub fn own_addresses(&self) -> Vec<IpAddr> {
+        self.state().own.clone()
+    }
+
     /// The peers' API servers, without the node's own.
     #[must_use]
     pub fn peers(&self) -> Vec<SocketAddr> {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
-use super::address::Seen;
+use super::address::{Seen, Vip};
 use super::error::Error;
 use super::link::LinkSeen;
 use crate::core::mac::Mac;
@@ -40,6 +40,11 @@ pub enum KernelEvent {
         index: u32,
         /// Whether it is ours.
         ours: bool,
+    },
+    /// An address that is not watched has come or gone, or is known by now to be a duplicate.
+    NodeAddress {
+        /// Where.
+        index: u32,
     },
     /// A link is new, or its name, state or Ethernet address is.
     Link {
@@ -107,7 +112,7 @@ async fn follow(
     events: &mpsc::Sender<KernelEvent>,
 ) -> Option<()> {
     let mut connection = pin!(connection);
-    let mut links = HashMap::new();
+    let (mut links, mut others) = (HashMap::new(), HashMap::new());
     loop {
         let message = tokio::select! {
             biased;
@@ -117,9 +122,10 @@ async fn follow(
         };
         let event = match message {
             None => return Some(()),
-            Some(NetlinkPayload::InnerMessage(message)) => translate(&message, known, &mut links),
+            Some(NetlinkPayload::InnerMessage(message)) => translate(&message, known, &mut links, &mut others),
             Some(NetlinkPayload::Overrun(_)) => {
                 links.clear();
+                others.clear();
                 Some(KernelEvent::Resync)
             }
             Some(_) => None,
@@ -130,21 +136,39 @@ async fn follow(
     }
 }
 
-fn translate(message: &RouteNetlinkMessage, known: &Shared, links: &mut HashMap<u32, LinkSeen>) -> Option<KernelEvent> {
+/// Addresses that are not watched: whether each counts (not deprecated, not a duplicate).
+type Others = HashMap<(Vip, u32), bool>;
+
+fn translate(
+    message: &RouteNetlinkMessage,
+    known: &Shared,
+    links: &mut HashMap<u32, LinkSeen>,
+    others: &mut Others,
+) -> Option<KernelEvent> {
     match message {
         RouteNetlinkMessage::NewAddress(message) => {
             let seen = Seen::read(message)?;
             let mut known = known.lock();
             let ours = known.saw(&seen);
             let (address, index) = (seen.vip.address, seen.index);
-            known.watched.contains(&address).then_some(KernelEvent::AddressAdded { address, index, ours })
+            if known.watched.contains(&address) {
+                return Some(KernelEvent::AddressAdded { address, index, ours });
+            }
+            // Router advertisements renew lifetimes all the time.
+            let counts = !seen.deprecated && !seen.duplicate;
+            let new = others.insert((seen.vip, index), counts) != Some(counts);
+            new.then_some(KernelEvent::NodeAddress { index })
         }
         RouteNetlinkMessage::DelAddress(message) => {
             let seen = Seen::read(message)?;
             let mut known = known.lock();
             known.gone(seen.vip, seen.index);
             let (address, index) = (seen.vip.address, seen.index);
-            known.watched.contains(&address).then_some(KernelEvent::AddressGone { address, index })
+            if known.watched.contains(&address) {
+                return Some(KernelEvent::AddressGone { address, index });
+            }
+            others.remove(&(seen.vip, index));
+            Some(KernelEvent::NodeAddress { index })
         }
         RouteNetlinkMessage::NewLink(message) => {
             // A bridge also tells of its ports leaving and joining, in messages without a state.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
 use tokio::sync::mpsc;
 
 use super::Told;
@@ -27,6 +28,8 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/tok
 pub struct ApiHands {
     lease: LeaseApi,
     servers: Servers,
+    /// What is asked for the health of the local API server.
+    health: Uri,
     told: mpsc::Sender<Told>,
     events: Events,
     watch: WatchHandle,
@@ -61,7 +64,7 @@ impl ApiHands {
         tokio::spawn(follow_health(health, counted, told.clone(), servers.clone()));
         let slices = Slices::follow(&servers);
         let events = Events::start(servers.clone(), settings.node_name.clone());
-        Self { lease, servers, told, events, watch, _prober: prober, _slices: slices }
+        Self { lease, servers, health: settings.health.address.clone(), told, events, watch, _prober: prober, _slices: slices }
     }
 
     /// Reads the Lease; the result is told.
@@ -89,12 +92,15 @@ impl ApiHands {
         });
     }
 
-    /// Asks the peers' API servers for their health; the answer is told.
+    /// Asks the peers' API servers for their health, and the own one beside them; the answer is told.
     pub fn ask_peers(&self, id: u64, within: Duration) {
-        let (servers, told) = (self.servers.clone(), self.told.clone());
+        let (servers, told, local) = (self.servers.clone(), self.told.clone(), self.health.clone());
         tokio::spawn(async move {
-            let all = servers.probe_peers(within).await;
-            let healthy: Vec<IpAddr> = all.into_iter().filter_map(|(peer, ready)| ready.then_some(peer)).collect();
+            let (all, own) = tokio::join!(servers.probe_peers(within), servers.probe(&local, within));
+            let mut healthy: Vec<IpAddr> = all.into_iter().filter_map(|(peer, ready)| ready.then_some(peer)).collect();
+            if own.is_ok() {
+                healthy.extend(servers.own_addresses());
+            }
             let _ = told.send(Told::Event(Event::Peers { id, healthy })).await;
         });
     }
@@ -203,7 +209,8 @@ struct Counted(Arc<Ops>);
 impl Observe for Counted {
     fn on_call(&self, verb: Verb, outcome: &'static str, latency: Duration) {
         let verb = match verb {
-            Verb::Get | Verb::Probe => metrics::Verb::Get,
+            Verb::Get => metrics::Verb::Get,
+            Verb::Probe => metrics::Verb::Probe,
             Verb::List => metrics::Verb::List,
             Verb::Watch => metrics::Verb::Watch,
             Verb::Create => metrics::Verb::Create,

@@ -67,9 +67,11 @@ impl Bounds {
         let crash = if witness { silence + take + ping } else { expiry };
         let alone = rules.provisional && rules.hold_without_api;
         // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
-        let crash_with_leader = alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + SECOND);
+        let crash_with_leader =
+            alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + SECOND);
         let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.wire.1;
-        let outage = expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
+        let outage =
+            expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
         let servers = if settings.shape == Shape::Remote { 3 } else { settings.nodes as u64 };
         // A renewal or a take every eighth of a retry period at most, a read every half of one, and the watch, each tried
         // with all servers; and what a new hold or a hand-over takes beside.

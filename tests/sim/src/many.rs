@@ -40,6 +40,34 @@ pub struct Order {
     pub bug: Option<mooring_core::planted::Bug>,
 }
 
+impl Order {
+    /// So many seeds, as they are.
+    #[must_use]
+    pub fn new(from: u64, seeds: u64, jobs: usize) -> Self {
+        Self {
+            from,
+            seeds,
+            jobs,
+            nodes: None,
+            failures: usize::MAX,
+            #[cfg(feature = "planted")]
+            bug: None,
+        }
+    }
+
+    /// With so many nodes each.
+    #[must_use]
+    pub fn of_nodes(self, nodes: Option<usize>) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// Until so many have failed.
+    #[must_use]
+    pub fn until(self, failures: usize) -> Self {
+        Self { failures, ..self }
+    }
+}
+
 /// Runs them; `progress` is told how many are done, and how many of those failed, now and then.
 pub fn many(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Sum {
     let next = AtomicU64::new(order.from);

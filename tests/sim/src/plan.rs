@@ -136,8 +136,20 @@ fn draw(rng: &mut Rng, settings: &Settings) -> Fault {
         64..67 => Fault::Api(some(rng, servers), how(rng)),
         67..74 => Fault::ApiOf(node, how(rng)),
         74..77 => Fault::NoLeader,
-        77 => if rng.chance(250) { Fault::Restore } else { Fault::WatchBreak(node) },
-        78 => if rng.chance(300) { Fault::Delete } else { Fault::StripNotes },
+        77 => {
+            if rng.chance(250) {
+                Fault::Restore
+            } else {
+                Fault::WatchBreak(node)
+            }
+        }
+        78 => {
+            if rng.chance(300) {
+                Fault::Delete
+            } else {
+                Fault::StripNotes
+            }
+        }
         79 => Fault::WatchBreak(node),
         80..82 => Fault::WatchHang(node),
         82 => Fault::WatchGone(node),

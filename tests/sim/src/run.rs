@@ -51,7 +51,15 @@ pub fn finish(world: &mut World<'_>) -> Outcome {
     world.check_calls();
     let counts = &world.counts;
     // FNV-1a over what was counted and what the Lease is in the end: two runs that differ anywhere differ here.
-    let numbers = [counts.steps, counts.items, counts.probes, counts.announcements, counts.calls, world.now, world.rng.clone().next()];
+    let numbers = [
+        counts.steps,
+        counts.items,
+        counts.probes,
+        counts.announcements,
+        counts.calls,
+        world.now,
+        world.rng.clone().next(),
+    ];
     let digest = numbers.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, n| (h ^ n).wrapping_mul(0x0100_0000_01b3));
     Outcome {
         seed: world.plan.seed,

@@ -134,7 +134,8 @@ impl Settings {
             }
         };
         let drifts = rng.chance(500);
-        let ppm = (0..nodes).map(|_| if drifts { i64::try_from(rng.below(801)).unwrap_or(0) - 400 } else { 0 }).collect();
+        let ppm =
+            (0..nodes).map(|_| if drifts { i64::try_from(rng.below(801)).unwrap_or(0) - 400 } else { 0 }).collect();
         let slow_api = rng.chance(150);
         Self {
             rules,

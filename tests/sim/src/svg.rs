@@ -87,11 +87,18 @@ impl World<'_> {
         d.text(4, y + 10, "client");
         for (n, (at, served)) in self.client.log.iter().enumerate() {
             let to = self.client.log.get(n + 1).map_or(d.end, |(next, _)| *next);
-            d.bar(*at, to, (y, 12), if *served { "yes" } else { "no" }, if *served { "answered" } else { "not answered" });
+            d.bar(
+                *at,
+                to,
+                (y, 12),
+                if *served { "yes" } else { "no" },
+                if *served { "answered" } else { "not answered" },
+            );
         }
         for (n, planned) in self.plan.faults.iter().enumerate().filter(|(_, p)| p.at <= self.now) {
             let y = y + 30 + n as u64 * FAULT;
-            let class = if matches!(planned.fault, Fault::Partition(..) | Fault::LinkDown(_)) { "cut" } else { "fault" };
+            let class =
+                if matches!(planned.fault, Fault::Partition(..) | Fault::LinkDown(_)) { "cut" } else { "fault" };
             d.bar(planned.at, planned.at + planned.lasts.max(50 * MS), (y, FAULT - 3), class, &planned.to_string());
             let x = d.x(planned.at + planned.lasts) + 4;
             d.text(x.min(LEFT + WIDTH - 300), y + 9, &format!("{n}: {planned}"));

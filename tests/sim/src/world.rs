@@ -86,7 +86,8 @@ impl<'a> World<'a> {
             // Clocks have nothing to do with each other: hosts booted at other times, and wall clocks may be far off.
             let boot = rng.between(60, 3_000_000) * SECOND + rng.below(SECOND);
             let off = i64::try_from(rng.below(40_000_000)).unwrap_or(0) - 20_000_000;
-            let wall = 1_800_000_000_000_000 + if rng.chance(200) { off * 1_000 } else { off } - i64::try_from(boot / 1_000).unwrap_or(0);
+            let wall = 1_800_000_000_000_000 + if rng.chance(200) { off * 1_000 } else { off }
+                - i64::try_from(boot / 1_000).unwrap_or(0);
             hosts.push(Host::new(n, of, boot, wall));
         }
         let mut world = Self {

@@ -11,7 +11,7 @@ fn every_planted_bug_is_found() {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut hidden = vec![];
     for bug in Bug::ALL {
-        let order = Order { from: 0, seeds: SEEDS, jobs, nodes: None, failures: 1, bug: Some(bug) };
+        let order = Order { bug: Some(bug), ..Order::new(0, SEEDS, jobs).until(1) };
         let sum = many(&order, &|_, _| {});
         match sum.failed.first().and_then(|f| f.violation.as_ref().map(|v| (f.seed, v))) {
             Some((seed, violation)) => {

@@ -13,7 +13,7 @@ mod golang;
 mod tools;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
 pub use cargo::{Profile, agent};
@@ -130,6 +130,14 @@ pub enum Error {
         /// What it should be.
         needed: String,
     },
+}
+
+/// The SHA-256 digest of a file, in hexadecimal.
+///
+/// # Errors
+/// It cannot be read.
+pub fn sha256(file: &Path) -> Result<String, Error> {
+    digest::of_file(file).map_err(Error::io(format!("read {}", file.display())))
 }
 
 impl Error {

@@ -129,12 +129,24 @@ impl Lab {
     /// # Errors
     /// There is none, or it does not run.
     pub fn slow_api(&self, host: &str, pause: Duration) -> Result<Time, Error> {
-        let process = self.api_process(host)?;
+        self.slow(&self.api_process(host)?, pause)
+    }
+
+    /// Makes any process slow in the same way: a program on a starved host. Zero ends it.
+    ///
+    /// # Errors
+    /// There is none, or it does not run.
+    pub fn slow_process(&self, host: &str, process: &str, pause: Duration) -> Result<Time, Error> {
+        self.slow(&self.process(host, process)?, pause)
+    }
+
+    fn slow(&self, process: &Process, pause: Duration) -> Result<Time, Error> {
+        let key = (process.host().to_owned(), process.name().to_owned());
         // Ends, and thaws, the one before.
-        lock(&self.0.faults.slow).remove(host);
+        lock(&self.0.faults.slow).remove(&key);
         if !pause.is_zero() {
             process.freeze()?;
-            lock(&self.0.faults.slow).insert(host.to_owned(), Slow::start(process, pause));
+            lock(&self.0.faults.slow).insert(key, Slow::start(process.clone(), pause));
         }
         Ok(clock::now())
     }

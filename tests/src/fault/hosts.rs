@@ -32,7 +32,7 @@ impl Lab {
         }
         let at = clock::now();
         host.kill();
-        lock(&self.0.faults.slow).remove(host.name());
+        lock(&self.0.faults.slow).retain(|(slowed, _), _| slowed != host.name());
         lock(&self.0.faults.crashed).insert(host.name().to_owned(), running);
         for nic in &nics {
             if host.netns().index(&nic.interface).is_ok() {

@@ -28,8 +28,8 @@ pub(crate) struct Faults {
     rules: Mutex<BTreeSet<Rule>>,
     /// Hosts whose own rules cut them from the API.
     api_cuts: Mutex<BTreeSet<String>>,
-    /// API servers that are slowed down.
-    slow: Mutex<BTreeMap<String, Slow>>,
+    /// Processes that are slowed down, by host and name.
+    slow: Mutex<BTreeMap<(String, String), Slow>>,
     /// What ran on the hosts that crashed.
     crashed: Mutex<BTreeMap<String, Vec<String>>>,
 }

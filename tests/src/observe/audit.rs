@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use k8s_openapi::jiff::Timestamp;
@@ -22,6 +22,9 @@ omitStages: [ResponseStarted, ResponseComplete]
 rules:
   - level: Metadata
 ";
+
+/// How a line begins.
+const BEGIN: &str = "{\"kind\":\"Event\"";
 
 /// One request, as the audit log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,26 +82,61 @@ struct User {
 /// When the file cannot be read, or a whole line of it is not an audit event.
 pub fn requests(log: &Path, from: Time, to: Time) -> Result<Vec<Request>, Error> {
     let (from, to) = (wall(from), wall(to));
-    let file = File::open(log).map_err(Error::io(format!("open {}", log.display())))?;
-    let mut reader = BufReader::new(file);
-    let (mut text, mut number) = (String::new(), 0);
-    let (mut seen, mut found) = (HashSet::new(), Vec::new());
-    loop {
-        text.clear();
-        let len = reader.read_line(&mut text).map_err(Error::io(format!("read {}", log.display())))?;
-        if len == 0 || !text.ends_with('\n') {
-            return Ok(found);
-        }
-        number += 1;
-        let line: Line = serde_json::from_str(&text).map_err(|e| Error::Audit {
-            path: log.display().to_string(),
-            line: number,
-            detail: e.to_string(),
-        })?;
-        let at = SystemTime::from(line.request_received_timestamp);
-        if (from..to).contains(&at) && seen.insert(line.id) {
-            let (verb, uri, user, agent) = (line.verb, line.uri, line.user.username, line.user_agent);
-            found.push(Request { at, verb, uri, user, agent });
+    let mut all = Tail::of(log).read()?;
+    all.retain(|request| (from..to).contains(&request.at));
+    Ok(all)
+}
+
+/// An audit log that is read as it grows.
+#[derive(Debug)]
+pub struct Tail {
+    log: PathBuf,
+    /// What was read so far, in octets and lines.
+    read: u64,
+    lines: usize,
+    seen: HashSet<String>,
+}
+
+impl Tail {
+    /// From the beginning of the file.
+    #[must_use]
+    pub fn of(log: &Path) -> Self {
+        Self { log: log.to_owned(), read: 0, lines: 0, seen: HashSet::new() }
+    }
+
+    /// The requests that came since the last time.
+    ///
+    /// # Errors
+    /// As [`requests`].
+    pub fn read(&mut self) -> Result<Vec<Request>, Error> {
+        let path = self.log.display();
+        let mut file = File::open(&self.log).map_err(Error::io(format!("open {path}")))?;
+        file.seek(SeekFrom::Start(self.read)).map_err(Error::io(format!("read {path}")))?;
+        let mut reader = BufReader::new(file);
+        let (mut text, mut found) = (String::new(), Vec::new());
+        loop {
+            text.clear();
+            let len = reader.read_line(&mut text).map_err(Error::io(format!("read {path}")))?;
+            if len == 0 || !text.ends_with('\n') {
+                return Ok(found);
+            }
+            self.lines += 1;
+            self.read += len as u64;
+            let line = serde_json::from_str(&text).or_else(|error| {
+                // An API server that was killed stopped in the middle of a line, and the next one went on there.
+                let whole = text.rfind(BEGIN).filter(|begin| *begin > 0).map(|begin| &text[begin..]);
+                whole.map_or(Err(error), serde_json::from_str)
+            });
+            let line: Line = line.map_err(|e| Error::Audit {
+                path: path.to_string(),
+                line: self.lines,
+                detail: e.to_string(),
+            })?;
+            let at = SystemTime::from(line.request_received_timestamp);
+            if self.seen.insert(line.id) {
+                let (verb, uri, user, agent) = (line.verb, line.uri, line.user.username, line.user_agent);
+                found.push(Request { at, verb, uri, user, agent });
+            }
         }
     }
 }
@@ -145,11 +183,12 @@ mod tests {
         ] {
             writeln!(log, "{text}").unwrap();
         }
+        write!(log, "{{\"kind\":\"Event\",\"half{}\n", line(6, 5, "update", "/apis/x", "mooring-agent/0.1")).unwrap();
         write!(log, "{{\"half").unwrap();
         let minute = Duration::from_mins(1);
         let counts = count_requests(log.path(), now() - minute, now(), "mooring-agent").unwrap();
-        assert_eq!(counts, [("get".to_owned(), 1), ("update".to_owned(), 1)].into());
+        assert_eq!(counts, [("get".to_owned(), 1), ("update".to_owned(), 2)].into());
         writeln!(log, "\n").unwrap();
-        assert!(matches!(requests(log.path(), now() - minute, now()), Err(Error::Audit { line: 7, .. })));
+        assert!(matches!(requests(log.path(), now() - minute, now()), Err(Error::Audit { line: 8, .. })));
     }
 }

@@ -14,6 +14,7 @@ pub mod neighbours;
 pub mod netlink;
 pub mod prober;
 pub mod probes;
+pub mod pulse;
 pub mod socket;
 pub mod tap;
 pub mod timeline;

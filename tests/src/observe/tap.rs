@@ -136,6 +136,14 @@ impl Tap {
         self.frames.read().clone()
     }
 
+    /// What `wanted` accepts of what was heard from `from` to `to`.
+    #[must_use]
+    pub fn between(&self, from: Time, to: Time, wanted: impl Fn(&Frame) -> bool) -> Vec<Frame> {
+        let all = self.frames.read();
+        let begin = all.partition_point(|frame| frame.at < from);
+        all[begin..].iter().take_while(|frame| frame.at <= to).filter(|frame| wanted(frame)).cloned().collect()
+    }
+
     /// Announcements of `vip` heard at or after `from`, of one MAC address or of any.
     #[must_use]
     pub fn announcements(&self, vip: IpAddr, from: Time, by: Option<Mac>) -> Vec<Frame> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Keeper, Role};
 use crate::action::{Action, Report, Why};
 use crate::fence;
+use crate::rules::FENCE_ENDS;
 use crate::time::Time;
 
 /// A VIP that was removed this often within [`REMOVED_WITHIN`] is no longer put back at once.
@@ -123,6 +124,12 @@ impl Keeper {
         };
         vip.put = false;
         vip.schedule.stop();
+        if matches!(self.role, Role::Holding(_)) && until.is_some_and(|until| now + FENCE_ENDS >= until) {
+            // Nobody has removed it: the kernel was first to see that the Lease was not renewed.
+            self.ran_out();
+            return;
+        }
+        let Some(vip) = self.vips.get_mut(&address) else { return };
         vip.removed.retain(|at| now.since(*at) < REMOVED_WITHIN);
         if vip.removed.len() >= REMOVED_OFTEN {
             // Another program that removes it each time it sees it: the next refresh puts it back.
@@ -159,7 +166,7 @@ impl Keeper {
     /// None of the VIPs could be put on the interface: somebody else may have more luck.
     pub(super) fn cannot_carry(&mut self) {
         let release = matches!(self.role, Role::Holding(_));
-        self.let_go(Why::Yielded);
+        self.let_go(Why::CannotCarry);
         self.hold_off = self.at.now + Duration::from_secs(5);
         if release {
             self.release(None);

@@ -191,7 +191,8 @@ impl Keeper {
     pub(super) fn took(&mut self, cause: Cause, sent: Time) {
         let confirmed = !matches!(self.role, Role::Following);
         self.hold(sent);
-        if let (Cause::Witness | Cause::Expiry | Cause::Provisional, Role::Holding(holding)) = (cause, &mut self.role) {
+        let returns = matches!(cause, Cause::Witness | Cause::Expiry | Cause::Provisional | Cause::Adopted);
+        if let (true, Role::Holding(holding)) = (returns, &mut self.role) {
             holding.returns_until = Some(self.at.now + self.rules.lease_duration);
         }
         self.turns = 0;

@@ -7,7 +7,7 @@ use super::{Keeper, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
+use crate::rules::{AWAY, CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
 
 /// How long before the kernel would drop the VIP a holder goes over to a short fence.
@@ -131,11 +131,7 @@ impl Keeper {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
         if self.due(self.lapses_at(sent)) {
-            if self.rules.hold_without_api {
-                self.lapse();
-            } else {
-                self.let_go(Why::ApiLost);
-            }
+            self.ran_out();
             return;
         }
         if let Some(challenge) = challenge
@@ -168,9 +164,18 @@ impl Keeper {
     /// When a holder gives up renewing: at the deadline, or just before the kernel drops the VIP (a Lease of a few seconds, a
     /// slow answer) if it is to go on under a short fence.
     fn lapses_at(&self, sent: Time) -> Time {
-        let deadline = sent + self.rules.renew_deadline;
+        let deadline = sent + self.rules.lapses_after();
         let covered = self.rules.hold_without_api && self.dropped_at > sent;
         if covered { deadline.min(self.dropped_at - BEFORE_DROPPED) } else { deadline }
+    }
+
+    /// The Lease could not be renewed in time.
+    pub(super) fn ran_out(&mut self) {
+        if self.rules.hold_without_api {
+            self.lapse();
+        } else {
+            self.let_go(Why::ApiLost);
+        }
     }
 
     /// Asks the segment for another owner while there may be one that does not know: the last holder, if it was silent
@@ -179,7 +184,9 @@ impl Keeper {
         let now = self.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let look = holding.look;
-        if self.away.is_none() && !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until) {
+        let certain = !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until);
+        let unanswered = self.flight.as_ref().map(|flight| flight.sent + AWAY);
+        if certain && self.away.is_none() && !unanswered.is_some_and(|at| self.due(at)) {
             return;
         }
         if self.due(look) && !planted!(NoSelfProbe) {

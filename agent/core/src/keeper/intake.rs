@@ -59,8 +59,11 @@ impl Keeper {
             }
             Event::Health(verdict) => self.health = Some(verdict),
             Event::Peers { id, healthy } => {
+                // The own service answers again as well, only its verdict takes some answers more: nobody is better then.
+                let own = &self.node.participant.addresses;
+                let well = !self.shutting_down && healthy.iter().any(|address| own.contains(address));
                 if let Some(asked) = self.asked.as_mut().filter(|asked| asked.id == id) {
-                    asked.healthy = Some(healthy);
+                    asked.healthy = Some(if well { vec![] } else { healthy });
                 }
             }
             Event::Heard { address, mac } => self.heard(address, mac),

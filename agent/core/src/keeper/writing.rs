@@ -202,9 +202,7 @@ impl Keeper {
             Purpose::Participate => self.participate_at = Some(self.at.now + PARTICIPATE_AGAIN),
             Purpose::Release => self.released(),
             // One that was sent before a late step is sent again: much may have happened since.
-            Purpose::Take(cause)
-                if valid && flight.sent >= self.late_at && self.seen.holder() == self.rules.node =>
-            {
+            Purpose::Take(cause) if valid && flight.sent >= self.late_at && self.seen.holder() == self.rules.node => {
                 self.took(cause, flight.sent);
             }
             Purpose::Renew if valid && self.seen.holder() == self.rules.node => self.renewed(flight.sent),

@@ -137,7 +137,11 @@ impl World<'_> {
             Kind::Write { base, record, notes } => {
                 let before = self.store.holder().to_owned();
                 // An empty version is none: the API server writes whatever there is over.
-                let base = if base.as_deref() == Some("") { self.store.lease.as_ref().map(|l| l.version.clone()) } else { base };
+                let base = if base.as_deref() == Some("") {
+                    self.store.lease.as_ref().map(|l| l.version.clone())
+                } else {
+                    base
+                };
                 let written = self.store.write(self.now, base.as_deref(), record, notes);
                 match written {
                     Some(view) => {

@@ -93,10 +93,7 @@ impl World<'_> {
     fn links(&self, a: usize, b: usize) -> bool {
         let cut = self.servers.islands;
         let torn = |x: usize, y: usize| self.segment.way(x, y).lost >= 700;
-        self.is_plugged(a)
-            && self.is_plugged(b)
-            && (cut >> a & 1) == (cut >> b & 1)
-            && !(torn(a, b) || torn(b, a))
+        self.is_plugged(a) && self.is_plugged(b) && (cut >> a & 1) == (cut >> b & 1) && !(torn(a, b) || torn(b, a))
     }
 
     /// How a host's request to a server fares, as things are now.

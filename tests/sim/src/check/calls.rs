@@ -10,7 +10,8 @@ impl World<'_> {
     pub fn check_calls(&mut self) {
         let (most, bound) = (self.counts.most, self.checks.bounds.calls);
         if most > bound {
-            let text = format!("a node sent {most} requests to the API within {} s; the bound is {bound}", WINDOW / SECOND);
+            let text =
+                format!("a node sent {most} requests to the API within {} s; the bound is {bound}", WINDOW / SECOND);
             self.violated(Rule::Calls, text);
         }
         if self.queue.len() > 4_000 * (1 + self.hosts.len()) {

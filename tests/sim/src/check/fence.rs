@@ -48,7 +48,8 @@ impl World<'_> {
         for other in (0..self.hosts.len()).filter(|o| *o != host) {
             let lease = Self::nanos(self.plan.settings.rules.lease_duration);
             // Excused: a machine that stood still within the Lease carries it longer, in its own time, and knows no better.
-            let slept = self.hosts[other].asleep.is_some() || self.checks.slept[other] + lease > self.now && self.checks.slept[other] > 0;
+            let slept = self.hosts[other].asleep.is_some()
+                || self.checks.slept[other] + lease > self.now && self.checks.slept[other] > 0;
             let standing = self.hosts[other].vips.iter().flatten().find(|s| s.leased);
             if let Some(standing) = standing.filter(|_| self.hosts[other].is_awake() && !slept) {
                 let text = format!(

@@ -118,7 +118,8 @@ impl World<'_> {
         if self.checks.owners.since[pair] == Some(since) {
             let (vip, a, b) = self.checks.owners.parts(pair);
             let took = (self.now - since) / MS;
-            let text = format!("cp{} and cp{} both carry VIP {} for {took} ms, and hear each other", a + 1, b + 1, vip + 1);
+            let text =
+                format!("cp{} and cp{} both carry VIP {} for {took} ms, and hear each other", a + 1, b + 1, vip + 1);
             self.violated(Rule::Owners, text);
         }
     }

@@ -29,14 +29,19 @@ impl World<'_> {
                 return self.violated(Rule::Settle, text);
             };
             if by.is_some_and(|by| by != one) {
-                let text = format!("long after the last fault, {} carries VIP {}, but not all", Self::names(&who), vip + 1);
+                let text =
+                    format!("long after the last fault, {} carries VIP {}, but not all", Self::names(&who), vip + 1);
                 return self.violated(Rule::Settle, text);
             }
             by = Some(one);
         }
         let Some(one) = by else { return };
         if self.store.holder() != self.plan.names[one] {
-            let text = format!("long after the last fault, cp{} carries the VIPs, and {:?} has the Lease", one + 1, self.store.holder());
+            let text = format!(
+                "long after the last fault, cp{} carries the VIPs, and {:?} has the Lease",
+                one + 1,
+                self.store.holder()
+            );
             return self.violated(Rule::Settle, text);
         }
         if let Some(vip) = self.client.entries.iter().position(|e| e.silent.is_some()) {

@@ -46,17 +46,23 @@ impl World<'_> {
         let fall = u64::from(self.plan.settings.health.fall.saturating_sub(1)) * self.plan.settings.health.interval;
         let lease = Self::nanos(rules.lease_duration);
         let stays = match planned.fault {
-            Fault::Crash(h) | Fault::Kill(h) | Fault::Suspend(h) | Fault::Stun(h, _) | Fault::LinkDown(h) | Fault::Restart(h) => {
-                h != holder && self.plan.settings.shape != Shape::Stacked
-            }
+            Fault::Crash(h)
+            | Fault::Kill(h)
+            | Fault::Suspend(h)
+            | Fault::Stun(h, _)
+            | Fault::LinkDown(h)
+            | Fault::Restart(h) => h != holder && self.plan.settings.shape != Shape::Stacked,
             // A stopped agent's kernel answers until the fence is over.
             Fault::Freeze(h) => h != holder || planned.lasts + bounds.stopped < lease,
             Fault::Unhealthy(h) => h != holder || planned.lasts < fall,
             Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
-            // Where nodes have API servers of their own, those of the peers may be found well before the own one is, and
-            // the VIP handed over.
-            Fault::Api(..) | Fault::NoLeader => self.servers.remote,
-            Fault::WatchBreak(_) | Fault::WatchHang(_) | Fault::WatchGone(_) | Fault::WatchReplay(_) | Fault::WatchLag(..) => true,
+            Fault::Api(servers, _) => self.servers.remote || (0..self.servers.all.len()).all(|s| servers >> s & 1 == 1),
+            Fault::NoLeader | Fault::AllUnhealthy => true,
+            Fault::WatchBreak(_)
+            | Fault::WatchHang(_)
+            | Fault::WatchGone(_)
+            | Fault::WatchReplay(_)
+            | Fault::WatchLag(..) => true,
             Fault::WallJump(..) | Fault::StripNotes | Fault::Strip(_) | Fault::Primary(_) | Fault::Twice(..) => true,
             Fault::Delete => rules.conflict_probe,
             _ => false,
@@ -73,7 +79,12 @@ impl World<'_> {
         let stacked = self.plan.settings.shape == Shape::Stacked;
         let leader = stacked && (self.servers.leader == holder || self.hosts.len() == 2);
         match fault {
-            Fault::Crash(h) | Fault::Freeze(h) | Fault::Kill(h) | Fault::Suspend(h) | Fault::Stun(h, _) | Fault::LinkDown(h)
+            Fault::Crash(h)
+            | Fault::Freeze(h)
+            | Fault::Kill(h)
+            | Fault::Suspend(h)
+            | Fault::Stun(h, _)
+            | Fault::LinkDown(h)
                 if h == holder =>
             {
                 let mut bound = if early { bounds.crash } else { bounds.expiry };
@@ -84,15 +95,22 @@ impl World<'_> {
                 let released = matches!(fault, Fault::LinkDown(_) | Fault::Kill(_));
                 Some(if released { bound + bounds.outrun } else { bound })
             }
-            Fault::Crash(_) | Fault::Freeze(_) | Fault::Kill(_) | Fault::Suspend(_) | Fault::Stun(..) | Fault::LinkDown(_) => {
-                hold.then_some(bounds.moment)
-            }
+            Fault::Crash(_)
+            | Fault::Freeze(_)
+            | Fault::Kill(_)
+            | Fault::Suspend(_)
+            | Fault::Stun(..)
+            | Fault::LinkDown(_) => hold.then_some(bounds.moment),
             Fault::Api(..) | Fault::ApiOf(..) | Fault::NoLeader | Fault::AllUnhealthy => hold.then_some(bounds.moment),
             Fault::Restart(_) | Fault::Upgrade(_) | Fault::Unhealthy(_) => Some(bounds.moment),
-            Fault::Strip(_) | Fault::Primary(_) | Fault::WallJump(..) | Fault::Delete | Fault::StripNotes => Some(bounds.moment),
-            Fault::WatchBreak(_) | Fault::WatchHang(_) | Fault::WatchGone(_) | Fault::WatchReplay(_) | Fault::WatchLag(..) => {
+            Fault::Strip(_) | Fault::Primary(_) | Fault::WallJump(..) | Fault::Delete | Fault::StripNotes => {
                 Some(bounds.moment)
             }
+            Fault::WatchBreak(_)
+            | Fault::WatchHang(_)
+            | Fault::WatchGone(_)
+            | Fault::WatchReplay(_)
+            | Fault::WatchLag(..) => Some(bounds.moment),
             Fault::Refuse(_) | Fault::Twice(..) => Some(bounds.moment),
             // The client's own frames are lost, or nobody can say when the kernel does what it is asked; and which side of a
             // partition may go on depends on more than one thing.
@@ -105,7 +123,10 @@ impl World<'_> {
     pub fn check_stays(&mut self, before: &str, holder: &str) {
         let Some(single) = self.checks.outage.single.filter(|s| s.stays) else { return };
         let after = (self.now - single.at) / MS;
-        let text = format!("the VIP went from {before:?} to {holder:?} {after} ms after fault {}, which is no reason", single.fault);
+        let text = format!(
+            "the VIP went from {before:?} to {holder:?} {after} ms after fault {}, which is no reason",
+            single.fault
+        );
         self.violated(Rule::Moves, text);
     }
 }

@@ -101,7 +101,8 @@ impl World<'_> {
         self.checks.witness.last.clone_from(holder);
         self.checks.witness.since += 1;
         self.checks.witness.all.push(self.now);
-        let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Fault::Upgrade(_)) && p.at <= self.now).count();
+        let upgrades =
+            self.plan.faults.iter().filter(|p| matches!(p.fault, Fault::Upgrade(_)) && p.at <= self.now).count();
         let each = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX);
         if self.checks.witness.since > self.checks.bounds.moves + each {
             let text = format!("the VIP has moved {} times since anything happened", self.checks.witness.since);

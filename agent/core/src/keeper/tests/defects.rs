@@ -235,7 +235,8 @@ fn a_holder_that_was_cut_off_and_comes_back_learns_of_its_successor_from_the_seg
 #[test]
 fn a_short_lease_leaves_no_gap_while_the_api_is_away() {
     // The kernel's lifetime (2 s) is shorter than the renew deadline.
-    let rules = Rules { lease_duration: ms(4_000), renew_deadline: ms(3_600), retry_period: ms(500), ..Rules::default() };
+    let rules =
+        Rules { lease_duration: ms(4_000), renew_deadline: ms(3_600), retry_period: ms(500), ..Rules::default() };
     for how in [Api::Refused, Api::Hanging] {
         let (mut world, holder) = World::settled(3, &rules);
         world.kernel_late = ms(0);
@@ -251,7 +252,8 @@ fn a_short_lease_leaves_no_gap_while_the_api_is_away() {
 
 #[test]
 fn one_slow_answer_does_not_take_the_address_off() {
-    let rules = Rules { lease_duration: ms(3_000), renew_deadline: ms(2_400), retry_period: ms(800), ..Rules::default() };
+    let rules =
+        Rules { lease_duration: ms(3_000), renew_deadline: ms(2_400), retry_period: ms(800), ..Rules::default() };
     let (mut world, holder) = World::settled(2, &rules);
     let since = world.now;
     for _ in 0..10 {

@@ -19,7 +19,7 @@ impl World {
                 self.call(n, within, failed, Item::Write(n, id, base, record, notes, lost));
             }
             Action::AskPeers { id, within } => {
-                let peers = self.hosts.iter().enumerate().filter(|(m, h)| *m != n && h.up && h.healthy);
+                let peers = self.hosts.iter().enumerate().filter(|(_, h)| h.up && h.healthy);
                 let healthy = peers.map(|(_, h)| h.address).collect();
                 self.put(within.min(ms(5)), Item::To(n, Event::Peers { id, healthy }));
             }

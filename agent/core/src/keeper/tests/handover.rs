@@ -114,6 +114,17 @@ fn unhealthy_only_here_hands_over() {
 }
 
 #[test]
+fn a_service_that_is_well_again_is_not_left_before_its_verdict_says_so() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let since = world.now;
+    // Every service answers again after an outage that all shared; the verdicts lag behind.
+    world.tell(holder, Event::Health(false));
+    world.run(ms(20_000));
+    assert_eq!(world.owners(), [holder]);
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+}
+
+#[test]
 fn a_restarted_holder_adopts_without_a_gap() {
     for how in [Api::Up, Api::Refused, Api::Hanging] {
         let (mut world, holder) = World::settled(3, &Rules::default());

@@ -1,0 +1,114 @@
+//! Whether every agent that should run does: nobody but a fault may end one.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::seen::Unasked;
+use crate::agents::AGENT;
+use crate::host::Status;
+use crate::observe::now;
+use crate::stage::Stage;
+
+/// An agent ends within this after SIGTERM: the grace time of a hand-over is 5 s.
+const STOPPED: Duration = Duration::from_secs(15);
+/// What a panic of a Rust program says.
+const PANIC: &str = "panicked at";
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Agents {
+    /// Whether a host's agent should run, and how much of its log was read.
+    hosts: BTreeMap<String, (bool, u64)>,
+    unasked: Vec<Unasked>,
+}
+
+impl Agents {
+    /// All of them should run.
+    #[must_use]
+    pub fn of(names: &[String]) -> Self {
+        Self { hosts: names.iter().map(|name| (name.clone(), (true, 0))).collect(), unasked: Vec::new() }
+    }
+
+    /// A fault ends this one now.
+    pub fn excuse(&mut self, host: &str) {
+        self.hosts.entry(host.to_owned()).or_default().0 = false;
+    }
+
+    /// From now on it should run.
+    pub fn expect(&mut self, host: &str) {
+        self.hosts.entry(host.to_owned()).or_default().0 = true;
+    }
+
+    /// Starts it again.
+    ///
+    /// # Errors
+    /// The host is down.
+    pub fn start(&mut self, stage: &Stage, host: &str) -> Result<()> {
+        stage.lab.agent(host)?.start_again()?;
+        self.expect(host);
+        Ok(())
+    }
+
+    /// Waits for the end of one that was asked to end, and sees how it ended.
+    ///
+    /// # Errors
+    /// It was never started, or does not even end by SIGKILL.
+    pub async fn ends_well(&mut self, stage: &Stage, host: &str) -> Result<()> {
+        let process = stage.lab.agent(host)?.process()?;
+        match process.ended(STOPPED).await {
+            Ok((how, _)) if how == "ended well" => {}
+            Ok((how, _)) => self.note(host, format!("asked to end: {how}")),
+            Err(_) => {
+                self.note(host, format!("does not end within {} s of SIGTERM", STOPPED.as_secs()));
+                process.kill()?;
+                process.ended(STOPPED).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all of them; starts those that ended unasked.
+    ///
+    /// # Errors
+    /// One cannot be started, or its log cannot be read.
+    pub fn check(&mut self, stage: &Stage) -> Result<()> {
+        let names: Vec<String> = self.hosts.keys().cloned().collect();
+        for name in names {
+            let process = stage.lab.agent(&name)?.process()?;
+            let wanted = self.hosts.get(&name).is_some_and(|(wanted, _)| *wanted);
+            if let (true, Status::Ended { how, .. }) = (wanted, process.status()) {
+                self.note(&name, format!("ended by itself: {how}"));
+                process.start()?;
+            }
+            let read = self.hosts.entry(name.clone()).or_default();
+            let mut text = Vec::new();
+            let mut log = File::open(process.log()).with_context(|| format!("open {}", process.log().display()))?;
+            log.seek(SeekFrom::Start(read.1))?;
+            read.1 += log.read_to_end(&mut text)? as u64;
+            for line in String::from_utf8_lossy(&text).lines().filter(|line| line.contains(PANIC)) {
+                self.note(&name, line.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// What they did unasked since the last time.
+    pub fn take(&mut self) -> Vec<Unasked> {
+        std::mem::take(&mut self.unasked)
+    }
+
+    /// The resident memory of each, in kilobytes.
+    #[must_use]
+    pub fn memory(&self, stage: &Stage) -> Vec<(String, u64)> {
+        let size = |name: &String| Some((name.clone(), stage.lab.process(name, AGENT).ok()?.rss_kb()?));
+        self.hosts.keys().filter_map(size).collect()
+    }
+
+    fn note(&mut self, host: &str, what: String) {
+        self.unasked.push(Unasked { host: host.to_owned(), at: now(), what });
+    }
+}

@@ -1,0 +1,289 @@
+//! What a run came to: text for people, JSON for the record.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::class::Class;
+use super::rules::{Breach, Rule};
+use super::seen::Seen;
+use super::story::{self, Entry};
+use crate::report::table;
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// How many minutes were asked for.
+    pub minutes: u64,
+    /// `external` or `stacked`.
+    pub etcd: &'static str,
+    /// When it began, by the wall clock.
+    pub began: String,
+    /// How long it went on, in seconds.
+    pub seconds: f64,
+    /// Why it ended before its time, if it did.
+    pub ended_by: Option<String>,
+    /// It ended because the lab failed, not because somebody asked.
+    pub failed: bool,
+    /// The agent's binary.
+    pub agent: String,
+    /// SHA-256 of it.
+    pub agent_sha256: String,
+    /// Faults made.
+    pub faults: usize,
+    /// Those of rounds in which no rule was broken.
+    pub survived: usize,
+    /// By class.
+    pub classes: BTreeMap<&'static str, Tally>,
+    /// By rule: how often it was broken.
+    pub broken: BTreeMap<Rule, usize>,
+    /// How often all agents were restarted between rounds, so that the witness may decide again. No faults of the plan, but
+    /// judged like them.
+    pub restarts_between: usize,
+    /// Every round, in order.
+    pub rounds: Vec<Round>,
+    /// Every round in which a rule was broken, with all that was seen.
+    pub violations: Vec<Violation>,
+}
+
+/// The figures of one class.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tally {
+    /// How often.
+    pub made: usize,
+    /// Of these, on the holder.
+    pub on_holder: usize,
+    /// Together with others.
+    pub in_company: usize,
+    /// In rounds in which no rule was broken.
+    pub survived: usize,
+    /// Outages in milliseconds, of those on the holder that came alone.
+    pub outages_ms: Vec<u128>,
+}
+
+/// The figures of one round.
+#[derive(Clone, Debug, Serialize)]
+pub struct Round {
+    /// Its number.
+    pub round: u64,
+    /// When its first fault began, in seconds of the run.
+    pub at: f64,
+    /// Its faults: class and hosts.
+    pub faults: Vec<String>,
+    /// For how long the client heard nothing.
+    pub outage_ms: u128,
+    /// For how long two had the VIP, whether or not they could hear each other.
+    pub shared_ms: u128,
+    /// How often it moved.
+    pub moves: usize,
+    /// From when all was healed and every API server ready until one holder was heard for good; `None`: never.
+    pub settled_ms: Option<u128>,
+    /// Requests of agents.
+    pub requests: usize,
+    /// For how long the machine stood still.
+    pub stalled_ms: u128,
+    /// The witness could not decide.
+    pub spent: bool,
+    /// Rules broken.
+    pub broken: Vec<Rule>,
+}
+
+/// A round in which a rule was broken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Violation {
+    /// Its number.
+    pub round: u64,
+    /// The command that runs these faults again.
+    pub again: String,
+    /// What was broken.
+    pub broken: Vec<(Rule, String)>,
+    /// What every observer saw.
+    pub timeline: Vec<Entry>,
+}
+
+impl Report {
+    /// Takes in a round.
+    pub fn add(&mut self, round: Round, seen: &Seen, violation: Option<Violation>) {
+        let company = seen.faults.len() > 1;
+        for fault in &seen.faults {
+            let tally = self.classes.entry(fault.class.name()).or_default();
+            tally.made += 1;
+            tally.on_holder += usize::from(fault.on_holder);
+            tally.in_company += usize::from(company);
+            if violation.is_none() {
+                tally.survived += 1;
+                self.survived += 1;
+            }
+            if !company && (fault.on_holder || !fault.class.has_host()) {
+                tally.outages_ms.push(round.outage_ms);
+            }
+        }
+        self.faults += seen.faults.len();
+        for rule in &round.broken {
+            *self.broken.entry(*rule).or_default() += 1;
+        }
+        self.rounds.push(round);
+        self.violations.extend(violation);
+    }
+
+    /// Takes in a restart of all agents between rounds.
+    pub fn add_between(&mut self, round: &Round, violation: Option<Violation>) {
+        self.restarts_between += 1;
+        for rule in &round.broken {
+            *self.broken.entry(*rule).or_default() += 1;
+        }
+        self.violations.extend(violation);
+    }
+
+    /// Whether nothing was broken, agents and lab.
+    #[must_use]
+    pub fn good(&self) -> bool {
+        self.violations.is_empty() && !self.failed
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut rows = vec![
+            ["class", "faults", "on the holder", "in company", "survived", "outage ms: median", "max"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        for class in Class::ALL {
+            let Some(tally) = self.classes.get(class.name()) else { continue };
+            let mut outages = tally.outages_ms.clone();
+            outages.sort_unstable();
+            let pick = |at: Option<&u128>| at.map_or_else(|| "-".to_owned(), ToString::to_string);
+            let counts = [tally.made, tally.on_holder, tally.in_company, tally.survived].map(|n| n.to_string());
+            let figures = [pick(outages.get(outages.len() / 2)), pick(outages.last())];
+            rows.push([class.name().to_owned()].into_iter().chain(counts).chain(figures).collect());
+        }
+        text.push_str(&table(&rows));
+        let settled: Vec<u128> = self.rounds.iter().filter_map(|round| round.settled_ms).collect();
+        let rate = self.rounds.iter().map(|round| round.requests).sum::<usize>();
+        #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+        let rate = rate as f64 / self.seconds.max(1.0);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\n{} faults in {} rounds and {:.0} s (one in {:.1} s), seed {}; {} survived; settled after at most {} ms; \
+             {rate:.1} API requests a second",
+            self.faults,
+            self.rounds.len(),
+            self.seconds,
+            self.pace(),
+            self.seed,
+            self.survived,
+            settled.iter().max().copied().unwrap_or_default(),
+        );
+        if let Some(why) = &self.ended_by {
+            let _ = writeln!(text, "ended before its time: {why}");
+        }
+        for violation in &self.violations {
+            let _ = writeln!(text, "\nround {}; again: {}", violation.round, violation.again);
+            for (rule, detail) in &violation.broken {
+                let _ = writeln!(text, "  BROKEN: {}: {detail}", rule.text());
+            }
+            text.push_str(&story::text(&violation.timeline));
+        }
+        let _ = match self.violations.len() {
+            0 => writeln!(text, "no violation"),
+            1 => writeln!(text, "1 VIOLATION"),
+            many => writeln!(text, "{many} VIOLATIONS"),
+        };
+        text
+    }
+
+    /// Seconds a fault.
+    fn pace(&self) -> f64 {
+        self.seconds / f64::from(u32::try_from(self.faults).unwrap_or(u32::MAX)).max(1.0)
+    }
+}
+
+impl Round {
+    /// The figures of what was seen.
+    #[must_use]
+    pub fn of(number: u64, at: f64, faults: Vec<String>, seen: &Seen, breaches: &[Breach]) -> Self {
+        let shared = seen.holds.two_owners(seen.from, seen.to);
+        let mut broken: Vec<Rule> = breaches.iter().map(|breach| breach.rule).collect();
+        broken.dedup();
+        Self {
+            round: number,
+            at: (at * 1_000.0).round() / 1_000.0,
+            faults,
+            outage_ms: seen.outage().as_millis(),
+            shared_ms: shared.iter().map(crate::observe::timeline::Interval::length).sum::<Duration>().as_millis(),
+            moves: seen.moves().len(),
+            settled_ms: seen.settled().map(|at| at.since(seen.ready).as_millis()),
+            requests: seen.requests.len(),
+            stalled_ms: seen.stalled(seen.from, seen.to).as_millis(),
+            spent: seen.spent,
+            broken,
+        }
+    }
+
+    /// A line while it runs.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let settled = self.settled_ms.map_or_else(|| "never".to_owned(), |ms| format!("{ms} ms"));
+        let broken: Vec<&str> = self.broken.iter().map(|rule| rule.text()).collect();
+        let broken = if broken.is_empty() { String::new() } else { format!("  BROKEN: {}", broken.join("; ")) };
+        let spent = if self.spent { ", witness spent" } else { "" };
+        let stalled =
+            if self.stalled_ms > 0 { format!(", the machine stood still for {} ms", self.stalled_ms) } else { String::new() };
+        format!(
+            "{:>8.1} s  {:>3}  {}: outage {} ms, {} moves, two owners {} ms, settled {settled}{spent}{stalled}{broken}",
+            self.at,
+            self.round,
+            self.faults.join(" + "),
+            self.outage_ms,
+            self.moves,
+            self.shared_ms,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_agent::core::time::Time;
+
+    use super::super::seen::Happened;
+    use super::*;
+
+    #[test]
+    fn counts_by_class_and_names_what_was_broken() {
+        let time = Time::default();
+        let fault = Happened {
+            class: Class::Crash,
+            host: "cp1".into(),
+            peer: None,
+            on_holder: true,
+            lasts: Duration::from_secs(1),
+            from: time,
+            to: time,
+        };
+        let seen = Seen { faults: vec![fault], ..Seen::default() };
+        let mut report = Report { seed: 9, seconds: 20.0, ..Report::default() };
+        report.add(Round::of(1, 1.0, vec!["crash cp1".into()], &seen, &[]), &seen, None);
+        let breach = Breach { rule: Rule::Outage, at: time, detail: "9 s".into() };
+        let round = Round::of(2, 9.0, vec!["crash cp1".into()], &seen, std::slice::from_ref(&breach));
+        assert!(round.line().contains("BROKEN: outage"));
+        let entry = Entry { at: 9.5, by: "client", host: "cp2".into(), what: "is heard".into() };
+        let broken = vec![(breach.rule, breach.detail)];
+        let violation = Violation { round: 2, again: "cargo lab chaos".into(), broken, timeline: vec![entry] };
+        report.add(round, &seen, Some(violation));
+        assert_eq!((report.faults, report.survived, report.good()), (2, 1, false));
+        let text = report.text();
+        for part in ["crash       2", "1 VIOLATION", "9.500 s  client", "one in 10.0 s"] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["classes"]["crash"]["survived"], 1);
+        assert_eq!(json["broken"]["outage"], 1);
+    }
+}

@@ -1,0 +1,204 @@
+//! What must hold in every round: pure, over what was seen.
+
+use mooring_agent::core::time::Time;
+use serde::Serialize;
+
+use super::bounds::{self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SETTLED, SHARED};
+use super::hearing::{deaf, without};
+use super::seen::Seen;
+use crate::observe::timeline::Interval;
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Two owners that can hear each other: never for longer than a frame takes.
+    TwoOwners,
+    /// Nobody carries the VIP past its fence, and there is one.
+    Fence,
+    /// After the faults one holder, soon, and it stays.
+    OneHolder,
+    /// The client misses the VIP for no longer than the fault class allows.
+    Outage,
+    /// No ping-pong.
+    Moves,
+    /// The API is not stormed.
+    Requests,
+    /// No agent ends, panics, grows or gets stuck.
+    Agents,
+    /// The lab did not do what it was told: nothing is known about the agents then.
+    Lab,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Self; 8] = [
+        Self::TwoOwners,
+        Self::Fence,
+        Self::OneHolder,
+        Self::Outage,
+        Self::Moves,
+        Self::Requests,
+        Self::Agents,
+        Self::Lab,
+    ];
+
+    /// In words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::TwoOwners => "two owners that can hear each other",
+            Self::Fence => "carried past its fence",
+            Self::OneHolder => "not one holder after the faults",
+            Self::Outage => "outage longer than allowed",
+            Self::Moves => "more moves than allowed",
+            Self::Requests => "too many requests",
+            Self::Agents => "an agent ended, panicked, grew or got stuck",
+            Self::Lab => "the lab did not do what it was told",
+        }
+    }
+}
+
+/// A rule was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Which one.
+    pub rule: Rule,
+    /// When.
+    pub at: Time,
+    /// How.
+    pub detail: String,
+}
+
+/// Looks at a round by every rule.
+#[must_use]
+pub fn judge(seen: &Seen) -> Vec<Breach> {
+    [two_owners, fence, one_holder, outage, moves, requests, agents].into_iter().flat_map(|rule| rule(seen)).collect()
+}
+
+fn breach(rule: Rule, at: Time, detail: String) -> Breach {
+    Breach { rule, at, detail }
+}
+
+fn two_owners(seen: &Seen) -> Vec<Breach> {
+    let hosts = seen.hosts();
+    let mut found = Vec::new();
+    for (i, a) in hosts.iter().enumerate() {
+        for b in &hosts[i + 1..] {
+            let heard = without(seen.both(a, b), &deaf(seen, a, b));
+            let allowed = |both: &Interval| SHARED + seen.stalled(both.from, both.to);
+            let long = heard.iter().filter(|both| both.length() > allowed(both));
+            found.extend(long.map(|both| {
+                let detail = format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
+                breach(Rule::TwoOwners, both.from, detail)
+            }));
+        }
+    }
+    found
+}
+
+fn fence(seen: &Seen) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for one in seen.lifetimes.iter().filter(|one| one.at >= seen.from) {
+        if one.valid > LIFETIME || one.preferred != 0 {
+            let detail = format!(
+                "{}: lifetime {} s (at most {LIFETIME}), preferred {} s (0)",
+                one.host, one.valid, one.preferred
+            );
+            found.push(breach(Rule::Fence, one.at, detail));
+        }
+    }
+    for hold in seen.holds.holds().iter().filter(|hold| hold.to.is_none_or(|to| to >= seen.from)) {
+        let to = hold.to.unwrap_or(seen.to).min(seen.to);
+        let Some(last) = seen.lifetimes.iter().rfind(|one| one.host == hold.host && one.at <= to) else {
+            continue;
+        };
+        let end = last.at + std::time::Duration::from_secs(u64::from(last.valid)) + KERNEL;
+        if to > end {
+            let by = to.since(end).as_millis();
+            found.push(breach(Rule::Fence, end, format!("{} had the VIP {by} ms longer than it was told", hold.host)));
+        }
+    }
+    found
+}
+
+fn one_holder(seen: &Seen) -> Vec<Breach> {
+    let Some(settled) = seen.settled() else {
+        let at_end = seen.holds.holders_at(seen.to);
+        let took = seen.to.since(seen.ready).as_secs_f64();
+        let detail = format!("{took:.1} s after all was healed the VIP is with {at_end:?}, or the client hears nothing");
+        return vec![breach(Rule::OneHolder, seen.ready, detail)];
+    };
+    let took = settled.since(seen.ready);
+    if took > SETTLED + seen.stalled(seen.ready, settled) {
+        let detail = format!("settled only {:.1} s after all was healed, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
+        return vec![breach(Rule::OneHolder, seen.ready + SETTLED, detail)];
+    }
+    if seen.named.is_none() {
+        let detail = "the Lease does not name who has the VIP".to_owned();
+        return vec![breach(Rule::OneHolder, seen.to, detail)];
+    }
+    Vec::new()
+}
+
+fn allowed(seen: &Seen) -> bounds::Bound {
+    let faults: Vec<_> = seen.faults.iter().map(|one| (one.class, one.on_holder, one.lasts)).collect();
+    bounds::of_round(&faults, seen.spent)
+}
+
+fn outage(seen: &Seen) -> Vec<Breach> {
+    let stalled = seen.stalled(seen.from, seen.to);
+    let (outage, allowed) = (seen.outage(), allowed(seen).outage + stalled);
+    let Some(first) = seen.gaps.first().filter(|_| outage > allowed) else {
+        return Vec::new();
+    };
+    let longest = seen.gaps.iter().max_by_key(|gap| gap.length()).unwrap_or(first);
+    let detail = format!(
+        "the client heard nothing for {} ms in {} gaps, the longest {} ms; allowed {} ms ({} of them because the machine stood still)",
+        outage.as_millis(),
+        seen.gaps.len(),
+        longest.length().as_millis(),
+        allowed.as_millis(),
+        stalled.as_millis()
+    );
+    vec![breach(Rule::Outage, longest.from, detail)]
+}
+
+fn moves(seen: &Seen) -> Vec<Breach> {
+    let (moves, allowed) = (seen.moves(), allowed(seen).moves);
+    let Some((at, _)) = moves.get(allowed) else {
+        return Vec::new();
+    };
+    let to: Vec<&str> = moves.iter().map(|(_, host)| *host).collect();
+    vec![breach(Rule::Moves, *at, format!("{} moves (to {}), allowed {allowed}", moves.len(), to.join(", ")))]
+}
+
+fn requests(seen: &Seen) -> Vec<Breach> {
+    let mut times = seen.requests.clone();
+    times.sort_unstable();
+    let second = std::time::Duration::from_secs(1);
+    let burst = times.iter().enumerate().find_map(|(i, at)| {
+        let end = times.partition_point(|other| *other < *at + second);
+        (end - i > BURST).then(|| (*at, end - i))
+    });
+    if let Some((at, count)) = burst {
+        return vec![breach(Rule::Requests, at, format!("{count} requests in one second, allowed {BURST}"))];
+    }
+    let whole = Interval { from: seen.from, to: seen.to }.length().as_secs_f64().max(1.0);
+    let rate = f64::from(u32::try_from(times.len()).unwrap_or(u32::MAX)) / whole;
+    if rate > RATE {
+        return vec![breach(Rule::Requests, seen.from, format!("{rate:.1} requests a second, allowed {RATE}"))];
+    }
+    Vec::new()
+}
+
+fn agents(seen: &Seen) -> Vec<Breach> {
+    let unasked = seen.unasked.iter().map(|one| breach(Rule::Agents, one.at, format!("{}: {}", one.host, one.what)));
+    let grown = seen.memory.iter().filter(|(_, kb)| *kb > MEMORY);
+    let grown =
+        grown.map(|(host, kb)| breach(Rule::Agents, seen.to, format!("{host}: {kb} kB resident, allowed {MEMORY}")));
+    unasked.chain(grown).collect()
+}
+
+#[cfg(test)]
+mod tests;

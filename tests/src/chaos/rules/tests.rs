@@ -1,0 +1,155 @@
+//! Each rule must be able to fail: observations of agents as they should not be.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netlink_packet_route::address::AddressFlags;
+
+use super::super::class::Class;
+use super::super::seen::{Happened, Lifetime, Unasked};
+use super::*;
+use crate::observe::addresses::{Change, Event, State};
+use crate::observe::probes::Gap;
+use crate::observe::timeline::Timeline;
+
+const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 100));
+
+/// 1,000 s after boot, and so many milliseconds.
+fn at(ms: u64) -> Time {
+    Time::from_nanos((1_000_000 + ms) * 1_000_000)
+}
+
+fn change(ms: u64, host: &str, change: Change) -> Event {
+    let state = State { prefix: 32, flags: AddressFlags::empty(), valid: 13, preferred: 0, protocol: None };
+    Event { at: at(ms), host: Arc::from(host), interface: 2, address: VIP, change, state }
+}
+
+fn holds(all: &[(&str, u64, Option<u64>)]) -> Timeline {
+    let mut events = Vec::new();
+    for (host, from, to) in all {
+        events.push(change(*from, host, Change::Added));
+        events.extend(to.map(|to| change(to, host, Change::Removed)));
+    }
+    events.sort_by_key(|event| event.at);
+    Timeline::new(&events, VIP)
+}
+
+fn fault(class: Class, host: &str, from: u64, to: u64) -> Happened {
+    let lasts = Duration::from_millis(to - from);
+    Happened { class, host: host.into(), peer: None, on_holder: true, lasts, from: at(from), to: at(to) }
+}
+
+/// a crashes at 1 s, b takes over at 1.4 s, a is back at 4 s; the round ends at 10 s.
+fn good() -> Seen {
+    Seen {
+        from: at(0),
+        healed: at(4_000),
+        ready: at(4_000),
+        to: at(10_000),
+        faults: vec![fault(Class::Crash, "a", 1_000, 4_000)],
+        holds: holds(&[("a", 0, Some(1_000)), ("b", 1_400, None)]),
+        lifetimes: [0, 2_000, 4_000, 6_000, 8_000].map(|ms| lifetime(if ms == 0 { "a" } else { "b" }, ms, 13)).into(),
+        gaps: vec![Gap { from: at(1_000), to: at(1_410), lost: 410 }],
+        named: Some(at(5_000)),
+        requests: (0..20).map(|n| at(n * 500)).collect(),
+        unasked: Vec::new(),
+        memory: vec![("b".into(), 9_000)],
+        spent: false,
+        stalls: Vec::new(),
+    }
+}
+
+fn lifetime(host: &str, ms: u64, valid: u32) -> Lifetime {
+    Lifetime { host: host.into(), at: at(ms), valid, preferred: 0 }
+}
+
+fn broken(seen: &Seen) -> Vec<Rule> {
+    judge(seen).into_iter().map(|breach| breach.rule).collect()
+}
+
+#[test]
+fn a_crash_survived_breaks_nothing() {
+    assert_eq!(judge(&good()), []);
+}
+
+#[test]
+fn two_owners_that_hear_each_other() {
+    let mut seen = good();
+    seen.faults = vec![fault(Class::Isolated, "a", 1_000, 4_000)];
+    // While a is cut off, both may have it; 400 ms after the heal it is a's no longer.
+    seen.holds = holds(&[("a", 0, Some(4_400)), ("b", 1_400, None)]);
+    assert_eq!(broken(&seen), []);
+    seen.holds = holds(&[("a", 0, Some(4_600)), ("b", 1_400, None)]);
+    assert_eq!(broken(&seen), [Rule::TwoOwners]);
+    // Without a fault that keeps frames from a, no time is allowed before the heal either.
+    seen.faults = vec![fault(Class::AgentFrozen, "a", 1_000, 4_000)];
+    seen.holds = holds(&[("a", 0, Some(3_000)), ("b", 1_400, None)]);
+    assert!(broken(&seen).contains(&Rule::TwoOwners));
+    // A frozen agent and a cut at a time: it cannot know.
+    seen.faults.push(fault(Class::CutOneWay, "c", 1_000, 1_500));
+    assert!(!broken(&seen).contains(&Rule::TwoOwners));
+}
+
+#[test]
+fn no_fence_and_a_fence_outlived() {
+    let mut seen = good();
+    seen.lifetimes.push(lifetime("b", 9_000, u32::MAX));
+    assert_eq!(broken(&seen), [Rule::Fence]);
+    let mut seen = good();
+    seen.to = at(40_000);
+    seen.requests.clear();
+    assert_eq!(broken(&seen), [Rule::Fence], "the last lifetime of b ended at 22.5 s");
+    seen.lifetimes.push(lifetime("b", 30_000, 13));
+    assert_eq!(broken(&seen), []);
+    seen.lifetimes.push(Lifetime { preferred: 9, ..lifetime("b", 31_000, 13) });
+    assert_eq!(broken(&seen), [Rule::Fence]);
+}
+
+#[test]
+fn nobody_or_two_or_late_or_unnamed_after_the_faults() {
+    let mut seen = good();
+    seen.holds = holds(&[("a", 0, Some(1_000)), ("b", 1_400, Some(9_000))]);
+    assert_eq!(broken(&seen), [Rule::OneHolder]);
+    seen.holds = holds(&[("a", 0, None), ("b", 1_400, None)]);
+    assert!(broken(&seen).contains(&Rule::OneHolder));
+    let mut late = good();
+    late.to = at(60_000);
+    late.lifetimes.extend([20_000, 30_000, 40_000, 50_000].map(|ms| lifetime("b", ms, 13)));
+    late.requests.clear();
+    assert_eq!(broken(&late), []);
+    late.gaps.push(Gap { from: at(32_000), to: at(32_100), lost: 100 });
+    assert_eq!(broken(&late), [Rule::OneHolder], "silent once more 28 s after the heal");
+    let unnamed = Seen { named: None, ..good() };
+    assert_eq!(broken(&unnamed), [Rule::OneHolder]);
+}
+
+#[test]
+fn a_long_outage_and_ping_pong() {
+    let mut seen = good();
+    seen.gaps[0].to = at(4_100);
+    assert_eq!(broken(&seen), [Rule::Outage]);
+    seen.stalls = vec![Interval { from: at(1_500), to: at(1_700) }];
+    assert_eq!(broken(&seen), [], "the machine stood still for 200 ms");
+    seen.stalls.clear();
+    seen.spent = true;
+    assert_eq!(broken(&seen), [], "when the witness may not decide, the Lease has to run out");
+    let mut seen = good();
+    seen.holds =
+        holds(&[("a", 0, Some(1_000)), ("b", 1_400, Some(2_000)), ("c", 2_000, Some(3_000)), ("b", 3_000, None)]);
+    assert_eq!(broken(&seen), [Rule::Moves]);
+}
+
+#[test]
+fn a_storm_a_steady_rain_and_agents_that_misbehave() {
+    let mut seen = good();
+    seen.requests = (0..=BURST as u64).map(|n| at(5_000 + n)).collect();
+    assert_eq!(broken(&seen), [Rule::Requests]);
+    seen.requests = (0..130).map(|n| at(n * 76)).collect();
+    assert_eq!(broken(&seen), [Rule::Requests]);
+    let what = "killed by SIGABRT".to_owned();
+    let seen = Seen { unasked: vec![Unasked { host: "b".into(), at: at(2_000), what }], ..good() };
+    assert_eq!(broken(&seen), [Rule::Agents]);
+    let seen = Seen { memory: vec![("b".into(), MEMORY + 1)], ..good() };
+    assert_eq!(broken(&seen), [Rule::Agents]);
+}
