@@ -94,11 +94,6 @@ impl World<'_> {
             self.distrust_watch(host);
         }
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        // Without a Lease of its own it asks the segment instead.
-        let looked = |late: &Nanos| at.now.since(Time::from_nanos(*late)) >= SELF_PROBE;
-        if agent.late.as_ref().is_some_and(looked) && agent.keeper.snapshot().role != "holding" {
-            agent.late = None;
-        }
         let jumped = matches!(event, Event::ClockJump(_));
         if jumped || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
             // Who carries nothing has nothing to be unsure of; it begins to look anew.
@@ -186,6 +181,9 @@ impl World<'_> {
     fn check_announcement(&mut self, host: usize, now: Time) {
         let Some(agent) = &self.hosts[host].agent else { return };
         let Some(late) = agent.late.map(Time::from_nanos) else { return };
+        if now.since(late) >= SELF_PROBE {
+            return;
+        }
         let ago = now.since(late).as_millis();
         let text = format!("cp{} announces the VIP {ago} ms after a late step, and has not looked around", host + 1);
         self.violated(crate::check::Rule::Late, text);

@@ -147,6 +147,12 @@ impl World<'_> {
             }
             Fault::Primary(host) => self.hosts[host].own = true,
             Fault::Foreign(_) => self.segment.foreign = false,
+            Fault::SlowKernel(host, ms) => {
+                // What it was asked before takes as long as it does.
+                let wait = 4 * Nanos::from(ms) * MS;
+                self.hosts[host].slow_until = self.now + wait;
+                self.put(wait, Item::Look(crate::check::Look::Again));
+            }
             _ => {}
         }
     }
@@ -250,8 +256,7 @@ impl World<'_> {
         }
         self.hosts[host].link = up;
         let life = self.hosts[host].life;
-        let wait = self.rng.between(100_000, 3 * MS);
-        self.put(wait, Item::Tell { to: host, life, event: Box::new(Event::Link { up }) });
+        self.put(MS, Item::Tell { to: host, life, event: Box::new(Event::Link { up }) });
     }
 
     /// The agent is asked to end.

@@ -27,10 +27,8 @@ impl Keeper {
                 self.answered();
                 self.see(view);
             }
-            Event::Proven => {
-                self.answered();
-                self.seen.prove(now, &self.rules);
-            }
+            // A bookmark comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
+            Event::Proven => {}
             Event::WatchLost => {
                 self.next_read = now;
                 self.read();

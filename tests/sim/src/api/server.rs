@@ -167,7 +167,7 @@ impl World<'_> {
         {
             self.servers.leader = seat;
             self.servers.leaderless = self.now + self.rng.between(1_000, 3_000) * MS;
-            self.queue.put(self.servers.leaderless, crate::queue::Item::Look(crate::check::Look::Leader));
+            self.queue.put(self.servers.leaderless, crate::queue::Item::Look(crate::check::Look::Again));
         }
     }
 }

@@ -75,7 +75,8 @@ impl World<'_> {
         let Some(holder) = self.plan.names.iter().position(|name| *name == self.store.holder()) else { return false };
         let witness = !self.plan.settings.rules.witness_interval.is_zero() && self.checks.witness.may_move(self.now);
         let heard = self.hosts[host].agent.as_ref().is_some_and(|a| a.heard_from[holder] > self.checks.witness.began());
-        let renews = self.hosts[holder].is_live() && self.has_api(holder);
+        let runs = self.hosts[holder].is_live() || self.hosts[holder].rival.is_some();
+        let renews = runs && self.has_api(holder);
         holder != host && renews && !(witness && heard)
     }
 
