@@ -119,6 +119,12 @@ impl World<'_> {
         }
         self.set_timer(host, wake);
         self.record_role(host);
+        // Who has let go has nothing to be unsure of any more; what it takes next it looks for anew.
+        if let Some(agent) = self.hosts[host].agent.as_mut().filter(|agent| agent.late.is_some())
+            && agent.keeper.snapshot().role == "following"
+        {
+            agent.late = None;
+        }
     }
 
     /// The loop sleeps until the core wants to be stepped, to the next millisecond; longer when it is starved.
