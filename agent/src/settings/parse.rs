@@ -139,7 +139,8 @@ pub(super) fn vip(text: &str) -> Result<Address, Problem> {
     Ok(Address::Name(name))
 }
 
-fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
+/// Whether a VIP may be this address.
+pub(super) fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
     let advice = "give a free unicast address of the segment";
     let v4 = |ip: Ipv4Addr| match ip {
         _ if ip.is_unspecified() => Some("the unspecified address"),

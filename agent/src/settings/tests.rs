@@ -355,4 +355,10 @@ fn a_name_gives_the_addresses_of_its_mode() {
     assert_eq!(DnsMode::Ipv6.pick(&all), all[1..2]);
     assert_eq!(DnsMode::Dual.pick(&all), all[..2]);
     assert_eq!(DnsMode::Ipv6.pick(&all[..1]), [] as [std::net::IpAddr; 0]);
+    // What a setting may not say, a name may not say either, and it does not hide what comes after it.
+    let lies = ["0.0.0.0", "0.1.2.3", "255.255.255.255", "127.0.0.1", "224.0.0.1", "::ffff:192.0.2.9", "fe80::1"];
+    let lies = lies.map(|a| a.parse().unwrap());
+    assert_eq!(DnsMode::First.pick(&[&lies[..], &all].concat()), all[..1]);
+    assert_eq!(DnsMode::Dual.pick(&[&lies[..], &all].concat()), all[..2]);
+    assert_eq!(DnsMode::Dual.pick(&lies), [] as [std::net::IpAddr; 0]);
 }
