@@ -19,11 +19,11 @@ use crate::core::time::WallTime;
 use super::error::cut;
 
 /// Annotation: [`Declaration`].
-pub(crate) const TENURE: &str = "mooring.dev/tenure";
+pub const TENURE: &str = "mooring.dev/tenure";
 /// Annotation: [`Handover`].
-pub(crate) const HANDOVER: &str = "mooring.dev/handover";
+pub const HANDOVER: &str = "mooring.dev/handover";
 /// Annotation: participants by name.
-pub(crate) const PARTICIPANTS: &str = "mooring.dev/participants";
+pub const PARTICIPANTS: &str = "mooring.dev/participants";
 
 /// Longest annotation that is read, in bytes; the API allows 256 KiB for all of an object.
 const LONGEST: usize = 64 << 10;
@@ -47,7 +47,8 @@ pub struct Flaw {
 }
 
 /// What the Lease shows, and what is wrong with it.
-pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
+#[must_use]
+pub fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
     let mut flaws = Vec::new();
     let mut flaw = |field, what: String| flaws.push(Flaw { field, what });
     let nothing = LeaseSpec::default();
@@ -91,7 +92,7 @@ pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
 }
 
 /// Writes the record and the notes into a Lease; all else in it stays.
-pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
+pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let wall = |time: Option<WallTime>| time.map(|t| MicroTime(timestamp(t)));
     // What the API accepts: whole seconds, at least one.
     let seconds = record.duration.as_secs().saturating_add(u64::from(record.duration.subsec_nanos() > 0));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::core::time::Time;
 
 mod client;
-mod codec;
+pub mod codec;
 pub mod error;
 pub mod events;
 mod follow;

@@ -110,7 +110,8 @@ fn name(slice: &EndpointSlice) -> String {
 }
 
 /// The addresses that an API server may have; what else stands there is left out.
-fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
+#[must_use]
+pub fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
     let ports = slice.ports.as_deref().unwrap_or_default();
     let https = ports.iter().find(|p| p.name.as_deref() == Some("https")).or_else(|| ports.first());
     let Some(port) = https.and_then(|p| p.port).and_then(|p| u16::try_from(p).ok()).filter(|p| *p != 0) else {
