@@ -339,6 +339,12 @@ fn many_forms_of_the_same() {
         settings("api-servers", "192.0.2.2:6443,https://x:1").api.servers[0].to_string(),
         "https://192.0.2.2:6443/"
     );
+    for bad in
+        ["https://192.0.2.2:99999", "192.0.2.2:0", "https://x:", "https://me:secret@x:1", "https://[::1]6443", "x:-1"]
+    {
+        let error = load(&[("address", "192.0.2.1"), ("api-servers", bad)], &[]).unwrap_err().to_string();
+        assert!(error.contains("not an address of a server"), "{bad}: {error}");
+    }
     assert_eq!(load(&[("address", "192.0.2.1")], &[("MOORING_METRICS", "")]).unwrap().settings.metrics, None);
     let two = load(&[], &[("address", "192.0.2.1"), ("vip_address", "192.0.2.2")]).unwrap();
     assert!(
