@@ -33,6 +33,9 @@ pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// See [`MOVES_WINDOW`].
 pub const MOVES: usize = 4;
 
+/// No rule's time is longer; those of the settings end at an hour.
+const LONGEST: Duration = Duration::from_hours(24);
+
 /// The rules of one Lease and its VIPs, out of the settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
@@ -85,6 +88,23 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// Whether they are within reason: all that the settings allow is, and nothing is whose sums would not fit a
+    /// [`Duration`]. A trace may say anything.
+    #[must_use]
+    pub fn are_sane(&self) -> bool {
+        let times = [
+            self.lease_duration,
+            self.renew_deadline,
+            self.retry_period,
+            self.witness_interval,
+            self.provisional_spread,
+            self.handover_grace,
+            self.link_down_delay,
+            self.announce_refresh,
+        ];
+        times.iter().all(|time| *time <= LONGEST) && self.witness_misses <= 1_000
+    }
+
     /// After this long without proof that the Lease still is as seen, it is read.
     #[must_use]
     pub fn stale_after(&self) -> Duration {
