@@ -16,6 +16,7 @@ pub mod health;
 pub mod kubeconfig;
 pub mod lease;
 pub mod race;
+pub mod raw;
 pub mod servers;
 pub mod slices;
 #[cfg(test)]
