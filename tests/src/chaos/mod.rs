@@ -160,7 +160,8 @@ impl Chaos {
         let casts: Vec<Cast> = plan.orders.iter().map(|order| Cast::of(*order, &self.holder, &hosts)).collect();
         let started = now();
         let (faults, breaches) = self.make(&casts).await?;
-        let made = Made { started, texts: casts.iter().map(Cast::text).collect(), faults, breaches, spent, counts: true };
+        let made =
+            Made { started, texts: casts.iter().map(Cast::text).collect(), faults, breaches, spent, counts: true };
         if !self.judge(plan, made, report).await? {
             // A state that does not heal by itself: it is in the report, and the run goes on from a sound one.
             self.afresh().await?;
@@ -283,7 +284,8 @@ impl Chaos {
     async fn settle(&mut self, from: Time) -> Result<()> {
         calm::restore(&mut self.stage)?;
         let calm = calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await?;
-        let calm = calm.calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
+        let calm =
+            calm.calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
         let healed = Healed { healed: from, ready: from, named: None };
         self.watch.end(&self.stage, &mut self.agents, Vec::new(), healed).await?;
         self.holder = calm.holder;

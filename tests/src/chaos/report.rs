@@ -234,8 +234,11 @@ impl Round {
         let broken: Vec<&str> = self.broken.iter().map(|rule| rule.text()).collect();
         let broken = if broken.is_empty() { String::new() } else { format!("  BROKEN: {}", broken.join("; ")) };
         let spent = if self.spent { ", witness spent" } else { "" };
-        let stalled =
-            if self.stalled_ms > 0 { format!(", the machine stood still for {} ms", self.stalled_ms) } else { String::new() };
+        let stalled = if self.stalled_ms > 0 {
+            format!(", the machine stood still for {} ms", self.stalled_ms)
+        } else {
+            String::new()
+        };
         format!(
             "{:>8.1} s  {:>3}  {}: outage {} ms, {} moves, two owners {} ms, settled {settled}{spent}{stalled}{broken}",
             self.at,

@@ -89,7 +89,8 @@ fn two_owners(seen: &Seen) -> Vec<Breach> {
             let allowed = |both: &Interval| SHARED + seen.stalled(both.from, both.to);
             let long = heard.iter().filter(|both| both.length() > allowed(both));
             found.extend(long.map(|both| {
-                let detail = format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
+                let detail =
+                    format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
                 breach(Rule::TwoOwners, both.from, detail)
             }));
         }
@@ -126,12 +127,14 @@ fn one_holder(seen: &Seen) -> Vec<Breach> {
     let Some(settled) = seen.settled() else {
         let at_end = seen.holds.holders_at(seen.to);
         let took = seen.to.since(seen.ready).as_secs_f64();
-        let detail = format!("{took:.1} s after all was healed the VIP is with {at_end:?}, or the client hears nothing");
+        let detail =
+            format!("{took:.1} s after all was healed the VIP is with {at_end:?}, or the client hears nothing");
         return vec![breach(Rule::OneHolder, seen.ready, detail)];
     };
     let took = settled.since(seen.ready);
     if took > SETTLED + seen.stalled(seen.ready, settled) {
-        let detail = format!("settled only {:.1} s after all was healed, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
+        let detail =
+            format!("settled only {:.1} s after all was healed, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
         return vec![breach(Rule::OneHolder, seen.ready + SETTLED, detail)];
     }
     if seen.named.is_none() {
