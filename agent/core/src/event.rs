@@ -43,7 +43,7 @@ pub enum Event {
     LeftOver(Vec<IpAddr>),
     /// A watch event showed the Lease; None: that it does not exist.
     Seen(Option<LeaseView>),
-    /// The watch proved that the Lease still is as seen (a bookmark).
+    /// The watch lives (it was opened, or a bookmark came). That says nothing of the Lease: bookmarks come while the store is away.
     Proven,
     /// The watch broke.
     WatchLost,

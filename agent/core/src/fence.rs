@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::planted::planted;
 use super::time::Time;
 
 /// How late the kernel drops an address at most.
@@ -19,7 +20,11 @@ pub const MARGIN: Duration = Duration::from_millis(1500);
 /// would be left, and the address must not be there at all.
 #[must_use]
 pub fn lifetime(now: Time, lease_end: Time) -> Option<u32> {
-    let left = lease_end.since(now).checked_sub(MARGIN)?;
+    if planted!(NoFence) {
+        return Some(100_000);
+    }
+    let margin = if planted!(FenceWithoutMargin) { Duration::ZERO } else { MARGIN };
+    let left = lease_end.since(now).checked_sub(margin)?;
     match u32::try_from(left.as_secs()) {
         Ok(0) => None,
         // u32::MAX means "for ever" to the kernel.
@@ -31,7 +36,7 @@ pub fn lifetime(now: Time, lease_end: Time) -> Option<u32> {
 /// Whether an address given `lifetime` seconds at `after` or before is surely gone at `lease_end`.
 #[must_use]
 pub fn covers(after: Time, lifetime: u32, lease_end: Time) -> bool {
-    after + Duration::from_secs(u64::from(lifetime)) + KERNEL_LATE <= lease_end
+    planted!(NoFence) || planted!(FenceWithoutMargin) || after + Duration::from_secs(u64::from(lifetime)) + KERNEL_LATE <= lease_end
 }
 
 #[cfg(test)]

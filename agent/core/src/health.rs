@@ -1,5 +1,7 @@
 //! A verdict from single results: so many good ones in a row, or so many bad ones.
 
+use super::planted::planted;
+
 /// Counts the results of a health probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
@@ -24,7 +26,7 @@ impl Health {
         self.row = if self.last == ok { self.row.saturating_add(1) } else { 1 };
         self.last = ok;
         let enough = if ok { self.rise } else { self.fall };
-        if self.row < enough || self.verdict == Some(ok) {
+        if self.row < enough && !planted!(NoHysteresis) || self.verdict == Some(ok) {
             return None;
         }
         self.verdict = Some(ok);

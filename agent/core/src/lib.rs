@@ -13,6 +13,7 @@ pub mod lease;
 pub mod mac;
 pub mod moves;
 pub mod observation;
+pub mod planted;
 pub mod rules;
 pub mod schedule;
 pub mod time;

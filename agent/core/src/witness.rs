@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::lease::Declaration;
 use super::mac::Mac;
+use super::planted::planted;
 use super::time::Time;
 
 /// What is looked for.
@@ -158,7 +159,7 @@ impl Witness {
     /// answered before, in this tenure.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        let entitled = self.in_tenure || matches!(self.target, Target::Anybody);
+        let entitled = planted!(NeverHeard) || self.in_tenure || matches!(self.target, Target::Anybody);
         entitled && self.is_free()
     }
 
@@ -206,7 +207,7 @@ impl Witness {
             // It has been quiet for long: what is to be done about it was done, or cannot be.
             self.next = window.opened + SLOW.max(self.interval);
         }
-        if !window.third_asked || window.third {
+        if !window.third_asked || window.third || planted!(DeafWitness) {
             self.misses += 1;
             return true;
         }

@@ -96,7 +96,8 @@ impl World<'_> {
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let jumped = matches!(event, Event::ClockJump(_));
         if jumped || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
-            agent.late = Some(at.now.as_nanos());
+            // Who carries nothing has nothing to be unsure of; it begins to look anew.
+            agent.late = Some(at.now.as_nanos()).filter(|_| agent.keeper.snapshot().role != "following");
         }
         let actions = agent.keeper.step(at, event);
         let wake = agent.keeper.wake();
@@ -118,6 +119,12 @@ impl World<'_> {
         }
         self.set_timer(host, wake);
         self.record_role(host);
+        // Who has let go has nothing to be unsure of any more; what it takes next it looks for anew.
+        if let Some(agent) = self.hosts[host].agent.as_mut().filter(|agent| agent.late.is_some())
+            && agent.keeper.snapshot().role == "following"
+        {
+            agent.late = None;
+        }
     }
 
     /// The loop sleeps until the core wants to be stepped, to the next millisecond; longer when it is starved.
@@ -180,13 +187,12 @@ impl World<'_> {
     fn check_announcement(&mut self, host: usize, now: Time) {
         let Some(agent) = &self.hosts[host].agent else { return };
         let Some(late) = agent.late.map(Time::from_nanos) else { return };
-        let looked = now.since(late) >= SELF_PROBE && agent.keeper.snapshot().role != "holding";
-        if !looked {
-            let ago = now.since(late).as_millis();
-            let text =
-                format!("cp{} announces the VIP {ago} ms after a late step, and has not looked around", host + 1);
-            self.violated(crate::check::Rule::Late, text);
+        if now.since(late) >= SELF_PROBE {
+            return;
         }
+        let ago = now.since(late).as_millis();
+        let text = format!("cp{} announces the VIP {ago} ms after a late step, and has not looked around", host + 1);
+        self.violated(crate::check::Rule::Late, text);
     }
 
     /// Which fence the core asks for: true, the Lease's. It must be no longer than that or a short one.

@@ -8,7 +8,7 @@ use crate::world::World;
 /// Between two probes of the client.
 pub const PING: Nanos = 100 * MS;
 /// A neighbour that does not confirm is asked for again after this: 5 s of delay, 3 s of probes (Linux's defaults).
-const UNCONFIRMED: Nanos = 8 * SECOND;
+pub const UNCONFIRMED: Nanos = 8 * SECOND;
 /// After everything was answered for so long, nothing is asked until something changes.
 const SETTLED: Nanos = 300 * MS;
 

@@ -119,8 +119,14 @@ impl fmt::Display for How {
     }
 }
 
+/// Whether a set has that member; sets have no more than 64.
+#[must_use]
+pub fn has(set: u64, member: usize) -> bool {
+    member < 64 && set >> member & 1 == 1
+}
+
 fn set(bits: u64) -> String {
-    let all: Vec<_> = (0..64).filter(|n| bits >> n & 1 == 1).map(|n| (n + 1).to_string()).collect();
+    let all: Vec<_> = (0..64).filter(|n| has(bits, *n)).map(|n| (n + 1).to_string()).collect();
     all.join("+")
 }
 

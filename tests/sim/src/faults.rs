@@ -1,7 +1,7 @@
 //! Faults begin and end.
 
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::{Fault, How};
+use crate::fault::{Fault, How, has};
 use crate::host::Asleep;
 use crate::queue::Item;
 use crate::segment::Way;
@@ -115,7 +115,7 @@ impl World<'_> {
                 }
             }
             Fault::Api(servers, How::Refused) => {
-                for server in (0..self.servers.all.len()).filter(|s| servers >> s & 1 == 1) {
+                for server in (0..self.servers.all.len()).filter(|s| has(servers, s)) {
                     self.drop_watches(server, true);
                 }
             }
@@ -147,6 +147,12 @@ impl World<'_> {
             }
             Fault::Primary(host) => self.hosts[host].own = true,
             Fault::Foreign(_) => self.segment.foreign = false,
+            Fault::SlowKernel(host, ms) => {
+                // What it was asked before takes as long as it does.
+                let wait = 4 * Nanos::from(ms) * MS;
+                self.hosts[host].slow_until = self.now + wait;
+                self.put(wait, Item::Look(crate::check::Look::Again));
+            }
             _ => {}
         }
     }
@@ -250,8 +256,7 @@ impl World<'_> {
         }
         self.hosts[host].link = up;
         let life = self.hosts[host].life;
-        let wait = self.rng.between(100_000, 3 * MS);
-        self.put(wait, Item::Tell { to: host, life, event: Box::new(Event::Link { up }) });
+        self.put(MS, Item::Tell { to: host, life, event: Box::new(Event::Link { up }) });
     }
 
     /// The agent is asked to end.
@@ -308,7 +313,7 @@ impl World<'_> {
                 for a in 0..stations {
                     for b in 0..stations {
                         // The gateway, the client and the foreign host are with those outside of the set.
-                        let inside = |s: usize| s < self.hosts.len() && set >> s & 1 == 1;
+                        let inside = |s: usize| s < self.hosts.len() && has(set, s);
                         if inside(a) != inside(b) {
                             self.segment.worsen(a, b, Way::CUT);
                         }
@@ -334,7 +339,7 @@ impl World<'_> {
                 }
             }
             Fault::Api(servers, how) => {
-                for server in (0..self.servers.all.len()).filter(|s| servers >> s & 1 == 1) {
+                for server in (0..self.servers.all.len()).filter(|s| has(servers, s)) {
                     self.servers.all[server].how = Some(how);
                 }
             }

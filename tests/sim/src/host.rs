@@ -59,6 +59,8 @@ pub struct Host {
     pub generation: u32,
     /// How long the kernel takes for an address.
     pub kernel: Nanos,
+    /// Until then it may still be busy with what it was slow at.
+    pub slow_until: Nanos,
     /// The kernel refuses addresses.
     pub refuses: bool,
     /// The agent, while its process is there.
@@ -128,6 +130,7 @@ impl Host {
             vips: vec![None; settings.vips.len()],
             generation: 0,
             kernel: 0,
+            slow_until: 0,
             refuses: false,
             agent: None,
             life: 0,

@@ -17,7 +17,7 @@ impl World<'_> {
         let generation = of.generation;
         let was = of.vips[vip].replace(Standing { ends: Some(ends), generation, until, leased });
         self.queue.put(ends + late, Item::Expire { host, vip, generation });
-        let due = self.hosts[host].clock.when(until.as_nanos());
+        let due = self.hosts[host].clock.when(until.as_nanos()).max(self.now);
         self.queue.put(due + self.past_fence(host), Item::Look(crate::check::Look::Fence { host, vip, generation }));
         if was.is_none() {
             self.say(|w| format!("cp{} carries {}", host + 1, w.plan.settings.vips[vip]));

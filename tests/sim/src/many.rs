@@ -35,6 +35,37 @@ pub struct Order {
     pub nodes: Option<usize>,
     /// After so many failures no more are begun.
     pub failures: usize,
+    /// A bug that is switched on in the core.
+    #[cfg(feature = "planted")]
+    pub bug: Option<mooring_core::planted::Bug>,
+}
+
+impl Order {
+    /// So many seeds, as they are.
+    #[must_use]
+    pub fn new(from: u64, seeds: u64, jobs: usize) -> Self {
+        Self {
+            from,
+            seeds,
+            jobs,
+            nodes: None,
+            failures: usize::MAX,
+            #[cfg(feature = "planted")]
+            bug: None,
+        }
+    }
+
+    /// With so many nodes each.
+    #[must_use]
+    pub fn of_nodes(self, nodes: Option<usize>) -> Self {
+        Self { nodes, ..self }
+    }
+
+    /// Until so many have failed.
+    #[must_use]
+    pub fn until(self, failures: usize) -> Self {
+        Self { failures, ..self }
+    }
 }
 
 /// Runs them; `progress` is told how many are done, and how many of those failed, now and then.
@@ -46,6 +77,8 @@ pub fn many(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Sum {
     std::thread::scope(|scope| {
         for _ in 0..order.jobs.max(1) {
             scope.spawn(|| {
+                #[cfg(feature = "planted")]
+                mooring_core::planted::plant(order.bug);
                 while !enough.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= end {

@@ -259,12 +259,15 @@ impl<'a> World<'a> {
         let waiting = std::mem::take(&mut self.hosts[host].waiting);
         let (frames, rest): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|(_, item)| matches!(item, Item::Heard { .. }));
-        for (after, item) in frames.into_iter().chain(rest) {
+        for (n, (after, item)) in frames.into_iter().chain(rest).enumerate() {
             let wait = match &item {
                 Item::Answer { .. } | Item::Watch { .. } if slept => self.rng.between(50, 3_000) * MS,
                 Item::Heard { .. } => 0,
+                // What happened on the host itself is told at once.
+                Item::Tell { .. } => 1_000 * n as u64,
                 _ if slept => after,
-                _ => self.rng.below(200_000),
+                // In the order in which it came.
+                _ => 1_000 * n as u64,
             };
             self.put(wait, item);
         }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod sim;
 mod standing;
 mod test;
 
@@ -60,6 +61,8 @@ enum Verb {
     Bench(bench::Args),
     /// Real faults at random, for as long as is asked, judged by rules.
     Chaos(chaos::Args),
+    /// Run the agent's core under simulated faults: as many runs as there are seeds, or one of them to look at.
+    Sim(sim::Args),
     /// Keep a lab; what `up` leaves running.
     #[command(hide = true, name = standing::WORD)]
     Stand {
@@ -132,6 +135,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             return tokio::runtime::Runtime::new()?.block_on(test::run(&choice));
         }
         Verb::Fault(fault) => standing::fault(&args.name, fault)?,
+        Verb::Sim(order) => return sim::run(&order),
         Verb::Bench(order) => {
             userns::become_root()?;
             return bench::run(&order);

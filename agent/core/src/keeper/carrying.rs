@@ -20,10 +20,11 @@ impl Keeper {
     /// Has every VIP on the interface until then. When so little is left that there is no lifetime for it, the fence in force
     /// stays (the datapath would take the address off), and the next renewal is sent at once.
     pub(super) fn carry(&mut self, until: Time) {
-        if fence::lifetime(self.at.now + ON_THE_WAY, until).is_none() {
+        let Some(lifetime) = fence::lifetime(self.at.now + ON_THE_WAY, until) else {
             self.next_write = self.at.now;
             return;
-        }
+        };
+        self.dropped_at = self.at.now + Duration::from_secs(u64::from(lifetime));
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
         self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
     }

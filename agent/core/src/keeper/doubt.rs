@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Keeper, Role};
 use crate::action::{Report, Why};
+use crate::planted::planted;
 use crate::rules::{MARGIN, SELF_PROBE};
 
 impl Keeper {
@@ -23,6 +24,9 @@ impl Keeper {
             self.let_go(Why::Late);
         } else {
             self.unsure = Some(self.at.now);
+            if planted!(AnnouncesWhenLate) {
+                self.sure_again();
+            }
             self.unsure_probe = self.at.now;
             self.next_write = self.at.now;
         }

@@ -7,6 +7,7 @@ use super::{Asked, Keeper, Role};
 use crate::action::{Action, Cause, Report};
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
+use crate::planted::planted;
 use crate::rules::{AWAY, SUCCESSOR_FIRST};
 use crate::time::Time;
 
@@ -57,7 +58,7 @@ impl Keeper {
         if self.away.is_some() && answered {
             return;
         }
-        if matches!(cause, Cause::Free | Cause::Expiry) && self.rules.conflict_probe && !self.is_clear() {
+        if matches!(cause, Cause::Free | Cause::Expiry) && self.rules.conflict_probe && !planted!(TakesWithoutLooking) && !self.is_clear() {
             return;
         }
         if let (Cause::Witness, Some(view)) = (cause, self.seen.view()) {
@@ -92,6 +93,11 @@ impl Keeper {
             }
             return self.due(self.seen.changed() + SUCCESSOR_FIRST).then_some(Cause::Handover);
         }
+        if planted!(WallClocks) {
+            let age = self.at.wall.0 - view.record.renewed.map_or(0, |renewed| renewed.0);
+            let over = age > i64::try_from(view.record.duration.as_micros()).unwrap_or(i64::MAX);
+            return over.then_some(Cause::Expiry);
+        }
         let expires = self.seen.expires(&self.rules)?;
         self.due(expires).then_some(Cause::Expiry)
     }
@@ -100,10 +106,10 @@ impl Keeper {
     fn may_take_early(&mut self) -> bool {
         // A new holder has just been seen, and what the witness knows is of the last one.
         let witness = &self.witness;
-        let of_this = |d: &&Declaration| d.holder != self.rules.node && witness.is_of(d);
+        let of_this = |d: &&Declaration| d.holder != self.rules.node && (witness.is_of(d) || planted!(StaleWitness));
         let declared = self.seen.view().and_then(LeaseView::declaration).filter(of_this).is_some();
         let witnessed = declared && !self.rules.witness_interval.is_zero() && self.witness.is_silent();
-        witnessed && self.moves.may_move(self.at.now)
+        witnessed && (planted!(NoMoveLimit) || self.moves.may_move(self.at.now))
     }
 
     /// Whether the segment rules out a foreign owner. If it has not been asked, it is asked now.
@@ -185,7 +191,8 @@ impl Keeper {
     pub(super) fn took(&mut self, cause: Cause, sent: Time) {
         let confirmed = !matches!(self.role, Role::Following);
         self.hold(sent);
-        if let (Cause::Witness | Cause::Expiry | Cause::Provisional, Role::Holding(holding)) = (cause, &mut self.role) {
+        let returns = matches!(cause, Cause::Witness | Cause::Expiry | Cause::Provisional | Cause::Adopted);
+        if let (true, Role::Holding(holding)) = (returns, &mut self.role) {
             holding.returns_until = Some(self.at.now + self.rules.lease_duration);
         }
         self.turns = 0;

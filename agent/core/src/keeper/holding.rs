@@ -1,12 +1,17 @@
 //! The holder by Lease: renewing, the fence, and what another's frame does to it.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::{Keeper, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
-use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
+use crate::planted::planted;
+use crate::rules::{AWAY, CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
+
+/// How long before the kernel would drop the VIP a holder goes over to a short fence.
+const BEFORE_DROPPED: Duration = Duration::from_millis(100);
 
 /// This node's own write made it the holder.
 #[derive(Debug)]
@@ -25,6 +30,8 @@ pub(super) struct Holding {
     pub(super) leaving_since: Option<Time>,
     /// Taken from a holder that did not let it go: until its Lease would have ended, it may come back with the VIP.
     pub(super) returns_until: Option<Time>,
+    /// A renewal met a conflict, and the Lease was not read since: it may be another's.
+    pub(super) in_doubt: bool,
     /// When the segment is asked next whether somebody else has the VIP.
     look: Time,
 }
@@ -39,6 +46,7 @@ struct Challenge {
 impl Keeper {
     /// Own write succeeded: carries the VIPs, fenced from the time it was sent.
     pub(super) fn hold(&mut self, sent: Time) {
+        let sent = if planted!(FenceFromAnswer) { self.at.now } else { sent };
         let record = self.view_record();
         let (acquired, transitions) = record.map_or((None, 0), |r| (r.acquired, r.transitions));
         let holding = Holding {
@@ -51,15 +59,21 @@ impl Keeper {
             again: None,
             leaving_since: None,
             returns_until: None,
+            in_doubt: false,
             look: self.at.now,
         };
         self.become_role(Role::Holding(holding));
         self.next_write = sent + self.rules.retry_period;
-        self.sure_again();
+        if self.unsure.is_some_and(|since| sent >= since) {
+            self.sure_again();
+        } else if self.unsure.is_some() {
+            self.next_write = self.at.now;
+        }
         self.carry(sent + self.rules.lease_duration);
     }
 
     pub(super) fn renewed(&mut self, sent: Time) {
+        let sent = if planted!(FenceFromAnswer) { self.at.now } else { sent };
         let Role::Holding(holding) = &mut self.role else {
             // It lapsed while the write was on its way.
             if matches!(self.role, Role::Unleased(_)) {
@@ -69,6 +83,7 @@ impl Keeper {
             return;
         };
         holding.sent = sent;
+        holding.in_doubt = false;
         let (answered, unanswered) = match holding.challenge {
             Some(challenge) if sent >= challenge.since => (Some(challenge), false),
             other => (None, other.is_some()),
@@ -106,19 +121,23 @@ impl Keeper {
         holding.last_challenge = Some(now);
         self.next_write = now;
         self.report(Report::Contested { address, mac, participant });
+        if planted!(DefendFromMemory) {
+            self.next_write = now + self.rules.retry_period;
+            self.defend(Challenge { since: now, address, mac });
+        }
     }
 
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
-        if self.due(sent + self.rules.lapses_after()) {
+        if self.due(self.lapses_at(sent)) {
             self.ran_out();
             return;
         }
         if let Some(challenge) = challenge
             && self.due(challenge.since + CHALLENGE)
         {
-            if self.is_peer(challenge.mac) {
+            if self.is_peer(challenge.mac) && !planted!(NeverYields) {
                 self.let_go(Why::Yielded);
                 return;
             }
@@ -142,6 +161,14 @@ impl Keeper {
         self.consider_leaving();
     }
 
+    /// When a holder gives up renewing: at the deadline, or just before the kernel drops the VIP (a Lease of a few seconds, a
+    /// slow answer) if it is to go on under a short fence.
+    fn lapses_at(&self, sent: Time) -> Time {
+        let deadline = sent + self.rules.lapses_after();
+        let covered = self.rules.hold_without_api && self.dropped_at > sent;
+        if covered { deadline.min(self.dropped_at - BEFORE_DROPPED) } else { deadline }
+    }
+
     /// The Lease could not be renewed in time.
     pub(super) fn ran_out(&mut self) {
         if self.rules.hold_without_api {
@@ -157,10 +184,12 @@ impl Keeper {
         let now = self.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let look = holding.look;
-        if self.away.is_none() && holding.returns_until.is_none_or(|until| now >= until) {
+        let certain = !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until);
+        let unanswered = self.flight.as_ref().map(|flight| flight.sent + AWAY);
+        if certain && self.away.is_none() && !unanswered.is_some_and(|at| self.due(at)) {
             return;
         }
-        if self.due(look) {
+        if self.due(look) && !planted!(NoSelfProbe) {
             self.probe_vips();
             if let Role::Holding(holding) = &mut self.role {
                 holding.look = now + SELF_PROBE;

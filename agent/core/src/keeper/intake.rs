@@ -9,6 +9,7 @@ use crate::action::{Action, Report, Why};
 use crate::event::{Event, Failure, Node};
 use crate::lease::LeaseView;
 use crate::mac::Mac;
+use crate::planted::planted;
 use crate::schedule::Schedule;
 
 /// A host that was heard while this node hands over, and that no Lease names, makes it read the Lease so often.
@@ -26,10 +27,8 @@ impl Keeper {
                 self.answered();
                 self.see(view);
             }
-            Event::Proven => {
-                self.answered();
-                self.seen.prove(now, &self.rules);
-            }
+            // A bookmark comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
+            Event::Proven => {}
             Event::WatchLost => {
                 self.next_read = now;
                 self.read();
@@ -106,6 +105,9 @@ impl Keeper {
             }
             self.last_holder.clone_from(&holder);
         }
+        if let Role::Holding(holding) = &mut self.role {
+            holding.in_doubt = false;
+        }
         if holder == self.rules.node || holder.is_empty() {
             return;
         }
@@ -134,6 +136,7 @@ impl Keeper {
         let taken = peer || !holder.is_empty() && holder != self.rules.node;
         match &mut self.role {
             Role::Holding(_) => self.challenged(address, mac),
+            Role::Unleased(_) if planted!(KeepsOnBesideOther) => {}
             Role::Unleased(_) => {
                 self.turns += 1;
                 self.let_go(Why::Yielded);

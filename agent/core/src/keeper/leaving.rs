@@ -9,6 +9,7 @@ use super::{Keeper, Role};
 use crate::action::{Action, Report, Why};
 use crate::event::Failure;
 use crate::lease::Participant;
+use crate::planted::planted;
 use crate::rules::{LEGACY_FENCE, MARGIN, OVERLAP, SHORT_FENCE, SHORT_REFRESH};
 use crate::time::Time;
 
@@ -155,6 +156,7 @@ impl Keeper {
             }
         }
         if let Some(heard) = heard
+            && !planted!(ReleaseWithoutRemove)
             && self.due(heard + OVERLAP)
         {
             self.let_go(Why::HandedOver);

@@ -80,6 +80,8 @@ pub struct Keeper {
     /// After a late step: nothing is announced or refreshed until the Lease or the segment was looked at since.
     unsure: Option<Time>,
     unsure_probe: Time,
+    /// When the kernel drops the VIPs, by the lifetime asked for last.
+    dropped_at: Time,
     /// The last late step: what was sent before it proves nothing any more.
     late_at: Time,
     last_holder: String,
@@ -160,6 +162,7 @@ impl Keeper {
             third_heard: BTreeMap::new(),
             unsure: None,
             unsure_probe: Time::default(),
+            dropped_at: Time::default(),
             late_at: Time::default(),
             last_holder: String::new(),
             foreign_heard: None,

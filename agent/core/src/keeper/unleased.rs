@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use super::{Keeper, Role};
 use crate::action::{Cause, Report, Why};
 use crate::lease::{LeaseView, Record};
+use crate::planted::planted;
 use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
 use crate::time::Time;
 
@@ -89,7 +90,7 @@ impl Keeper {
             return;
         }
         self.due(until - MARGIN);
-        if self.due(probe) {
+        if self.due(probe) && !planted!(NoSelfProbe) {
             self.probe_vips();
             self.with_unleased(|u| u.probe = now + SELF_PROBE);
             self.due(now + SELF_PROBE);

@@ -6,6 +6,7 @@ use super::{Keeper, Reading, Role};
 use crate::action::{Action, Cause, Report};
 use crate::event::Failure;
 use crate::lease::{Declaration, Handover, LeaseView, Notes, Record};
+use crate::planted::planted;
 use crate::rules::MARGIN;
 use crate::time::Time;
 
@@ -57,7 +58,7 @@ impl Keeper {
     }
 
     pub(super) fn read(&mut self) {
-        if self.reading.is_some() {
+        if self.reading.is_some() || planted!(TrustsTheWatch) && self.seen.is_known() {
             return;
         }
         let id = self.new_id();
@@ -70,7 +71,7 @@ impl Keeper {
 
     pub(super) fn read_failed(&mut self) {
         self.reading = None;
-        self.next_read = self.at.now + self.rules.retry_period / 2;
+        self.next_read = self.at.now + if planted!(ReadStorm) { Duration::ZERO } else { self.rules.retry_period / 2 };
         self.away.get_or_insert(self.at.now);
         self.again = true;
     }
@@ -186,7 +187,7 @@ impl Keeper {
         let id = self.new_id();
         let now = self.at.now;
         self.flight = Some(Flight { id, purpose, sent: now, until: now + within + MARGIN });
-        let base = self.seen.version().map(str::to_owned);
+        let base = self.seen.version().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v.to_owned() });
         self.act(Action::Write { id, base, record, notes, within });
     }
 
@@ -217,7 +218,12 @@ impl Keeper {
         if failure == Failure::Conflict {
             self.answered();
             self.next_read = now;
+            // A read that is under way was sent before, and may hang.
+            self.reading = None;
             self.read();
+            if let (Purpose::Renew, Role::Holding(holding)) = (flight.purpose, &mut self.role) {
+                holding.in_doubt = true;
+            }
             if matches!(flight.purpose, Purpose::Take(_)) {
                 self.report(Report::Outrun);
                 self.hold_off = now + Duration::from_millis(200) + self.rules.turn(self.turns);

@@ -1,7 +1,7 @@
 //! The API servers: which of them answer whom, which of them reach the store.
 
 use crate::clock::{MS, Nanos};
-use crate::fault::How;
+use crate::fault::{How, has};
 use crate::settings::{Settings, Shape};
 use crate::world::World;
 
@@ -81,7 +81,7 @@ impl World<'_> {
         }
         let cut = self.servers.islands;
         if self.servers.remote {
-            return self.hosts[host].link && cut >> host & 1 == 0;
+            return self.hosts[host].link && !has(cut, host);
         }
         if host == server {
             return true;
@@ -93,7 +93,7 @@ impl World<'_> {
     fn links(&self, a: usize, b: usize) -> bool {
         let cut = self.servers.islands;
         let torn = |x: usize, y: usize| self.segment.way(x, y).lost >= 700;
-        self.is_plugged(a) && self.is_plugged(b) && (cut >> a & 1) == (cut >> b & 1) && !(torn(a, b) || torn(b, a))
+        self.is_plugged(a) && self.is_plugged(b) && has(cut, a) == has(cut, b) && !(torn(a, b) || torn(b, a))
     }
 
     /// How a host's request to a server fares, as things are now.
@@ -167,7 +167,7 @@ impl World<'_> {
         {
             self.servers.leader = seat;
             self.servers.leaderless = self.now + self.rng.between(1_000, 3_000) * MS;
-            self.queue.put(self.servers.leaderless, crate::queue::Item::Look(crate::check::Look::Leader));
+            self.queue.put(self.servers.leaderless, crate::queue::Item::Look(crate::check::Look::Again));
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::clock::Nanos;
 pub struct Change {
     /// When.
     pub at: Nanos,
-    /// The holder; empty: nobody.
-    pub holder: String,
+    /// Who holds it, since when.
+    pub record: Record,
 }
 
 /// See the module's text.
@@ -57,9 +57,10 @@ impl Store {
 
     /// The Lease is deleted, or was restored.
     pub fn put(&mut self, now: Nanos, view: Option<LeaseView>) {
-        let holder = view.as_ref().map_or("", |v| v.record.holder.as_str());
-        if self.holders.last().is_none_or(|last| last.holder != holder) {
-            self.holders.push(Change { at: now, holder: holder.to_owned() });
+        let tenure = |r: &Record| (r.holder.clone(), r.transitions, r.acquired);
+        let record = view.as_ref().map(|v| v.record.clone()).unwrap_or_default();
+        if self.holders.last().is_none_or(|last| tenure(&last.record) != tenure(&record)) {
+            self.holders.push(Change { at: now, record });
         }
         if let Some(before) = std::mem::replace(&mut self.lease, view) {
             self.before.push(before);

@@ -15,11 +15,13 @@ impl World<'_> {
     }
 
     /// Its kernel takes the address, its agent can act and is to stay, it and the client hear each other, and its API server
-    /// is ready. When none is anywhere, that does not count: nothing is worse than nobody.
+    /// is ready. When none is anywhere, and none answers either, that does not count: nothing is worse than nobody. (While they
+    /// answer, and say that they are not ready, nobody campaigns.)
     fn could_serve(&self, host: usize) -> bool {
         let of = &self.hosts[host];
         let willing = of.agent.as_ref().filter(|agent| !agent.ending).and_then(|agent| agent.prober.verdict());
-        let well = |verdict| verdict || (0..self.servers.all.len()).all(|s| self.is_ready(s) != Some(true));
+        let none_ready = || (0..self.servers.all.len()).all(|s| self.is_ready(s) != Some(true));
+        let well = |verdict| verdict || none_ready() && !self.has_api(host);
         willing.is_some_and(well)
             && of.is_live()
             && of.starved == 0

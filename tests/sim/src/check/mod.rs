@@ -90,8 +90,8 @@ pub enum Look {
         /// Since then.
         since: Nanos,
     },
-    /// etcd has a leader again.
-    Leader,
+    /// Something is over that was to be waited for: etcd has a leader again, a kernel has caught up.
+    Again,
     /// All should be settled.
     Settled,
 }
@@ -150,7 +150,7 @@ impl World<'_> {
         match look {
             Look::Fence { host, vip, generation } => self.check_fence(host, vip, generation),
             Look::Pair { pair, since } => self.check_pair(pair, since),
-            Look::Leader => {
+            Look::Again => {
                 self.wake_probers();
                 self.touched();
             }

@@ -2,7 +2,9 @@
 
 use super::Rule;
 use super::single::Single;
-use crate::clock::{MS, Nanos};
+use crate::client::UNCONFIRMED;
+use crate::clock::{MS, Nanos, SECOND};
+use crate::fault::Fault;
 use crate::world::World;
 
 /// What happened lately, as far as outages go.
@@ -22,7 +24,7 @@ impl World<'_> {
         if let Some(single) = self.checks.outage.single
             && able <= single.at
             && since >= single.at
-            && self.now - since > single.bound
+            && self.now - since > self.bound_of(single, since)
         {
             let text = format!(
                 "VIP {} has not answered for {} ms; all that happened is fault {}; cp{} could serve it; the bound is {} ms",
@@ -30,7 +32,7 @@ impl World<'_> {
                 (self.now - since) / MS,
                 single.fault,
                 host + 1,
-                single.bound / MS
+                self.bound_of(single, since) / MS
             );
             return self.violated(Rule::Outage, text);
         }
@@ -60,12 +62,21 @@ impl World<'_> {
         }
     }
 
+    /// A node that comes back with the VIP, and learns that it is another's by now, may have been believed by the client, whose
+    /// neighbour cache corrects itself.
+    fn bound_of(&self, single: Single, since: Nanos) -> Nanos {
+        let planned = self.plan.faults[single.fault];
+        let came_back = matches!(planned.fault, Fault::Suspend(_) | Fault::Stun(..) | Fault::LinkDown(_) | Fault::Freeze(_));
+        if came_back && since >= planned.at + planned.lasts { single.bound.max(UNCONFIRMED + SECOND) } else { single.bound }
+    }
+
     /// Another node than `host`, which that one cannot replace early, has the Lease and renews it.
     fn renews_elsewhere(&self, host: usize) -> bool {
         let Some(holder) = self.plan.names.iter().position(|name| *name == self.store.holder()) else { return false };
         let witness = !self.plan.settings.rules.witness_interval.is_zero() && self.checks.witness.may_move(self.now);
         let heard = self.hosts[host].agent.as_ref().is_some_and(|a| a.heard_from[holder] > self.checks.witness.began());
-        let renews = self.hosts[holder].is_live() && self.has_api(holder);
+        let runs = self.hosts[holder].is_live() || self.hosts[holder].rival.is_some();
+        let renews = runs && self.has_api(holder);
         holder != host && renews && !(witness && heard)
     }
 

@@ -1,8 +1,8 @@
 //! One fault, in a world where all was settled: what it may do, by its class. The tight bounds.
 
 use super::Rule;
-use crate::clock::{MS, Nanos};
-use crate::fault::Fault;
+use crate::clock::{MS, Nanos, SECOND};
+use crate::fault::{Fault, has};
 use crate::settings::Shape;
 use crate::world::World;
 
@@ -56,9 +56,8 @@ impl World<'_> {
             Fault::Freeze(h) => h != holder || planned.lasts + bounds.stopped < lease,
             Fault::Unhealthy(h) => h != holder || planned.lasts < fall,
             Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
-            // Where nodes have API servers of their own, those of the peers may be found well before the own one is, and
-            // the VIP handed over.
-            Fault::Api(..) | Fault::NoLeader => self.servers.remote,
+            Fault::Api(servers, _) => self.servers.remote || (0..self.servers.all.len()).all(|s| has(servers, s)),
+            Fault::NoLeader | Fault::AllUnhealthy => true,
             Fault::WatchBreak(_)
             | Fault::WatchHang(_)
             | Fault::WatchGone(_)
@@ -91,6 +90,10 @@ impl World<'_> {
                 let mut bound = if early { bounds.crash } else { bounds.expiry };
                 if leader {
                     bound = bound.max(bounds.crash_with_leader?);
+                }
+                // The kernel's timer ends one VIP up to a second after the other, and the holder is not silent before.
+                if self.plan.settings.vips.len() > 1 {
+                    bound += SECOND;
                 }
                 // The node itself may give the Lease back just when another takes it.
                 let released = matches!(fault, Fault::LinkDown(_) | Fault::Kill(_));

@@ -1,7 +1,7 @@
 //! A witness never takes from a holder that answers it, and the VIP does not wander.
 
 use mooring_core::action::{Cause, Report};
-use mooring_core::lease::LeaseView;
+use mooring_core::lease::{LeaseView, Record};
 use mooring_core::rules::{MOVES, MOVES_WINDOW};
 
 use super::Rule;
@@ -46,13 +46,17 @@ impl World<'_> {
         let silence = window * u64::from(rules.witness_misses);
         let Some(agent) = &self.hosts[host].agent else { return };
         let ago = |at: Nanos| self.now - at;
+        // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
+        if self.checks.slept[host] > agent.third {
+            return;
+        }
         let wrong = match report {
             Report::Abandoned { holder } => {
                 let station = self.plan.names.iter().position(|name| name == holder);
                 let heard = station.map_or(0, |station| agent.heard_from[station]);
                 if ago(agent.heard) + 2 * MS < silence {
                     Some(format!("takes from {holder}, and an answer reached it {} ms ago", ago(agent.heard) / MS))
-                } else if heard < self.tenure_of(holder) {
+                } else if heard < self.tenure_seen_by(host) {
                     Some(format!("takes early from {holder}, which it has not heard in this tenure"))
                 } else if ago(agent.third) > silence + window + 1_050 * MS {
                     Some(format!("takes from {holder}, and heard nobody for {} ms", ago(agent.third) / MS))
@@ -72,9 +76,12 @@ impl World<'_> {
         }
     }
 
-    /// When a node last became the holder.
-    fn tenure_of(&self, holder: &str) -> Nanos {
-        self.store.holders.iter().rev().find(|change| change.holder == holder).map_or(0, |change| change.at)
+    /// When the tenure that a node sees began. One that was given back and taken again, or restored, is the same.
+    fn tenure_seen_by(&self, host: usize) -> Nanos {
+        let seen = self.hosts[host].agent.as_ref().and_then(|agent| agent.keeper.snapshot().lease);
+        let Some(seen) = seen.map(|lease| lease.record) else { return 0 };
+        let same = |r: &Record| (&r.holder, r.transitions, r.acquired) == (&seen.holder, seen.transitions, seen.acquired);
+        self.store.holders.iter().find(|change| same(&change.record)).map_or(0, |change| change.at)
     }
 
     /// A write took effect.

@@ -329,3 +329,24 @@ fn who_sees_that_another_took_the_lease_does_not_rob_it_for_the_last_holders_sil
     world.run(ms(5_000));
     assert_eq!(world.hosts[other].writes, writes);
 }
+
+#[test]
+fn a_conflict_is_looked_into_though_an_earlier_read_hangs() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    let writes = world.hosts[holder].writes;
+    world.hosts[holder].delay = ms(50);
+    while world.hosts[holder].writes == writes {
+        world.run(ms(1));
+    }
+    // A renewal is on its way, another takes the Lease before it arrives, and a read that hangs is sent.
+    world.hosts[holder].api = Api::Hanging;
+    world.tell(holder, Event::WatchLost);
+    let mut lease = world.lease.clone().unwrap();
+    lease.record.holder = world.hosts[other].name.clone();
+    lease.record.transitions += 1;
+    world.store(lease.record, lease.notes);
+    world.hosts[holder].api = Api::Up;
+    world.run(ms(250));
+    assert!(!world.owners().contains(&holder));
+}

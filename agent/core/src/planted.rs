@@ -1,0 +1,116 @@
+//! Bugs that can be switched on in this thread, to see that the simulator's checks find them. With the feature `planted` off,
+//! nothing of this is in the program: [`planted!`] is `false`.
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Addresses live as good as for ever.
+    NoFence,
+    /// The lifetime is the whole of what is left of the Lease.
+    FenceWithoutMargin,
+    /// The Lease counts from when the answer came.
+    FenceFromAnswer,
+    /// A Lease ends when its `renewTime` is so long ago by the own wall clock.
+    WallClocks,
+    /// Blind time counts, and what is known is always fresh.
+    BlindTimeCounts,
+    /// Writes carry no resourceVersion.
+    WriteWithoutVersion,
+    /// A miss counts though no third party answered.
+    DeafWitness,
+    /// A holder that was never heard in its tenure is taken for silent.
+    NeverHeard,
+    /// What is known of the last holder's silence counts for the next.
+    StaleWitness,
+    /// The VIP may move early as often as it likes.
+    NoMoveLimit,
+    /// A challenge is answered by the remembered Lease.
+    DefendFromMemory,
+    /// A challenged holder whose calls are not answered goes on.
+    NeverYields,
+    /// A lapsed or provisional holder goes on when it hears another.
+    KeepsOnBesideOther,
+    /// Holders without the API do not ask whether anybody else has the VIP.
+    NoSelfProbe,
+    /// A leaving holder does not stop when it hears its successor.
+    ReleaseWithoutRemove,
+    /// A free VIP is taken without asking the segment for another owner.
+    TakesWithoutLooking,
+    /// A late step makes nothing unsure, and is followed by announcements.
+    AnnouncesWhenLate,
+    /// One bad health result is enough.
+    NoHysteresis,
+    /// The Lease is never read: only the watch is believed, though it be broken or told 410.
+    TrustsTheWatch,
+    /// A read that failed is tried again at once.
+    ReadStorm,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::NoFence,
+        Self::FenceWithoutMargin,
+        Self::FenceFromAnswer,
+        Self::WallClocks,
+        Self::BlindTimeCounts,
+        Self::WriteWithoutVersion,
+        Self::DeafWitness,
+        Self::NeverHeard,
+        Self::StaleWitness,
+        Self::NoMoveLimit,
+        Self::DefendFromMemory,
+        Self::NeverYields,
+        Self::KeepsOnBesideOther,
+        Self::NoSelfProbe,
+        Self::ReleaseWithoutRemove,
+        Self::TakesWithoutLooking,
+        Self::AnnouncesWhenLate,
+        Self::NoHysteresis,
+        Self::TrustsTheWatch,
+        Self::ReadStorm,
+    ];
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// From now on the cores of this thread have this bug, or none.
+    pub fn plant(bug: Option<Bug>) {
+        BUG.set(bug);
+    }
+
+    /// Whether this is the one.
+    #[must_use]
+    pub fn is(bug: Bug) -> bool {
+        BUG.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use switch::{is, plant};
+
+/// Whether a bug is switched on.
+#[cfg(feature = "planted")]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::planted::is($crate::planted::Bug::$bug)
+    };
+}
+
+/// Never.
+#[cfg(not(feature = "planted"))]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+
+pub(crate) use planted;

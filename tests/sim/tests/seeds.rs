@@ -1,0 +1,71 @@
+//! One seed is one run; seeds that once found something find nothing any more; large clusters; shrinking.
+
+use mooring_sim::check::Rule;
+use mooring_sim::clock::SECOND;
+use mooring_sim::fault::{Fault, Planned};
+use mooring_sim::plan::Plan;
+use mooring_sim::record::Record;
+use mooring_sim::run::{finish, run};
+use mooring_sim::world::World;
+
+/// Seeds that showed a defect of the core, or of the simulator.
+const KEPT: &[u64] = &[
+    0, 17, 164, 272, 397, 438, 659, 734, 896, 931, 947, 948, 970, 1313, 2190, 2520, 2654, 2719, 2998, 3211, 3979, 5825, 6398,
+    6992, 8011, 8019, 8071, 8092, 8466, 8660, 8964, 9706, 11246, 12383, 12523, 15079, 15602, 16330, 16487, 16532, 18595,
+    18675, 18770, 19088, 19278, 19372,
+];
+
+fn text(seed: u64) -> (String, u64) {
+    let plan = Plan::of(seed, None);
+    let mut world = World::new(&plan);
+    world.log = Some(Record::default());
+    world.verbose = true;
+    let outcome = finish(&mut world);
+    (world.log.as_ref().map(Record::text).unwrap_or_default(), outcome.digest)
+}
+
+#[test]
+fn one_seed_is_one_run_whether_or_not_anybody_looks() {
+    for seed in 0..20 {
+        let (first, digest) = text(seed);
+        assert!(first.lines().count() > 100);
+        assert_eq!((first, digest), text(seed), "seed {seed}");
+        assert_eq!(run(&Plan::of(seed, None)).digest, digest, "seed {seed}, not recorded");
+    }
+}
+
+#[test]
+fn kept_seeds_find_nothing_any_more() {
+    for seed in KEPT {
+        let outcome = run(&Plan::of(*seed, None));
+        assert_eq!(outcome.violation, None, "cargo lab sim --seed {seed} --timeline");
+    }
+}
+
+#[test]
+fn a_hundred_nodes_keep_the_rules() {
+    for seed in 0..2 {
+        let outcome = run(&Plan::of(seed, Some(100)));
+        assert_eq!(outcome.violation, None, "cargo lab sim --seed {seed} --nodes 100 --timeline");
+    }
+}
+
+#[test]
+fn what_is_drawn_shows_who_has_the_vip() {
+    let plan = Plan::of(1, None);
+    let mut world = World::new(&plan);
+    world.log = Some(Record::default());
+    finish(&mut world);
+    let drawing = world.draw();
+    assert!(drawing.starts_with("<svg") && drawing.contains(r#"class="vip""#) && drawing.contains("cp1"));
+}
+
+/// The checks see what the world does: without any agent there is an outage, and nothing settles.
+#[test]
+fn a_world_without_agents_violates_a_rule() {
+    let mut plan = Plan::of(1, None);
+    plan.faults = (0..plan.settings.nodes)
+        .map(|n| Planned { at: SECOND * 12, lasts: 0, fault: Fault::Kill(n) })
+        .collect();
+    assert_eq!(run(&plan).violation.map(|v| v.rule), Some(Rule::Settle));
+}
