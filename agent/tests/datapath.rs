@@ -259,6 +259,30 @@ fn a_short_prefix_takes_no_others_along() {
 }
 
 #[test]
+fn addresses_of_the_node_are_told_when_they_come_and_go_and_not_when_they_are_renewed() {
+    lab(async |lab: Lab| {
+        let (mut datapath, mut events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        datapath.watch_addresses([ip(VIP)]);
+        let told = KernelEvent::NodeAddress { index: va.index };
+        add(&lab.ha, "va", "10.9.0.7/24", None, false).await;
+        until(&mut events, |event| *event == told).await;
+        assert!(datapath.interface(Some("va")).await.unwrap().addresses.iter().any(|net| net.addr() == ip("10.9.0.7")));
+        // A VIP is none of them, however often it is refreshed.
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        remove(&lab.ha, "va", "10.9.0.7/24").await;
+        let between = std::cell::Cell::new(0);
+        until(&mut events, |event| {
+            between.set(between.get() + u32::from(matches!(event, KernelEvent::AddressAdded { .. })));
+            *event == told
+        })
+        .await;
+        assert_eq!(between.get(), 2, "told before the address went");
+    });
+}
+
+#[test]
 fn links_come_and_go() {
     lab(async |lab: Lab| {
         let (mut datapath, mut events) = lab.datapath();

@@ -107,6 +107,8 @@ pub enum Why {
     LinkDown,
     /// The VIP is no longer configured.
     NotWanted,
+    /// None of the VIPs could be put on the interface.
+    CannotCarry,
 }
 
 /// What people may want to know; it becomes log lines, Events and metrics.

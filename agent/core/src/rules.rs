@@ -14,6 +14,11 @@ pub const CHALLENGE: Duration = Duration::from_millis(200);
 pub const SELF_PROBE: Duration = Duration::from_millis(250);
 /// How long before the end of its Lease a holder has dropped the VIP.
 pub const MARGIN: Duration = Duration::from_millis(500);
+/// How long before the end of a Lease the kernel may drop an address that was fenced by it: the fence's margin of 1.5 s, and
+/// what rounding to whole seconds takes off.
+pub const FENCE_ENDS: Duration = Duration::from_millis(2_500);
+/// How long before that a holder that cannot renew has put a new fence on.
+const BEFORE_FENCE_ENDS: Duration = Duration::from_millis(250);
 /// A short fence: what a holder without a valid Lease asks for. Less 1.5 s for the kernel's coarse timer, 5 s: a starved
 /// agent that misses three refreshes still has its VIP.
 pub const SHORT_FENCE: Duration = Duration::from_millis(6_500);
@@ -32,6 +37,9 @@ pub const DEFEND: Duration = Duration::from_secs(1);
 pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// See [`MOVES_WINDOW`].
 pub const MOVES: usize = 4;
+
+/// No rule's time is longer; those of the settings end at an hour.
+const LONGEST: Duration = Duration::from_hours(24);
 
 /// The rules of one Lease and its VIPs, out of the settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +93,33 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// How long after its last renewal a holder lapses: at the renew deadline; but one that goes on without the API puts a
+    /// new fence on the VIP before the kernel ends the old one, which may be [`FENCE_ENDS`] before the end of the Lease.
+    #[must_use]
+    pub fn lapses_after(&self) -> Duration {
+        let fence = self.lease_duration.saturating_sub(FENCE_ENDS + BEFORE_FENCE_ENDS);
+        // client-go spreads retries by a factor of up to 1.2: between two renewals nothing lapses.
+        let fence = fence.max(self.retry_period * 6 / 5);
+        if self.hold_without_api { self.renew_deadline.min(fence) } else { self.renew_deadline }
+    }
+
+    /// Whether they are within reason: all that the settings allow is, and nothing is whose sums would not fit a
+    /// [`Duration`]. A trace may say anything.
+    #[must_use]
+    pub fn are_sane(&self) -> bool {
+        let times = [
+            self.lease_duration,
+            self.renew_deadline,
+            self.retry_period,
+            self.witness_interval,
+            self.provisional_spread,
+            self.handover_grace,
+            self.link_down_delay,
+            self.announce_refresh,
+        ];
+        times.iter().all(|time| *time <= LONGEST) && self.witness_misses <= 1_000
+    }
+
     /// After this long without proof that the Lease still is as seen, it is read.
     #[must_use]
     pub fn stale_after(&self) -> Duration {

@@ -148,6 +148,12 @@ impl Witness {
         Some(self.window.map_or(self.next, |w| w.opened + self.interval))
     }
 
+    /// Whether what was seen is about this holder's tenure, not about the one before it.
+    #[must_use]
+    pub fn is_of(&self, declaration: &Declaration) -> bool {
+        matches!(&self.target, Target::Holder(target) if target == declaration)
+    }
+
     /// The VIP is nobody's: probes went unanswered while third parties answered theirs. A declared holder must have
     /// answered before, in this tenure.
     #[must_use]
@@ -204,6 +210,8 @@ impl Witness {
             self.misses += 1;
             return true;
         }
+        // Deaf: what was missed before may have been missed for the same reason.
+        self.misses = 0;
         false
     }
 
@@ -278,6 +286,16 @@ mod tests {
         run(&mut witness, 1_000, 5_000, false, false);
         assert!(!witness.is_silent());
         assert!(witness.is_quiet(), "but it may rule out a foreign owner");
+    }
+
+    #[test]
+    fn a_candidate_that_goes_deaf_forgets_what_it_missed() {
+        let mut witness = watching();
+        run(&mut witness, 0, 1_000, true, true);
+        run(&mut witness, 1_000, 1_600, false, true);
+        assert!(witness.is_silent());
+        run(&mut witness, 1_600, 1_800, false, false);
+        assert!(!witness.is_silent());
     }
 
     #[test]

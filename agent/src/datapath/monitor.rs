@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{DecodeError, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use rtnetlink::{MulticastGroup, new_multicast_connection};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
-use super::address::Seen;
+use super::address::{OUR_PROTO, Seen, Vip};
 use super::error::Error;
 use super::link::LinkSeen;
 use crate::core::mac::Mac;
@@ -40,6 +40,11 @@ pub enum KernelEvent {
         index: u32,
         /// Whether it is ours.
         ours: bool,
+    },
+    /// An address that is not watched has come or gone, or is known by now to be a duplicate.
+    NodeAddress {
+        /// Where.
+        index: u32,
     },
     /// A link is new, or its name, state or Ethernet address is.
     Link {
@@ -107,7 +112,7 @@ async fn follow(
     events: &mpsc::Sender<KernelEvent>,
 ) -> Option<()> {
     let mut connection = pin!(connection);
-    let mut links = HashMap::new();
+    let (mut links, mut others) = (HashMap::new(), HashMap::new());
     loop {
         let message = tokio::select! {
             biased;
@@ -117,9 +122,10 @@ async fn follow(
         };
         let event = match message {
             None => return Some(()),
-            Some(NetlinkPayload::InnerMessage(message)) => translate(&message, known, &mut links),
+            Some(NetlinkPayload::InnerMessage(message)) => translate(&message, known, &mut links, &mut others),
             Some(NetlinkPayload::Overrun(_)) => {
                 links.clear();
+                others.clear();
                 Some(KernelEvent::Resync)
             }
             Some(_) => None,
@@ -130,39 +136,95 @@ async fn follow(
     }
 }
 
-fn translate(message: &RouteNetlinkMessage, known: &Shared, links: &mut HashMap<u32, LinkSeen>) -> Option<KernelEvent> {
-    match message {
-        RouteNetlinkMessage::NewAddress(message) => {
-            let seen = Seen::read(message)?;
+/// Addresses that are not watched: whether each counts (not deprecated, not a duplicate).
+type Others = HashMap<(Vip, u32), bool>;
+
+fn translate(
+    message: &RouteNetlinkMessage,
+    known: &Shared,
+    links: &mut HashMap<u32, LinkSeen>,
+    others: &mut Others,
+) -> Option<KernelEvent> {
+    let change = Change::read(message)?;
+    let ours = match &change {
+        Change::Came(seen) => {
             let mut known = known.lock();
-            let ours = known.saw(&seen);
-            let (address, index) = (seen.vip.address, seen.index);
-            known.watched.contains(&address).then_some(KernelEvent::AddressAdded { address, index, ours })
+            let ours = known.saw(seen);
+            if !known.watched.contains(&seen.vip.address) {
+                // Router advertisements renew lifetimes all the time.
+                let counts = !seen.deprecated && !seen.duplicate;
+                let new = others.insert((seen.vip, seen.index), counts) != Some(counts);
+                return new.then_some(KernelEvent::NodeAddress { index: seen.index });
+            }
+            ours
         }
-        RouteNetlinkMessage::DelAddress(message) => {
-            let seen = Seen::read(message)?;
+        Change::Went(seen) => {
             let mut known = known.lock();
             known.gone(seen.vip, seen.index);
-            let (address, index) = (seen.vip.address, seen.index);
-            known.watched.contains(&address).then_some(KernelEvent::AddressGone { address, index })
-        }
-        RouteNetlinkMessage::NewLink(message) => {
-            // A bridge also tells of its ports leaving and joining, in messages without a state.
-            let link = LinkSeen::read(message);
-            if u8::from(message.header.interface_family) != 0 || links.get(&link.index) == Some(&link) {
-                return None;
+            if !known.watched.contains(&seen.vip.address) {
+                others.remove(&(seen.vip, seen.index));
+                return Some(KernelEvent::NodeAddress { index: seen.index });
             }
+            false
+        }
+        Change::Link(link) if links.get(&link.index) == Some(link) => return None,
+        Change::Link(link) => {
             links.insert(link.index, link.clone());
-            Some(KernelEvent::Link { index: link.index, name: link.name, up: link.up, mac: link.mac })
+            false
         }
-        RouteNetlinkMessage::DelLink(message) => {
-            let link = LinkSeen::read(message);
-            if u8::from(message.header.interface_family) != 0 {
-                return None;
-            }
+        Change::LinkWent(link) => {
             links.remove(&link.index);
-            Some(KernelEvent::LinkGone { index: link.index, name: link.name })
+            false
         }
-        _ => None,
+    };
+    Some(change.tell(ours))
+}
+
+/// What a message says, whatever is known.
+enum Change {
+    Came(Seen),
+    Went(Seen),
+    Link(LinkSeen),
+    LinkWent(LinkSeen),
+}
+
+impl Change {
+    fn read(message: &RouteNetlinkMessage) -> Option<Self> {
+        match message {
+            RouteNetlinkMessage::NewAddress(message) => Seen::read(message).map(Self::Came),
+            RouteNetlinkMessage::DelAddress(message) => Seen::read(message).map(Self::Went),
+            // A bridge also tells of its ports leaving and joining, in messages without a state.
+            RouteNetlinkMessage::NewLink(message) | RouteNetlinkMessage::DelLink(message)
+                if u8::from(message.header.interface_family) != 0 =>
+            {
+                None
+            }
+            RouteNetlinkMessage::NewLink(message) => Some(Self::Link(LinkSeen::read(message))),
+            RouteNetlinkMessage::DelLink(message) => Some(Self::LinkWent(LinkSeen::read(message))),
+            _ => None,
+        }
     }
+
+    fn tell(self, ours: bool) -> KernelEvent {
+        match self {
+            Self::Came(seen) => KernelEvent::AddressAdded { address: seen.vip.address, index: seen.index, ours },
+            Self::Went(seen) => KernelEvent::AddressGone { address: seen.vip.address, index: seen.index },
+            Self::Link(link) => KernelEvent::Link { index: link.index, name: link.name, up: link.up, mac: link.mac },
+            Self::LinkWent(link) => KernelEvent::LinkGone { index: link.index, name: link.name },
+        }
+    }
+}
+
+/// What the first netlink message in `bytes` tells, of any address, and ours by its mark alone.
+///
+/// # Errors
+/// When it is no message of rtnetlink.
+pub fn decode(bytes: &[u8]) -> Result<Option<KernelEvent>, DecodeError> {
+    let NetlinkPayload::InnerMessage(message) = NetlinkMessage::deserialize(bytes)?.payload else {
+        return Ok(None);
+    };
+    Ok(Change::read(&message).map(|change| {
+        let ours = matches!(&change, Change::Came(seen) if seen.proto == Some(OUR_PROTO));
+        change.tell(ours)
+    }))
 }

@@ -218,7 +218,8 @@ struct Counted(Arc<Ops>);
 impl Observe for Counted {
     fn on_call(&self, verb: Verb, outcome: &'static str, latency: Duration) {
         let verb = match verb {
-            Verb::Get | Verb::Probe => metrics::Verb::Get,
+            Verb::Get => metrics::Verb::Get,
+            Verb::Probe => metrics::Verb::Probe,
             Verb::List => metrics::Verb::List,
             Verb::Watch => metrics::Verb::Watch,
             Verb::Create => metrics::Verb::Create,

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Told;
 use crate::core::event::{Event, Node};
 use crate::core::lease::Participant;
 use crate::core::time::Time;
-use crate::datapath::{Datapath, Interface, KernelEvent, Kind, Vip};
+use crate::datapath::link::current_name;
+use crate::datapath::{Datapath, Error, Interface, KernelEvent, Kind, Vip};
 use crate::ops::Ops;
 use crate::ops::health::Heart;
 use crate::ops::metrics::Netlink;
@@ -21,6 +23,11 @@ use crate::settings::Settings;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How often an interface that is not there is looked for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How soon after an address or a link has changed the node is looked at: a DHCP client sets the route after the address.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How often it is looked at anyway: routes change without a word.
+const REFRESH: Duration = Duration::from_mins(1);
 
 /// What the place is asked to do.
 #[derive(Debug)]
@@ -56,6 +63,12 @@ pub struct Place {
     ops: Arc<Ops>,
     heart: Heart,
     complaint: String,
+    /// What the driver was told of the node.
+    known: Option<Node>,
+    /// When the node is looked at again.
+    refresh: Instant,
+    /// VIPs that are an address of this node's own.
+    own: BTreeSet<IpAddr>,
 }
 
 impl Place {
@@ -70,7 +83,21 @@ impl Place {
     ) -> Self {
         let complaint = String::new();
         let (vips, put) = (BTreeSet::new(), BTreeSet::new());
-        Self { settings, datapath, interface: None, vips, put, told, ops, heart, complaint }
+        let own = BTreeSet::new();
+        Self {
+            settings,
+            datapath,
+            interface: None,
+            vips,
+            put,
+            told,
+            ops,
+            heart,
+            complaint,
+            known: None,
+            refresh: Instant::now(),
+            own,
+        }
     }
 
     /// Works until the driver is gone.
@@ -88,9 +115,13 @@ impl Place {
                     Some(event) => self.happened(event).await,
                     None => return,
                 },
+                () = tokio::time::sleep_until(self.refresh) => self.refresh().await,
                 () = tokio::time::sleep(pause) => match &self.interface {
                     None => self.look().await,
-                    Some(_) => if self.datapath.own_macs().await.is_ok() { self.heart.beat() },
+                    Some(_) => match self.datapath.own_macs().await {
+                        Ok(_) => self.heart.beat(),
+                        Err(_) => self.ops.metrics.netlink_error(Netlink::Dump),
+                    },
                 },
             }
         }
@@ -134,8 +165,8 @@ impl Place {
                 self.tell(Event::Put { address }).await;
             }
             Err(error) => {
-                self.put.remove(&address);
-                self.ops.metrics.netlink_error(Netlink::Add);
+                let again = self.put.remove(&address);
+                self.ops.metrics.netlink_error(if again { Netlink::Refresh } else { Netlink::Add });
                 self.tell(Event::PutFailed { address, reason: error.to_string() }).await;
             }
         }
@@ -151,7 +182,10 @@ impl Place {
             {
                 self.tell(Event::Gone { address }).await;
             }
+            KernelEvent::NodeAddress { index } if Some(index) == current => self.soon(),
             KernelEvent::Link { index, name, up, mac } => {
+                // Its addresses come after it; and a new one's Ethernet address is the node's own.
+                self.soon();
                 let known = self.interface.as_ref().is_some_and(|i| i.index == index && Some(i.mac) == mac);
                 let named = self.settings.interface.as_ref().is_none_or(|wanted| *wanted == name);
                 if !known && (Some(index) == current || (current.is_none() && named)) {
@@ -160,13 +194,20 @@ impl Place {
                     self.link(up).await;
                 }
             }
-            KernelEvent::LinkGone { index, .. } if Some(index) == current => {
+            // The node's own address, which stood in a VIP's way.
+            KernelEvent::AddressGone { address, .. } if self.own.contains(&address) => self.soon(),
+            KernelEvent::LinkGone { index, name } if Some(index) == current => {
+                self.ops.readiness.set("interface", Some(format!("{name} is gone: waiting for it")));
                 self.interface = None;
+                self.known = None;
                 self.put.clear();
                 let _ = self.told.send(Told::Place(None)).await;
                 self.tell(Event::Link { up: false }).await;
             }
-            KernelEvent::Resync => self.resync().await,
+            KernelEvent::Resync => {
+                self.ops.metrics.netlink_error(Netlink::Subscribe);
+                self.resync().await;
+            }
             _ => {}
         }
     }
@@ -192,55 +233,94 @@ impl Place {
 
     /// Finds the interface, and tells the driver what it and the node look like.
     async fn look(&mut self) {
-        let found = match self.datapath.interface(self.settings.interface.as_deref()).await {
-            Ok(found) => found,
+        let (found, node) = match self.see(self.settings.interface.as_deref()).await {
+            Ok(seen) => seen,
             Err(error) => {
-                self.complain(&error.to_string());
-                return;
-            }
-        };
-        let macs = match self.datapath.own_macs().await {
-            Ok(macs) => macs,
-            Err(error) => {
-                self.complain(&error.to_string());
+                self.complain(&error);
                 return;
             }
         };
         self.complaint.clear();
-        let first = |v4: bool| found.addresses.iter().map(ipnet::IpNet::addr).find(|a| a.is_ipv4() == v4);
-        let node = Node {
-            participant: Participant {
-                macs: vec![found.mac],
-                addresses: first(true).into_iter().chain(first(false)).collect(),
-            },
-            macs,
-            gateways: found.gateways.clone(),
-        };
+        self.ops.readiness.set("interface", None);
         let up = found.up;
         tracing::info!(interface = %found.name, index = found.index, mac = %found.mac, up, "interface found");
         self.interface = Some(found.clone());
         self.left_overs().await;
         let _ = self.told.send(Told::Place(Some(found))).await;
+        self.known = Some(node.clone());
         self.tell(Event::Node(node)).await;
         self.tell(Event::Link { up }).await;
         self.heart.beat();
     }
 
-    fn complain(&mut self, text: &str) {
+    /// The interface, and what is to be told of the node.
+    async fn see(&self, name: Option<&str>) -> Result<(Interface, Node), Error> {
+        let found = self.datapath.interface(name).await?;
+        let macs = self.datapath.own_macs().await?;
+        let first = |v4: bool| found.addresses.iter().map(ipnet::IpNet::addr).find(|a| a.is_ipv4() == v4);
+        let addresses = first(true).into_iter().chain(first(false)).collect();
+        let participant = Participant { macs: vec![found.mac], addresses };
+        let node = Node { participant, macs, gateways: found.gateways.clone() };
+        Ok((found, node))
+    }
+
+    fn soon(&mut self) {
+        self.refresh = self.refresh.min(Instant::now() + SETTLE);
+    }
+
+    /// What the node has beside the link may have changed: addresses, gateways, other interfaces. The driver is told if so.
+    async fn refresh(&mut self) {
+        self.refresh = Instant::now() + REFRESH;
+        let Some(known) = self.interface.clone() else { return };
+        // Its name may be another one by now. An interface that is gone, or is another, is told of by an event.
+        let Some(name) = current_name(known.index) else { return };
+        let (found, node) = match self.see(Some(&name)).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                self.ops.metrics.netlink_error(Netlink::Dump);
+                tracing::debug!(%error, "the node cannot be looked at");
+                return;
+            }
+        };
+        if found.index != known.index || found.mac != known.mac {
+            return;
+        }
+        if !self.own.is_empty() {
+            self.left_overs().await;
+        }
+        let found = Interface { up: known.up, ..found };
+        if found != known {
+            tracing::info!(interface = %found.name, addresses = ?found.addresses, gateways = ?found.gateways, "the node has changed");
+            self.interface = Some(found.clone());
+            let _ = self.told.send(Told::Place(Some(found))).await;
+        }
+        if self.known.as_ref() != Some(&node) {
+            self.known = Some(node.clone());
+            self.tell(Event::Node(node)).await;
+        }
+    }
+
+    fn complain(&mut self, error: &Error) {
+        self.ops.readiness.set("interface", Some(error.to_string()));
+        if error.category() != "interface" {
+            self.ops.metrics.netlink_error(Netlink::Dump);
+        }
+        let text = error.to_string();
         if self.complaint != text {
             tracing::warn!(reason = text, "no interface to carry VIPs on; waiting for it");
-            text.clone_into(&mut self.complaint);
+            self.complaint = text;
         }
     }
 
     /// VIPs that stand there from before: ours are adopted, kube-vip's removed as it would do itself, the node's own refused.
     async fn left_overs(&mut self) {
         let Some(index) = self.interface.as_ref().map(|i| i.index) else { return };
-        let mut ours = vec![];
+        let (mut ours, mut own, mut refused) = (vec![], BTreeSet::new(), vec![]);
         for address in self.vips.clone() {
             let found = match self.datapath.find(address).await {
                 Ok(found) => found,
                 Err(error) => {
+                    self.ops.metrics.netlink_error(Netlink::Dump);
                     tracing::error!(%address, %error, "cannot look for a left-over VIP");
                     continue;
                 }
@@ -258,10 +338,13 @@ impl Place {
                             tracing::error!(%address, %error, "cannot remove it");
                         }
                     }
-                    Kind::NodesOwn => tracing::error!(
-                        %address, interface = %found.interface,
-                        "the VIP is this node's own permanent address and will not be carried here: choose another VIP, or remove the address"
-                    ),
+                    Kind::NodesOwn => {
+                        refused.push(format!(
+                            "{address} is this node's own permanent address on {} and will not be carried here: choose another VIP, or remove the address",
+                            found.interface
+                        ));
+                        own.insert(address);
+                    }
                     Kind::KubeProxy => tracing::info!(%address, "kube-proxy has the VIP too; it needs strictARP"),
                     Kind::Dynamic => {
                         tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node");
@@ -269,6 +352,11 @@ impl Place {
                 }
             }
         }
+        if own != self.own {
+            refused.iter().for_each(|text| tracing::error!("{text}"));
+            self.own = own;
+        }
+        self.ops.readiness.set("address", (!refused.is_empty()).then(|| refused.join("; ")));
         let fresh: Vec<IpAddr> = ours.into_iter().filter(|a| !self.put.contains(a)).collect();
         if !fresh.is_empty() {
             tracing::info!(addresses = ?fresh, "found VIPs of an earlier run");

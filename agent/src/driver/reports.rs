@@ -71,6 +71,7 @@ fn count(report: &Report, ops: &Arc<Ops>) {
             Why::HandedOver | Why::NotWanted => Transition::HandedOver,
             Why::ApiLost | Why::Late => Transition::LeaseExpired,
             Why::LinkDown => Transition::LinkDown,
+            Why::CannotCarry => Transition::CannotCarry,
         }),
         Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
         Report::ProbeMissed => metrics.probe_missed(),
@@ -142,5 +143,6 @@ const fn let_go(why: Why) -> &'static str {
         Why::Late => "the agent came too late to be sure",
         Why::LinkDown => "the link is down",
         Why::NotWanted => "it is no longer configured",
+        Why::CannotCarry => "it could not be put on the interface",
     }
 }

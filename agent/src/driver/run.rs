@@ -318,8 +318,10 @@ impl Driver {
     }
 
     async fn now_vips(&mut self, vips: Vec<IpAddr>) {
-        self.vips.clone_from(&vips);
+        // What is said of VIPs that are let go names those, and not what is carried on.
+        self.vips.retain(|known| !vips.contains(known));
         self.step(Event::Vips(vips.clone())).await;
+        self.vips.clone_from(&vips);
         self.job(Job::Vips(vips)).await;
     }
 

@@ -52,7 +52,7 @@ impl Show {
         for (address, _) in dropped {
             metrics.forget(*address);
         }
-        self.waits(&snapshot, interface, api);
+        self.waits(&snapshot, api);
         let mut report = self.report(&snapshot, settings, interface, api);
         if snapshot.role != self.role || why.is_some() {
             self.role.clone_into(&mut report.state);
@@ -64,10 +64,9 @@ impl Show {
         self.last = Some(snapshot);
     }
 
-    fn waits(&self, snapshot: &Snapshot, interface: Option<&Interface>, api: &ApiHands) {
+    /// What is to be said of the interface and of addresses on it, the place says.
+    fn waits(&self, snapshot: &Snapshot, api: &ApiHands) {
         let readiness = &self.ops.readiness;
-        let no_interface = interface.is_none().then(|| "there is none to carry VIPs on (yet)".to_owned());
-        readiness.set("interface", no_interface);
         readiness.set("link", (snapshot.link == Some(false)).then(|| "the interface's link is down".to_owned()));
         let unknown = snapshot.lease.is_none() && snapshot.api_away.is_some();
         let why =

@@ -70,14 +70,10 @@ label!(
         LeaseExpired = "lease_expired",
         /// Another host carries it with better right.
         Yielded = "yielded",
-        /// The API server of this node is not healthy.
-        Unhealthy = "unhealthy",
         /// The link is down, or the interface gone.
         LinkDown = "link_down",
-        /// A foreign host has the address.
-        Conflict = "conflict",
-        /// The agent was told to stop.
-        Stopped = "stopped",
+        /// None of them could be put on the interface.
+        CannotCarry = "cannot_carry",
     }
 );
 
@@ -106,8 +102,8 @@ label!(
         Create = "create",
         /// A changed object.
         Update = "update",
-        /// A part of an object.
-        Patch = "patch",
+        /// The health of an API server.
+        Probe = "probe",
     }
 );
 
@@ -126,9 +122,7 @@ label!(
         Gone = "gone",
         /// 409: somebody else wrote first.
         Conflict = "conflict",
-        /// 429.
-        Throttled = "throttled",
-        /// 500 and above.
+        /// 429, or 500 and above.
         Server = "server",
         /// Anything else.
         Other = "other",
@@ -146,7 +140,7 @@ label!(
         Remove = "remove",
         /// What there is.
         Dump = "dump",
-        /// To tell of changes.
+        /// Changes, of which some were not told.
         Subscribe = "subscribe",
     }
 );

@@ -99,6 +99,8 @@ mod tests {
             std::fs::write(&path, &page).unwrap();
         }
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        let must = page.lines().filter(|line| line.contains("must be given"));
+        assert!(must.eq(page.lines().filter(|line| line.starts_with("| `--address`"))), "only the VIPs must be given");
         assert!(
             stored == page,
             "docs/src/reference/settings.md is stale: UPDATE_DOCS=1 cargo test -p mooring-agent settings::docs"

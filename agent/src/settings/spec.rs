@@ -119,7 +119,7 @@ pub const SETTINGS: &[Spec] = &[
         "renew-deadline",
         "TIME",
         "10s",
-        "When a renewal that keeps failing is given up. Shorter than lease-duration",
+        "When a renewal that keeps failing is given up. Shorter than lease-duration; with api-loss hold, 2.75s shorter at least is what counts",
     ),
     spec(
         LEASE,
@@ -241,12 +241,15 @@ pub const SETTINGS: &[Spec] = &[
         spec(OPERATE, "status-socket", "FILE", "", "The socket that `mooring-agent status` reads"),
         "RUN-DIR/agent.sock",
     ),
-    spec(
-        OPERATE,
-        "record",
-        "FILE",
-        "",
-        "Records what the core is told and answers, a line of JSON each, to be replayed. Empty: nothing is recorded",
+    noted(
+        spec(
+            OPERATE,
+            "record",
+            "FILE",
+            "",
+            "Records what the core is told and answers, a line of JSON each, to be replayed. Empty: nothing is recorded",
+        ),
+        "nothing is recorded",
     ),
     spec(OPERATE, "log-level", "LEVEL", "info", "error, warn, info, debug or trace"),
     spec(OPERATE, "log-format", "FORMAT", "text", "text, or json: one object a line"),

@@ -48,6 +48,12 @@ async fn flap_and_recreate(ctx: &mut Ctx<()>) -> Result<()> {
         scene.lab.agent(&third)?.stop(Duration::from_secs(15)).await?;
     }
     ensure!(scene.settled().await? == second, "{second} does not take it on its new interface; {}", scene.logs());
+    // Its own addresses were put there after the interface was found: the others are told of them.
+    let lease = scene.lease().await?;
+    let known =
+        lease.metadata.annotations.and_then(|all| all.get("mooring.dev/participants").cloned()).unwrap_or_default();
+    let address = scene.lab.host(&second)?.ip4();
+    ensure!(known.contains(&format!("\"{address}\"")), "nobody knows the address {address} of {second}: {known}");
     Ok(())
 }
 

@@ -5,16 +5,25 @@ use std::time::Duration;
 
 use super::{Keeper, Role};
 use crate::action::{Action, Report, Why};
+use crate::fence;
+use crate::rules::FENCE_ENDS;
 use crate::time::Time;
 
 /// A VIP that was removed this often within [`REMOVED_WITHIN`] is no longer put back at once.
 const REMOVED_OFTEN: usize = 5;
 /// See [`REMOVED_OFTEN`].
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
+/// What the way to the kernel may take.
+const ON_THE_WAY: Duration = Duration::from_millis(50);
 
 impl Keeper {
-    /// Has every VIP on the interface until then.
+    /// Has every VIP on the interface until then. When so little is left that there is no lifetime for it, the fence in force
+    /// stays (the datapath would take the address off), and the next renewal is sent at once.
     pub(super) fn carry(&mut self, until: Time) {
+        if fence::lifetime(self.at.now + ON_THE_WAY, until).is_none() {
+            self.next_write = self.at.now;
+            return;
+        }
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
         self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
     }
@@ -114,6 +123,12 @@ impl Keeper {
         };
         vip.put = false;
         vip.schedule.stop();
+        if matches!(self.role, Role::Holding(_)) && until.is_some_and(|until| now + FENCE_ENDS >= until) {
+            // Nobody has removed it: the kernel was first to see that the Lease was not renewed.
+            self.ran_out();
+            return;
+        }
+        let Some(vip) = self.vips.get_mut(&address) else { return };
         vip.removed.retain(|at| now.since(*at) < REMOVED_WITHIN);
         if vip.removed.len() >= REMOVED_OFTEN {
             // Another program that removes it each time it sees it: the next refresh puts it back.
@@ -123,6 +138,7 @@ impl Keeper {
         vip.removed.push_back(now);
         if let Some(until) = until
             && self.link == Some(true)
+            && fence::lifetime(now + ON_THE_WAY, until).is_some()
         {
             self.act(Action::Carry { address, until });
             self.report(Report::Restored { address });
@@ -149,7 +165,7 @@ impl Keeper {
     /// None of the VIPs could be put on the interface: somebody else may have more luck.
     pub(super) fn cannot_carry(&mut self) {
         let release = matches!(self.role, Role::Holding(_));
-        self.let_go(Why::Yielded);
+        self.let_go(Why::CannotCarry);
         self.hold_off = self.at.now + Duration::from_secs(5);
         if release {
             self.release(None);

@@ -9,6 +9,7 @@ use crate::rules::{MARGIN, SELF_PROBE};
 impl Keeper {
     /// The own step came late: what the fence no longer covers is dropped, and nothing is sure.
     pub(super) fn late(&mut self, by: Duration) {
+        self.late_at = self.at.now;
         self.witness.forget(self.at.now);
         self.third_heard.clear();
         let covered_until = match &self.role {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::writing::Purpose;
-use super::{Asked, Keeper};
+use super::{Asked, Keeper, Role};
 use crate::action::{Action, Cause, Report};
-use crate::lease::LeaseView;
+use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
 use crate::rules::{AWAY, SUCCESSOR_FIRST};
 use crate::time::Time;
@@ -98,7 +98,10 @@ impl Keeper {
 
     /// The holder declared, for this tenure, that it takes part; it answered, and is silent now.
     fn may_take_early(&mut self) -> bool {
-        let declared = self.seen.view().and_then(LeaseView::declaration).is_some_and(|d| d.holder != self.rules.node);
+        // A new holder has just been seen, and what the witness knows is of the last one.
+        let witness = &self.witness;
+        let of_this = |d: &&Declaration| d.holder != self.rules.node && witness.is_of(d);
+        let declared = self.seen.view().and_then(LeaseView::declaration).filter(of_this).is_some();
         let witnessed = declared && !self.rules.witness_interval.is_zero() && self.witness.is_silent();
         witnessed && self.moves.may_move(self.at.now)
     }
@@ -180,8 +183,11 @@ impl Keeper {
     }
 
     pub(super) fn took(&mut self, cause: Cause, sent: Time) {
-        let confirmed = !matches!(self.role, super::Role::Following);
+        let confirmed = !matches!(self.role, Role::Following);
         self.hold(sent);
+        if let (Cause::Witness | Cause::Expiry | Cause::Provisional, Role::Holding(holding)) = (cause, &mut self.role) {
+            holding.returns_until = Some(self.at.now + self.rules.lease_duration);
+        }
         self.turns = 0;
         self.report(if confirmed { Report::Confirmed } else { Report::Took(cause) });
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Keeper, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
-use crate::rules::{CHALLENGE, DEFEND};
+use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
 
 /// This node's own write made it the holder.
@@ -23,6 +23,10 @@ pub(super) struct Holding {
     again: Option<(IpAddr, Mac)>,
     /// A hand-over for health has begun: the peers are asked.
     pub(super) leaving_since: Option<Time>,
+    /// Taken from a holder that did not let it go: until its Lease would have ended, it may come back with the VIP.
+    pub(super) returns_until: Option<Time>,
+    /// When the segment is asked next whether somebody else has the VIP.
+    look: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +50,8 @@ impl Keeper {
             last_by_peer: false,
             again: None,
             leaving_since: None,
+            returns_until: None,
+            look: self.at.now,
         };
         self.become_role(Role::Holding(holding));
         self.next_write = sent + self.rules.retry_period;
@@ -105,12 +111,8 @@ impl Keeper {
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
-        if self.due(sent + self.rules.renew_deadline) {
-            if self.rules.hold_without_api {
-                self.lapse();
-            } else {
-                self.let_go(Why::ApiLost);
-            }
+        if self.due(sent + self.rules.lapses_after()) {
+            self.ran_out();
             return;
         }
         if let Some(challenge) = challenge
@@ -136,7 +138,35 @@ impl Keeper {
         if free && self.due(self.next_write) {
             self.renew();
         }
+        self.look_for_another();
         self.consider_leaving();
+    }
+
+    /// The Lease could not be renewed in time.
+    pub(super) fn ran_out(&mut self) {
+        if self.rules.hold_without_api {
+            self.lapse();
+        } else {
+            self.let_go(Why::ApiLost);
+        }
+    }
+
+    /// Asks the segment for another owner while there may be one that does not know: the last holder, if it was silent
+    /// (asleep, cut off) and not dead; or this node is that one, when its renewals are not answered.
+    fn look_for_another(&mut self) {
+        let now = self.at.now;
+        let Role::Holding(holding) = &self.role else { return };
+        let look = holding.look;
+        if self.away.is_none() && holding.returns_until.is_none_or(|until| now >= until) {
+            return;
+        }
+        if self.due(look) {
+            self.probe_vips();
+            if let Role::Holding(holding) = &mut self.role {
+                holding.look = now + SELF_PROBE;
+            }
+            self.due(now + SELF_PROBE);
+        }
     }
 
     fn defend(&mut self, challenge: Challenge) {

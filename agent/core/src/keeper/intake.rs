@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::{Keeper, Role, Vip};
 use crate::action::{Action, Report, Why};
@@ -9,6 +10,9 @@ use crate::event::{Event, Failure, Node};
 use crate::lease::LeaseView;
 use crate::mac::Mac;
 use crate::schedule::Schedule;
+
+/// A host that was heard while this node hands over, and that no Lease names, makes it read the Lease so often.
+const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
 
 impl Keeper {
     pub(super) fn take_in(&mut self, event: Event) {
@@ -138,7 +142,14 @@ impl Keeper {
                 leaving.heard.get_or_insert(now);
             }
             // A stranger is no successor, unless the Lease names one soon.
-            Role::Leaving(leaving) => leaving.heard_unnamed = Some(now),
+            Role::Leaving(leaving) => {
+                // The watch may be away: the Lease is read, to know whether it names that one.
+                leaving.heard_unnamed = Some(now);
+                if leaving.looked_up.is_none_or(|at| now.since(at) >= LOOK_UP_AGAIN) {
+                    leaving.looked_up = Some(now);
+                    self.read();
+                }
+            }
             Role::Following => {}
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Leaving {
     pub(super) heard: Option<Time>,
     /// When a host was heard that no Lease named yet: the watch may be slower than the segment.
     pub(super) heard_unnamed: Option<Time>,
+    /// When the Lease was last read for that.
+    pub(super) looked_up: Option<Time>,
     grace_ends: Time,
     refresh: Time,
     probe: Time,
@@ -108,6 +110,7 @@ impl Keeper {
             until: holding.sent + self.rules.lease_duration,
             heard: None,
             heard_unnamed: None,
+            looked_up: None,
             grace_ends: now + grace,
             refresh: now,
             probe: now + LISTEN,

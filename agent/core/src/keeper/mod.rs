@@ -80,6 +80,8 @@ pub struct Keeper {
     /// After a late step: nothing is announced or refreshed until the Lease or the segment was looked at since.
     unsure: Option<Time>,
     unsure_probe: Time,
+    /// The last late step: what was sent before it proves nothing any more.
+    late_at: Time,
     last_holder: String,
     foreign_heard: Option<Mac>,
     foreign_told: Option<(Mac, Time)>,
@@ -158,6 +160,7 @@ impl Keeper {
             third_heard: BTreeMap::new(),
             unsure: None,
             unsure_probe: Time::default(),
+            late_at: Time::default(),
             last_holder: String::new(),
             foreign_heard: None,
             foreign_told: None,

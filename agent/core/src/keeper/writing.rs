@@ -200,7 +200,10 @@ impl Keeper {
             // Should somebody strip the note, it is not written again at once.
             Purpose::Participate => self.participate_at = Some(self.at.now + PARTICIPATE_AGAIN),
             Purpose::Release => self.released(),
-            Purpose::Take(cause) if valid && self.seen.holder() == self.rules.node => self.took(cause, flight.sent),
+            // One that was sent before a late step is sent again: much may have happened since.
+            Purpose::Take(cause) if valid && flight.sent >= self.late_at && self.seen.holder() == self.rules.node => {
+                self.took(cause, flight.sent);
+            }
             Purpose::Renew if valid && self.seen.holder() == self.rules.node => self.renewed(flight.sent),
             // The answer came when the fence was over: only another write of ours makes this node the holder.
             Purpose::Take(_) | Purpose::Renew => {}

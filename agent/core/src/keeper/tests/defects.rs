@@ -213,3 +213,119 @@ fn a_program_that_removes_the_vip_for_ever_is_no_endless_fight() {
     world.run(ms(2_500));
     assert_eq!(world.owners(), [0], "and it is back when that program has ended");
 }
+
+#[test]
+fn a_holder_that_was_cut_off_and_comes_back_learns_of_its_successor_from_the_segment() {
+    for returns_after in [700, 1_500, 4_000] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        world.hosts[holder].group = 1;
+        world.set_api(holder, Api::Hanging);
+        world.run(ms(returns_after));
+        assert_eq!(world.owners().len(), 2, "one a segment");
+        let since = world.now;
+        // Its frames pass again; its calls do not yet.
+        world.hosts[holder].group = 0;
+        world.run(ms(5_000));
+        let both = world.time_with(since, |n| n > 1);
+        assert!(both < ms(600), "{returns_after}: {both:?}");
+        assert_ne!(world.owners(), [holder]);
+    }
+}
+
+#[test]
+fn a_short_lease_leaves_no_gap_while_the_api_is_away() {
+    // The kernel's lifetime (2 s) is shorter than the renew deadline.
+    let rules =
+        Rules { lease_duration: ms(4_000), renew_deadline: ms(3_600), retry_period: ms(500), ..Rules::default() };
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &rules);
+        world.kernel_late = ms(0);
+        let since = world.now;
+        world.set_api_everywhere(how);
+        world.run(ms(20_000));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(10_000));
+        assert!(world.time_with(since, |n| n != 1).is_zero(), "{how:?}");
+        assert_eq!(world.owners(), [holder]);
+    }
+}
+
+#[test]
+fn one_slow_answer_does_not_take_the_address_off() {
+    let rules =
+        Rules { lease_duration: ms(3_000), renew_deadline: ms(2_400), retry_period: ms(800), ..Rules::default() };
+    let (mut world, holder) = World::settled(2, &rules);
+    let since = world.now;
+    for _ in 0..10 {
+        // So much later there is no whole second left for a lifetime.
+        world.hosts[holder].delay = ms(300);
+        world.run(ms(900));
+        world.hosts[holder].delay = ms(2);
+        world.run(ms(3_000));
+    }
+    assert!(world.time_with(since, |n| n == 0).is_zero(), "{:?}", world.time_with(since, |n| n == 0));
+    assert_eq!(world.reported(holder, |r| matches!(r, Report::CannotCarry { .. })), 0);
+}
+
+#[test]
+fn a_successor_that_takes_no_part_is_found_in_the_lease_while_the_watch_is_away() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let since = world.now;
+    world.hosts[1 - holder].api = Api::Refused;
+    world.tell(holder, Event::Shutdown);
+    world.run(ms(400));
+    assert_eq!(world.role(holder), "leaving");
+    // Somebody else takes the Lease, and no watch says so.
+    let mut lease = world.lease.clone().unwrap();
+    world.hosts[holder].api = Api::Refused;
+    lease.record.holder = "kube-vip".into();
+    world.store(lease.record, lease.notes);
+    world.hosts[holder].api = Api::Up;
+    world.stranger = true;
+    world.run(ms(400));
+    assert!(!world.owners().contains(&holder), "after {:?}", world.now.since(since));
+}
+
+#[test]
+fn a_take_that_is_answered_after_a_stop_is_proved_again_before_anything_is_announced() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    world.hosts[other].delay = ms(50);
+    let writes = world.hosts[other].writes;
+    world.crash(holder);
+    while world.hosts[other].writes == writes {
+        world.run(ms(1));
+    }
+    world.freeze(other);
+    world.run(ms(3_000));
+    world.thaw(other);
+    assert!(world.owners().is_empty(), "nothing before another write");
+    world.run(ms(500));
+    assert_eq!(world.owners(), [other]);
+    assert_eq!(world.hosts[other].writes, writes + 2);
+}
+
+#[test]
+fn who_sees_that_another_took_the_lease_does_not_rob_it_for_the_last_holders_silence() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    world.tell(other, Event::Health(false));
+    world.crash(holder);
+    world.run(ms(1_000));
+    // It has found the last holder silent, and may not take. Then another takes the Lease ...
+    let mut lease = world.lease.clone().unwrap();
+    lease.record.holder = "cp3".into();
+    lease.record.transitions += 1;
+    let declared = lease.notes.tenure.as_mut().unwrap();
+    declared.holder = "cp3".into();
+    declared.transitions = lease.record.transitions;
+    world.hosts[other].api = Api::Refused;
+    let taken = world.store(lease.record, lease.notes);
+    world.hosts[other].api = Api::Up;
+    let writes = world.hosts[other].writes;
+    world.hosts[other].keeper.health = Some(true);
+    // ... and that is what this node sees next.
+    world.tell(other, Event::Seen(Some(taken)));
+    world.run(ms(5_000));
+    assert_eq!(world.hosts[other].writes, writes);
+}

@@ -1,6 +1,7 @@
 //! The API is away: nothing happens to traffic.
 
 use super::world::{Api, World, ms};
+use crate::action::{Report, Why};
 use crate::rules::Rules;
 
 #[test]
@@ -16,6 +17,40 @@ fn an_api_outage_moves_nothing() {
         assert_eq!(world.owners(), [holder]);
         assert_eq!(world.role(holder), "holding");
     }
+}
+
+#[test]
+fn a_renew_deadline_behind_the_fence_leaves_no_gap() {
+    for (duration, renew, retry) in [(15_000, 14_000, 2_000), (5_000, 3_000, 1_000), (3_000, 2_000, 500)] {
+        for delay in [2, 200] {
+            let (lease_duration, renew_deadline, retry_period) = (ms(duration), ms(renew), ms(retry));
+            let rules = Rules { lease_duration, renew_deadline, retry_period, ..Rules::default() };
+            let (mut world, holder) = World::settled(3, &rules);
+            // The kernel may be on time.
+            world.kernel_late = ms(0);
+            world.hosts.iter_mut().for_each(|host| host.delay = ms(delay));
+            world.run(ms(4 * retry));
+            let since = world.now;
+            world.set_api_everywhere(Api::Hanging);
+            world.run(ms(40_000));
+            assert_eq!(world.owners(), [holder], "{duration}/{renew}/{retry}, {delay} ms to the API");
+            assert!(world.time_with(since, |n| n == 0).is_zero(), "{duration}/{renew}/{retry}, {delay} ms to the API");
+        }
+    }
+}
+
+#[test]
+fn a_vip_that_its_fence_ended_was_not_removed_by_others() {
+    let rules = Rules { renew_deadline: ms(14_000), hold_without_api: false, provisional: false, ..Rules::default() };
+    let (mut world, holder) = World::settled(1, &rules);
+    world.kernel_late = ms(0);
+    world.run(ms(4_000));
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(20_000));
+    let reports = world.hosts[holder].reports.iter().map(|(_, report)| report);
+    let reports: Vec<&Report> = reports.filter(|report| **report != Report::ProbeMissed).collect();
+    assert_eq!(reports.last(), Some(&&Report::LetGo(Why::ApiLost)), "{reports:?}");
+    assert!(!reports.iter().any(|r| matches!(r, Report::Restored { .. } | Report::CannotCarry { .. })), "{reports:?}");
 }
 
 #[test]

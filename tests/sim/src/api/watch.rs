@@ -1,0 +1,220 @@
+//! A node's watch of the Lease, as `agent/src/api/follow.rs` has it: a list, then a watch from there on, and again.
+
+use mooring_core::event::Event;
+use mooring_core::lease::LeaseView;
+
+use super::Kind;
+use crate::clock::{MS, Nanos, SECOND};
+use crate::fault::How;
+use crate::queue::Item;
+use crate::world::World;
+
+/// To open a watch, or to list before one.
+const WITHIN: Nanos = 5 * SECOND;
+/// Waits before a broken watch is opened again: at first, and at most.
+const BACKOFF: (Nanos, Nanos) = (250 * MS, 2 * SECOND);
+/// The API server says so often that nothing has changed.
+const BOOKMARK: Nanos = 60 * SECOND;
+
+/// What a watch says.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// It is open.
+    Open(usize),
+    /// It could not be opened.
+    Failed,
+    /// The Lease changed.
+    Changed(Option<LeaseView>),
+    /// Nothing did.
+    Bookmark,
+    /// The connection broke.
+    Broken,
+    /// 410: the version it began at is gone.
+    Gone,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Which connection: what an earlier one says is not heard.
+    pub connection: u32,
+    /// The server, while it is open.
+    pub server: Option<usize>,
+    opened: Nanos,
+    listed: u64,
+    last: Nanos,
+    wait: Nanos,
+    /// It is dead, and nobody knows.
+    pub silent: bool,
+    /// What could not be delivered yet, in order.
+    missed: Vec<Option<LeaseView>>,
+}
+
+impl World<'_> {
+    /// Lists, to watch from there on.
+    pub fn follow(&mut self, host: usize) {
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let watch = &mut agent.api.watch;
+        watch.connection += 1;
+        watch.server = None;
+        watch.silent = false;
+        watch.missed.clear();
+        self.call(host, 0, Kind::List, WITHIN);
+    }
+
+    /// The list has come, or has not.
+    pub fn listed(&mut self, host: usize, server: usize, view: Option<Option<LeaseView>>) {
+        let Some(view) = view else {
+            return self.watch_lost(host);
+        };
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        agent.api.watch.listed = view.as_ref().and_then(|v| v.version.parse().ok()).unwrap_or(self.store.version);
+        let connection = agent.api.watch.connection;
+        self.counts.requests(self.now, host);
+        self.tell(host, Event::Seen(view));
+        let (wait, message) = match self.fate(host, server) {
+            super::server::Fate::Goes(wait) if self.serves(server) => (2 * wait, Message::Open(server)),
+            super::server::Fate::Goes(_) | super::server::Fate::Hangs => (WITHIN, Message::Failed),
+            _ => (MS, Message::Failed),
+        };
+        self.put(wait, Item::Watch { to: host, connection, message: Box::new(message) });
+    }
+
+    /// What the store has now is shown to all who watch.
+    pub fn publish(&mut self, view: Option<LeaseView>) {
+        for host in 0..self.hosts.len() {
+            self.show(host, view.clone());
+        }
+    }
+
+    /// Whether what a server shows reaches a host's watch now.
+    fn flows(&self, host: usize, server: usize) -> bool {
+        let hangs = |how: Option<How>| matches!(how, Some(How::Hangs | How::Refused));
+        self.reaches(host, server)
+            && self.servers.all[server].stored
+            && (self.servers.remote || self.hosts[server].is_awake())
+            && !hangs(self.servers.all[server].how)
+            && !hangs(self.servers.of[host])
+    }
+
+    fn show(&mut self, host: usize, view: Option<LeaseView>) {
+        let Some(agent) = &self.hosts[host].agent else { return };
+        let Some(server) = agent.api.watch.server.filter(|_| !agent.api.watch.silent) else { return };
+        if self.flows(host, server) && agent.api.watch.missed.is_empty() {
+            let (low, high) = self.plan.settings.api;
+            let wait = self.rng.between(low, high) + self.servers.all[server].lag;
+            self.deliver(host, wait, Message::Changed(view));
+        } else if let Some(agent) = &mut self.hosts[host].agent {
+            agent.api.watch.missed.push(view);
+            if agent.api.watch.missed.len() > 64 {
+                agent.api.watch.missed.remove(0);
+            }
+        }
+    }
+
+    /// In order: nothing overtakes what was said before.
+    pub fn deliver(&mut self, host: usize, wait: Nanos, message: Message) {
+        let now = self.now;
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let watch = &mut agent.api.watch;
+        watch.last = (now + wait).max(watch.last + 1);
+        let (at, connection) = (watch.last, watch.connection);
+        self.queue.put(at, Item::Watch { to: host, connection, message: Box::new(message) });
+    }
+
+    /// Ways or servers have changed: what was held up comes now, after a while (packets are sent again ever more seldom).
+    pub fn unblock(&mut self) {
+        for host in 0..self.hosts.len() {
+            let Some(agent) = &self.hosts[host].agent else { continue };
+            let Some(server) = agent.api.watch.server.filter(|_| !agent.api.watch.missed.is_empty()) else { continue };
+            if agent.api.watch.silent || !self.flows(host, server) {
+                continue;
+            }
+            let wait = self.rng.between(200, 3_000) * MS;
+            let missed = self.hosts[host].agent.as_mut().map(|a| std::mem::take(&mut a.api.watch.missed));
+            for view in missed.unwrap_or_default() {
+                self.deliver(host, wait, Message::Changed(view));
+            }
+        }
+    }
+
+    /// A server is gone for good, or was: its watches break, or are dead without knowing it.
+    pub fn drop_watches(&mut self, server: usize, known: bool) {
+        for host in 0..self.hosts.len() {
+            let Some(agent) = &mut self.hosts[host].agent else { continue };
+            if agent.api.watch.server != Some(server) {
+                continue;
+            }
+            if known && self.reaches(host, server) {
+                self.deliver(host, MS, Message::Broken);
+            } else if let Some(agent) = &mut self.hosts[host].agent {
+                agent.api.watch.silent = true;
+            }
+        }
+    }
+
+    /// The watch says something to the agent.
+    pub fn watched(&mut self, host: usize, connection: u32, message: Message) {
+        let now = self.now;
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let watch = &mut agent.api.watch;
+        if watch.connection != connection {
+            return;
+        }
+        match message {
+            Message::Open(server) => {
+                (watch.server, watch.opened) = (Some(server), now);
+                let behind = watch.listed != self.store.version;
+                self.put(BOOKMARK, Item::Watch { to: host, connection, message: Box::new(Message::Bookmark) });
+                self.tell(host, Event::Proven);
+                if behind {
+                    self.show(host, self.store.lease.clone());
+                }
+            }
+            Message::Changed(view) => self.tell(host, Event::Seen(view)),
+            Message::Bookmark => {
+                let open = watch.server.filter(|_| !watch.silent && watch.missed.is_empty());
+                if open.is_some_and(|server| self.flows(host, server)) {
+                    self.tell(host, Event::Proven);
+                }
+                self.put(BOOKMARK, Item::Watch { to: host, connection, message: Box::new(Message::Bookmark) });
+            }
+            Message::Failed | Message::Broken => self.watch_lost(host),
+            Message::Gone => self.watch_again(host),
+        }
+    }
+
+    /// A read showed what the watch had not: it is not believed any more.
+    pub fn distrust_watch(&mut self, host: usize) {
+        let now = self.now;
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        if let Some(server) = agent.api.watch.server {
+            agent.api.bad(server, now);
+            self.watch_lost(host);
+        }
+    }
+
+    fn watch_lost(&mut self, host: usize) {
+        self.tell(host, Event::WatchLost);
+        self.watch_again(host);
+    }
+
+    fn watch_again(&mut self, host: usize) {
+        let now = self.now;
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let watch = &mut agent.api.watch;
+        watch.connection += 1;
+        let worked = watch.server.take().is_some() && now > watch.opened + SECOND;
+        let wait = if worked {
+            watch.wait = BACKOFF.0;
+            0
+        } else {
+            let wait = watch.wait.max(BACKOFF.0);
+            watch.wait = (wait * 2).min(BACKOFF.1);
+            wait / 1_000 * self.rng.between(800, 1_200)
+        };
+        let Some(agent) = &self.hosts[host].agent else { return };
+        let connection = agent.api.watch.connection;
+        self.put(wait, Item::WatchAgain { host, connection });
+    }
+}

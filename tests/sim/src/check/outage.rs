@@ -1,0 +1,77 @@
+//! While a node could serve, outage stays within the bound of what happened.
+
+use super::Rule;
+use super::single::Single;
+use crate::clock::{MS, Nanos};
+use crate::world::World;
+
+/// What happened lately, as far as outages go.
+#[derive(Debug, Default)]
+pub struct Outages {
+    /// When a fault began or ended last.
+    pub last: Nanos,
+    /// The one fault that hit a settled world, if that is how it is.
+    pub single: Option<Single>,
+}
+
+impl World<'_> {
+    /// The VIP still does not answer.
+    pub fn check_outage(&mut self, vip: usize) {
+        let Some(since) = self.client.entries[vip].silent else { return };
+        let Some((host, able)) = self.able_since() else { return };
+        if let Some(single) = self.checks.outage.single
+            && able <= single.at
+            && since >= single.at
+            && self.now - since > single.bound
+        {
+            let text = format!(
+                "VIP {} has not answered for {} ms; all that happened is fault {}; cp{} could serve it; the bound is {} ms",
+                vip + 1,
+                (self.now - since) / MS,
+                single.fault,
+                host + 1,
+                single.bound / MS
+            );
+            return self.violated(Rule::Outage, text);
+        }
+        let began = since.max(able).max(self.checks.outage.last);
+        let took = self.now - began;
+        // Excused: who may carry it without the API only by settings that forbid that.
+        let rules = &self.plan.settings.rules;
+        if !(rules.provisional && rules.hold_without_api) && !self.has_api(host) {
+            return;
+        }
+        // Excused: a holder that renews its Lease, and that the client does not hear, is replaced only early, by a witness that
+        // has heard it in its tenure: not when that is switched off, not when the VIP has moved so often that fabrics would
+        // freeze it, and not by who was never on one segment with it. Two segments and one API: the Lease is in one of them.
+        if self.renews_elsewhere(host) {
+            return;
+        }
+        let bound = self.checks.bounds.outage;
+        if took > bound {
+            let text = format!(
+                "VIP {} has not answered for {} ms since anything happened; cp{} could serve it; the bound is {} ms",
+                vip + 1,
+                took / MS,
+                host + 1,
+                bound / MS
+            );
+            self.violated(Rule::Outage, text);
+        }
+    }
+
+    /// Another node than `host`, which that one cannot replace early, has the Lease and renews it.
+    fn renews_elsewhere(&self, host: usize) -> bool {
+        let Some(holder) = self.plan.names.iter().position(|name| *name == self.store.holder()) else { return false };
+        let witness = !self.plan.settings.rules.witness_interval.is_zero() && self.checks.witness.may_move(self.now);
+        let heard = self.hosts[host].agent.as_ref().is_some_and(|a| a.heard_from[holder] > self.checks.witness.began());
+        let renews = self.hosts[holder].is_live() && self.has_api(holder);
+        holder != host && renews && !(witness && heard)
+    }
+
+    /// The VIP answers again.
+    pub fn served_again(&mut self, vip: usize, since: Nanos) {
+        let took = self.now - since;
+        self.say(|_| format!("the client has an answer from VIP {} again, after {} ms", vip + 1, took / MS));
+    }
+}

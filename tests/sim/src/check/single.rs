@@ -1,0 +1,133 @@
+//! One fault, in a world where all was settled: what it may do, by its class. The tight bounds.
+
+use super::Rule;
+use crate::clock::{MS, Nanos};
+use crate::fault::Fault;
+use crate::settings::Shape;
+use crate::world::World;
+
+/// The one fault that hit a settled world.
+#[derive(Clone, Copy, Debug)]
+pub struct Single {
+    /// Which of the plan's.
+    pub fault: usize,
+    /// When.
+    pub at: Nanos,
+    /// How long the VIP may be silent for it.
+    pub bound: Nanos,
+    /// The VIP must stay where it is.
+    pub stays: bool,
+}
+
+impl World<'_> {
+    /// A fault begins or ends.
+    pub fn note_disturbance(&mut self, fault: usize) {
+        let now = self.now;
+        let (informed, last) = (self.checks.bounds.informed, self.checks.outage.last);
+        self.checks.outage.last = now;
+        if self.checks.outage.single.is_some_and(|s| s.fault == fault) {
+            return;
+        }
+        let alone = self.active.is_empty() && now > last + informed;
+        let all_able = self.hosts.iter().all(|h| h.able.is_some_and(|since| since + informed <= now));
+        // An elector that polls takes what is free when its turn comes, and serves while it is unwell.
+        let ours = self.plan.settings.rival.is_none();
+        let holder = self.plan.names.iter().position(|name| *name == self.store.holder());
+        let carries = |h: &usize| (0..self.plan.settings.vips.len()).all(|v| self.hosts[*h].carries(v));
+        self.checks.outage.single =
+            holder.filter(|h| alone && all_able && ours && carries(h)).and_then(|holder| self.single(fault, holder));
+    }
+
+    fn single(&self, number: usize, holder: usize) -> Option<Single> {
+        let planned = self.plan.faults[number];
+        let bounds = &self.checks.bounds;
+        let rules = &self.plan.settings.rules;
+        let bound = self.single_bound(planned.fault, holder)?;
+        let fall = u64::from(self.plan.settings.health.fall.saturating_sub(1)) * self.plan.settings.health.interval;
+        let lease = Self::nanos(rules.lease_duration);
+        let stays = match planned.fault {
+            Fault::Crash(h)
+            | Fault::Kill(h)
+            | Fault::Suspend(h)
+            | Fault::Stun(h, _)
+            | Fault::LinkDown(h)
+            | Fault::Restart(h) => h != holder && self.plan.settings.shape != Shape::Stacked,
+            // A stopped agent's kernel answers until the fence is over.
+            Fault::Freeze(h) => h != holder || planned.lasts + bounds.stopped < lease,
+            Fault::Unhealthy(h) => h != holder || planned.lasts < fall,
+            Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
+            // Where nodes have API servers of their own, those of the peers may be found well before the own one is, and
+            // the VIP handed over.
+            Fault::Api(..) | Fault::NoLeader => self.servers.remote,
+            Fault::WatchBreak(_)
+            | Fault::WatchHang(_)
+            | Fault::WatchGone(_)
+            | Fault::WatchReplay(_)
+            | Fault::WatchLag(..) => true,
+            Fault::WallJump(..) | Fault::StripNotes | Fault::Strip(_) | Fault::Primary(_) | Fault::Twice(..) => true,
+            Fault::Delete => rules.conflict_probe,
+            _ => false,
+        };
+        Some(Single { fault: number, at: self.now, bound, stays: stays && rules.hold_without_api })
+    }
+
+    /// How long the VIP may be silent. None: the general bound.
+    fn single_bound(&self, fault: Fault, holder: usize) -> Option<Nanos> {
+        let bounds = &self.checks.bounds;
+        let hold = self.plan.settings.rules.hold_without_api;
+        // The VIP has moved so often lately that nobody takes it early (EVPN).
+        let early = self.checks.witness.may_move(self.now);
+        let stacked = self.plan.settings.shape == Shape::Stacked;
+        let leader = stacked && (self.servers.leader == holder || self.hosts.len() == 2);
+        match fault {
+            Fault::Crash(h)
+            | Fault::Freeze(h)
+            | Fault::Kill(h)
+            | Fault::Suspend(h)
+            | Fault::Stun(h, _)
+            | Fault::LinkDown(h)
+                if h == holder =>
+            {
+                let mut bound = if early { bounds.crash } else { bounds.expiry };
+                if leader {
+                    bound = bound.max(bounds.crash_with_leader?);
+                }
+                // The node itself may give the Lease back just when another takes it.
+                let released = matches!(fault, Fault::LinkDown(_) | Fault::Kill(_));
+                Some(if released { bound + bounds.outrun } else { bound })
+            }
+            Fault::Crash(_)
+            | Fault::Freeze(_)
+            | Fault::Kill(_)
+            | Fault::Suspend(_)
+            | Fault::Stun(..)
+            | Fault::LinkDown(_) => hold.then_some(bounds.moment),
+            Fault::Api(..) | Fault::ApiOf(..) | Fault::NoLeader | Fault::AllUnhealthy => hold.then_some(bounds.moment),
+            Fault::Restart(_) | Fault::Upgrade(_) | Fault::Unhealthy(_) => Some(bounds.moment),
+            Fault::Strip(_) | Fault::Primary(_) | Fault::WallJump(..) | Fault::Delete | Fault::StripNotes => {
+                Some(bounds.moment)
+            }
+            Fault::WatchBreak(_)
+            | Fault::WatchHang(_)
+            | Fault::WatchGone(_)
+            | Fault::WatchReplay(_)
+            | Fault::WatchLag(..) => Some(bounds.moment),
+            Fault::Refuse(_) | Fault::Twice(..) => Some(bounds.moment),
+            // The client's own frames are lost, or nobody can say when the kernel does what it is asked; and which side of a
+            // partition may go on depends on more than one thing.
+            Fault::Loss(..) | Fault::Noise(..) | Fault::Delay(..) | Fault::SlowKernel(..) | Fault::Starve(..) => None,
+            Fault::Partition(..) | Fault::Foreign(_) | Fault::Restore => None,
+        }
+    }
+
+    /// The Lease has gone to another holder.
+    pub fn check_stays(&mut self, before: &str, holder: &str) {
+        let Some(single) = self.checks.outage.single.filter(|s| s.stays) else { return };
+        let after = (self.now - single.at) / MS;
+        let text = format!(
+            "the VIP went from {before:?} to {holder:?} {after} ms after fault {}, which is no reason",
+            single.fault
+        );
+        self.violated(Rule::Moves, text);
+    }
+}

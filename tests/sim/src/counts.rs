@@ -1,0 +1,44 @@
+//! What is counted in a run.
+
+use crate::clock::{Nanos, SECOND};
+
+/// The window in which requests are counted.
+pub const WINDOW: Nanos = 10 * SECOND;
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// Steps of cores.
+    pub steps: u64,
+    /// Things that happened.
+    pub items: u64,
+    /// Probes sent.
+    pub probes: u64,
+    /// Announcements sent.
+    pub announcements: u64,
+    /// Requests sent, of all nodes.
+    pub calls: u64,
+    /// By node: the window, and the requests in it.
+    pub windows: Vec<(Nanos, u32)>,
+    /// The most that any node sent in a window.
+    pub most: u32,
+}
+
+impl Counts {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(nodes: usize) -> Self {
+        Self { steps: 0, items: 0, probes: 0, announcements: 0, calls: 0, windows: vec![(0, 0); nodes], most: 0 }
+    }
+
+    /// A node sends a request.
+    pub fn requests(&mut self, now: Nanos, host: usize) {
+        self.calls += 1;
+        let window = &mut self.windows[host];
+        if window.0 != now / WINDOW {
+            *window = (now / WINDOW, 0);
+        }
+        window.1 += 1;
+        self.most = self.most.max(window.1);
+    }
+}
