@@ -192,10 +192,18 @@ impl Chaos {
         let at = made.started.since(self.begin).as_secs_f64();
         let round = Round::of(plan.round, at, made.texts, &record.seen, &breaches);
         say::line(round.line());
+        // Where the machine had no time for the agents, nothing that depends on time speaks against them.
+        let judged = !rules::is_starved(&record.seen) || breaches.iter().any(|breach| !breach.rule.needs_time());
         let violation = (!breaches.is_empty()).then(|| {
             let timeline = story::tell(&self.stage, self.begin, &record, &breaches);
             let broken = breaches.iter().map(|breach| (breach.rule, breach.detail.clone())).collect();
-            Violation { round: plan.round, again: format!("{} --first {}", self.command, plan.round), broken, timeline }
+            Violation {
+                round: plan.round,
+                again: format!("{} --first {}", self.command, plan.round),
+                judged,
+                broken,
+                timeline,
+            }
         });
         if made.counts {
             report.add(round, &record.seen, violation);

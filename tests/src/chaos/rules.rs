@@ -3,7 +3,7 @@
 use mooring_agent::core::time::Time;
 use serde::Serialize;
 
-use super::bounds::{self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SETTLED, SHARED};
+use super::bounds::{self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SETTLED, SHARED, STARVED};
 use super::hearing::{deaf, without};
 use super::seen::Seen;
 use crate::observe::timeline::Interval;
@@ -74,6 +74,20 @@ pub struct Breach {
 #[must_use]
 pub fn judge(seen: &Seen) -> Vec<Breach> {
     [two_owners, fence, one_holder, outage, moves, requests, agents].into_iter().flat_map(|rule| rule(seen)).collect()
+}
+
+impl Rule {
+    /// Whether it cannot be judged in a round in which the machine had no time for the agents.
+    #[must_use]
+    pub const fn needs_time(self) -> bool {
+        matches!(self, Self::TwoOwners | Self::OneHolder | Self::Outage | Self::Moves)
+    }
+}
+
+/// Whether the machine had no time for the agents.
+#[must_use]
+pub fn is_starved(seen: &Seen) -> bool {
+    seen.starved.max(seen.stalled(seen.from, seen.to)) > STARVED
 }
 
 fn breach(rule: Rule, at: Time, detail: String) -> Breach {

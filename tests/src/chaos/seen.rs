@@ -82,6 +82,8 @@ pub struct Seen {
     pub spent: bool,
     /// When the machine stood still, without overlaps: nobody can be blamed for that time.
     pub stalls: Vec<Interval>,
+    /// For how long an agent that was ready to run was not let: the longest of all.
+    pub starved: Duration,
 }
 
 impl Seen {
