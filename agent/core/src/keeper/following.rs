@@ -58,7 +58,11 @@ impl Keeper {
         if self.away.is_some() && answered {
             return;
         }
-        if matches!(cause, Cause::Free | Cause::Expiry) && self.rules.conflict_probe && !planted!(TakesWithoutLooking) && !self.is_clear() {
+        if matches!(cause, Cause::Free | Cause::Expiry)
+            && self.rules.conflict_probe
+            && !planted!(TakesWithoutLooking)
+            && !self.is_clear()
+        {
             return;
         }
         if let (Cause::Witness, Some(view)) = (cause, self.seen.view()) {

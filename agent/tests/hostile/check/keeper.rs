@@ -114,7 +114,10 @@ impl World {
             Action::Write { base, record, notes, within, .. } => {
                 assert!(self.shown.contains(base), "a compare-and-swap on what was never shown: {base:?}");
                 assert!(!within.is_zero());
-                let declared = notes.tenure.as_ref().filter(|_| record.holder == ME);
+                // A write of this node's own; one that only says that it takes part leaves what it found.
+                let now = WallTime(i64::try_from(self.now.as_nanos() / 1000).unwrap());
+                let own = record.holder == ME && record.renewed == Some(now);
+                let declared = notes.tenure.as_ref().filter(|_| own);
                 assert!(declared.is_none_or(|d| d.holder == ME && d.transitions == record.transitions));
                 self.calls.push(action);
             }
