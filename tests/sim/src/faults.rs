@@ -115,7 +115,7 @@ impl World<'_> {
                 }
             }
             Fault::Api(servers, How::Refused) => {
-                for server in (0..self.servers.all.len()).filter(|s| has(servers, s)) {
+                for server in (0..self.servers.all.len()).filter(|s| has(servers, *s)) {
                     self.drop_watches(server, true);
                 }
             }
@@ -339,7 +339,7 @@ impl World<'_> {
                 }
             }
             Fault::Api(servers, how) => {
-                for server in (0..self.servers.all.len()).filter(|s| has(servers, s)) {
+                for server in (0..self.servers.all.len()).filter(|s| has(servers, *s)) {
                     self.servers.all[server].how = Some(how);
                 }
             }
