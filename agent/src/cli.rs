@@ -213,7 +213,7 @@ pub fn config(effective: &[Effective], output: Output) -> String {
         let value = if e.value.is_empty() && !note.is_empty() { format!("({note})") } else { e.value.clone() };
         vec![e.name.to_owned(), value, e.source.to_string()]
     });
-    let mut text = table::render(&["SETTING", "VALUE", "FROM"], rows);
+    let mut text = table::render(&["SETTING", "VALUE", "FROM"], rows, usize::MAX);
     // A String takes everything.
     let _ = write!(text, "\nEach can be given as --NAME or {ENV_PREFIX}NAME.");
     text

@@ -14,6 +14,10 @@ impl Moves {
     /// The VIP has moved.
     pub fn record(&mut self, now: Time) {
         self.forget(now);
+        // Whoever writes the Lease can make it move as often as it likes; older ones than these decide nothing.
+        while self.0.len() >= MOVES {
+            self.0.pop_front();
+        }
         self.0.push_back(now);
     }
 

@@ -91,7 +91,7 @@ impl Observation {
     /// Whether what is known was proved lately enough to judge by.
     #[must_use]
     pub fn is_fresh(&self, now: Time, rules: &Rules) -> bool {
-        self.known && planted!(BlindTimeCounts) || self.known && self.proven.is_some_and(|at| now.since(at) <= rules.blind_after())
+        self.known && (planted!(BlindTimeCounts) || self.proven.is_some_and(|at| now.since(at) <= rules.blind_after()))
     }
 
     /// When the holder's Lease ends by this node's clock, if nothing changes and it is proved until then.

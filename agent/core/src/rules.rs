@@ -38,6 +38,9 @@ pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// See [`MOVES_WINDOW`].
 pub const MOVES: usize = 4;
 
+/// No rule's time is longer; those of the settings end at an hour.
+const LONGEST: Duration = Duration::from_hours(24);
+
 /// The rules of one Lease and its VIPs, out of the settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
@@ -98,6 +101,23 @@ impl Rules {
         // client-go spreads retries by a factor of up to 1.2: between two renewals nothing lapses.
         let fence = fence.max(self.retry_period * 6 / 5);
         if self.hold_without_api { self.renew_deadline.min(fence) } else { self.renew_deadline }
+    }
+
+    /// Whether they are within reason: all that the settings allow is, and nothing is whose sums would not fit a
+    /// [`Duration`]. A trace may say anything.
+    #[must_use]
+    pub fn are_sane(&self) -> bool {
+        let times = [
+            self.lease_duration,
+            self.renew_deadline,
+            self.retry_period,
+            self.witness_interval,
+            self.provisional_spread,
+            self.handover_grace,
+            self.link_down_delay,
+            self.announce_refresh,
+        ];
+        times.iter().all(|time| *time <= LONGEST) && self.witness_misses <= 1_000
     }
 
     /// After this long without proof that the Lease still is as seen, it is read.

@@ -78,6 +78,7 @@ pub fn replay(trace: &str) -> Result<String, BadTrace> {
         let bad = |reason: String| BadTrace { number: number + 1, reason };
         let line: Line = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
         let written = match line {
+            Line::Rules(rules) if !rules.are_sane() => return Err(bad("rules beyond reason: a day at most".into())),
             Line::Rules(rules) => {
                 keeper = Some(Keeper::new(rules.clone()));
                 write_line(&mut out, &Line::Rules(rules))

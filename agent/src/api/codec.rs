@@ -19,11 +19,11 @@ use crate::core::time::WallTime;
 use super::error::cut;
 
 /// Annotation: [`Declaration`].
-pub(crate) const TENURE: &str = "mooring.dev/tenure";
+pub const TENURE: &str = "mooring.dev/tenure";
 /// Annotation: [`Handover`].
-pub(crate) const HANDOVER: &str = "mooring.dev/handover";
+pub const HANDOVER: &str = "mooring.dev/handover";
 /// Annotation: participants by name.
-pub(crate) const PARTICIPANTS: &str = "mooring.dev/participants";
+pub const PARTICIPANTS: &str = "mooring.dev/participants";
 
 /// Longest annotation that is read, in bytes; the API allows 256 KiB for all of an object.
 const LONGEST: usize = 64 << 10;
@@ -33,6 +33,8 @@ const MOST_PARTICIPANTS: usize = 64;
 const MOST_MACS: usize = 16;
 /// Longest name of a node or holder (a DNS subdomain; client-go's own identities are shorter).
 const LONGEST_NAME: usize = 253;
+/// The year 1, microseconds since 1970: Go's zero time, and the first that RFC 3339 and everybody can write.
+const FIRST: i64 = -62_135_596_800_000_000;
 /// A Lease for longer is reported: nobody would take over in time.
 const LONG: Duration = Duration::from_hours(1);
 
@@ -47,7 +49,8 @@ pub struct Flaw {
 }
 
 /// What the Lease shows, and what is wrong with it.
-pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
+#[must_use]
+pub fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
     let mut flaws = Vec::new();
     let mut flaw = |field, what: String| flaws.push(Flaw { field, what });
     let nothing = LeaseSpec::default();
@@ -68,7 +71,7 @@ pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
     if holder.len() > LONGEST_NAME {
         flaw("holderIdentity", format!("has {} bytes", holder.len()));
     }
-    let wall = |time: &Option<MicroTime>| time.as_ref().map(|t| WallTime(t.0.as_microsecond()));
+    let wall = |time: &Option<MicroTime>| time.as_ref().map(|t| WallTime(t.0.as_microsecond().max(FIRST)));
     let record = Record {
         holder,
         duration,
@@ -90,8 +93,9 @@ pub(crate) fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
     (LeaseView { version, record, notes }, flaws)
 }
 
-/// Writes the record and the notes into a Lease; all else in it stays.
-pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
+/// Writes the record and the notes into a Lease; all else in it stays. Where the API cannot hold a number, a declaration
+/// for this record has the one that it can: else it would be void at once.
+pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let wall = |time: Option<WallTime>| time.map(|t| MicroTime(timestamp(t)));
     // What the API accepts: whole seconds, at least one.
     let seconds = record.duration.as_secs().saturating_add(u64::from(record.duration.subsec_nanos() > 0));
@@ -101,9 +105,12 @@ pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     spec.acquire_time = wall(record.acquired);
     spec.renew_time = wall(record.renewed);
     spec.lease_transitions = Some(i32::try_from(record.transitions).unwrap_or(i32::MAX));
+    let most = |transitions: u32| transitions.min(i32::MAX.unsigned_abs());
+    let tenure = notes.tenure.clone().map(|d| Declaration { transitions: most(d.transitions), ..d });
+    let handover = notes.handover.clone().map(|h| Handover { transitions: most(h.transitions), ..h });
     let annotations = lease.metadata.annotations.get_or_insert_default();
-    write(annotations, TENURE, notes.tenure.as_ref());
-    write(annotations, HANDOVER, notes.handover.as_ref());
+    write(annotations, TENURE, tenure.as_ref());
+    write(annotations, HANDOVER, handover.as_ref());
     write(annotations, PARTICIPANTS, Some(&notes.participants).filter(|p| !p.is_empty()));
     if annotations.is_empty() {
         lease.metadata.annotations = None;
@@ -112,8 +119,6 @@ pub(crate) fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
 
 /// Within the years that RFC 3339 can write.
 fn timestamp(time: WallTime) -> Timestamp {
-    /// The year 1, microseconds since 1970: Go's zero time.
-    const FIRST: i64 = -62_135_596_800_000_000;
     Timestamp::from_microsecond(time.0.max(FIRST)).unwrap_or(Timestamp::MAX)
 }
 
@@ -183,7 +188,7 @@ fn addresses(all: &mut Vec<IpAddr>, flaw: &mut impl FnMut(&'static str, String))
     let (mut four, mut six) = (false, false);
     all.retain(|address| {
         let had = if address.is_ipv4() { &mut four } else { &mut six };
-        let fine = !*had && !address.is_unspecified() && !address.is_multicast();
+        let fine = !*had && !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
         *had |= fine;
         fine
     });
@@ -288,6 +293,15 @@ mod tests {
         assert_eq!(json["spec"]["acquireTime"], "0001-01-01T00:00:00.000000Z");
         assert!(json["spec"]["renewTime"].as_str().unwrap().starts_with("9999-12-3"));
         assert_eq!(json["spec"]["leaseTransitions"], i32::MAX);
+    }
+
+    #[test]
+    fn the_most_transitions_that_the_api_holds_do_not_void_a_declaration() {
+        let record = Record { holder: "cp1".into(), transitions: 1 << 31, ..Record::default() };
+        let tenure = Declaration { holder: "cp1".into(), transitions: 1 << 31, acquired: None, macs: vec![] };
+        let mut lease = Lease::default();
+        encode(&mut lease, &record, &Notes { tenure: Some(tenure), ..Notes::default() });
+        assert!(decode(&lease).0.declaration().is_some());
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Follow {
     /// Follows until `emit` says that nobody listens (false).
     pub(crate) async fn run<K, E>(self, mut emit: E)
     where
-        K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+        K: Clone + Debug + DeserializeOwned + Send + 'static,
         E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send,
     {
         let mut wait = self.backoff.0;
@@ -141,7 +141,7 @@ impl Follow {
 
     async fn watch<K, E>(&self, version: &str, opened: &mut Option<Instant>, emit: &mut E) -> End
     where
-        K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+        K: Clone + Debug + DeserializeOwned + Send + 'static,
         E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send,
     {
         let params = WatchParams {

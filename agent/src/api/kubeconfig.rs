@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::error::cut;
 
@@ -174,38 +174,11 @@ impl Source {
         // Before reading: a change between the two is then seen as one.
         let mut files = vec![path.clone()];
         let before = state(path);
-        let file = read(path)?;
-        let malformed = |what| ConfigError::Malformed { path: path.clone(), what };
-        let unsupported = |what| ConfigError::Unsupported { path: path.clone(), what };
-        if file.clusters.is_empty() {
-            return Err(malformed("it names no cluster".into()));
-        }
-        let mut config = kube::Config::from_custom_kubeconfig(file.clone(), &KubeConfigOptions::default())
-            .await
-            .map_err(|error| translate(path, error))?;
-        if config.auth_info.exec.is_some() {
-            return Err(unsupported("exec"));
-        }
-        if config.auth_info.auth_provider.is_some() {
-            return Err(unsupported("auth-provider"));
-        }
-        let context = file.contexts.iter().find(|c| Some(&c.name) == file.current_context.as_ref());
-        let cluster = context.and_then(|c| c.context.as_ref()).map(|c| c.cluster.as_str());
-        let cluster = file.clusters.iter().find(|c| Some(c.name.as_str()) == cluster).and_then(|c| c.cluster.as_ref());
-        if cluster.is_some_and(|c| c.proxy_url.as_deref().is_some_and(|url| !url.is_empty())) {
-            return Err(unsupported("proxy-url"));
-        }
-        // HTTPS_PROXY is for the world outside, and API servers are reached directly.
-        config.proxy_url = None;
-        config.default_retry = false;
+        let (config, named) = connect(parse(&read(path)?, path)?, path).await?;
         if config.accept_invalid_certs {
             tracing::warn!(path = %path.display(), "kubeconfig says insecure-skip-tls-verify: anybody may pose as the API server");
         }
-        files.extend(cluster.and_then(|c| c.certificate_authority.as_deref()).map(PathBuf::from));
-        let user = &config.auth_info;
-        files.extend(
-            [&user.client_certificate, &user.client_key, &user.token_file].into_iter().flatten().map(PathBuf::from),
-        );
+        files.extend(named);
         let mut seen = Seen::of(files);
         if let Some(first) = seen.0.first_mut() {
             first.1 = before;
@@ -222,13 +195,74 @@ fn in_cluster() -> Result<Loaded, ConfigError> {
     Ok(Loaded { config, seen })
 }
 
-/// Reads and parses the file, with an error for each way in which it may not be one.
-fn read(path: &Path) -> Result<Kubeconfig, ConfigError> {
+/// What to connect with out of a kubeconfig that stands at `path`, and the files that it names and that were or will
+/// be read. Reads the CA's.
+///
+/// # Errors
+/// When it does not say where the cluster is, or wants what is not supported.
+pub async fn connect(file: Kubeconfig, path: &Path) -> Result<(kube::Config, Vec<PathBuf>), ConfigError> {
+    let malformed = |what: &str| ConfigError::Malformed { path: path.to_path_buf(), what: what.into() };
+    let unsupported = |what| ConfigError::Unsupported { path: path.to_path_buf(), what };
+    if file.clusters.is_empty() {
+        return Err(malformed("it names no cluster"));
+    }
+    let context = file.contexts.iter().find(|c| Some(&c.name) == file.current_context.as_ref());
+    let context = context.and_then(|c| c.context.as_ref());
+    let cluster = context.and_then(|c| file.clusters.iter().find(|named| named.name == c.cluster));
+    let cluster = cluster.and_then(|named| named.cluster.as_ref());
+    let user = context.and_then(|c| file.auth_infos.iter().find(|named| Some(&named.name) == c.user.as_ref()));
+    let user = user.and_then(|named| named.auth_info.as_ref());
+    if user.is_some_and(|user| user.exec.is_some()) {
+        return Err(unsupported("exec"));
+    }
+    if user.is_some_and(|user| user.auth_provider.is_some()) {
+        return Err(unsupported("auth-provider"));
+    }
+    if cluster.is_some_and(|c| c.proxy_url.as_deref().is_some_and(|url| !url.is_empty())) {
+        return Err(unsupported("proxy-url"));
+    }
+    let files = named(cluster, user);
+    files.iter().try_for_each(|file| is_whole(file))?;
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.map_err(|error| translate(path, error))?;
+    let url = &config.cluster_url;
+    if !matches!(url.scheme_str(), Some("https" | "http")) || url.host().is_none_or(str::is_empty) {
+        return Err(malformed("the cluster's server is not a URL as https://HOST:PORT"));
+    }
+    // HTTPS_PROXY is for the world outside, and API servers are reached directly.
+    config.proxy_url = None;
+    config.default_retry = false;
+    Ok((config, files))
+}
+
+/// The files that count: what stands in the kubeconfig itself comes before them.
+fn named(cluster: Option<&Cluster>, user: Option<&AuthInfo>) -> Vec<PathBuf> {
+    let ca = cluster.filter(|c| c.certificate_authority_data.is_none()).and_then(|c| c.certificate_authority.as_ref());
+    let certificate = user.filter(|u| u.client_certificate_data.is_none()).and_then(|u| u.client_certificate.as_ref());
+    let key = user.filter(|u| u.client_key_data.is_none()).and_then(|u| u.client_key.as_ref());
+    let token = user.filter(|u| u.token.is_none()).and_then(|u| u.token_file.as_ref());
+    [ca, certificate, key, token].into_iter().flatten().map(PathBuf::from).collect()
+}
+
+/// What is read to its end must have one: not a pipe, nor `/dev/zero`.
+fn is_whole(path: &Path) -> Result<(), ConfigError> {
+    let error = match std::fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => "not a regular file".to_owned(),
+        Ok(meta) if meta.len() > LONGEST => format!("it has {} bytes", meta.len()),
+        Ok(_) => return Ok(()),
+        Err(error) => error.to_string(),
+    };
+    Err(ConfigError::Unreadable { path: path.to_path_buf(), error })
+}
+
+/// Reads the file, with an error for each thing that may stand in its place.
+fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     let owned = || path.to_path_buf();
-    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+    let missing = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ConfigError::Missing { path: owned() },
         _ => ConfigError::Unreadable { path: owned(), error: error.to_string() },
-    })?;
+    };
+    let meta = std::fs::metadata(path).map_err(missing)?;
     if meta.is_dir() {
         return Err(ConfigError::Directory { path: owned() });
     }
@@ -241,7 +275,28 @@ fn read(path: &Path) -> Result<Kubeconfig, ConfigError> {
     if meta.len() > LONGEST {
         return Err(ConfigError::Malformed { path: owned(), what: format!("it has {} bytes", meta.len()) });
     }
-    Kubeconfig::read_from(path).map_err(|error| translate(path, error))
+    std::fs::read(path).map_err(missing)
+}
+
+/// A kubeconfig that stands at `path`: the files that it names are beside it, unless it says otherwise.
+///
+/// kube's own reader is not used: it takes UTF-16 as well, and panics at half a character.
+///
+/// # Errors
+/// When it is none, or half of one. Nothing of it is in the error's text but names: it holds keys.
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, ConfigError> {
+    let text = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
+    let text = text.map_err(|_| ConfigError::Malformed { path: path.to_path_buf(), what: "not UTF-8".into() })?;
+    let mut file = Kubeconfig::from_yaml(text).map_err(|error| translate(path, error))?;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let clusters = file.clusters.iter_mut().filter_map(|named| named.cluster.as_mut());
+    let users = file.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
+    let users = users.flat_map(|user| [&mut user.client_certificate, &mut user.client_key, &mut user.token_file]);
+    for name in clusters.map(|cluster| &mut cluster.certificate_authority).chain(users).flatten() {
+        // An absolute name stays what it is.
+        *name = directory.join(&*name).to_string_lossy().into_owned();
+    }
+    Ok(file)
 }
 
 /// kube's error in words that quote nothing of the file: it holds keys.

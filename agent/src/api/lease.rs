@@ -11,9 +11,10 @@ use kube::core::params::{GetParams, PostParams};
 
 use crate::core::lease::{LeaseView, Notes, Record};
 
-use super::codec::{Flaw, decode, encode};
+use super::codec::{Flaw, encode};
 use super::error::cut;
 use super::race::{Call, Limits, Outcome};
+use super::raw::Raw;
 use super::servers::Servers;
 use super::{ApiError, Away, Failure, Try, Verb};
 
@@ -142,7 +143,7 @@ impl LeaseApi {
                 let request = Request::new(self.path()).get(&settings.name, &GetParams::default());
                 let outcome = self.0.servers.ask(&self.call(Verb::Get, request)?, Limits::within(left)).await;
                 match self.parse(outcome, Verb::Get, left) {
-                    Ok(lease) if lease.spec == wanted => Ok(self.remember(lease).0),
+                    Ok(raw) if raw.lease.spec == wanted => Ok(self.remember(raw).0),
                     Ok(lease) => {
                         self.remember(lease);
                         Err(conflict)
@@ -157,8 +158,9 @@ impl LeaseApi {
     }
 
     /// Keeps the Lease for writes based on it, and shows what is on it.
-    pub(crate) fn remember(&self, lease: Lease) -> (LeaseView, Vec<Flaw>) {
-        let shown = decode(&lease);
+    pub(crate) fn remember(&self, raw: Raw) -> (LeaseView, Vec<Flaw>) {
+        let shown = raw.show();
+        let lease = raw.lease;
         let mut raw = self.raw();
         raw.retain(|known| known.metadata.resource_version != lease.metadata.resource_version);
         raw.push_back(lease);
@@ -207,21 +209,22 @@ impl LeaseApi {
         Ok(Call { verb, resource: RESOURCE, what: self.what(), request })
     }
 
-    fn parse(&self, outcome: Outcome<hyper::body::Bytes>, verb: Verb, after: Duration) -> Result<Lease, ApiError> {
+    fn parse(&self, outcome: Outcome<hyper::body::Bytes>, verb: Verb, after: Duration) -> Result<Raw, ApiError> {
         let body = outcome.result?;
         let nonsense = |what| {
             let server = outcome.server.as_ref().map(ToString::to_string).unwrap_or_default();
             let tries = vec![Try { server, failure: Failure::Malformed(what) }];
             ApiError::Away(Away { tries, after, maybe_applied: verb.writes() })
         };
-        let lease: Lease = serde_json::from_slice(&body).map_err(|error| nonsense(cut(&error.to_string(), 120)))?;
+        let raw: Raw = serde_json::from_slice(&body).map_err(|error| nonsense(cut(&error.to_string(), 120)))?;
+        let lease = &raw.lease;
         if lease.metadata.resource_version.as_deref().is_none_or(str::is_empty) {
             return Err(nonsense("a Lease without resourceVersion".into()));
         }
         if lease.metadata.name.as_ref() != Some(&self.0.settings.name) {
             return Err(nonsense("another object than was asked for".into()));
         }
-        Ok(lease)
+        Ok(raw)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::core::time::Time;
 
 mod client;
-mod codec;
+pub mod codec;
 pub mod error;
 pub mod events;
 mod follow;
@@ -16,6 +16,7 @@ pub mod health;
 pub mod kubeconfig;
 pub mod lease;
 pub mod race;
+pub mod raw;
 pub mod servers;
 pub mod slices;
 #[cfg(test)]

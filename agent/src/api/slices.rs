@@ -110,15 +110,22 @@ fn name(slice: &EndpointSlice) -> String {
 }
 
 /// The addresses that an API server may have; what else stands there is left out.
-fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
+#[must_use]
+pub fn addresses(slice: &EndpointSlice) -> Vec<SocketAddr> {
     let ports = slice.ports.as_deref().unwrap_or_default();
     let https = ports.iter().find(|p| p.name.as_deref() == Some("https")).or_else(|| ports.first());
     let Some(port) = https.and_then(|p| p.port).and_then(|p| u16::try_from(p).ok()).filter(|p| *p != 0) else {
         return Vec::new();
     };
-    let usable = |ip: &IpAddr| !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback();
     let all = slice.endpoints.iter().flatten().flat_map(|endpoint| &endpoint.addresses);
-    all.filter_map(|text| text.parse().ok()).filter(usable).map(|ip| SocketAddr::new(ip, port)).collect()
+    all.filter_map(|text| text.parse().ok()).filter(is_a_hosts).map(|ip| SocketAddr::new(ip, port)).collect()
+}
+
+/// One other host may have it, whichever way it is written.
+fn is_a_hosts(ip: &IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    let everybody = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
+    !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback() && !everybody
 }
 
 #[cfg(test)]
@@ -129,7 +136,7 @@ mod tests {
     fn takes_what_the_api_server_writes_and_leaves_the_rest() {
         let slice: EndpointSlice = serde_json::from_str(
             r#"{"addressType":"IPv4","apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"kubernetes"},
-            "endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":true}},{"addresses":["0.0.0.0","nonsense","192.0.2.2"]}],
+            "endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":true}},{"addresses":["0.0.0.0","nonsense","::ffff:127.0.0.1","255.255.255.255","192.0.2.2"]}],
             "ports":[{"name":"https","port":6443,"protocol":"TCP"}]}"#,
         )
         .unwrap();

@@ -290,6 +290,37 @@ async fn what_stands_in_the_kubeconfigs_place_is_named_and_waited_for() {
     assert!(!shown.contains("secret") && shown.contains("192.0.2.1"), "{shown}");
 }
 
+/// What no parser of ours may stumble over, nor wait for.
+#[tokio::test]
+async fn a_kubeconfig_of_half_characters_or_without_an_end_is_refused() {
+    let cluster = Cluster::new();
+    let source = Source::File(cluster.path());
+    let good = cluster.kubeconfig("https://192.0.2.1:6443", "secret-token");
+    let utf16: Vec<u8> = good.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for bytes in [b"\xff\xfeA".to_vec(), b"\xfe\xff\0".to_vec(), [b"\xff\xfe", &utf16[..7]].concat(), vec![0xc3]] {
+        std::fs::write(cluster.path(), &bytes).unwrap();
+        let error = source.load().await.unwrap_err();
+        assert!(matches!(&error, ConfigError::Malformed { what, .. } if what == "not UTF-8"), "{error}");
+    }
+    std::fs::write(cluster.path(), [b"\xef\xbb\xbf", good.as_bytes()].concat()).unwrap();
+    assert!(source.load().await.is_ok(), "a byte order mark");
+    for server in ["192.0.2.1:6443", "/path", "ftp://192.0.2.1"] {
+        std::fs::write(cluster.path(), cluster.kubeconfig(server, "t")).unwrap();
+        let error = source.load().await.unwrap_err().to_string();
+        assert!(error.contains("not a URL"), "{server}: {error}");
+    }
+    std::fs::write(cluster.path(), &good).unwrap();
+    let ca = cluster.dir.path().join("ca.crt");
+    std::fs::remove_file(&ca).unwrap();
+    nix::unistd::mkfifo(&ca, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let error = source.load().await.unwrap_err();
+    assert!(matches!(&error, ConfigError::Unreadable { path, .. } if *path == ca), "{error}");
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+    std::fs::remove_file(&ca).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &ca).unwrap();
+    assert!(matches!(source.load().await, Err(ConfigError::Unreadable { .. })));
+}
+
 /// Lines that come one by one, as a watch sends them.
 fn stream(mut rx: mpsc::UnboundedReceiver<String>) -> Answer {
     let frames =

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
@@ -15,6 +14,7 @@ use super::codec::Flaw;
 use super::follow::{Follow, Followed};
 use super::lease::{LeaseApi, RESOURCE};
 use super::race::Limits;
+use super::raw::Raw;
 use super::{ApiError, boottime};
 
 /// Wait before a broken watch is opened again: at first, and at most.
@@ -88,18 +88,18 @@ impl LeaseApi {
         let api = self.clone();
         let task = tokio::spawn(async move {
             let name = api.settings().name.clone();
-            let ours = move |lease: &Lease| lease.metadata.name.as_ref() == Some(&name);
+            let ours = move |raw: &Raw| raw.lease.metadata.name.as_ref() == Some(&name);
             follow
                 .run(move |followed| {
                     let at = boottime();
-                    let seen = |lease: Option<Lease>| {
-                        let (view, flaws) = lease.map(|l| api.remember(l)).unzip();
+                    let seen = |raw: Option<Raw>| {
+                        let (view, flaws) = raw.map(|raw| api.remember(raw)).unzip();
                         Watched::Seen { view, flaws: flaws.unwrap_or_default(), at }
                     };
                     let watched = match followed {
                         Followed::Listed(all) => seen(all.into_iter().find(&ours)),
-                        Followed::Applied(lease) if ours(&lease) => seen(Some(lease)),
-                        Followed::Deleted(lease) if ours(&lease) => seen(None),
+                        Followed::Applied(raw) if ours(&raw) => seen(Some(raw)),
+                        Followed::Deleted(raw) if ours(&raw) => seen(None),
                         Followed::Alive | Followed::Applied(_) | Followed::Deleted(_) => Watched::Alive { at },
                         Followed::Lost(error) => Watched::Lost { error, at },
                     };

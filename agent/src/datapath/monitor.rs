@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{DecodeError, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use rtnetlink::{MulticastGroup, new_multicast_connection};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
-use super::address::{Seen, Vip};
+use super::address::{OUR_PROTO, Seen, Vip};
 use super::error::Error;
 use super::link::LinkSeen;
 use crate::core::mac::Mac;
@@ -145,48 +145,86 @@ fn translate(
     links: &mut HashMap<u32, LinkSeen>,
     others: &mut Others,
 ) -> Option<KernelEvent> {
-    match message {
-        RouteNetlinkMessage::NewAddress(message) => {
-            let seen = Seen::read(message)?;
+    let change = Change::read(message)?;
+    let ours = match &change {
+        Change::Came(seen) => {
             let mut known = known.lock();
-            let ours = known.saw(&seen);
-            let (address, index) = (seen.vip.address, seen.index);
-            if known.watched.contains(&address) {
-                return Some(KernelEvent::AddressAdded { address, index, ours });
+            let ours = known.saw(seen);
+            if !known.watched.contains(&seen.vip.address) {
+                // Router advertisements renew lifetimes all the time.
+                let counts = !seen.deprecated && !seen.duplicate;
+                let new = others.insert((seen.vip, seen.index), counts) != Some(counts);
+                return new.then_some(KernelEvent::NodeAddress { index: seen.index });
             }
-            // Router advertisements renew lifetimes all the time.
-            let counts = !seen.deprecated && !seen.duplicate;
-            let new = others.insert((seen.vip, index), counts) != Some(counts);
-            new.then_some(KernelEvent::NodeAddress { index })
+            ours
         }
-        RouteNetlinkMessage::DelAddress(message) => {
-            let seen = Seen::read(message)?;
+        Change::Went(seen) => {
             let mut known = known.lock();
             known.gone(seen.vip, seen.index);
-            let (address, index) = (seen.vip.address, seen.index);
-            if known.watched.contains(&address) {
-                return Some(KernelEvent::AddressGone { address, index });
+            if !known.watched.contains(&seen.vip.address) {
+                others.remove(&(seen.vip, seen.index));
+                return Some(KernelEvent::NodeAddress { index: seen.index });
             }
-            others.remove(&(seen.vip, index));
-            Some(KernelEvent::NodeAddress { index })
+            false
         }
-        RouteNetlinkMessage::NewLink(message) => {
-            // A bridge also tells of its ports leaving and joining, in messages without a state.
-            let link = LinkSeen::read(message);
-            if u8::from(message.header.interface_family) != 0 || links.get(&link.index) == Some(&link) {
-                return None;
-            }
+        Change::Link(link) if links.get(&link.index) == Some(link) => return None,
+        Change::Link(link) => {
             links.insert(link.index, link.clone());
-            Some(KernelEvent::Link { index: link.index, name: link.name, up: link.up, mac: link.mac })
+            false
         }
-        RouteNetlinkMessage::DelLink(message) => {
-            let link = LinkSeen::read(message);
-            if u8::from(message.header.interface_family) != 0 {
-                return None;
-            }
+        Change::LinkWent(link) => {
             links.remove(&link.index);
-            Some(KernelEvent::LinkGone { index: link.index, name: link.name })
+            false
         }
-        _ => None,
+    };
+    Some(change.tell(ours))
+}
+
+/// What a message says, whatever is known.
+enum Change {
+    Came(Seen),
+    Went(Seen),
+    Link(LinkSeen),
+    LinkWent(LinkSeen),
+}
+
+impl Change {
+    fn read(message: &RouteNetlinkMessage) -> Option<Self> {
+        match message {
+            RouteNetlinkMessage::NewAddress(message) => Seen::read(message).map(Self::Came),
+            RouteNetlinkMessage::DelAddress(message) => Seen::read(message).map(Self::Went),
+            // A bridge also tells of its ports leaving and joining, in messages without a state.
+            RouteNetlinkMessage::NewLink(message) | RouteNetlinkMessage::DelLink(message)
+                if u8::from(message.header.interface_family) != 0 =>
+            {
+                None
+            }
+            RouteNetlinkMessage::NewLink(message) => Some(Self::Link(LinkSeen::read(message))),
+            RouteNetlinkMessage::DelLink(message) => Some(Self::LinkWent(LinkSeen::read(message))),
+            _ => None,
+        }
     }
+
+    fn tell(self, ours: bool) -> KernelEvent {
+        match self {
+            Self::Came(seen) => KernelEvent::AddressAdded { address: seen.vip.address, index: seen.index, ours },
+            Self::Went(seen) => KernelEvent::AddressGone { address: seen.vip.address, index: seen.index },
+            Self::Link(link) => KernelEvent::Link { index: link.index, name: link.name, up: link.up, mac: link.mac },
+            Self::LinkWent(link) => KernelEvent::LinkGone { index: link.index, name: link.name },
+        }
+    }
+}
+
+/// What the first netlink message in `bytes` tells, of any address, and ours by its mark alone.
+///
+/// # Errors
+/// When it is no message of rtnetlink.
+pub fn decode(bytes: &[u8]) -> Result<Option<KernelEvent>, DecodeError> {
+    let NetlinkPayload::InnerMessage(message) = NetlinkMessage::deserialize(bytes)?.payload else {
+        return Ok(None);
+    };
+    Ok(Change::read(&message).map(|change| {
+        let ours = matches!(&change, Change::Came(seen) if seen.proto == Some(OUR_PROTO));
+        change.tell(ours)
+    }))
 }

@@ -64,7 +64,16 @@ impl ApiHands {
         tokio::spawn(follow_health(health, counted, told.clone(), servers.clone()));
         let slices = Slices::follow(&servers);
         let events = Events::start(servers.clone(), settings.node_name.clone());
-        Self { lease, servers, health: settings.health.address.clone(), told, events, watch, _prober: prober, _slices: slices }
+        Self {
+            lease,
+            servers,
+            health: settings.health.address.clone(),
+            told,
+            events,
+            watch,
+            _prober: prober,
+            _slices: slices,
+        }
     }
 
     /// Reads the Lease; the result is told.

@@ -16,6 +16,8 @@ mod reports;
 mod run;
 mod show;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::core::event::Event;
@@ -32,6 +34,8 @@ pub enum Told {
     Event(Event),
     /// The interface was found, or is another, or is gone: the segment is opened anew.
     Place(Option<Interface>),
+    /// These VIPs are the node's own permanent addresses, and not carried here.
+    Own(BTreeSet<IpAddr>),
 }
 
 /// The core's rules out of the settings.

@@ -37,7 +37,7 @@ pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sende
         for (name, answer) in names.iter().zip(&mut answers) {
             match look_up(name).await {
                 Ok(found) => {
-                    let picked: Vec<_> = mode.pick(&found).into_iter().filter(|a| may_be_vip(*a)).collect();
+                    let picked = mode.pick(&found);
                     if picked.is_empty() {
                         tracing::warn!(
                             name,
@@ -65,10 +65,6 @@ pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sende
         let all_known = answers.iter().all(|a| !a.is_empty());
         tokio::time::sleep(if all_known { FOLLOW } else { RETRY }).await;
     }
-}
-
-fn may_be_vip(address: IpAddr) -> bool {
-    !(address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
 async fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -28,6 +28,26 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_millis(500);
 /// How often it is looked at anyway: routes change without a word.
 const REFRESH: Duration = Duration::from_mins(1);
+
+/// The VIPs that the core has let go: known to the place before its jobs' turn comes.
+#[derive(Clone, Debug, Default)]
+pub struct Dropped(Arc<Mutex<BTreeSet<IpAddr>>>);
+
+impl Dropped {
+    /// The core carries it, or has let it go.
+    pub fn set(&self, address: IpAddr, dropped: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if dropped {
+            all.insert(address);
+        } else {
+            all.remove(&address);
+        }
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+    }
+}
 
 /// What the place is asked to do.
 #[derive(Debug)]
@@ -56,6 +76,7 @@ pub enum Job {
 pub struct Place {
     settings: Arc<Settings>,
     datapath: Datapath,
+    dropped: Dropped,
     interface: Option<Interface>,
     vips: BTreeSet<IpAddr>,
     put: BTreeSet<IpAddr>,
@@ -69,6 +90,8 @@ pub struct Place {
     refresh: Instant,
     /// VIPs that are an address of this node's own.
     own: BTreeSet<IpAddr>,
+    /// Somebody else has put a VIP on an interface.
+    given: bool,
 }
 
 impl Place {
@@ -77,6 +100,7 @@ impl Place {
     pub fn new(
         settings: Arc<Settings>,
         datapath: Datapath,
+        dropped: Dropped,
         told: mpsc::Sender<Told>,
         ops: Arc<Ops>,
         heart: Heart,
@@ -87,6 +111,7 @@ impl Place {
         Self {
             settings,
             datapath,
+            dropped,
             interface: None,
             vips,
             put,
@@ -97,6 +122,7 @@ impl Place {
             known: None,
             refresh: Instant::now(),
             own,
+            given: false,
         }
     }
 
@@ -154,12 +180,18 @@ impl Place {
     }
 
     async fn put(&mut self, address: IpAddr, until: Time) {
+        // It was let go while this waited; the job that removes it comes next.
+        if self.dropped.contains(address) {
+            return;
+        }
         let Some(index) = self.interface.as_ref().map(|i| i.index) else {
             let reason = "the interface is not there".to_owned();
             return self.tell(Event::PutFailed { address, reason }).await;
         };
         let vip = Vip { address, prefix: self.settings.prefix.of(address) };
         match self.datapath.put(vip, index, until).await {
+            // A kernel that took its time: not for the removal's turn does a VIP that was let go stay.
+            Ok(_) if self.dropped.contains(address) => self.remove_stray(address).await,
             Ok(_) => {
                 self.put.insert(address);
                 self.tell(Event::Put { address }).await;
@@ -183,6 +215,12 @@ impl Place {
                 self.tell(Event::Gone { address }).await;
             }
             KernelEvent::NodeAddress { index } if Some(index) == current => self.soon(),
+            // Somebody gave this node the VIP for good, or took it back.
+            KernelEvent::AddressAdded { ours: false, .. } => {
+                self.given = true;
+                self.soon();
+            }
+            KernelEvent::AddressGone { address, .. } if self.own.contains(&address) => self.soon(),
             KernelEvent::Link { index, name, up, mac } => {
                 // Its addresses come after it; and a new one's Ethernet address is the node's own.
                 self.soon();
@@ -285,7 +323,7 @@ impl Place {
         if found.index != known.index || found.mac != known.mac {
             return;
         }
-        if !self.own.is_empty() {
+        if std::mem::take(&mut self.given) || !self.own.is_empty() {
             self.left_overs().await;
         }
         let found = Interface { up: known.up, ..found };
@@ -354,7 +392,8 @@ impl Place {
         }
         if own != self.own {
             refused.iter().for_each(|text| tracing::error!("{text}"));
-            self.own = own;
+            self.own.clone_from(&own);
+            let _ = self.told.send(Told::Own(own)).await;
         }
         self.ops.readiness.set("address", (!refused.is_empty()).then(|| refused.join("; ")));
         let fresh: Vec<IpAddr> = ours.into_iter().filter(|a| !self.put.contains(a)).collect();

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::api::ApiHands;
 use super::clocks::Clocks;
-use super::place::{Job, Place};
+use super::place::{Dropped, Job, Place};
 use super::show::Show;
 use super::{Told, names, reports, rules};
 use crate::core::action::Action;
@@ -70,6 +70,9 @@ struct Driver {
     show: Show,
     ops: Arc<Ops>,
     vips: Vec<IpAddr>,
+    /// Those of them that are the node's own.
+    own: BTreeSet<IpAddr>,
+    dropped: Dropped,
     listening: BTreeSet<IpAddr>,
     look_again: Time,
     exit: bool,
@@ -95,7 +98,8 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let (told, mut inbox) = mpsc::channel(256);
     let (jobs, work) = mpsc::channel(64);
     let place_heart = ops.liveness.watch("datapath", STUCK);
-    let place = Place::new(settings.clone(), datapath, told.clone(), ops.clone(), place_heart);
+    let dropped = Dropped::default();
+    let place = Place::new(settings.clone(), datapath, dropped.clone(), told.clone(), ops.clone(), place_heart);
     let api = ApiHands::start(&settings, told, &ops);
     let (names, mut resolved) = mpsc::channel(1);
     tokio::spawn(names::follow(settings.addresses.clone(), settings.dns_mode, names));
@@ -114,6 +118,8 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         show: Show::new(ops.clone()),
         ops,
         vips: vec![],
+        own: BTreeSet::new(),
+        dropped,
         listening: BTreeSet::new(),
         look_again: Time::default(),
         exit: false,
@@ -135,6 +141,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
             told = inbox.recv() => match told {
                 Some(Told::Event(event)) => driver.step(event).await,
                 Some(Told::Place(interface)) => driver.place(interface),
+                Some(Told::Own(own)) => driver.now_own(own).await,
                 None => break,
             },
             Some(vips) = resolved.recv() => driver.now_vips(vips).await,
@@ -231,8 +238,12 @@ impl Driver {
             Action::Read { id, within } => self.api.read(id, within),
             Action::Write { id, base, record, notes, within } => self.api.write(id, base, record, notes, within),
             Action::AskPeers { id, within } => self.api.ask_peers(id, within),
-            Action::Carry { address, until } => self.job(Job::Put { address, until }).await,
+            Action::Carry { address, until } => {
+                self.dropped.set(address, false);
+                self.job(Job::Put { address, until }).await;
+            }
             Action::Drop { address } => {
+                self.dropped.set(address, true);
                 // An announcement that the limit has delayed must not leave after the VIP has gone.
                 if let Some(segment) = &self.segment {
                     segment.withdraw(address);
@@ -320,9 +331,20 @@ impl Driver {
     async fn now_vips(&mut self, vips: Vec<IpAddr>) {
         // What is said of VIPs that are let go names those, and not what is carried on.
         self.vips.retain(|known| !vips.contains(known));
-        self.step(Event::Vips(vips.clone())).await;
+        self.step(Event::Vips(self.carried(&vips))).await;
         self.vips.clone_from(&vips);
         self.job(Job::Vips(vips)).await;
+    }
+
+    /// A node whose own address is the VIP is no candidate for it.
+    async fn now_own(&mut self, own: BTreeSet<IpAddr>) {
+        self.own = own;
+        let vips = self.carried(&self.vips);
+        self.step(Event::Vips(vips)).await;
+    }
+
+    fn carried(&self, vips: &[IpAddr]) -> Vec<IpAddr> {
+        vips.iter().copied().filter(|vip| !self.own.contains(vip)).collect()
     }
 
     /// The first signal asks for a hand-over, the second ends the process at once. True: end now.

@@ -14,6 +14,8 @@ use crate::core::time::{Time, WallTime};
 
 /// How many transitions are remembered.
 const TRANSITIONS: usize = 20;
+/// Longest text in a cell of a table, in characters.
+const WIDEST: usize = 300;
 
 /// What the agent knows of itself. The driver sends a new one when something has changed; what runs down is worked out
 /// when somebody asks.
@@ -244,24 +246,24 @@ impl Status {
         let mut out = String::new();
         // Writing to a String cannot fail; nor can the writes below.
         let or = |text: &str, none: &str| {
-            if text.is_empty() { none.to_owned() } else { text.to_owned() }
+            if text.is_empty() { none.to_owned() } else { table::plain(text).into_owned() }
         };
         let _ = writeln!(
             out,
             "{}: {}, on {}, mooring-agent {}",
-            self.node,
+            table::plain(&self.node),
             or(&self.state, "starts"),
             or(&self.interface, "no interface yet"),
-            self.version
+            table::plain(&self.version)
         );
         for waits in &self.waits {
-            let _ = writeln!(out, "not ready: {waits}");
+            let _ = writeln!(out, "not ready: {}", table::plain(waits));
         }
         let vips = self.vips.iter().map(|vip| {
             let fence = vip.fence_left_ms.map_or_else(|| "-".into(), time);
             vec![format!("{}/{}", vip.address, vip.prefix), yes(vip.carried), fence]
         });
-        let _ = write!(out, "\n{}", table::render(&["VIP", "CARRIED HERE", "FENCE LEFT"], vips));
+        let _ = write!(out, "\n{}", table::render(&["VIP", "CARRIED HERE", "FENCE LEFT"], vips, WIDEST));
         let lease = &self.lease;
         let holder = if lease.mine { format!("{} (this node)", lease.holder) } else { or(&lease.holder, "nobody") };
         let cells = vec![
@@ -271,8 +273,8 @@ impl Status {
             lease.renewed_ago_ms.map_or_else(|| "-".into(), |ms| format!("{} ago", time(ms))),
             lease.transitions.to_string(),
         ];
-        let _ =
-            write!(out, "\n{}", table::render(&["LEASE", "HOLDER", "EXPIRES IN", "RENEWED", "TRANSITIONS"], [cells]));
+        let heading = ["LEASE", "HOLDER", "EXPIRES IN", "RENEWED", "TRANSITIONS"];
+        let _ = write!(out, "\n{}", table::render(&heading, [cells], WIDEST));
         let _ = writeln!(
             out,
             "\nAPI server: {}, {}",
@@ -280,7 +282,7 @@ impl Status {
             if lease.api.ok { "answers" } else { "does not answer" }
         );
         if let Some(error) = &lease.api.last_error {
-            let _ = writeln!(out, "last error: {error}");
+            let _ = writeln!(out, "last error: {}", table::plain(error));
         }
         let _ = write!(out, "witness: {}", or(&self.witness.state, "off"));
         if let Some(ago) = self.witness.answered_ago_ms {
@@ -292,7 +294,7 @@ impl Status {
                 let addresses: Vec<String> = c.addresses.iter().map(ToString::to_string).collect();
                 vec![c.node.clone(), addresses.join(" "), c.healthy.map_or_else(|| "?".into(), yes)]
             });
-            let _ = write!(out, "\n{}", table::render(&["CANDIDATE", "ADDRESSES", "HEALTHY"], rows));
+            let _ = write!(out, "\n{}", table::render(&["CANDIDATE", "ADDRESSES", "HEALTHY"], rows, WIDEST));
         }
         if !self.transitions.is_empty() {
             let rows = self
@@ -300,7 +302,7 @@ impl Status {
                 .iter()
                 .rev()
                 .map(|t| vec![t.at.clone(), or(&t.from, "-"), t.to.clone(), t.why.clone()]);
-            let _ = write!(out, "\n{}", table::render(&["WHEN", "FROM", "TO", "WHY"], rows));
+            let _ = write!(out, "\n{}", table::render(&["WHEN", "FROM", "TO", "WHY"], rows, WIDEST));
         }
         out
     }

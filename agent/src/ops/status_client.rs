@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::print::{complain, say};
 use super::status::Status;
@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// Between two prints of `--watch`.
 const AGAIN: Duration = Duration::from_secs(1);
 /// More than a status can be.
-const MOST: u64 = 4 << 20;
+const MOST: usize = 4 << 20;
 /// Clears a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
@@ -63,10 +63,36 @@ pub fn read(socket: &Path) -> Result<Status, StatusError> {
         io::ErrorKind::PermissionDenied => StatusError::Denied(path()),
         _ => StatusError::NotRunning { path: path(), source },
     })?;
-    let mut text = Vec::new();
-    let read = stream.set_read_timeout(Some(DEADLINE)).and_then(|()| (&mut stream).take(MOST).read_to_end(&mut text));
-    read.map_err(|source| StatusError::Silent { path: path(), source })?;
-    serde_json::from_slice(&text).map_err(|source| StatusError::Strange { path: path(), source })
+    let text = read_all(&mut stream).map_err(|source| StatusError::Silent { path: path(), source })?;
+    decode(&text).map_err(|source| StatusError::Strange { path: path(), source })
+}
+
+/// Reads to the end, within the deadline: a socket's own timeout begins anew with each byte.
+fn read_all(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + DEADLINE;
+    let (mut text, mut part) = (Vec::new(), vec![0; 64 << 10]);
+    while text.len() < MOST {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(length) => text.extend_from_slice(part.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(text)
+}
+
+/// The document that the socket gives.
+///
+/// # Errors
+/// When it is none.
+pub fn decode(text: &[u8]) -> Result<Status, serde_json::Error> {
+    serde_json::from_slice(text)
 }
 
 /// Prints the status, once or again and again.
@@ -112,5 +138,22 @@ mod tests {
         let stranger = std::thread::spawn(move || drop(listener.accept()));
         assert!(matches!(read(&path), Err(StatusError::Strange { .. })));
         stranger.join().unwrap();
+    }
+
+    #[test]
+    fn a_socket_that_trickles_does_not_hold_on_for_ever() {
+        use std::io::Write as _;
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        // A byte often enough that no single read runs into its timeout; it ends when nobody reads any more.
+        let trickle = std::thread::spawn(move || {
+            while theirs.write_all(b" ").is_ok() {
+                std::thread::sleep(DEADLINE / 20);
+            }
+        });
+        assert!(
+            matches!(read_all(&mut ours), Err(error) if error.kind() == io::ErrorKind::TimedOut || error.kind() == io::ErrorKind::WouldBlock)
+        );
+        drop(ours);
+        trickle.join().unwrap();
     }
 }

@@ -121,7 +121,9 @@ fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
         return Err(Ignored::HopLimit);
     }
     let (source, destination) = (ip.get_source(), ip.get_destination());
-    if header.get_checksum() != checksum(&header, &source, &destination) {
+    let (said, right) = (header.get_checksum(), checksum(&header, &source, &destination));
+    // One's complement has two zeros, and receivers take either (RFC 1071).
+    if said != right && (said, right) != (0xffff, 0) {
         return Err(Ignored::Checksum);
     }
     if header.get_icmpv6_code() != Icmpv6Code(0) {
@@ -151,7 +153,8 @@ fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
     if mac.is_host() { Ok(Heard { address: address.into(), mac, form }) } else { Err(Ignored::Mac) }
 }
 
-/// The source and target link-layer address options, where there are any (RFC 4861 section 4.6.1).
+/// The source and target link-layer address options, where there are any (RFC 4861 section 4.6.1). Of two of a kind
+/// the first counts, as in Linux: who says two things is heard as its victims hear it.
 fn options(mut rest: &[u8]) -> Result<(Option<Mac>, Option<Mac>), Ignored> {
     let (mut source, mut target) = (None, None);
     while let [kind, units, ..] = rest {
@@ -161,7 +164,7 @@ fn options(mut rest: &[u8]) -> Result<(Option<Mac>, Option<Mac>), Ignored> {
         }
         let (option, after) = rest.split_at_checked(length).ok_or(Ignored::Options)?;
         if let (1 | 2, Some(&mac)) = (*kind, option.get(2..).and_then(<[u8]>::first_chunk::<6>)) {
-            *(if *kind == 1 { &mut source } else { &mut target }) = Some(Mac(mac));
+            (if *kind == 1 { &mut source } else { &mut target }).get_or_insert(Mac(mac));
         }
         rest = after;
     }

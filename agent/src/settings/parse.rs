@@ -139,7 +139,8 @@ pub(super) fn vip(text: &str) -> Result<Address, Problem> {
     Ok(Address::Name(name))
 }
 
-fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
+/// Whether a VIP may be this address.
+pub(super) fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
     let advice = "give a free unicast address of the segment";
     let v4 = |ip: Ipv4Addr| match ip {
         _ if ip.is_unspecified() => Some("the unspecified address"),
@@ -197,9 +198,19 @@ pub(super) fn url(text: &str) -> Result<http::Uri, Problem> {
     let advice = "give https://HOST:PORT, with brackets around an IPv6 address";
     let full = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
     let uri = full.parse::<http::Uri>().ok();
-    let sound =
-        uri.filter(|u| matches!(u.scheme_str(), Some("https" | "http")) && u.host().is_some_and(|h| !h.is_empty()));
+    let sound = uri.filter(|u| {
+        let scheme = matches!(u.scheme_str(), Some("https" | "http"));
+        scheme && u.authority().is_some_and(is_host_and_port)
+    });
     sound.map_or_else(|| problem("not an address of a server", advice), Ok)
+}
+
+/// Whether it is a host, or a host and a port that there is: the parser takes any digits for one, and drops what is too
+/// large, so that 443 would be asked.
+fn is_host_and_port(authority: &http::uri::Authority) -> bool {
+    let (host, text) = (authority.host(), authority.as_str());
+    let port = text.strip_prefix(host).and_then(|rest| rest.strip_prefix(':'));
+    !host.is_empty() && (text == host || port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)))
 }
 
 /// Where to listen: `:2112`, `127.0.0.1:2112`, `[::1]:2112`, `localhost:2112`; empty or `off`: nowhere.
@@ -225,8 +236,11 @@ pub(super) fn listen(text: &str) -> Result<Option<Listen>, Problem> {
 
 /// The name that is nearest to a mistyped one, if any is near.
 pub(super) fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> Option<String> {
-    let scored = names.map(|name| (distance(wrong, &name), name));
-    scored.min().filter(|(distance, _)| *distance <= (wrong.len() / 3).min(6)).map(|(_, name)| name)
+    let near = (wrong.len() / 3).min(6);
+    // What is much longer or shorter is not near, and need not be compared.
+    let scored = names.filter(|name| name.len().abs_diff(wrong.len()) <= near);
+    let scored = scored.map(|name| (distance(wrong, &name), name));
+    scored.min().filter(|(distance, _)| *distance <= near).map(|(_, name)| name)
 }
 
 /// Levenshtein's distance, in bytes.

@@ -339,6 +339,12 @@ fn many_forms_of_the_same() {
         settings("api-servers", "192.0.2.2:6443,https://x:1").api.servers[0].to_string(),
         "https://192.0.2.2:6443/"
     );
+    for bad in
+        ["https://192.0.2.2:99999", "192.0.2.2:0", "https://x:", "https://me:secret@x:1", "https://[::1]6443", "x:-1"]
+    {
+        let error = load(&[("address", "192.0.2.1"), ("api-servers", bad)], &[]).unwrap_err().to_string();
+        assert!(error.contains("not an address of a server"), "{bad}: {error}");
+    }
     assert_eq!(load(&[("address", "192.0.2.1")], &[("MOORING_METRICS", "")]).unwrap().settings.metrics, None);
     let two = load(&[], &[("address", "192.0.2.1"), ("vip_address", "192.0.2.2")]).unwrap();
     assert!(
@@ -355,4 +361,10 @@ fn a_name_gives_the_addresses_of_its_mode() {
     assert_eq!(DnsMode::Ipv6.pick(&all), all[1..2]);
     assert_eq!(DnsMode::Dual.pick(&all), all[..2]);
     assert_eq!(DnsMode::Ipv6.pick(&all[..1]), [] as [std::net::IpAddr; 0]);
+    // What a setting may not say, a name may not say either, and it does not hide what comes after it.
+    let lies = ["0.0.0.0", "0.1.2.3", "255.255.255.255", "127.0.0.1", "224.0.0.1", "::ffff:192.0.2.9", "fe80::1"];
+    let lies = lies.map(|a| a.parse().unwrap());
+    assert_eq!(DnsMode::First.pick(&[&lies[..], &all].concat()), all[..1]);
+    assert_eq!(DnsMode::Dual.pick(&[&lies[..], &all].concat()), all[..2]);
+    assert_eq!(DnsMode::Dual.pick(&lies), [] as [std::net::IpAddr; 0]);
 }

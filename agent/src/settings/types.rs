@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::parse;
+
 /// All that the agent is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -85,12 +87,13 @@ pub enum DnsMode {
 }
 
 impl DnsMode {
-    /// The answers that count, in the resolver's order. Empty if none does.
+    /// The answers that count, in the resolver's order: of those only that may be a VIP. Empty if none does.
     #[must_use]
     pub fn pick(self, answers: &[IpAddr]) -> Vec<IpAddr> {
-        let first = |want: fn(&IpAddr) -> bool| answers.iter().copied().find(want);
+        let mut usable = answers.iter().copied().filter(|ip| parse::usable(*ip).is_ok());
+        let first = |want: fn(&IpAddr) -> bool| usable.clone().find(want);
         match self {
-            Self::First => answers.first().copied().into_iter().collect(),
+            Self::First => usable.next().into_iter().collect(),
             Self::Ipv4 => first(IpAddr::is_ipv4).into_iter().collect(),
             Self::Ipv6 => first(IpAddr::is_ipv6).into_iter().collect(),
             Self::Dual => first(IpAddr::is_ipv4).into_iter().chain(first(IpAddr::is_ipv6)).collect(),

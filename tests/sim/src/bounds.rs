@@ -67,8 +67,8 @@ impl Bounds {
         let crash = if witness { silence + take + ping } else { expiry };
         let alone = rules.provisional && rules.hold_without_api;
         // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
-        let crash_with_leader =
-            alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + 2 * SECOND);
+        let crash_with_leader = alone
+            .then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + 2 * SECOND);
         let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.wire.1;
         let outage =
             expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;

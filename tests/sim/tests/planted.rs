@@ -15,7 +15,10 @@ fn every_planted_bug_is_found() {
         let sum = many(&order, &|_, _| {});
         match sum.failed.first().and_then(|f| f.violation.as_ref().map(|v| (f.seed, v))) {
             Some((seed, violation)) => {
-                println!("{bug:?}: found after {} seeds, by seed {seed} ({}): {}", sum.runs, violation.rule, violation.text);
+                println!(
+                    "{bug:?}: found after {} seeds, by seed {seed} ({}): {}",
+                    sum.runs, violation.rule, violation.text
+                );
             }
             None => hidden.push(bug),
         }

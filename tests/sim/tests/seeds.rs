@@ -10,9 +10,9 @@ use mooring_sim::world::World;
 
 /// Seeds that showed a defect of the core, or of the simulator.
 const KEPT: &[u64] = &[
-    0, 17, 164, 272, 397, 438, 659, 734, 896, 931, 947, 948, 970, 1313, 2190, 2520, 2654, 2719, 2998, 3211, 3979, 5825, 6398,
-    6992, 8011, 8019, 8071, 8092, 8466, 8660, 8964, 9706, 11246, 12383, 12523, 15079, 15602, 16330, 16487, 16532, 18595,
-    18675, 18770, 19088, 19278, 19372,
+    0, 17, 164, 272, 397, 438, 659, 734, 896, 931, 947, 948, 970, 1313, 2190, 2520, 2654, 2719, 2998, 3211, 3979, 5825,
+    6398, 6992, 8011, 8019, 8071, 8092, 8466, 8660, 8964, 9706, 11246, 12383, 12523, 15079, 15602, 16330, 16487, 16532,
+    18595, 18675, 18770, 19088, 19278, 19372,
 ];
 
 fn text(seed: u64) -> (String, u64) {
@@ -64,8 +64,7 @@ fn what_is_drawn_shows_who_has_the_vip() {
 #[test]
 fn a_world_without_agents_violates_a_rule() {
     let mut plan = Plan::of(1, None);
-    plan.faults = (0..plan.settings.nodes)
-        .map(|n| Planned { at: SECOND * 12, lasts: 0, fault: Fault::Kill(n) })
-        .collect();
+    plan.faults =
+        (0..plan.settings.nodes).map(|n| Planned { at: SECOND * 12, lasts: 0, fault: Fault::Kill(n) }).collect();
     assert_eq!(run(&plan).violation.map(|v| v.rule), Some(Rule::Settle));
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use mooring_agent::core::time::Time;
 
+use super::agents::Agents;
 use super::class::Class;
 use super::draw::{Order, Role};
-use super::agents::Agents;
 use crate::agents::AGENT;
 use crate::cluster::ETCD;
 use crate::fault::{ApiCut, Way};

@@ -24,13 +24,15 @@ pub struct Agents {
     /// Whether a host's agent should run, and how much of its log was read.
     hosts: BTreeMap<String, (bool, u64)>,
     unasked: Vec<Unasked>,
+    /// For how long each had waited for a processor when it was last asked, and of which process that was.
+    waited: BTreeMap<String, (u32, Duration)>,
 }
 
 impl Agents {
     /// All of them should run.
     #[must_use]
     pub fn of(names: &[String]) -> Self {
-        Self { hosts: names.iter().map(|name| (name.clone(), (true, 0))).collect(), unasked: Vec::new() }
+        Self { hosts: names.iter().map(|name| (name.clone(), (true, 0))).collect(), ..Self::default() }
     }
 
     /// A fault ends this one now.
@@ -106,6 +108,20 @@ impl Agents {
     pub fn memory(&self, stage: &Stage) -> Vec<(String, u64)> {
         let size = |name: &String| Some((name.clone(), stage.lab.process(name, AGENT).ok()?.rss_kb()?));
         self.hosts.keys().filter_map(size).collect()
+    }
+
+    /// For how long the machine had no processor for an agent that was ready to run, since the last time: the longest of
+    /// all. Of one that was started meanwhile, since then.
+    pub fn starved(&mut self, stage: &Stage) -> Duration {
+        let mut longest = Duration::ZERO;
+        for name in self.hosts.keys() {
+            let Ok(process) = stage.lab.process(name, AGENT) else { continue };
+            let (Some(pid), Some(waited)) = (process.pid(), process.waited()) else { continue };
+            let before = self.waited.insert(name.clone(), (pid, waited));
+            let before = before.filter(|(known, _)| *known == pid).map_or(Duration::ZERO, |(_, before)| before);
+            longest = longest.max(waited.saturating_sub(before));
+        }
+        longest
     }
 
     fn note(&mut self, host: &str, what: String) {

@@ -27,6 +27,9 @@ pub const SETTLED: Duration = Duration::from_secs(25);
 pub const BURST: usize = 60;
 /// Requests of all agents a second, over a whole round.
 pub const RATE: f64 = 12.0;
+/// An agent that was ready to run and was not let for so long in a round, or a machine that stood still for so long: what
+/// depends on time cannot be judged then.
+pub const STARVED: Duration = Duration::from_secs(1);
 /// Resident memory of an agent, in kilobytes.
 pub const MEMORY: u64 = 48 * 1_024;
 

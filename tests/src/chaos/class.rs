@@ -131,7 +131,9 @@ impl Class {
             Self::EtcdFrozen => about("etcd-frozen", 1, (500, 6_000), true, "etcd hangs"),
             Self::AddressDeleted => about("address-deleted", 2, (0, 0), false, "the VIP is deleted by hand"),
             Self::Claimed => about("claimed", 2, (0, 0), false, "another host announces the VIP, once"),
-            Self::Stranger => about("stranger", 1, (500, 3_000), false, "another host has the VIP as well, and says so"),
+            Self::Stranger => {
+                about("stranger", 1, (500, 3_000), false, "another host has the VIP as well, and says so")
+            }
         }
     }
 

@@ -160,7 +160,8 @@ impl Chaos {
         let casts: Vec<Cast> = plan.orders.iter().map(|order| Cast::of(*order, &self.holder, &hosts)).collect();
         let started = now();
         let (faults, breaches) = self.make(&casts).await?;
-        let made = Made { started, texts: casts.iter().map(Cast::text).collect(), faults, breaches, spent, counts: true };
+        let made =
+            Made { started, texts: casts.iter().map(Cast::text).collect(), faults, breaches, spent, counts: true };
         if !self.judge(plan, made, report).await? {
             // A state that does not heal by itself: it is in the report, and the run goes on from a sound one.
             self.afresh().await?;
@@ -191,10 +192,18 @@ impl Chaos {
         let at = made.started.since(self.begin).as_secs_f64();
         let round = Round::of(plan.round, at, made.texts, &record.seen, &breaches);
         say::line(round.line());
+        // Where the machine had no time for the agents, nothing that depends on time speaks against them.
+        let judged = !rules::is_starved(&record.seen) || breaches.iter().any(|breach| !breach.rule.needs_time());
         let violation = (!breaches.is_empty()).then(|| {
             let timeline = story::tell(&self.stage, self.begin, &record, &breaches);
             let broken = breaches.iter().map(|breach| (breach.rule, breach.detail.clone())).collect();
-            Violation { round: plan.round, again: format!("{} --first {}", self.command, plan.round), broken, timeline }
+            Violation {
+                round: plan.round,
+                again: format!("{} --first {}", self.command, plan.round),
+                judged,
+                broken,
+                timeline,
+            }
         });
         if made.counts {
             report.add(round, &record.seen, violation);
@@ -283,7 +292,8 @@ impl Chaos {
     async fn settle(&mut self, from: Time) -> Result<()> {
         calm::restore(&mut self.stage)?;
         let calm = calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await?;
-        let calm = calm.calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
+        let calm =
+            calm.calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
         let healed = Healed { healed: from, ready: from, named: None };
         self.watch.end(&self.stage, &mut self.agents, Vec::new(), healed).await?;
         self.holder = calm.holder;

@@ -48,6 +48,10 @@ pub struct Report {
     pub rounds: Vec<Round>,
     /// Every round in which a rule was broken, with all that was seen.
     pub violations: Vec<Violation>,
+    /// The same of rounds in which the machine had no time for the agents: neither survived nor a violation.
+    pub unjudged: Vec<Violation>,
+    /// Faults of those rounds.
+    pub unjudged_faults: usize,
 }
 
 /// The figures of one class.
@@ -86,6 +90,8 @@ pub struct Round {
     pub requests: usize,
     /// For how long the machine stood still.
     pub stalled_ms: u128,
+    /// For how long an agent was ready to run and was not let: the longest of all.
+    pub starved_ms: u128,
     /// The witness could not decide.
     pub spent: bool,
     /// Rules broken.
@@ -99,6 +105,8 @@ pub struct Violation {
     pub round: u64,
     /// The command that runs these faults again.
     pub again: String,
+    /// `false`: the machine had no time for the agents, so that this proves nothing.
+    pub judged: bool,
     /// What was broken.
     pub broken: Vec<(Rule, String)>,
     /// What every observer saw.
@@ -123,20 +131,29 @@ impl Report {
             }
         }
         self.faults += seen.faults.len();
+        if violation.as_ref().is_some_and(|violation| !violation.judged) {
+            self.unjudged_faults += seen.faults.len();
+        }
+        self.note(&round, violation);
+        self.rounds.push(round);
+    }
+
+    fn note(&mut self, round: &Round, violation: Option<Violation>) {
+        let Some(violation) = violation else { return };
+        if !violation.judged {
+            self.unjudged.push(violation);
+            return;
+        }
         for rule in &round.broken {
             *self.broken.entry(*rule).or_default() += 1;
         }
-        self.rounds.push(round);
-        self.violations.extend(violation);
+        self.violations.push(violation);
     }
 
     /// Takes in a restart of all agents between rounds.
     pub fn add_between(&mut self, round: &Round, violation: Option<Violation>) {
         self.restarts_between += 1;
-        for rule in &round.broken {
-            *self.broken.entry(*rule).or_default() += 1;
-        }
-        self.violations.extend(violation);
+        self.note(round, violation);
     }
 
     /// Whether nothing was broken, agents and lab.
@@ -184,8 +201,17 @@ impl Report {
         if let Some(why) = &self.ended_by {
             let _ = writeln!(text, "ended before its time: {why}");
         }
-        for violation in &self.violations {
-            let _ = writeln!(text, "\nround {}; again: {}", violation.round, violation.again);
+        if !self.unjudged.is_empty() {
+            let _ = writeln!(
+                text,
+                "{} rounds ({} faults) are not judged: the machine had no time for the agents, and a bound was missed",
+                self.unjudged.len(),
+                self.unjudged_faults
+            );
+        }
+        for violation in self.violations.iter().chain(&self.unjudged) {
+            let judged = if violation.judged { "" } else { " (not judged)" };
+            let _ = writeln!(text, "\nround {}{judged}; again: {}", violation.round, violation.again);
             for (rule, detail) in &violation.broken {
                 let _ = writeln!(text, "  BROKEN: {}: {detail}", rule.text());
             }
@@ -222,6 +248,7 @@ impl Round {
             settled_ms: seen.settled().map(|at| at.since(seen.ready).as_millis()),
             requests: seen.requests.len(),
             stalled_ms: seen.stalled(seen.from, seen.to).as_millis(),
+            starved_ms: seen.starved.as_millis(),
             spent: seen.spent,
             broken,
         }
@@ -234,8 +261,8 @@ impl Round {
         let broken: Vec<&str> = self.broken.iter().map(|rule| rule.text()).collect();
         let broken = if broken.is_empty() { String::new() } else { format!("  BROKEN: {}", broken.join("; ")) };
         let spent = if self.spent { ", witness spent" } else { "" };
-        let stalled =
-            if self.stalled_ms > 0 { format!(", the machine stood still for {} ms", self.stalled_ms) } else { String::new() };
+        let late = self.stalled_ms.max(self.starved_ms);
+        let stalled = if late >= 300 { format!(", the machine had no time for {late} ms") } else { String::new() };
         format!(
             "{:>8.1} s  {:>3}  {}: outage {} ms, {} moves, two owners {} ms, settled {settled}{spent}{stalled}{broken}",
             self.at,
@@ -275,8 +302,13 @@ mod tests {
         assert!(round.line().contains("BROKEN: outage"));
         let entry = Entry { at: 9.5, by: "client", host: "cp2".into(), what: "is heard".into() };
         let broken = vec![(breach.rule, breach.detail)];
-        let violation = Violation { round: 2, again: "cargo lab chaos".into(), broken, timeline: vec![entry] };
-        report.add(round, &seen, Some(violation));
+        let violation =
+            Violation { round: 2, again: "cargo lab chaos".into(), judged: true, broken, timeline: vec![entry] };
+        report.add(round.clone(), &seen, Some(violation.clone()));
+        let mut busy = report.clone();
+        busy.add(round, &seen, Some(Violation { judged: false, ..violation }));
+        assert_eq!((busy.faults, busy.survived, busy.violations.len(), busy.unjudged_faults), (3, 1, 1, 1));
+        assert!(busy.text().contains("1 rounds (1 faults) are not judged"));
         assert_eq!((report.faults, report.survived, report.good()), (2, 1, false));
         let text = report.text();
         for part in ["crash       2", "1 VIOLATION", "9.500 s  client", "one in 10.0 s"] {

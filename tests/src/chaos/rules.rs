@@ -3,7 +3,7 @@
 use mooring_agent::core::time::Time;
 use serde::Serialize;
 
-use super::bounds::{self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SETTLED, SHARED};
+use super::bounds::{self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SETTLED, SHARED, STARVED};
 use super::hearing::{deaf, without};
 use super::seen::Seen;
 use crate::observe::timeline::Interval;
@@ -76,6 +76,20 @@ pub fn judge(seen: &Seen) -> Vec<Breach> {
     [two_owners, fence, one_holder, outage, moves, requests, agents].into_iter().flat_map(|rule| rule(seen)).collect()
 }
 
+impl Rule {
+    /// Whether it cannot be judged in a round in which the machine had no time for the agents.
+    #[must_use]
+    pub const fn needs_time(self) -> bool {
+        matches!(self, Self::TwoOwners | Self::OneHolder | Self::Outage | Self::Moves)
+    }
+}
+
+/// Whether the machine had no time for the agents.
+#[must_use]
+pub fn is_starved(seen: &Seen) -> bool {
+    seen.starved.max(seen.stalled(seen.from, seen.to)) > STARVED
+}
+
 fn breach(rule: Rule, at: Time, detail: String) -> Breach {
     Breach { rule, at, detail }
 }
@@ -89,7 +103,8 @@ fn two_owners(seen: &Seen) -> Vec<Breach> {
             let allowed = |both: &Interval| SHARED + seen.stalled(both.from, both.to);
             let long = heard.iter().filter(|both| both.length() > allowed(both));
             found.extend(long.map(|both| {
-                let detail = format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
+                let detail =
+                    format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
                 breach(Rule::TwoOwners, both.from, detail)
             }));
         }
@@ -126,12 +141,14 @@ fn one_holder(seen: &Seen) -> Vec<Breach> {
     let Some(settled) = seen.settled() else {
         let at_end = seen.holds.holders_at(seen.to);
         let took = seen.to.since(seen.ready).as_secs_f64();
-        let detail = format!("{took:.1} s after all was healed the VIP is with {at_end:?}, or the client hears nothing");
+        let detail =
+            format!("{took:.1} s after all was healed the VIP is with {at_end:?}, or the client hears nothing");
         return vec![breach(Rule::OneHolder, seen.ready, detail)];
     };
     let took = settled.since(seen.ready);
     if took > SETTLED + seen.stalled(seen.ready, settled) {
-        let detail = format!("settled only {:.1} s after all was healed, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
+        let detail =
+            format!("settled only {:.1} s after all was healed, allowed {}", took.as_secs_f64(), SETTLED.as_secs());
         return vec![breach(Rule::OneHolder, seen.ready + SETTLED, detail)];
     }
     if seen.named.is_none() {

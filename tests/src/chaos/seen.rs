@@ -82,6 +82,8 @@ pub struct Seen {
     pub spent: bool,
     /// When the machine stood still, without overlaps: nobody can be blamed for that time.
     pub stalls: Vec<Interval>,
+    /// For how long an agent that was ready to run was not let: the longest of all.
+    pub starved: Duration,
 }
 
 impl Seen {
@@ -95,10 +97,8 @@ impl Seen {
         let mut both = Vec::new();
         for one in of(a) {
             for other in of(b) {
-                let shared = Interval {
-                    from: one.from.max(other.from).max(self.from),
-                    to: one.to.min(other.to).min(self.to),
-                };
+                let shared =
+                    Interval { from: one.from.max(other.from).max(self.from), to: one.to.min(other.to).min(self.to) };
                 if shared.from < shared.to {
                     both.push(shared);
                 }
@@ -127,7 +127,10 @@ impl Seen {
     pub fn moves(&self) -> Vec<(Time, &str)> {
         let all = self.holds.holds();
         let moved = all.windows(2).filter(|pair| pair[0].host != pair[1].host);
-        moved.map(|pair| (pair[1].from, pair[1].host.as_str())).filter(|(at, _)| *at > self.from && *at <= self.to).collect()
+        moved
+            .map(|pair| (pair[1].from, pair[1].host.as_str()))
+            .filter(|(at, _)| *at > self.from && *at <= self.to)
+            .collect()
     }
 
     /// For how long the client heard nothing, in all.

@@ -105,6 +105,7 @@ impl Watch {
             memory: agents.memory(stage),
             spent: false,
             stalls: self.stalls(&probes, from, to),
+            starved: agents.starved(stage),
         };
         let events = events.into_iter().filter(|event| event.at >= from && event.at <= to).collect();
         Ok(Record { seen, probes, events })

@@ -183,6 +183,14 @@ impl Process {
         status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
     }
 
+    /// For how long its main thread was ready to run and was not let, since it started: the kernel's word
+    /// (`/proc/PID/schedstat`, Documentation/scheduler/sched-stats.rst). None when it does not run.
+    #[must_use]
+    pub fn waited(&self) -> Option<Duration> {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid()?)).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+    }
+
     /// The last lines of its log, each indented, for an error message.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {

@@ -127,11 +127,8 @@ impl Tail {
                 let whole = text.rfind(BEGIN).filter(|begin| *begin > 0).map(|begin| &text[begin..]);
                 whole.map_or(Err(error), serde_json::from_str)
             });
-            let line: Line = line.map_err(|e| Error::Audit {
-                path: path.to_string(),
-                line: self.lines,
-                detail: e.to_string(),
-            })?;
+            let line: Line =
+                line.map_err(|e| Error::Audit { path: path.to_string(), line: self.lines, detail: e.to_string() })?;
             let at = SystemTime::from(line.request_received_timestamp);
             if self.seen.insert(line.id) {
                 let (verb, uri, user, agent) = (line.verb, line.uri, line.user.username, line.user_agent);

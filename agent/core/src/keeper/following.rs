@@ -58,7 +58,11 @@ impl Keeper {
         if self.away.is_some() && answered {
             return;
         }
-        if matches!(cause, Cause::Free | Cause::Expiry) && self.rules.conflict_probe && !planted!(TakesWithoutLooking) && !self.is_clear() {
+        if matches!(cause, Cause::Free | Cause::Expiry)
+            && self.rules.conflict_probe
+            && !planted!(TakesWithoutLooking)
+            && !self.is_clear()
+        {
             return;
         }
         if let (Cause::Witness, Some(view)) = (cause, self.seen.view()) {
@@ -107,7 +111,7 @@ impl Keeper {
         // A new holder has just been seen, and what the witness knows is of the last one.
         let witness = &self.witness;
         let of_this = |d: &&Declaration| d.holder != self.rules.node && (witness.is_of(d) || planted!(StaleWitness));
-        let declared = self.seen.view().and_then(LeaseView::declaration).filter(of_this).is_some();
+        let declared = self.seen.view().and_then(LeaseView::declaration).is_some_and(|d| of_this(&d));
         let witnessed = declared && !self.rules.witness_interval.is_zero() && self.witness.is_silent();
         witnessed && (planted!(NoMoveLimit) || self.moves.may_move(self.at.now))
     }

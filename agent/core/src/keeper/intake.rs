@@ -19,7 +19,6 @@ impl Keeper {
     pub(super) fn take_in(&mut self, event: Event) {
         let now = self.at.now;
         match event {
-            Event::Tick => {}
             Event::Node(node) => self.node_changed(node),
             Event::Vips(vips) => self.vips_changed(&vips),
             Event::LeftOver(addresses) => self.found_left_over(&addresses),
@@ -28,7 +27,7 @@ impl Keeper {
                 self.see(view);
             }
             // A bookmark comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
-            Event::Proven => {}
+            Event::Tick | Event::Proven => {}
             Event::WatchLost => {
                 self.next_read = now;
                 self.read();

@@ -187,7 +187,8 @@ impl Keeper {
         let id = self.new_id();
         let now = self.at.now;
         self.flight = Some(Flight { id, purpose, sent: now, until: now + within + MARGIN });
-        let base = self.seen.version().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v.to_owned() });
+        let base =
+            self.seen.version().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v.to_owned() });
         self.act(Action::Write { id, base, record, notes, within });
     }
 

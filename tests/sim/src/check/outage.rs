@@ -66,8 +66,13 @@ impl World<'_> {
     /// neighbour cache corrects itself.
     fn bound_of(&self, single: Single, since: Nanos) -> Nanos {
         let planned = self.plan.faults[single.fault];
-        let came_back = matches!(planned.fault, Fault::Suspend(_) | Fault::Stun(..) | Fault::LinkDown(_) | Fault::Freeze(_));
-        if came_back && since >= planned.at + planned.lasts { single.bound.max(UNCONFIRMED + SECOND) } else { single.bound }
+        let came_back =
+            matches!(planned.fault, Fault::Suspend(_) | Fault::Stun(..) | Fault::LinkDown(_) | Fault::Freeze(_));
+        if came_back && since >= planned.at + planned.lasts {
+            single.bound.max(UNCONFIRMED + SECOND)
+        } else {
+            single.bound
+        }
     }
 
     /// Another node than `host`, which that one cannot replace early, has the Lease and renews it.

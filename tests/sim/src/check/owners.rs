@@ -108,7 +108,11 @@ impl World<'_> {
     fn both_could_know(&self, vip: usize, a: usize, b: usize) -> bool {
         let able = |h: usize| {
             let host = &self.hosts[h];
-            host.carries(vip) && (host.is_live() || host.rival.is_some()) && host.starved == 0 && host.kernel == 0 && host.slow_until <= self.now
+            host.carries(vip)
+                && (host.is_live() || host.rival.is_some())
+                && host.starved == 0
+                && host.kernel == 0
+                && host.slow_until <= self.now
         };
         able(a) && able(b) && self.hear_each_other(a, b)
     }

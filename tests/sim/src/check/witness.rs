@@ -80,7 +80,8 @@ impl World<'_> {
     fn tenure_seen_by(&self, host: usize) -> Nanos {
         let seen = self.hosts[host].agent.as_ref().and_then(|agent| agent.keeper.snapshot().lease);
         let Some(seen) = seen.map(|lease| lease.record) else { return 0 };
-        let same = |r: &Record| (&r.holder, r.transitions, r.acquired) == (&seen.holder, seen.transitions, seen.acquired);
+        let same =
+            |r: &Record| (&r.holder, r.transitions, r.acquired) == (&seen.holder, seen.transitions, seen.acquired);
         self.store.holders.iter().find(|change| same(&change.record)).map_or(0, |change| change.at)
     }
 

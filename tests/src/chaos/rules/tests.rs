@@ -57,6 +57,7 @@ fn good() -> Seen {
         memory: vec![("b".into(), 9_000)],
         spent: false,
         stalls: Vec::new(),
+        starved: Duration::ZERO,
     }
 }
 
@@ -152,4 +153,19 @@ fn a_storm_a_steady_rain_and_agents_that_misbehave() {
     assert_eq!(broken(&seen), [Rule::Agents]);
     let seen = Seen { memory: vec![("b".into(), MEMORY + 1)], ..good() };
     assert_eq!(broken(&seen), [Rule::Agents]);
+}
+
+#[test]
+fn a_machine_without_time_is_told_from_one_with() {
+    assert!(!is_starved(&good()));
+    assert!(is_starved(&Seen { starved: Duration::from_millis(1_001), ..good() }));
+    let stalls = vec![Interval { from: at(2_000), to: at(3_100) }];
+    assert!(is_starved(&Seen { stalls, ..good() }));
+    // What does not depend on time is judged all the same.
+    assert!(Rule::ALL.into_iter().filter(|rule| !rule.needs_time()).eq([
+        Rule::Fence,
+        Rule::Requests,
+        Rule::Agents,
+        Rule::Lab
+    ]));
 }

@@ -1,0 +1,31 @@
+//! What must hold for whatever bytes arrive, a file a decoder. The coverage-guided targets in `fuzz/` run the same
+//! functions; here they run on the kept corpus and on random changes of it.
+
+mod bytes;
+mod frames;
+mod keeper;
+mod kubeconfig;
+mod lease;
+mod names;
+mod netlink;
+mod settings;
+mod slices;
+mod status;
+mod trace;
+
+/// A decoder: the name of its target and corpus, and its check, which panics where something does not hold.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("frames", frames::check),
+    ("lease", lease::check),
+    ("slices", slices::check),
+    ("settings", settings::check),
+    ("names", names::check),
+    ("kubeconfig", kubeconfig::check),
+    ("status", status::check),
+    ("netlink", netlink::check),
+    ("trace", trace::check),
+    ("keeper", keeper::check),
+];
