@@ -179,6 +179,9 @@ impl World<'_> {
         if !matches!(report, Report::ProbeMissed) {
             self.say(|_| format!("cp{}: {report:?}", host + 1));
         }
+        if let (Report::LetGo(_), Some(agent)) = (report, &mut self.hosts[host].agent) {
+            agent.let_go = self.now;
+        }
         self.check_report(host, report);
     }
 

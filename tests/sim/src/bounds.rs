@@ -64,7 +64,10 @@ impl Bounds {
         let take = 2 * api + 10 * MS;
         // An observer knows of the last renewal when its watch tells; a foreign owner is ruled out before.
         let expiry = lease + silence + take + nanos(rules.stale_after()) + ping;
-        let crash = if witness { silence + take + ping } else { expiry };
+        let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + silence + take;
+        // The holder's last renewal may take longer to be seen than its silence.
+        let late_news = if silence < 2 * api { outrun } else { 0 };
+        let crash = if witness { silence + take + ping + late_news } else { expiry };
         let alone = rules.provisional && rules.hold_without_api;
         // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
         let crash_with_leader = alone
@@ -83,7 +86,7 @@ impl Bounds {
             moment: PING + 50 * MS,
             crash,
             crash_with_leader,
-            outrun: nanos(Duration::from_millis(200) + rules.provisional_spread) + silence + take,
+            outrun,
             stopped: 3 * SECOND + 2 * retry,
             expiry,
             outage,

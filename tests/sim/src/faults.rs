@@ -78,6 +78,7 @@ impl World<'_> {
                 self.publish(None);
             }
             Fault::StripNotes => {
+                self.checks.stripped(self.now);
                 if let Some(lease) = self.store.lease.clone() {
                     let view = self.store.set(self.now, lease.record, mooring_core::lease::Notes::default());
                     self.publish(Some(view));

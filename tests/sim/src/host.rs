@@ -104,6 +104,8 @@ pub struct Agent {
     pub looked: bool,
     /// When the last write that made this node the holder was sent.
     pub confirmed: Option<Time>,
+    /// When it let go of what it carried: what it had heard of a holder before is forgotten.
+    pub let_go: Nanos,
     /// When a VIP was last answered for, or claimed, by another, and the frame came this far.
     pub heard: Nanos,
     /// The same, by station.
@@ -185,6 +187,7 @@ impl Agent {
             looked: false,
             confirmed: None,
             heard: 0,
+            let_go: 0,
             heard_from: vec![0; settings.nodes + 3],
             third: 0,
             late: None,

@@ -264,7 +264,7 @@ impl<'a> World<'a> {
                 Item::Answer { .. } | Item::Watch { .. } if slept => self.rng.between(50, 3_000) * MS,
                 Item::Heard { .. } => 0,
                 // What happened on the host itself is told at once.
-                Item::Tell { .. } => 1_000 * n as u64,
+                Item::Tell { .. } | Item::Place { .. } => 1_000 * n as u64,
                 _ if slept => after,
                 // In the order in which it came.
                 _ => 1_000 * n as u64,

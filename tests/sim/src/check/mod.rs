@@ -126,6 +126,11 @@ impl Checks {
         }
     }
 
+    /// Somebody stripped the Lease's annotations.
+    pub fn stripped(&mut self, now: Nanos) {
+        self.witness.stripped = now;
+    }
+
     /// A host has stood still until now.
     pub fn slept(&mut self, host: usize, now: Nanos) {
         self.slept[host] = now;

@@ -2,7 +2,7 @@
 
 use super::Rule;
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::{Fault, has};
+use crate::fault::{Fault, How, has};
 use crate::settings::Shape;
 use crate::world::World;
 
@@ -56,7 +56,11 @@ impl World<'_> {
             Fault::Freeze(h) => h != holder || planned.lasts + bounds.stopped < lease,
             Fault::Unhealthy(h) => h != holder || planned.lasts < fall,
             Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
-            Fault::Api(servers, _) => self.servers.remote || (0..self.servers.all.len()).all(|s| has(servers, s)),
+            // Where some requests get through, those of another than the holder may; and a server that answers 403 is believed,
+            // though another may not.
+            Fault::Api(servers, How::Refused | How::Hangs | How::Errors | How::Forbidden) => {
+                (0..self.servers.all.len()).all(|s| has(servers, s))
+            }
             Fault::NoLeader | Fault::AllUnhealthy => true,
             Fault::WatchBreak(_)
             | Fault::WatchHang(_)
@@ -105,6 +109,8 @@ impl World<'_> {
             | Fault::Suspend(_)
             | Fault::Stun(..)
             | Fault::LinkDown(_) => hold.then_some(bounds.moment),
+            // Where some requests get through, another's take may.
+            Fault::Api(_, How::LosesRequests(_) | How::LosesAnswers(_) | How::Slow(_)) => None,
             Fault::Api(..) | Fault::ApiOf(..) | Fault::NoLeader | Fault::AllUnhealthy => hold.then_some(bounds.moment),
             Fault::Restart(_) | Fault::Upgrade(_) | Fault::Unhealthy(_) => Some(bounds.moment),
             Fault::Strip(_) | Fault::Primary(_) | Fault::WallJump(..) | Fault::Delete | Fault::StripNotes => {
