@@ -288,7 +288,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Kubeconfig, ConfigError> {
     let text = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
     let text = text.map_err(|_| ConfigError::Malformed { path: path.to_path_buf(), what: "not UTF-8".into() })?;
     let mut file = Kubeconfig::from_yaml(text).map_err(|error| translate(path, error))?;
-    let directory = path.parent().unwrap_or(Path::new("/"));
+    let directory = path.parent().unwrap_or_else(|| Path::new("/"));
     let clusters = file.clusters.iter_mut().filter_map(|named| named.cluster.as_mut());
     let users = file.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
     let users = users.flat_map(|user| [&mut user.client_certificate, &mut user.client_key, &mut user.token_file]);

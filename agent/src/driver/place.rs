@@ -391,7 +391,9 @@ impl Place {
             }
         }
         if own != self.own {
-            refused.iter().for_each(|text| tracing::error!("{text}"));
+            for text in &refused {
+                tracing::error!("{text}");
+            }
             self.own.clone_from(&own);
             let _ = self.told.send(Told::Own(own)).await;
         }

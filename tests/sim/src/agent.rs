@@ -147,7 +147,7 @@ impl World<'_> {
             Action::Read { id, within } => self.call(host, id, Kind::Read, nanos(within)),
             Action::Write { id, base, record, notes, within } => {
                 if let Some(agent) = &mut self.hosts[host].agent {
-                    agent.api.sent.retain(|sent| at.now.since(sent.1) < Duration::from_secs(60));
+                    agent.api.sent.retain(|sent| at.now.since(sent.1) < Duration::from_mins(1));
                     agent.api.sent.push((id, at.now));
                 }
                 self.call(host, id, Kind::Write { base, record, notes }, nanos(within));

@@ -81,7 +81,7 @@ impl World<'_> {
                 self.checks.stripped(self.now);
                 if let Some(lease) = self.store.lease.clone() {
                     let view = self.store.set(self.now, lease.record, mooring_core::lease::Notes::default());
-                    self.publish(Some(view));
+                    self.publish(Some(&view));
                 }
             }
             Fault::WatchBreak(host) => self.break_watch(host),

@@ -72,7 +72,10 @@ impl World<'_> {
     pub fn ask_peers(&mut self, host: usize, id: u64, within: Nanos) {
         let mut healthy = vec![];
         let mut took = 4 * MS;
-        if !self.servers.remote {
+        if self.servers.remote {
+            // What the agent takes for peers are the API servers: none of them is a node.
+            took = 3 * MS;
+        } else {
             // The own one is asked as well: its verdict may be older than what the peers say now.
             for peer in 0..self.hosts.len() {
                 match self.is_ready(peer).filter(|_| self.reaches(host, peer)) {
@@ -81,9 +84,6 @@ impl World<'_> {
                     None => took = within,
                 }
             }
-        } else {
-            // What the agent takes for peers are the API servers: none of them is a node.
-            took = 3 * MS;
         }
         let life = self.hosts[host].life;
         self.put(took, Item::Tell { to: host, life, event: Box::new(Event::Peers { id, healthy }) });

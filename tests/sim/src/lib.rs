@@ -4,6 +4,14 @@
 //! watches, a segment, kernels with address lifetimes, hosts and their clocks, a client, a kube-vip peer. One seed gives one
 //! run, byte for byte.
 
+#![allow(
+    clippy::match_same_arms,
+    clippy::collapsible_match,
+    clippy::large_enum_variant,
+    clippy::struct_excessive_bools,
+    reason = "faults are told one a line, each with its own reason; what is simulated is many facts, not one state"
+)]
+
 pub mod agent;
 pub mod api;
 pub mod bounds;

@@ -115,7 +115,7 @@ fn draw(rng: &mut Rng, settings: &Settings) -> Fault {
     let other = (node + 1 + rng.index(nodes.max(2) - 1)) % nodes.max(2);
     let servers = if settings.shape == Shape::Remote { 3 } else { nodes };
     let all = |n: usize| (1_u64 << n.min(63)) - 1;
-    let some = |rng: &mut Rng, n: usize| (rng.next() & all(n)).max(1);
+    let some = |rng: &mut Rng, n: usize| (rng.draw() & all(n)).max(1);
     match rng.below(100) {
         0..9 => Fault::Crash(node),
         9..16 => Fault::Freeze(node),

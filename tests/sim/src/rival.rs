@@ -134,6 +134,6 @@ impl World<'_> {
         rival.leads = true;
         rival.renewed = now;
         self.written(Some(host), &before, &view);
-        self.publish(Some(view));
+        self.publish(Some(&view));
     }
 }

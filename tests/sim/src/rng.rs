@@ -9,12 +9,12 @@ impl Rng {
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = Self(seed ^ stream.wrapping_mul(0xd605_1bb4_4b2d_1a3b));
-        rng.next();
-        Self(rng.next())
+        rng.draw();
+        Self(rng.draw())
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -23,7 +23,7 @@ impl Rng {
 
     /// Less than `n`; 0 when `n` is.
     pub fn below(&mut self, n: u64) -> u64 {
-        u64::try_from((u128::from(self.next()) * u128::from(n)) >> 64).unwrap_or(0)
+        u64::try_from((u128::from(self.draw()) * u128::from(n)) >> 64).unwrap_or(0)
     }
 
     /// From `low` to `high`, both included.

@@ -58,7 +58,7 @@ pub fn finish(world: &mut World<'_>) -> Outcome {
         counts.announcements,
         counts.calls,
         world.now,
-        world.rng.clone().next(),
+        world.rng.clone().draw(),
     ];
     let digest = numbers.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, n| (h ^ n).wrapping_mul(0x0100_0000_01b3));
     Outcome {

@@ -189,7 +189,8 @@ mod tests {
     fn drawn_rules_are_such_as_the_agent_takes() {
         for seed in 0..5_000 {
             let rules = rules(&mut Rng::new(seed, 0));
-            let fence = Duration::from_secs((rules.lease_duration - Duration::from_millis(1_500)).as_secs());
+            let fence =
+                Duration::from_secs(rules.lease_duration.saturating_sub(Duration::from_millis(1_500)).as_secs());
             let spread = rules.retry_period * 6 / 5;
             assert!(spread < rules.renew_deadline && rules.renew_deadline < rules.lease_duration, "{rules:?}");
             assert!(spread < fence, "{rules:?}");

@@ -167,6 +167,7 @@ impl<'a> World<'a> {
     }
 
     /// Whose process something goes on in, if in an agent's; none if that process is gone.
+    #[expect(clippy::option_option, reason = "gone, of nobody, of a host: three cases, used once")]
     fn process(&self, item: &Item) -> Option<Option<usize>> {
         let alive = |host: usize, life: u32| (self.hosts[host].life == life).then_some(Some(host));
         match *item {

@@ -113,8 +113,7 @@ pub fn for_people() -> String {
             row(format!("{}, 16 s or more", about.name), Duration::from_secs(16));
         }
     }
-    let mut text = table(&rows);
-    text.push_str(&format!(
+    let rest = format!(
         "Loss and strangers: their own duration on top. Several at once, or after 3 moves in 180 s: outage {} s.\n\
          Two owners that can hear each other: {} ms. One holder after all is healed: {} s. Requests of all agents: {BURST} \
          in a second, {RATE} a second over a round. Lifetime of the address: {LIFETIME} s. Memory of an agent: {} MiB.\n",
@@ -122,8 +121,8 @@ pub fn for_people() -> String {
         SHARED.as_millis(),
         SETTLED.as_secs(),
         MEMORY / 1_024,
-    ));
-    text
+    );
+    table(&rows) + &rest
 }
 
 #[cfg(test)]

@@ -233,4 +233,4 @@ impl Class {
 pub const LONG: (u64, u64) = (16_000, 19_000);
 
 /// From this on a fault outlives the fence of a holder that can no longer renew.
-pub const OUTLIVES: Duration = Duration::from_millis(9_000);
+pub const OUTLIVES: Duration = Duration::from_secs(9);

@@ -71,6 +71,7 @@ pub struct Tally {
 
 /// The figures of one round.
 #[derive(Clone, Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the report says round")]
 pub struct Round {
     /// Its number.
     pub round: u64,

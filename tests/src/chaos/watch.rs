@@ -46,6 +46,7 @@ pub struct Record {
 
 /// How a round came to its end.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_field_names, reason = "a moment each")]
 pub struct Healed {
     /// When the last fault was healed.
     pub healed: Time,

@@ -1,5 +1,7 @@
 //! `cargo lab sim`.
 
+#![allow(clippy::cast_precision_loss, reason = "rates and seconds for people")]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -19,6 +21,7 @@ const SHOWN: usize = 5;
 
 /// What to run.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct Args {
     /// How many seeds to run.
     #[arg(long, default_value_t = 20_000)]
@@ -164,10 +167,10 @@ fn replay(args: &Args, seed: u64, kept: Option<&[usize]>) -> String {
     let mut command = format!("cargo lab sim --seed {seed} --timeline");
     if let Some(kept) = kept {
         let all: Vec<String> = kept.iter().map(ToString::to_string).collect();
-        command.push_str(&format!(" --faults {}", all.join(",")));
+        command = command + " --faults " + &all.join(",");
     }
     if let Some(nodes) = args.nodes {
-        command.push_str(&format!(" --nodes {nodes}"));
+        command = command + " --nodes " + &nodes.to_string();
     }
     command
 }

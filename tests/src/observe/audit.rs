@@ -180,7 +180,7 @@ mod tests {
         ] {
             writeln!(log, "{text}").unwrap();
         }
-        write!(log, "{{\"kind\":\"Event\",\"half{}\n", line(6, 5, "update", "/apis/x", "mooring-agent/0.1")).unwrap();
+        writeln!(log, "{{\"kind\":\"Event\",\"half{}", line(6, 5, "update", "/apis/x", "mooring-agent/0.1")).unwrap();
         write!(log, "{{\"half").unwrap();
         let minute = Duration::from_mins(1);
         let counts = count_requests(log.path(), now() - minute, now(), "mooring-agent").unwrap();

@@ -53,7 +53,7 @@ impl Prober {
     ///
     /// # Errors
     /// As [`Prober::start`].
-    pub fn paced(place: &impl Place, vip: SocketAddr, pace: Duration) -> Result<Self, Error> {
+    pub fn paced(place: &impl Place, vip: SocketAddr, every: Duration) -> Result<Self, Error> {
         let socket = Arc::new(inside(place, move || open(vip))?);
         let seen = Arc::new(Log::<Probes>::default());
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Prober {
                 }
                 sleep_until(due);
                 // What a starved prober did not send is not made up for: a burst overflows the socket of whoever answers.
-                due = if now() > due + LATE { now() } else { due } + pace;
+                due = if now() > due + LATE { now() } else { due } + every;
                 // Recorded first: the answer may be faster than this thread.
                 log.read().sent(Probe { sent: now(), answer: None });
                 // A probe that cannot be sent (no route, no neighbour, a full queue) is a lost one.

@@ -95,7 +95,7 @@ fn option(mut rest: &[u8], wanted: u8) -> Option<Option<[u8; 6]>> {
         let length = usize::from(*units) * 8;
         let option = rest.get(..length).filter(|option| !option.is_empty())?;
         if *kind == wanted {
-            found = found.or(option[2..8].try_into().ok());
+            found = found.or_else(|| option[2..8].try_into().ok());
         }
         rest = &rest[length..];
     }
@@ -107,7 +107,7 @@ fn mac(bytes: &[u8]) -> Option<Mac> {
     (mac.0[0] & 1 == 0 && mac.0 != [0; 6]).then_some(mac)
 }
 
-/// The ICMPv6 message, as long as the IPv6 header says.
+/// The `ICMPv6` message, as long as the IPv6 header says.
 fn message(frame: &[u8]) -> Option<&[u8]> {
     let length = u16::from_be_bytes(frame.get(18..20)?.try_into().ok()?);
     frame.get(54..)?.get(..usize::from(length))

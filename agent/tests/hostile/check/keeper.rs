@@ -32,7 +32,7 @@ pub fn check(data: &[u8]) {
         ..Rules::default()
     };
     let mut world = World { keeper: Keeper::new(rules.clone()), rules, ..World::default() };
-    let vips: Vec<IpAddr> = [vip(0), vip(1)][..1 + usize::from(bytes.yes())].to_vec();
+    let vips: Vec<IpAddr> = [vip(0), vip(1)][..=usize::from(bytes.yes())].to_vec();
     world.tell(Event::Node(node(&mut bytes)));
     world.tell(Event::Vips(vips));
     world.tell(Event::Link { up: true });

@@ -146,7 +146,7 @@ impl World<'_> {
                 match written {
                     Some(view) => {
                         self.written(Some(host), &before, &view);
-                        self.publish(Some(view.clone()));
+                        self.publish(Some(&view));
                         Answer::Lease(Some(view))
                     }
                     None => Answer::Conflict,

@@ -81,9 +81,9 @@ impl World<'_> {
     }
 
     /// What the store has now is shown to all who watch.
-    pub fn publish(&mut self, view: Option<LeaseView>) {
+    pub fn publish(&mut self, view: Option<&LeaseView>) {
         for host in 0..self.hosts.len() {
-            self.show(host, view.clone());
+            self.show(host, view.cloned());
         }
     }
 

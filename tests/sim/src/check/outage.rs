@@ -40,7 +40,8 @@ impl World<'_> {
         let took = self.now - began;
         // Excused: who may carry it without the API only by settings that forbid that.
         let rules = &self.plan.settings.rules;
-        if !(rules.provisional && rules.hold_without_api) && !self.has_api(host) {
+        let without = rules.provisional && rules.hold_without_api;
+        if !(without || self.has_api(host)) {
             return;
         }
         // Excused: a holder that renews its Lease, and that the client does not hear, is replaced only early, by a witness that

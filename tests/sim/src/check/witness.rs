@@ -107,7 +107,8 @@ impl World<'_> {
         let upgrades =
             self.plan.faults.iter().filter(|p| matches!(p.fault, Fault::Upgrade(_)) && p.at <= self.now).count();
         // A node whose kernel refuses the address gives the Lease on at once: each take by it is two.
-        let refused = if self.active.iter().any(|n| matches!(self.plan.faults[*n].fault, Fault::Refuse(_))) { 4 } else { 0 };
+        let refused =
+            if self.active.iter().any(|n| matches!(self.plan.faults[*n].fault, Fault::Refuse(_))) { 4 } else { 0 };
         let each = u32::try_from(upgrades * self.hosts.len() + refused).unwrap_or(u32::MAX);
         if self.checks.witness.since > self.checks.bounds.moves + each {
             let text = format!("the VIP has moved {} times since anything happened", self.checks.witness.since);
