@@ -53,7 +53,7 @@ pub struct Args {
     /// Begin no more runs after so many failures.
     #[arg(long, default_value_t = 20)]
     failures: usize,
-    /// Find the fewest faults with which a seed still fails.
+    /// Find the fewest faults with which a seed still fails: of all that fail, not only of the first few.
     #[arg(long)]
     shrink: bool,
     /// Print the outcome as JSON.
@@ -132,7 +132,8 @@ fn all(args: &Args) -> anyhow::Result<bool> {
 }
 
 fn tell(args: &Args, sum: &Sum, rate: f64) {
-    for outcome in sum.failed.iter().take(SHOWN) {
+    let shown = if args.shrink { sum.failed.len() } else { SHOWN };
+    for outcome in sum.failed.iter().take(shown) {
         say::line(format_args!("seed {}: {}", outcome.seed, verdict(outcome)));
         let plan = Plan::of(outcome.seed, nodes(args));
         let Some(violation) = &outcome.violation else { continue };
@@ -143,7 +144,7 @@ fn tell(args: &Args, sum: &Sum, rate: f64) {
         }
         say::line(format_args!("    {}", replay(args, outcome.seed, Some(&kept))));
     }
-    for outcome in sum.failed.iter().skip(SHOWN) {
+    for outcome in sum.failed.iter().skip(shown) {
         say::line(format_args!("seed {}: {}; {}", outcome.seed, verdict(outcome), replay(args, outcome.seed, None)));
     }
     say::line(format_args!(
