@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::api::ApiHands;
 use crate::core::event::Moment;
+use crate::core::fence;
 use crate::core::keeper::Snapshot;
+use crate::core::time::Time;
 use crate::datapath::Interface;
 use crate::ops::Ops;
 use crate::ops::status::{ApiStatus, Candidate, LeaseReport, Report, Transition, VipReport, WitnessReport};
@@ -42,7 +44,7 @@ impl Show {
         }
         let metrics = &self.ops.metrics;
         metrics.lease_held(snapshot.role == "holding");
-        let until = snapshot.fence;
+        let until = kernels(snapshot.fence);
         for (address, put) in &snapshot.vips {
             metrics.held(*address, *put);
             metrics.fence(*address, until.filter(|_| *put));
@@ -83,7 +85,7 @@ impl Show {
         api: &ApiHands,
     ) -> Report {
         let record = snapshot.lease.as_ref().map(|l| &l.record);
-        let fence_until = |put: bool| snapshot.fence.filter(|_| put);
+        let fence_until = |put: bool| kernels(snapshot.fence).filter(|_| put);
         let vips = snapshot.vips.iter().map(|(address, put)| VipReport {
             address: *address,
             prefix: settings.prefix.of(*address),
@@ -133,4 +135,9 @@ fn witness(snapshot: &Snapshot, settings: &Settings) -> &'static str {
         (_, true) => "watches",
         (_, false) => "rests",
     }
+}
+
+/// When the kernel drops an address: the end of the Lease, or of a short fence, less the margin of its lifetime.
+fn kernels(fence: Option<Time>) -> Option<Time> {
+    fence.map(|until| until - fence::MARGIN)
 }
