@@ -43,8 +43,6 @@ pub enum Event {
     LeftOver(Vec<IpAddr>),
     /// A watch event showed the Lease; None: that it does not exist.
     Seen(Option<LeaseView>),
-    /// The watch lives (it was opened, or a bookmark came). That says nothing of the Lease: bookmarks come while the store is away.
-    Proven,
     /// The watch broke.
     WatchLost,
     /// A read ended.

@@ -79,8 +79,8 @@ impl Observation {
         self.prove(now, rules);
     }
 
-    /// Something (a bookmark, a read) proved that the Lease still is as seen.
-    pub fn prove(&mut self, now: Time, rules: &Rules) {
+    /// A read, a write or a watch event showed it: it is as seen now.
+    fn prove(&mut self, now: Time, rules: &Rules) {
         let blind = !planted!(BlindTimeCounts) && self.proven.is_none_or(|at| now.since(at) > rules.blind_after());
         if blind {
             self.changed = now;

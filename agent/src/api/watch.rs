@@ -33,7 +33,7 @@ pub enum Watched {
         /// When this was heard.
         at: Time,
     },
-    /// It is still as it was: the watch was opened, or the API server said so (about once a minute).
+    /// The watch lives: it was opened, or a bookmark came (about once a minute). That says nothing of the Lease.
     Alive {
         /// When this was heard.
         at: Time,

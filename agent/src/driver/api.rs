@@ -178,7 +178,8 @@ async fn follow_lease(mut watched: mpsc::Receiver<Watched>, told: mpsc::Sender<T
                 complaint.clear();
                 Event::Seen(view)
             }
-            Watched::Alive { .. } => Event::Proven,
+            // It comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
+            Watched::Alive { .. } => continue,
             Watched::Lost { error, .. } => {
                 if complaint != error.category() {
                     tracing::warn!(%error, "the Lease cannot be watched; trying again");

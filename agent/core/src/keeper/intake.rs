@@ -26,8 +26,7 @@ impl Keeper {
                 self.answered();
                 self.see(view);
             }
-            // A bookmark comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
-            Event::Tick | Event::Proven => {}
+            Event::Tick => {}
             Event::WatchLost => {
                 self.next_read = now;
                 self.read();

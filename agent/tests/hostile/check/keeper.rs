@@ -141,9 +141,8 @@ impl World {
 
     fn event(&mut self, bytes: &mut Bytes<'_>) -> Event {
         match bytes.byte() % 20 {
-            0 => Event::Tick,
+            0 | 2 => Event::Tick,
             1 => Event::Seen(self.lease.clone()),
-            2 => Event::Proven,
             3 => Event::WatchLost,
             4..=7 => self.answer(bytes),
             8 => {

@@ -13,8 +13,6 @@ use crate::world::World;
 const WITHIN: Nanos = 5 * SECOND;
 /// Waits before a broken watch is opened again: at first, and at most.
 const BACKOFF: (Nanos, Nanos) = (250 * MS, 2 * SECOND);
-/// The API server says so often that nothing has changed.
-const BOOKMARK: Nanos = 60 * SECOND;
 
 /// What a watch says.
 #[derive(Clone, Debug)]
@@ -25,8 +23,6 @@ pub enum Message {
     Failed,
     /// The Lease changed.
     Changed(Option<LeaseView>),
-    /// Nothing did.
-    Bookmark,
     /// The connection broke.
     Broken,
     /// 410: the version it began at is gone.
@@ -165,20 +161,11 @@ impl World<'_> {
             Message::Open(server) => {
                 (watch.server, watch.opened) = (Some(server), now);
                 let behind = watch.listed != self.store.version;
-                self.put(BOOKMARK, Item::Watch { to: host, connection, message: Box::new(Message::Bookmark) });
-                self.tell(host, Event::Proven);
                 if behind {
                     self.show(host, self.store.lease.clone());
                 }
             }
             Message::Changed(view) => self.tell(host, Event::Seen(view)),
-            Message::Bookmark => {
-                let open = watch.server.filter(|_| !watch.silent && watch.missed.is_empty());
-                if open.is_some_and(|server| self.flows(host, server)) {
-                    self.tell(host, Event::Proven);
-                }
-                self.put(BOOKMARK, Item::Watch { to: host, connection, message: Box::new(Message::Bookmark) });
-            }
             Message::Failed | Message::Broken => self.watch_lost(host),
             Message::Gone => self.watch_again(host),
         }
