@@ -10,5 +10,6 @@ mod used;
 
 pub use counts::Counts;
 pub use free::Free;
+pub(crate) use free::mix;
 pub use ledger::{Book, Freed, PoolId};
 pub use used::{Holder, Used};

@@ -148,6 +148,8 @@ pub struct Pool {
     pub uid: Uid,
     /// Its resource version.
     pub version: Version,
+    /// `metadata.generation`: another one when its spec has changed.
+    pub generation: u64,
     /// What it may hand out, or what is wrong with it.
     pub plan: Result<Plan, Vec<SpecError>>,
     /// It is paused.
