@@ -12,7 +12,7 @@ use crate::protocol::{Address, Claim, Done, Event, Failure, Pool, Purpose, Targe
 
 #[derive(Default)]
 pub(super) struct Store {
-    revision: u64,
+    pub(super) revision: u64,
     pub(super) claims: BTreeMap<Key, Claim>,
     pub(super) addresses: BTreeMap<Key, Address>,
     pub(super) pools: BTreeMap<PoolRef, Pool>,

@@ -95,7 +95,7 @@ impl Writer {
             let stray = usize::try_from(dice.roll(self.strays.len() as u64)).unwrap();
             let write = self.strays.swap_remove(stray);
             if !calm || dice.one_in(2) {
-                apply(store, &write, trace, "stray")?;
+                let _ = apply(store, &write, trace, "stray")?;
             }
         }
         if self.frozen {
