@@ -165,11 +165,10 @@ impl World {
                     return Err(format!("{} is ready without an address", claim.key));
                 }
                 let plan = self.store.pools[&*claim.pool].plan.as_ref().unwrap();
-                let free = (0..=plan.total()).any(|_| false)
-                    || plan.usable.iter().flat_map(|(f, l)| f..=l).any(|unit| {
-                        let mine = (plan.network.clone(), plan.block(unit));
-                        !self.store.addresses.values().any(|a| self.store.block(a).as_ref() == Some(&mine))
-                    });
+                let free = plan.usable.iter().flat_map(|(f, l)| f..=l).any(|unit| {
+                    let mine = (plan.network.clone(), plan.block(unit));
+                    !self.store.addresses.values().any(|a| self.store.block(a).as_ref() == Some(&mine))
+                });
                 if free && condition.reason == Reason::PoolExhausted {
                     return Err(format!("{} waits for what is free", claim.key));
                 }
@@ -180,7 +179,11 @@ impl World {
         }
         for address in self.store.addresses.values() {
             let resting = address.rest.as_ref().is_some_and(|r| r.until + 1 >= self.store.wall);
-            let owned = self.store.claims.values().any(|c| self.store.own(c).is_some_and(|a| a.uid == address.uid));
+            // A machine that is not gone yet keeps what its claim has.
+            let owned = self.store.claims.values().any(|c| {
+                let kept = c.deleting && c.others && address.owner.as_ref() == Some(&c.uid);
+                kept || self.store.own(c).is_some_and(|a| a.uid == address.uid)
+            });
             if !resting && !owned {
                 return Err(format!("{} is leaked: {address:?}", address.key));
             }

@@ -1,7 +1,7 @@
 //! A store with one order, as the API server's: it checks uid and version, keeps finalizers' promises, and remembers all
 //! that happened so that watches can be behind, break, and show again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -19,6 +19,8 @@ pub(super) struct Store {
     /// Claims, addresses, pools: what each watch shows, in order.
     pub(super) logs: [Vec<Event>; 3],
     pub(super) wall: u64,
+    /// The uids that a tombstone ever stood for.
+    pub(super) rested: BTreeSet<Uid>,
 }
 
 pub(super) const CLAIMS: usize = 0;
@@ -128,6 +130,9 @@ impl Store {
             Write::Create(new) => {
                 if self.addresses.contains_key(&new.key) {
                     return Err(Failure::Exists);
+                }
+                if let Purpose::Rest(rest) = &new.purpose {
+                    self.rested.insert(rest.of.clone());
                 }
                 let (mark, rest) = match &new.purpose {
                     Purpose::Claim(mark) => (Some(mark.clone()), None),

@@ -7,7 +7,7 @@ use crate::names::Key;
 use crate::protocol::{Action, Event, Failure, Machine, Moment, Write};
 
 use super::Dice;
-use super::store::{ADDRESSES, CLAIMS, POOLS, Store};
+use super::store::{ADDRESSES, Store};
 
 /// A call that is under way.
 enum Call {
@@ -170,7 +170,6 @@ impl Writer {
                 self.calls.push(Call::Answer(Event::Answer { id, result }));
             }
         }
-        let _ = (CLAIMS, POOLS);
         Ok(())
     }
 }
@@ -192,7 +191,8 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
     store.check()?;
     if let Some(address) = ends.filter(|a| bound && store.addresses.get(&a.key).is_none_or(|b| b.uid != a.uid)) {
         let plan = store.pools.get(&*address.pool).and_then(|p| p.plan.as_ref().ok());
-        let rests = store.addresses.values().any(|a| a.rest.as_ref().is_some_and(|r| r.of == address.uid));
+        // The rest counts from when the machine was gone; it may be over before the object is.
+        let rests = store.rested.contains(&address.uid);
         // Pool p1 asks for it, whatever its edit.
         if plan.is_some_and(|p| p.quarantine > Duration::from_secs(2)) && !rests {
             return Err(format!("{} was released without a rest", address.key));
