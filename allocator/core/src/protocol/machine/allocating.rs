@@ -52,6 +52,8 @@ impl<P: Provider> Machine<P> {
         let claim = known.claim.clone();
         let paused = self.provider.describe(&claim.pool).is_some_and(|d| d.paused);
         if claim.hold == Hold::Paused || paused {
+            self.leave(slot);
+            self.pass_on(&claim.pool);
             return self.wait(slot, Until::PoolChanges);
         }
         if claim.deleting {
@@ -313,6 +315,7 @@ impl<P: Provider> Machine<P> {
             }
         };
         self.leave(slot);
+        self.pass_on(&claim.pool);
         if !claim.finalizer {
             if let Some(target) = self.target(slot) {
                 self.claim_write(slot, Write::AddFinalizer(target));

@@ -16,6 +16,7 @@ impl<P: Provider> Machine<P> {
     /// Both facts are final, so that whoever acts on them late does no harm.
     pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
+        self.pass_on(&claim.pool);
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;
         }

@@ -123,6 +123,7 @@ impl<P: Provider> Machine<P> {
         self.provider.release(slot);
         self.listeners.remove(&slot);
         if let Some(gone) = self.claims.remove(slot) {
+            self.pass_on(&gone.claim.pool);
             if let Some(id) = gone.pending {
                 self.writes.remove(&id);
             }

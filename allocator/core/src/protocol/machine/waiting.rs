@@ -1,8 +1,10 @@
 //! Claims that wait for their pool.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::block::Block;
+use crate::names::PoolRef;
 use crate::provider::{Provider, Until, Woken};
 
 use super::super::flaws::{Flaw, planted};
@@ -45,6 +47,13 @@ impl<P: Provider> Machine<P> {
             waiting.line.remove(&(claim.turn, slot));
             waiting.asking.retain(|&(_, s)| s != slot);
         }
+    }
+
+    /// A claim no longer needs what it may have been woken for: the next in line has its turn, if anything is free.
+    pub(super) fn pass_on(&mut self, pool: &Arc<PoolRef>) {
+        let free = self.provider.describe(pool).is_some_and(|d| d.available > 0);
+        let next = self.waiting.get(pool).and_then(|w| w.line.first()).map(|&(_, s)| Who::Claim(s));
+        self.dirty.extend(next.filter(|_| free));
     }
 
     /// Marks the claims that may go on: as many as there is something free for, in order.
