@@ -52,7 +52,10 @@ impl InCluster {
         let message = match others.next() {
             None => return Ok(block),
             Some((_, Holder::Kept(_))) => {
-                return Err(failed(format!("{what} {block} is kept for another claim: ask for another"), Until::PoolChanges));
+                return Err(failed(
+                    format!("{what} {block} is kept for another claim: ask for another"),
+                    Until::PoolChanges,
+                ));
             }
             Some((_, Holder::Object(_) | Holder::Reserved(_))) => {
                 format!("{what} {block} is taken or rests: release it, wait, or ask for another")
@@ -163,7 +166,10 @@ impl Provider for InCluster {
         let others = self.book.overlapping_pools(pool).into_iter().filter_map(|p| self.book.reference(p));
         let others: Vec<String> = others.map(|r| format!("{} {}/{}", r.kind.name(), r.namespace, r.name)).collect();
         if !others.is_empty() {
-            remarks.push(format!("it has addresses in common with {}: what one uses, the others do not hand out", others.join(", ")));
+            remarks.push(format!(
+                "it has addresses in common with {}: what one uses, the others do not hand out",
+                others.join(", ")
+            ));
         }
         let ready = facts.errors.is_empty();
         let message = if ready { remarks.join("; ") } else { lines(&facts.errors) };

@@ -10,7 +10,9 @@ use crate::block::{Block, Family, MAPPED, MAPPED_LAST, number};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// Nothing that the three forms know.
-    #[error("{0:?} is not an address, a range or a prefix: write 10.0.0.7, 10.0.0.7-10.0.0.20 (no spaces) or 10.0.0.0/28")]
+    #[error(
+        "{0:?} is not an address, a range or a prefix: write 10.0.0.7, 10.0.0.7-10.0.0.20 (no spaces) or 10.0.0.0/28"
+    )]
     Unparsable(String),
     /// The end of a range lies before its start.
     #[error("the range {0:?} is reversed: write the lower address first")]

@@ -41,9 +41,7 @@ impl Free {
         let order = match strategy {
             Strategy::Lowest => Order::Lowest,
             Strategy::Random => Order::Random,
-            Strategy::LeastRecentlyUsed => {
-                Order::Released(Released { fresh: all.clone(), ..Released::default() })
-            }
+            Strategy::LeastRecentlyUsed => Order::Released(Released { fresh: all.clone(), ..Released::default() }),
         };
         Self { all, order }
     }

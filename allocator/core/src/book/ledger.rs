@@ -144,8 +144,7 @@ impl Book {
             self.networks[new].used.insert(block, holder);
             self.withhold(new, block);
         }
-        let kept: Vec<Block> =
-            self.pools[id as usize].plan.iter().flat_map(|p| p.kept.values().copied()).collect();
+        let kept: Vec<Block> = self.pools[id as usize].plan.iter().flat_map(|p| p.kept.values().copied()).collect();
         for block in kept {
             self.networks[new].used.insert(block, Holder::Kept(id));
             self.withhold(new, block);

@@ -173,7 +173,8 @@ fn plans() -> Vec<Option<Plan>> {
     let addresses = |text: &str| plan(&[text], 120, Strategy::Lowest);
     let prefixes = |length, excluded: &str| {
         let (prefixes, excluded_prefixes) = (vec!["fd00::/120".into()], vec![excluded.into()]);
-        let spec = PrefixSpec { prefixes, allocation_prefix_length: length, excluded_prefixes, ..PrefixSpec::default() };
+        let spec =
+            PrefixSpec { prefixes, allocation_prefix_length: length, excluded_prefixes, ..PrefixSpec::default() };
         spec.plan().unwrap()
     };
     let mut apart = addresses("fd00::10-fd00::30");

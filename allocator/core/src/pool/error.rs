@@ -45,7 +45,9 @@ pub enum SpecError {
         family: Family,
     },
     /// An entry lies in another subnet than the lowest address.
-    #[error("{entry:?} is not in {subnet}, the subnet of the pool's lowest address: correct the entry or the prefix, or make another pool")]
+    #[error(
+        "{entry:?} is not in {subnet}, the subnet of the pool's lowest address: correct the entry or the prefix, or make another pool"
+    )]
     OtherSubnet {
         /// The entry.
         entry: String,
@@ -118,7 +120,9 @@ pub enum SpecError {
         network: String,
     },
     /// A prefix smaller than what should be handed out of it.
-    #[error("prefixes: {entry:?} is smaller than one /{length}: give a larger prefix, or a longer allocationPrefixLength")]
+    #[error(
+        "prefixes: {entry:?} is smaller than one /{length}: give a larger prefix, or a longer allocationPrefixLength"
+    )]
     TooSmall {
         /// The entry.
         entry: String,

@@ -49,7 +49,9 @@ impl LegacySpec {
         let Some(subnet) = subnet else {
             return match (start, end) {
                 (Some(first), Some(last)) => Ok(self.with(vec![format!("{first}-{last}")], self.prefix)),
-                _ => Err(vec![SpecError::Legacy("neither addresses nor subnet nor start and end are given: give addresses")]),
+                _ => Err(vec![SpecError::Legacy(
+                    "neither addresses nor subnet nor start and end are given: give addresses",
+                )]),
             };
         };
         let family = Family::of(subnet.address());

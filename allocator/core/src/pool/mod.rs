@@ -14,4 +14,4 @@ pub use legacy::LegacySpec;
 pub use plan::{Plan, Standing};
 pub use prefixes::PrefixSpec;
 pub use remark::Remark;
-pub use spec::{Network, PoolSpec, Policy, Strategy};
+pub use spec::{Network, Policy, PoolSpec, Strategy};

@@ -255,7 +255,11 @@ impl Plan {
 }
 
 /// Reads the entries of a field. Those that cannot be read are errors, as are two families.
-pub(super) fn spans<'a>(entries: &'a [String], field: &'static str, errors: &mut Vec<SpecError>) -> Vec<(&'a str, Span)> {
+pub(super) fn spans<'a>(
+    entries: &'a [String],
+    field: &'static str,
+    errors: &mut Vec<SpecError>,
+) -> Vec<(&'a str, Span)> {
     let mut spans = Vec::with_capacity(entries.len());
     for entry in entries {
         if let Some(span) = fault(text::span(entry), field, errors) {
@@ -269,7 +273,11 @@ pub(super) fn spans<'a>(entries: &'a [String], field: &'static str, errors: &mut
 }
 
 /// The value, or the error noted.
-pub(super) fn fault<T>(read: Result<T, text::TextError>, field: &'static str, errors: &mut Vec<SpecError>) -> Option<T> {
+pub(super) fn fault<T>(
+    read: Result<T, text::TextError>,
+    field: &'static str,
+    errors: &mut Vec<SpecError>,
+) -> Option<T> {
     read.map_err(|source| errors.push(SpecError::Text { field, source })).ok()
 }
 

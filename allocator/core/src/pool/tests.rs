@@ -94,10 +94,7 @@ fn what_is_wrong_is_told_by_name() {
             text("addresses", TextError::Unparsable("x".into()))
         ]
     );
-    assert_eq!(
-        errors(spec(&["10.0.0.1", "fd00::1"], 24).plan()),
-        [SpecError::MixedFamilies { field: "addresses" }]
-    );
+    assert_eq!(errors(spec(&["10.0.0.1", "fd00::1"], 24).plan()), [SpecError::MixedFamilies { field: "addresses" }]);
     for prefix in [-1, 33, 128, i64::MAX, i64::MIN] {
         assert_eq!(errors(spec(&v4, prefix).plan()), [SpecError::Prefix { prefix, family: Family::V4 }]);
     }

@@ -36,7 +36,9 @@ pub(super) enum Fate {
     /// Its claim was not seen, and must be asked for after this time.
     Doubtful(Duration),
     /// It goes; whether its address must rest first.
-    Goes { rest: bool },
+    Goes {
+        rest: bool,
+    },
 }
 
 /// Objects by uid: an old event that is shown again takes nothing away from what is there.

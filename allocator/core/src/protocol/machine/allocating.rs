@@ -53,6 +53,7 @@ impl<P: Provider> Machine<P> {
         let paused = self.provider.describe(&claim.pool).is_some_and(|d| d.paused);
         if claim.hold == Hold::Paused || paused {
             self.leave(slot);
+            self.give_up(slot);
             self.pass_on(&claim.pool);
             return self.wait(slot, Until::PoolChanges);
         }
@@ -190,7 +191,8 @@ impl<P: Provider> Machine<P> {
             }
         }
         if entry.address.pool != claim.pool {
-            let message = format!("IPAddress {name} exists, but is of {}: delete it, or claim from there", entry.address.pool);
+            let message =
+                format!("IPAddress {name} exists, but is of {}: delete it, or claim from there", entry.address.pool);
             return self.tell(slot, claim, Reason::AllocationFailed, message);
         }
         let Some(block) = entry.block else {
@@ -239,8 +241,8 @@ impl<P: Provider> Machine<P> {
         rivals.retain(|&r| {
             self.addresses.get(r).is_some_and(|rival| {
                 let resting_of_it = rival.address.rest.as_ref().is_some_and(|rest| rest.of == entry.address.uid);
-                let earlier = rival.rank < entry.rank
-                    || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater));
+                let earlier =
+                    rival.rank < entry.rank || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater));
                 let counts = !planted(Flaw::UnboundDoNotCount) || self.is_bound(rival);
                 earlier && !resting_of_it && counts
             })

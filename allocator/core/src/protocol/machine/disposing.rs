@@ -16,6 +16,7 @@ impl<P: Provider> Machine<P> {
     /// Both facts are final, so that whoever acts on them late does no harm.
     pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
+        self.give_up(slot);
         self.pass_on(&claim.pool);
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;
@@ -37,9 +38,15 @@ impl<P: Provider> Machine<P> {
         self.provider.release(slot);
         let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
         let key = Key { namespace: claim.key.namespace.clone(), name };
-        let own: Vec<u32> = self.addresses.named(&key).iter().copied().filter(|&a| {
-            self.addresses.get(a).is_some_and(|e| !e.ended && e.address.owner.as_ref() == Some(&claim.uid))
-        }).collect();
+        let own: Vec<u32> = self
+            .addresses
+            .named(&key)
+            .iter()
+            .copied()
+            .filter(|&a| {
+                self.addresses.get(a).is_some_and(|e| !e.ended && e.address.owner.as_ref() == Some(&claim.uid))
+            })
+            .collect();
         if own.is_empty() {
             let Claim { key, uid, version, .. } = claim.clone();
             return self.claim_write(slot, Write::RemoveFinalizer(super::super::action::Target { key, uid, version }));

@@ -40,7 +40,8 @@ impl<P: Provider> Machine<P> {
             }
             Event::Pools(pools) => {
                 let there: HashSet<_> = pools.iter().map(|p| (p.reference.clone(), p.uid.clone())).collect();
-                let known: Vec<_> = self.pools.values().map(|s| (s.pool.reference.clone(), s.pool.uid.clone())).collect();
+                let known: Vec<_> =
+                    self.pools.values().map(|s| (s.pool.reference.clone(), s.pool.uid.clone())).collect();
                 for (reference, uid) in known.into_iter().filter(|known| !there.contains(known)) {
                     self.pool_gone(&reference, &uid);
                 }
@@ -153,7 +154,8 @@ impl<P: Provider> Machine<P> {
 
     fn addresses_listed(&mut self, addresses: Vec<Address>, asked: Option<u64>) {
         let there: HashSet<Uid> = addresses.iter().map(|a| a.uid.clone()).collect();
-        let gone = self.addresses.slots().filter(|&s| self.addresses.get(s).is_some_and(|e| !there.contains(&e.address.uid)));
+        let gone =
+            self.addresses.slots().filter(|&s| self.addresses.get(s).is_some_and(|e| !there.contains(&e.address.uid)));
         for slot in gone.collect::<Vec<_>>() {
             self.address_gone(slot);
         }
@@ -273,9 +275,10 @@ impl<P: Provider> Machine<P> {
         }
         self.mark(Who::Pool(reference.clone()));
         // What could not go on while the pool was paused or unknown.
-        let concerned = self.addresses.slots().filter(|&s| {
-            self.addresses.get(s).is_some_and(|e| e.address.pool == reference && e.fate != Fate::Stays)
-        });
+        let concerned = self
+            .addresses
+            .slots()
+            .filter(|&s| self.addresses.get(s).is_some_and(|e| e.address.pool == reference && e.fate != Fate::Stays));
         self.dirty.extend(concerned.map(Who::Address));
     }
 

@@ -49,6 +49,13 @@ impl<P: Provider> Machine<P> {
         }
     }
 
+    /// A claim goes on no further for now: what was reserved for it is free, unless an object may be under way.
+    pub(super) fn give_up(&mut self, slot: u32) {
+        if self.claims.get(slot).is_some_and(|s| s.unseen.is_none()) {
+            self.provider.release(slot);
+        }
+    }
+
     /// A claim no longer needs what it may have been woken for: the next in line has its turn, if anything is free.
     pub(super) fn pass_on(&mut self, pool: &Arc<PoolRef>) {
         let free = self.provider.describe(pool).is_some_and(|d| d.available > 0);

@@ -60,7 +60,8 @@ fn plan_of(pool: usize, edit: u64) -> Plan {
 impl World {
     fn new(seed: u64) -> Self {
         let mut store = Store { wall: 1_000_000, ..Store::default() };
-        let pools: Vec<_> = ["p0", "p1", "p2"].map(|n| Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "ns", n))).into();
+        let pools: Vec<_> =
+            ["p0", "p1", "p2"].map(|n| Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "ns", n))).into();
         for (i, reference) in pools.iter().enumerate() {
             let (uid, version) = (store.uid(), Version("".into()));
             store.put_pool(Pool {

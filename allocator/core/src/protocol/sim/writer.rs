@@ -11,9 +11,17 @@ use super::store::{ADDRESSES, Store};
 
 /// A call that is under way.
 enum Call {
-    Write { id: u64, write: Write },
-    List { id: u64 },
-    Read { id: u64, key: Key },
+    Write {
+        id: u64,
+        write: Write,
+    },
+    List {
+        id: u64,
+    },
+    Read {
+        id: u64,
+        key: Key,
+    },
     /// An answer on its way back.
     Answer(Event),
 }
@@ -132,7 +140,14 @@ impl Writer {
         }
     }
 
-    fn call(&mut self, dice: &mut Dice, store: &mut Store, now: Duration, calm: bool, trace: &mut Vec<String>) -> Result<(), String> {
+    fn call(
+        &mut self,
+        dice: &mut Dice,
+        store: &mut Store,
+        now: Duration,
+        calm: bool,
+        trace: &mut Vec<String>,
+    ) -> Result<(), String> {
         if self.calls.is_empty() {
             return Ok(());
         }
