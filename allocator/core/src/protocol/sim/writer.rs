@@ -151,8 +151,8 @@ impl Writer {
         if self.calls.is_empty() {
             return Ok(());
         }
-        let call = self.calls.swap_remove(usize::try_from(dice.roll(self.calls.len() as u64)).unwrap());
-        match call {
+        let chosen = self.calls.swap_remove(usize::try_from(dice.roll(self.calls.len() as u64)).unwrap());
+        match chosen {
             Call::Answer(event) => self.step(now, store, event),
             Call::List { id } => {
                 if !calm && dice.one_in(10) {
