@@ -1,0 +1,215 @@
+//! Pools whose addresses are listed in the cluster: the provider that asks nobody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::book::{Book, Freed, Holder, PoolId};
+use crate::names::PoolRef;
+use crate::pool::{Plan, SpecError, Standing};
+use crate::protocol::{Address, Pool, PoolStatus, Reason};
+use crate::provider::{Ask, Description, Offer, Provider, Refusal, Until, Woken};
+
+/// The book, and what the pools' objects say beside their plans.
+#[derive(Debug, Default)]
+pub struct InCluster {
+    book: Book,
+    facts: HashMap<PoolId, Facts>,
+    woken: Vec<Woken>,
+}
+
+#[derive(Debug)]
+struct Facts {
+    paused: bool,
+    deleting: bool,
+    errors: Vec<SpecError>,
+}
+
+impl InCluster {
+    /// The book, to look at.
+    #[must_use]
+    pub const fn book(&self) -> &Book {
+        &self.book
+    }
+
+    fn wake(&mut self, freed: Vec<Freed>) {
+        for Freed { pool, block } in freed {
+            if let Some(reference) = self.book.reference(pool) {
+                self.woken.push(Woken { pool: reference.clone(), freed: Some(block) });
+            }
+        }
+    }
+
+    /// A unit that a claim must have, and no other: is it to be had?
+    fn particular(&self, pool: PoolId, plan: &Plan, block: Block, what: &str, own: bool) -> Result<Block, Refusal> {
+        let standing = plan.standing(block);
+        if standing != Standing::Usable {
+            let message = format!("{what} {block} is {}: ask for another, or change the pool", standing.words());
+            return Err(failed(message, Until::PoolChanges));
+        }
+        let holders = self.book.holders(pool, block).into_iter();
+        let mut others = holders.filter(|(_, h)| !(own && *h == Holder::Kept(pool.0)));
+        let message = match others.next() {
+            None => return Ok(block),
+            Some((_, Holder::Kept(_))) => {
+                return Err(failed(
+                    format!("{what} {block} is kept for another claim: ask for another"),
+                    Until::PoolChanges,
+                ));
+            }
+            Some((_, Holder::Object(_) | Holder::Reserved(_))) => {
+                format!("{what} {block} is taken or rests: release it, wait, or ask for another")
+            }
+        };
+        Err(failed(message, Until::Free(block)))
+    }
+
+    fn choose(&self, pool: PoolId, plan: &Plan, ask: &Ask<'_>) -> Result<Block, Refusal> {
+        let kept = plan.kept.get(&*ask.claim.to_string()).or_else(|| plan.kept.get(&*ask.claim.name));
+        let requested = ask.requested.filter(|r| !r.is_empty());
+        if let Some(text) = requested {
+            let block = plan.unit_of(text).map_err(|error| {
+                failed(format!("the requested address cannot be read: {error}"), Until::PoolChanges)
+            })?;
+            if kept.is_some_and(|&kept| kept != block) {
+                let message = format!("{block} is requested, but the pool keeps another address for this claim");
+                return Err(failed(message, Until::PoolChanges));
+            }
+            return self.particular(pool, plan, block, "the requested address", kept.is_some());
+        }
+        if let Some(&block) = kept {
+            return self.particular(pool, plan, block, "the address kept for this claim,", true);
+        }
+        if let Some(block) = ask.before
+            && self.particular(pool, plan, block, "", false).is_ok()
+        {
+            return Ok(block);
+        }
+        self.book.next_free(pool, ask.seed).ok_or_else(|| {
+            let counts = self.book.counts(pool);
+            let message = format!(
+                "{} has no free address ({} in all, {} used): add addresses to it, or release some",
+                ask.pool, counts.total, counts.used
+            );
+            Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree }
+        })
+    }
+}
+
+const fn failed(message: String, until: Until) -> Refusal {
+    Refusal { reason: Reason::AllocationFailed, message, until }
+}
+
+fn not_ready(message: String) -> Refusal {
+    Refusal { reason: Reason::PoolNotReady, message, until: Until::PoolChanges }
+}
+
+fn lines(errors: &[SpecError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The block that an object of this pool has.
+fn block(address: &Address) -> Option<Block> {
+    let at = address.address?;
+    if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
+}
+
+impl Provider for InCluster {
+    fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+        let pool = self.book.pool(ask.pool);
+        let Some(facts) = self.facts.get(&pool) else {
+            return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
+        };
+        if facts.deleting {
+            return Err(not_ready(format!("{} is being deleted", ask.pool)));
+        }
+        let Some(plan) = self.book.plan(pool) else {
+            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
+        };
+        if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
+            let message = format!("{} does not serve namespace {}", ask.pool, ask.claim.namespace);
+            return Err(failed(message, Until::PoolChanges));
+        }
+        let (prefix, gateway) = (plan.prefix, plan.gateway);
+        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
+        let mine = Holder::Reserved(ask.slot);
+        if let Some(block) = self.book.block(mine) {
+            if plan.covers(block) {
+                return Ok(offer(block));
+            }
+            let freed = self.book.vacate(mine);
+            self.wake(freed);
+        }
+        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(String::new())) };
+        let block = self.choose(pool, plan, ask)?;
+        self.book.occupy(mine, pool, Some(block));
+        Ok(offer(block))
+    }
+
+    fn release(&mut self, slot: u32) {
+        let freed = self.book.vacate(Holder::Reserved(slot));
+        self.wake(freed);
+    }
+
+    fn describe(&self, pool: &Arc<PoolRef>) -> Option<Description> {
+        let pool = self.book.find(pool)?;
+        let facts = self.facts.get(&pool)?;
+        let quarantine = self.book.plan(pool).map(|p| p.quarantine).unwrap_or_default();
+        Some(Description { paused: facts.paused, quarantine, available: self.book.available(pool) })
+    }
+
+    fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus> {
+        let pool = self.book.find(pool)?;
+        let facts = self.facts.get(&pool)?;
+        let mut remarks: Vec<String> =
+            self.book.plan(pool).iter().flat_map(|p| p.remarks.iter().map(ToString::to_string)).collect();
+        let others = self.book.overlapping_pools(pool).into_iter().filter_map(|p| self.book.reference(p));
+        let others: Vec<String> = others.map(|r| format!("{} {}/{}", r.kind.name(), r.namespace, r.name)).collect();
+        if !others.is_empty() {
+            remarks.push(format!(
+                "it has addresses in common with {}: what one uses, the others do not hand out",
+                others.join(", ")
+            ));
+        }
+        let ready = facts.errors.is_empty();
+        let message = if ready { remarks.join("; ") } else { lines(&facts.errors) };
+        Some(PoolStatus { counts: self.book.counts(pool), ready, message })
+    }
+
+    fn pool(&mut self, pool: &Pool) {
+        let id = self.book.pool(&pool.reference);
+        let errors = pool.plan.as_ref().err().cloned().unwrap_or_default();
+        self.facts.insert(id, Facts { paused: pool.paused, deleting: pool.deleting, errors });
+        let freed = self.book.set_plan(id, pool.plan.as_ref().ok().cloned());
+        self.wake(freed);
+        self.woken.push(Woken { pool: pool.reference.clone(), freed: None });
+    }
+
+    fn pool_gone(&mut self, pool: &Arc<PoolRef>) {
+        let id = self.book.pool(pool);
+        self.facts.remove(&id);
+        let freed = self.book.set_plan(id, None);
+        self.wake(freed);
+        self.woken.push(Woken { pool: pool.clone(), freed: None });
+    }
+
+    fn shown(&mut self, slot: u32, address: &Address) -> Option<Block> {
+        let pool = self.book.pool(&address.pool);
+        let block = block(address);
+        self.book.occupy(Holder::Object(slot), pool, block);
+        block
+    }
+
+    fn gone(&mut self, slot: u32) {
+        let freed = self.book.vacate(Holder::Object(slot));
+        self.wake(freed);
+    }
+
+    fn rivals(&self, slot: u32) -> Vec<u32> {
+        self.book.rivals(slot)
+    }
+
+    fn woken(&mut self) -> Vec<Woken> {
+        std::mem::take(&mut self.woken)
+    }
+}

@@ -1,0 +1,116 @@
+//! The addresses that were shown, and in which order.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::block::Block;
+use crate::names::{Key, Uid, Version};
+
+use super::objects::Address;
+
+/// What is known of an object.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) address: Address,
+    /// What it has.
+    pub(super) block: Option<Block>,
+    /// When it was shown: of two of the same rank (one list), each counts as earlier than the other.
+    pub(super) rank: u64,
+    pub(super) fate: Fate,
+    /// A write about it is under way.
+    pub(super) pending: Option<u64>,
+    /// A write at this version found another one.
+    pub(super) spoiled: Option<Version>,
+    pub(super) not_before: Duration,
+    pub(super) failures: u32,
+    /// A tombstone stands for it.
+    pub(super) rested: bool,
+    /// A write of ours has ended it, or found it ended.
+    pub(super) ended: bool,
+}
+
+/// What is to become of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stays,
+    /// Its claim was not seen, and must be asked for after this time.
+    Doubtful(Duration),
+    /// It goes; whether its address must rest first.
+    Goes {
+        rest: bool,
+    },
+}
+
+/// Objects by uid: an old event that is shown again takes nothing away from what is there.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    entries: Vec<Option<Entry>>,
+    unused: Vec<u32>,
+    by_uid: HashMap<Uid, u32>,
+    by_name: HashMap<Key, Vec<u32>>,
+    rank: u64,
+}
+
+impl Registry {
+    /// The rank of what is shown next, alone or with others of one list.
+    pub(super) fn next_rank(&mut self) -> u64 {
+        self.rank += 1;
+        self.rank
+    }
+
+    pub(super) fn find(&self, uid: &Uid) -> Option<u32> {
+        self.by_uid.get(uid).copied()
+    }
+
+    pub(super) fn get(&self, slot: u32) -> Option<&Entry> {
+        self.entries.get(slot as usize)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The objects of a name: one, but for the moment in which one follows another.
+    pub(super) fn named(&self, key: &Key) -> &[u32] {
+        self.by_name.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_uid.values().copied()
+    }
+
+    pub(super) fn insert(&mut self, address: Address, rank: u64) -> u32 {
+        let slot = self.unused.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.by_uid.insert(address.uid.clone(), slot);
+        self.by_name.entry(address.key.clone()).or_default().push(slot);
+        self.entries[slot as usize] = Some(Entry {
+            address,
+            block: None,
+            rank,
+            fate: Fate::Stays,
+            pending: None,
+            spoiled: None,
+            not_before: Duration::ZERO,
+            failures: 0,
+            rested: false,
+            ended: false,
+        });
+        slot
+    }
+
+    pub(super) fn remove(&mut self, slot: u32) -> Option<Entry> {
+        let entry = self.entries.get_mut(slot as usize)?.take()?;
+        self.by_uid.remove(&entry.address.uid);
+        if let Some(slots) = self.by_name.get_mut(&entry.address.key) {
+            slots.retain(|&s| s != slot);
+            if slots.is_empty() {
+                self.by_name.remove(&entry.address.key);
+            }
+        }
+        self.unused.push(slot);
+        Some(entry)
+    }
+}
