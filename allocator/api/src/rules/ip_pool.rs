@@ -126,8 +126,9 @@ fn one_network() -> Rule {
         "provided address belongs to a different subnet than others: all must be in one network of the length prefix",
     )
     .says(format!(
-        "'provided address belongs to a different subnet than others: all must be in ' + string(cidr({network}).masked()) + \
-         ', the network of the first with that prefix'"
+        "'provided address belongs to a different subnet than others: all must be in the network of ' + self.addresses[0] + \
+         ' with the prefix ' + {}",
+        number("self.prefix")
     ))
     .about(".addresses")
 }

@@ -30,7 +30,7 @@ fn prefix() -> Vec<Rule> {
             "!isCIDR(self) || cidr(self).masked() == cidr(self)",
             "CIDR must be network-aligned: no bits set behind its length",
         )
-        .says("\"CIDR must be network-aligned: '\" + self + \"' should be '\" + string(cidr(self).masked()) + \"'\""),
+        .says("\"CIDR must be network-aligned: '\" + self + \"' has bits set behind its length\""),
     ]
 }
 
