@@ -11,7 +11,7 @@ use crate::runner::{Choice, Runner, steps};
 use crate::scenario;
 
 /// The packages of the workspace.
-const PACKAGES: &[&str] = &["mooring-core", "mooring-agent", "mooring-tests"];
+const PACKAGES: &[&str] = &["mooring-core", "mooring-agent", "mooring-api", "mooring-tests"];
 
 /// Runs what was chosen: the sources first, then the scenarios.
 pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {

@@ -132,13 +132,18 @@ fn tidy(schema: &mut Value) {
     object.remove("nullable");
     object.remove("$schema");
     // Widths of Rust that OpenAPI does not know.
-    if object.get("format").and_then(Value::as_str).is_some_and(|format| !["int32", "int64", "date-time"].contains(&format)) {
+    if object
+        .get("format")
+        .and_then(Value::as_str)
+        .is_some_and(|format| !["int32", "int64", "date-time"].contains(&format))
+    {
         object.remove("format");
     }
     // Defaults of Rust's types; those meant for the API server are put in by `extend` and are not empty.
-    if object.get("default").is_some_and(|default| {
-        default.is_null() || default == "" || default == &json!([]) || default.is_object()
-    }) {
+    if object
+        .get("default")
+        .is_some_and(|default| default.is_null() || default == "" || default == &json!([]) || default.is_object())
+    {
         object.remove("default");
     }
     if let Some(Value::String(text)) = object.get_mut("description") {

@@ -32,7 +32,14 @@ pub fn standalone() -> Result<Vec<CustomResourceDefinition>, Error> {
     reference(&mut status, "addressRef", &["name"]);
 
     Ok(vec![
-        kind(IpAddress::KIND, IpAddress::PLURAL, "An address that was given to a claim.", &address, None, columns::address())?,
+        kind(
+            IpAddress::KIND,
+            IpAddress::PLURAL,
+            "An address that was given to a claim.",
+            &address,
+            None,
+            columns::address(),
+        )?,
         kind(
             IpAddressClaim::KIND,
             IpAddressClaim::PLURAL,

@@ -69,11 +69,17 @@ fn inner(net: IpNet) -> Result<(IpAddr, IpAddr), LegacyError> {
     let inner = match net {
         IpNet::V4(net) => {
             let (first, last) = (net.network().to_bits().checked_add(1), net.broadcast().to_bits().checked_sub(1));
-            first.zip(last).filter(|(first, last)| first <= last).map(|(a, b)| (IpAddr::V4(a.into()), IpAddr::V4(b.into())))
+            first
+                .zip(last)
+                .filter(|(first, last)| first <= last)
+                .map(|(a, b)| (IpAddr::V4(a.into()), IpAddr::V4(b.into())))
         }
         IpNet::V6(net) => {
             let (first, last) = (net.network().to_bits().checked_add(1), net.broadcast().to_bits().checked_sub(1));
-            first.zip(last).filter(|(first, last)| first <= last).map(|(a, b)| (IpAddr::V6(a.into()), IpAddr::V6(b.into())))
+            first
+                .zip(last)
+                .filter(|(first, last)| first <= last)
+                .map(|(a, b)| (IpAddr::V6(a.into()), IpAddr::V6(b.into())))
         }
     };
     inner.ok_or(LegacyError::Small(net))
@@ -116,7 +122,9 @@ mod tests {
     fn nonsense_is_told() {
         assert_eq!(listed(serde_json::json!({"subnet": "x"})), Err(LegacyError::Subnet("x".to_owned())));
         assert_eq!(listed(serde_json::json!({"start": "10.0.0.1"})), Err(LegacyError::Half));
-        for small in ["0.0.0.0/32", "255.255.255.255/32", "10.0.0.0/31", "::/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/127"] {
+        for small in
+            ["0.0.0.0/32", "255.255.255.255/32", "10.0.0.0/31", "::/128", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/127"]
+        {
             let net = small.parse().expect("a network");
             assert_eq!(listed(serde_json::json!({"subnet": small})), Err(LegacyError::Small(net)));
         }

@@ -58,7 +58,8 @@ pub(crate) fn in_order_v6(a: &str, b: &str) -> String {
         let half = 64 >> step;
         let next = format!("n{step}");
         // A list of one, as `all` is the only way of CEL to name a value.
-        text += &format!("[{known} + ({}.containsIP({b}) ? {half} : 0)].all({next}, ", net(&format!("{known} + {half}")));
+        text +=
+            &format!("[{known} + ({}.containsIP({b}) ? {half} : 0)].all({next}, ", net(&format!("{known} + {half}")));
         known = next;
     }
     text += &format!("{}.masked().ip() == {}.masked().ip()", net(&format!("{known} + 1")), net(&known));

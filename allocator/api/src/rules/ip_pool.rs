@@ -120,7 +120,8 @@ fn network() -> String {
 
 fn one_network() -> Rule {
     let (network, entry, inside) = (network(), is_entry("a"), inside("net", "a"));
-    let counted = "has(self.addresses) && size(self.addresses) > 0 && has(self.prefix) && self.prefix >= 0 && self.prefix <= 128";
+    let counted =
+        "has(self.addresses) && size(self.addresses) > 0 && has(self.prefix) && self.prefix >= 0 && self.prefix <= 128";
     Rule::new(
         format!("!({counted}) || [{network}].all(net, !isCIDR(net) || self.addresses.all(a, !{entry} || {inside}))"),
         "provided address belongs to a different subnet than others: all must be in one network of the length prefix",
@@ -142,25 +143,24 @@ fn old_form() -> Vec<Rule> {
     };
     let reversed = "the pool ends before it begins: the lower address is start, the higher one end";
     vec![
-        Rule::new(
-            format!("{start} == {end} || {subnet}"),
-            "start and end go together: one of them alone needs subnet",
-        ),
+        Rule::new(format!("{start} == {end} || {subnet}"), "start and end go together: one of them alone needs subnet"),
         Rule::new(format!("!{both} || {one_family}"), "start and end are of mixed IP families"),
         Rule::new(
-            format!("!{both} || !({one_family}) || self.start.contains(':') || {}", in_order_v4("self.start", "self.end")),
-            reversed,
-        ),
-        Rule::new(
-            format!("!{both} || !({one_family}) || !self.start.contains(':') || {}", in_order_v6("self.start", "self.end")),
+            format!(
+                "!{both} || !({one_family}) || self.start.contains(':') || {}",
+                in_order_v4("self.start", "self.end")
+            ),
             reversed,
         ),
         Rule::new(
             format!(
-                "!{subnet} || !isCIDR(self.subnet) || ({} && {})",
-                within("start", &start),
-                within("end", &end)
+                "!{both} || !({one_family}) || !self.start.contains(':') || {}",
+                in_order_v6("self.start", "self.end")
             ),
+            reversed,
+        ),
+        Rule::new(
+            format!("!{subnet} || !isCIDR(self.subnet) || ({} && {})", within("start", &start), within("end", &end)),
             "start and end must lie in subnet",
         ),
     ]

@@ -50,7 +50,8 @@ impl Rule {
 
     /// As `x-kubernetes-validations` has it.
     fn to_json(&self) -> Value {
-        let mut all = Map::from_iter([("rule".to_owned(), json!(self.rule)), ("message".to_owned(), json!(self.message))]);
+        let mut all =
+            Map::from_iter([("rule".to_owned(), json!(self.rule)), ("message".to_owned(), json!(self.message))]);
         if let Some(says) = &self.says {
             all.insert("messageExpression".to_owned(), json!(says));
         }

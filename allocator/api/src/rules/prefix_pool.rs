@@ -6,17 +6,17 @@ use super::{Rule, Rules};
 /// All of them. `global`: of the kind without a namespace.
 pub(crate) fn prefix_pool(global: bool) -> Rules {
     let mut excluded = entry();
-    excluded.push(Rule::new("!isIP(self.split('/')[0].split('-')[0]) || self.contains(':')", "only IPv6 excluded prefixes are supported"));
+    excluded.push(Rule::new(
+        "!isIP(self.split('/')[0].split('-')[0]) || self.contains(':')",
+        "only IPv6 excluded prefixes are supported",
+    ));
     vec![
         ("", pool(global)),
         ("/properties/prefixes/items", prefix()),
         ("/properties/excludedPrefixes/items", excluded),
         (
             "/properties/gateway",
-            vec![
-                address_or_empty(),
-                Rule::new("!isIP(self) || self.contains(':')", "provided gateway must be IPv6"),
-            ],
+            vec![address_or_empty(), Rule::new("!isIP(self) || self.contains(':')", "provided gateway must be IPv6")],
         ),
     ]
 }
@@ -45,7 +45,8 @@ fn pool(global: bool) -> Vec<Rule> {
             "CIDR prefix length must be <= allocationPrefixLength",
         )
         .about(".prefixes"),
-        Rule::new(format!("{length} == {old}"), "spec.allocationPrefixLength is immutable").about(".allocationPrefixLength"),
+        Rule::new(format!("{length} == {old}"), "spec.allocationPrefixLength is immutable")
+            .about(".allocationPrefixLength"),
         keys(global),
         Rule::new(
             "!has(self.preAllocations) || self.preAllocations.all(k, isIP(self.preAllocations[k]) && \
