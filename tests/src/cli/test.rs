@@ -11,7 +11,8 @@ use crate::runner::{Choice, Runner, steps};
 use crate::scenario;
 
 /// The packages of the workspace.
-const PACKAGES: &[&str] = &["mooring-core", "mooring-agent", "mooring-tests", "mooring-sim"];
+const PACKAGES: &[&str] =
+    &["mooring-core", "mooring-agent", "mooring-api", "mooring-allocator-core", "mooring-tests", "mooring-sim"];
 
 /// Runs what was chosen: the sources first, then the scenarios.
 pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {

@@ -7,6 +7,7 @@ mod crash;
 mod election;
 mod families;
 mod health;
+mod kinds;
 mod link;
 mod mixed;
 mod outage;
@@ -45,6 +46,7 @@ pub fn all() -> Vec<Test<()>> {
         link::all,
         families::all,
         mixed::all,
+        kinds::all,
     ] {
         all.extend(theme());
     }

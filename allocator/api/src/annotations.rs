@@ -1,0 +1,35 @@
+//! Annotations. Those of Mooring begin with [`OURS`].
+
+/// What all annotations of Mooring begin with.
+pub const OURS: &str = "mooring.dev/";
+
+/// On a claim, before it has an address: the address it wants, `10.0.0.7` say. It gets that one or none, and its condition
+/// says why.
+pub const REQUESTED_ADDRESS: &str = "mooring.dev/requested-address";
+
+/// On an `IPAddress`: nobody may have the address before this moment (RFC 3339, UTC), though its claim is gone.
+pub const QUARANTINED_UNTIL: &str = "mooring.dev/quarantined-until";
+
+/// On an `IPAddress`: a node heard another owner of the address on the wire; the value says who and when. The allocator
+/// quarantines the address and gives the claim another.
+pub const CONFLICT: &str = "mooring.dev/conflict";
+
+/// Its presence, whatever the value, stops all work on an object, its deletion too.
+/// Source: `PausedAnnotation` in Cluster API's `api/core/v1beta2`.
+pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+
+/// `clusterctl move` is about to delete the object here, because it has moved to another management cluster.
+/// Source: `DeleteForMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
+pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+
+/// `clusterctl move` waits as long as an object has it.
+/// Source: `BlockMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
+pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
+
+/// A pool with it may be deleted while addresses of it are in use.
+/// Source: `SkipValidateDeleteWebhookAnnotation` in `internal/webhooks` of cluster-api-ipam-provider-in-cluster.
+pub const SKIP_VALIDATE_DELETE: &str = "ipam.cluster.x-k8s.io/skip-validate-delete-webhook";
+
+/// What the in-cluster provider's conversion left on a pool: its `v1alpha1` form as JSON. Not read: the spec says the same.
+/// Source: `DataAnnotation` in Cluster API's `util/conversion`.
+pub const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
