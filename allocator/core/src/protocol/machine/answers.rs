@@ -100,7 +100,7 @@ impl<P: Provider> Machine<P> {
                 known.failures += 1;
                 known.not_before = now + wait;
                 self.provider.release(slot);
-                self.refused(slot, why);
+                self.refused(slot, &why);
             }
             Err(_) => {
                 known.failures += 1;
@@ -135,7 +135,7 @@ impl<P: Provider> Machine<P> {
     }
 
     /// The server will not have an object: that is told on the claim, and tried again.
-    fn refused(&mut self, slot: u32, why: String) {
+    fn refused(&mut self, slot: u32, why: &str) {
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
         let message = format!("the API server refuses the IPAddress: {why}");
         self.tell(slot, &claim, Reason::AllocationFailed, message);

@@ -189,22 +189,19 @@ impl<P: Provider> Machine<P> {
     }
 
     fn address_seen(&mut self, address: Address, rank: u64) {
-        let slot = match self.addresses.find(&address.uid) {
-            Some(slot) => {
-                if let Some(entry) = self.addresses.get_mut(slot) {
-                    entry.address = address;
-                }
-                slot
+        let slot = if let Some(slot) = self.addresses.find(&address.uid) {
+            if let Some(entry) = self.addresses.get_mut(slot) {
+                entry.address = address;
             }
-            None => {
-                let slot = self.addresses.insert(address, rank);
-                if let Some(entry) = self.addresses.get_mut(slot) {
-                    entry.block = self.provider.shown(slot, &entry.address);
-                    let pool = entry.address.pool.clone();
-                    self.mark(Who::Pool(pool));
-                }
-                slot
+            slot
+        } else {
+            let slot = self.addresses.insert(address, rank);
+            if let Some(entry) = self.addresses.get_mut(slot) {
+                entry.block = self.provider.shown(slot, &entry.address);
+                let pool = entry.address.pool.clone();
+                self.mark(Who::Pool(pool));
             }
+            slot
         };
         self.mark(Who::Address(slot));
         let Some(entry) = self.addresses.get(slot) else { return };
