@@ -14,7 +14,7 @@ use mooring_api::pool::PoolKind;
 use mooring_api::versions::{IpamVersion, Version as _};
 use serde_json::json;
 
-use super::server::{Server, place};
+use crate::ipam::server::{Server, place};
 use crate::runner::Ctx;
 
 fn claim(version: IpamVersion, name: &str) -> IpAddressClaim {
