@@ -35,7 +35,8 @@ pub struct Book {
     networks: Vec<NetworkBook>,
     by_network: BTreeMap<Network, usize>,
     objects: Vec<Option<Held>>,
-    reserved: Vec<Option<Held>>,
+    /// Few at a time.
+    reserved: BTreeMap<u32, Held>,
 }
 
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Default for Book {
             networks: vec![NetworkBook::default()],
             by_network: BTreeMap::new(),
             objects: Vec::new(),
-            reserved: Vec::new(),
+            reserved: BTreeMap::new(),
         }
     }
 }
@@ -175,8 +176,9 @@ impl Book {
     /// All that refers to a pool and has a block.
     fn held_from(&self, pool: u32) -> Vec<(Holder, Block)> {
         let objects = self.objects.iter().zip(0u32..).map(|(h, i)| (h, Holder::Object(i)));
-        let reserved = self.reserved.iter().zip(0u32..).map(|(h, i)| (h, Holder::Reserved(i)));
-        let all = objects.chain(reserved).filter_map(|(held, holder)| Some((holder, held.as_ref()?)));
+        let objects = objects.filter_map(|(held, holder)| Some((holder, held.as_ref()?)));
+        let reserved = self.reserved.iter().map(|(&i, held)| (Holder::Reserved(i), held));
+        let all = objects.chain(reserved);
         all.filter(|(_, held)| held.pool == pool).filter_map(|(holder, held)| Some((holder, held.block?))).collect()
     }
 
@@ -214,7 +216,9 @@ impl Book {
                 entry.out_of_range += i64::from(!inside(entry.plan.as_ref(), block));
                 put(&mut self.objects, slot, held);
             }
-            Holder::Reserved(slot) => put(&mut self.reserved, slot, held),
+            Holder::Reserved(slot) => {
+                self.reserved.insert(slot, held);
+            }
             // Plans keep, nobody else.
             Holder::Kept(_) => return,
         }
@@ -226,12 +230,12 @@ impl Book {
 
     /// Notes that somebody has nothing any more; what came free by that.
     pub fn vacate(&mut self, holder: Holder) -> Vec<Freed> {
-        let slot = match holder {
-            Holder::Object(slot) => self.objects.get_mut(slot as usize),
-            Holder::Reserved(slot) => self.reserved.get_mut(slot as usize),
+        let held = match holder {
+            Holder::Object(slot) => self.objects.get_mut(slot as usize).and_then(Option::take),
+            Holder::Reserved(slot) => self.reserved.remove(&slot),
             Holder::Kept(_) => None,
         };
-        let Some(held) = slot.and_then(Option::take) else { return Vec::new() };
+        let Some(held) = held else { return Vec::new() };
         let Some(entry) = self.pools.get_mut(held.pool as usize) else { return Vec::new() };
         if matches!(holder, Holder::Object(_)) {
             entry.used -= 1;
@@ -252,7 +256,7 @@ impl Book {
     fn held(&self, holder: Holder) -> Option<&Held> {
         match holder {
             Holder::Object(slot) => self.objects.get(slot as usize)?.as_ref(),
-            Holder::Reserved(slot) => self.reserved.get(slot as usize)?.as_ref(),
+            Holder::Reserved(slot) => self.reserved.get(&slot),
             Holder::Kept(_) => None,
         }
     }

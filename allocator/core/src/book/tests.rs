@@ -230,7 +230,7 @@ proptest! {
                 Step::Plan { pool, plan } => {
                     let chosen = plans[plan].clone();
                     naive[pool] = Naive {
-                        usable: chosen.iter().flat_map(|p| units(p)).collect(),
+                        usable: chosen.iter().flat_map(units).collect(),
                         network: match plan { 0 => 0, 3 => 2, _ => 1 },
                     };
                     Some(book.set_plan(pools[pool], chosen))
@@ -241,15 +241,15 @@ proptest! {
                 let mine = held.values().filter(|(owner, _)| *owner == p);
                 let out = mine.clone().filter(|(_, b)| !naive[p].usable.contains(b)).count();
                 let counts = book.counts(id);
-                assert_eq!(counts.total, naive[p].usable.len() as i64);
-                assert_eq!(counts.used, mine.count() as i64);
-                assert_eq!(counts.out_of_range, out as i64);
+                assert_eq!(counts.total, number(naive[p].usable.len()));
+                assert_eq!(counts.used, number(mine.count()));
+                assert_eq!(counts.out_of_range, number(out));
                 // What unknown pools have is left out when a unit is chosen, not counted before.
                 let known: Vec<_> = held.values().filter(|(o, _)| naive[*o].network != 0).copied().collect();
                 let available = naive[p].usable.iter().filter(|u| !known.iter().any(|(o, b)| {
                     naive[*o].network == naive[p].network && b.overlaps(**u)
                 })).count();
-                assert_eq!(counts.available, available as i64);
+                assert_eq!(counts.available, number(available));
                 let lowest = book.plan(id).is_none_or(|plan| plan.strategy == Strategy::Lowest);
                 assert!(!lowest || book.next_free(id, 0) == now.first().copied());
                 if let Some(freed) = &freed && now.difference(&before[p]).next().is_some() {
@@ -268,6 +268,10 @@ proptest! {
             }
         }
     }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap()
 }
 
 fn units(plan: &Plan) -> Vec<Block> {

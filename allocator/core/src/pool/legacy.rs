@@ -65,8 +65,8 @@ impl LegacySpec {
         if self.prefix != 0 && self.prefix != length {
             errors.push(SpecError::PrefixOfSubnet { prefix: self.prefix, subnet: subnet.to_string() });
         }
-        let first = start.map_or(subnet.first().saturating_add(1), number);
-        let last = end.map_or(subnet.last().saturating_sub(1), number);
+        let first = start.map_or_else(|| subnet.first().saturating_add(1), number);
+        let last = end.map_or_else(|| subnet.last().saturating_sub(1), number);
         let range = format!("{}-{}", address(first), address(last));
         if errors.is_empty() && first > last {
             errors.push(SpecError::Text { field: "subnet", source: TextError::Reversed(range.clone()) });
