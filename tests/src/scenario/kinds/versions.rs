@@ -6,7 +6,7 @@ use mooring_api::patch::MetaChange;
 use mooring_api::pool::InClusterIpPool;
 use serde_json::{Value, json};
 
-use super::server::{Server, object, place};
+use crate::ipam::server::{Server, object, place};
 use crate::runner::Ctx;
 
 const KIND: &str = "InClusterIPPool";
