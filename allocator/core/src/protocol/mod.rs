@@ -22,6 +22,7 @@ mod objects;
 mod registry;
 #[cfg(test)]
 mod sim;
+mod times;
 
 pub use action::{Action, New, PoolTarget, Purpose, Report, Target, Write};
 pub use event::{Done, Event, Failure, Moment};

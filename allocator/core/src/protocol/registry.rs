@@ -29,6 +29,13 @@ pub(super) struct Entry {
     pub(super) ended: bool,
 }
 
+impl Entry {
+    /// The claim that it says it is for.
+    pub(super) fn claim(&self) -> Key {
+        Key { namespace: self.address.key.namespace.clone(), name: self.address.claim.clone() }
+    }
+}
+
 /// What is to become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {

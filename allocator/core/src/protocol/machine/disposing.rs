@@ -51,10 +51,19 @@ impl<P: Provider> Machine<P> {
             let Claim { key, uid, version, .. } = claim.clone();
             return self.claim_write(slot, Write::RemoveFinalizer(super::super::action::Target { key, uid, version }));
         }
+        let mut held = false;
         for address in own {
-            self.dispose(address, claim.bound.is_some());
+            let entry = self.addresses.get(address);
+            held |= entry.is_some_and(|e| e.address.deleting && !e.address.finalizer);
+            let conflict = entry.is_some_and(|e| e.address.conflict.is_some());
+            self.dispose(address, claim.bound.is_some() || conflict);
         }
         self.wait(slot, Until::PoolChanges);
+        if held {
+            let message =
+                format!("IPAddress {key} is being deleted, but somebody else's finalizer holds it: see whose");
+            self.tell_in_time(slot, claim, message);
+        }
     }
 
     /// An object is to go; `rest`: its address may have been used.
@@ -95,7 +104,7 @@ impl<P: Provider> Machine<P> {
             return self.later(self.moment.now + left, Who::Address(slot));
         }
         let Some(owner) = &entry.address.owner else { return };
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
+        let key = entry.claim();
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
         let known = claim.is_some_and(|s| s.claim.uid == *owner);
         match entry.fate {
@@ -150,7 +159,9 @@ impl<P: Provider> Machine<P> {
             return;
         }
         let rest = rest && !planted(Flaw::NoRest);
-        let quarantine = pool.map(|p| p.quarantine).unwrap_or_default();
+        let conflict = entry.address.conflict.is_some();
+        let quarantine = pool.map(|p| p.quarantine.max(if conflict { p.conflict_quarantine } else { p.quarantine }));
+        let quarantine = quarantine.unwrap_or_default();
         if let Some(block) = entry.block.filter(|_| rest && !entry.rested && !quarantine.is_zero()) {
             let uid = &entry.address.uid;
             let name = format!("rest-{uid}");

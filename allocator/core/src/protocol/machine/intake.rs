@@ -147,13 +147,14 @@ impl<P: Provider> Machine<P> {
         {
             self.forget(slot);
         }
-        // A uid never comes back: what this claim owned goes.
+        // What it owned, as a rule nothing, is nobody's now. Whether it is really gone, and not only left out of what is
+        // told here, is asked before anything is released.
         for slot in self.addresses.named(key).to_vec() {
             if let Some(entry) = self.addresses.get_mut(slot)
                 && entry.address.owner.as_ref() == Some(uid)
-                && !matches!(entry.fate, Fate::Goes { .. })
+                && entry.fate == Fate::Stays
             {
-                entry.fate = Fate::Goes { rest: true };
+                entry.fate = Fate::Doubtful(self.moment.now);
                 self.dirty.push_back(Who::Address(slot));
             }
         }
@@ -204,7 +205,14 @@ impl<P: Provider> Machine<P> {
                     entry.spoiled = false;
                     entry.not_before = Duration::ZERO;
                 }
+                let same = |a: &Address| (a.pool.clone(), a.address, a.prefix, a.rest.is_some());
+                let other = same(&entry.address) != same(&address);
                 entry.address = address;
+                if other {
+                    // As good as another object.
+                    entry.rank = rank;
+                    self.shown_as_other(slot);
+                }
             }
             slot
         } else {
@@ -218,14 +226,16 @@ impl<P: Provider> Machine<P> {
         };
         self.mark(Who::Address(slot));
         let Some(entry) = self.addresses.get(slot) else { return };
-        let claim = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
+        let claim = entry.claim();
         let owner = entry.address.owner.clone();
         for key in [&claim, &entry.address.key] {
             let Some(claim) = self.claims.find(key) else { continue };
             self.dirty.push_back(Who::Claim(claim));
-            if let Some(known) = self.claims.get_mut(claim)
-                && owner.as_ref() == Some(&known.claim.uid)
-            {
+            let Some(known) = self.claims.get_mut(claim) else { continue };
+            if known.so_far().exists > 0 {
+                known.progress().exists = 0;
+            }
+            if owner.as_ref() == Some(&known.claim.uid) {
                 // It is there: whatever was reserved for it has become its own.
                 if known.so_far() != Progress::default() {
                     known.progress().unseen = None;
@@ -236,28 +246,44 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    fn address_gone(&mut self, slot: u32) {
-        // Whoever it was in the way of may go on.
+    /// Where the API server lets people change it, an object may come to have another address.
+    fn shown_as_other(&mut self, slot: u32) {
+        self.rivals_may_go_on(slot);
+        self.forget_duplicates(slot);
+        self.provider.gone(slot);
+        if let Some(entry) = self.addresses.get_mut(slot) {
+            entry.block = self.provider.shown(slot, &entry.address);
+            let pool = entry.address.pool.clone();
+            self.mark(Who::Pool(pool));
+        }
+    }
+
+    fn rivals_may_go_on(&mut self, slot: u32) {
         for rival in self.provider.rivals(slot) {
             if let Some(entry) = self.addresses.get(rival) {
-                let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-                self.dirty.extend(self.claims.find(&key).map(Who::Claim));
+                self.dirty.extend(self.claims.find(&entry.claim()).map(Who::Claim));
             }
             self.dirty.push_back(Who::Address(rival));
         }
+    }
+
+    fn address_gone(&mut self, slot: u32) {
+        self.rivals_may_go_on(slot);
+        self.forget_duplicates(slot);
         self.provider.gone(slot);
         let Some(entry) = self.addresses.remove(slot) else { return };
         if let Some(id) = entry.pending {
             self.writes.remove(&id);
             self.reads.remove(&id);
         }
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-        if let Some(claim) = self.claims.find(&key) {
+        if let Some(claim) = self.claims.find(&entry.claim()) {
             if let Some(known) = self.claims.get_mut(claim)
                 && entry.address.owner.as_ref() == Some(&known.claim.uid)
                 && entry.fate == Fate::Stays
             {
+                let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;
+                known.progress().lost = Some(number);
             }
             self.mark(Who::Claim(claim));
         }

@@ -7,8 +7,10 @@ mod allocating;
 mod answers;
 mod claims;
 mod disposing;
+mod gate;
 mod intake;
 mod pools;
+mod settling;
 mod sharing;
 mod waiting;
 
@@ -31,6 +33,8 @@ use super::registry::Registry;
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 /// An object whose claim was not seen for so long: the claim is asked for.
 const DOUBT: Duration = Duration::from_secs(1);
+/// A claim that waits for so long is told for what.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// A pool's status is written so long after the first change that it does not show.
 const STATUS_BEHIND: Duration = Duration::from_millis(500);
 /// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].
@@ -67,6 +71,8 @@ pub struct Machine<P> {
     list_again: bool,
     /// Claims that wait for a list, or for what it shows.
     listeners: BTreeSet<u32>,
+    /// Bound objects that have an address in common, by slot, the lower first.
+    duplicates: BTreeSet<(u32, u32)>,
     timers: BTreeSet<(Duration, Who)>,
     dirty: VecDeque<Who>,
     actions: Vec<Action>,
@@ -92,6 +98,7 @@ impl<P: Provider> Machine<P> {
             list: None,
             list_again: false,
             listeners: BTreeSet::new(),
+            duplicates: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: VecDeque::new(),
             actions: Vec::new(),

@@ -43,7 +43,9 @@ impl<P: Provider> Machine<P> {
             return self.later(at, who);
         }
         slot.spoiled = None;
-        let Some(status) = self.provider.status(reference) else { return };
+        let Some(mut status) = self.provider.status(reference) else { return };
+        status.duplicates = self.duplicates_of(reference);
+        let Some(slot) = self.pools.get_mut(reference) else { return };
         let Pool { uid, version, .. } = &slot.pool;
         let target = PoolTarget { reference: reference.clone(), uid: uid.clone(), version: version.clone() };
         if !slot.pool.finalizer && !slot.pool.deleting {
