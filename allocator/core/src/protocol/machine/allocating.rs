@@ -50,6 +50,12 @@ impl<P: Provider> Machine<P> {
             return self.release(slot, &claim);
         }
         if let Hold::NoCluster(name) = &claim.hold {
+            if claim.bound.is_some() {
+                return;
+            }
+            self.leave(slot);
+            self.give_up(slot);
+            self.pass_on(&claim.pool);
             let message = format!("Cluster {name} does not exist: create it, or make a claim that does not name it");
             return self.tell(slot, &claim, Reason::AllocationFailed, message);
         }
@@ -139,22 +145,10 @@ impl<P: Provider> Machine<P> {
     }
 
     fn create(&mut self, slot: u32, claim: &Claim) {
-        let now = self.moment.now;
-        let progress = self.claims.get(slot).map(Slot::so_far).unwrap_or_default();
-        if let Some(unseen) = progress.unseen {
-            if unseen.list.is_some() {
-                return;
-            }
-            if unseen.until > now {
-                return self.later(unseen.until, Who::Claim(slot));
-            }
-            let list = Some(self.want_list());
-            self.listeners.insert(slot);
-            if let Some(known) = self.claims.get_mut(slot) {
-                known.progress().unseen = Some(super::claims::Unseen { list, ..unseen });
-            }
+        if !self.all_is_seen(slot) {
             return;
         }
+        let progress = self.claims.get(slot).map(Slot::so_far).unwrap_or_default();
         if progress.lost.is_some_and(|number| claim.voided <= number) {
             // Its object vanished under our eyes. A bind that is still under way must not meet the next one.
             return self.void(slot, claim);

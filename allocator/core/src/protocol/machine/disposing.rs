@@ -8,7 +8,6 @@ use super::super::event::Failure;
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Rest};
 use super::super::registry::Fate;
-use super::claims::Unseen;
 use super::{Machine, Who};
 
 impl<P: Provider> Machine<P> {
@@ -21,21 +20,10 @@ impl<P: Provider> Machine<P> {
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;
         }
-        // An object that may be there but was not shown must go too.
-        if let Some(unseen) = self.claims.get(slot).and_then(|s| s.so_far().unseen) {
-            if unseen.list.is_none() {
-                if unseen.until > self.moment.now {
-                    return self.later(unseen.until, Who::Claim(slot));
-                }
-                let list = Some(self.want_list());
-                self.listeners.insert(slot);
-                if let Some(known) = self.claims.get_mut(slot) {
-                    known.progress().unseen = Some(Unseen { list, ..unseen });
-                }
-            }
+        if !self.all_is_seen(slot) {
+            // An object that may be there but was not shown must go too.
             return;
         }
-        self.provider.release(slot);
         let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
         let key = Key { namespace: claim.key.namespace.clone(), name };
         let own: Vec<u32> = self
@@ -158,8 +146,8 @@ impl<P: Provider> Machine<P> {
         if pool.is_some_and(|p| p.paused) && rest {
             return;
         }
-        let rest = rest && !planted(Flaw::NoRest);
         let conflict = entry.address.conflict.is_some();
+        let rest = (rest || conflict) && !planted(Flaw::NoRest);
         let quarantine = pool.map(|p| p.quarantine.max(if conflict { p.conflict_quarantine } else { p.quarantine }));
         let quarantine = quarantine.unwrap_or_default();
         if let Some(block) = entry.block.filter(|_| rest && !entry.rested && !quarantine.is_zero()) {

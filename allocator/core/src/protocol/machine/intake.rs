@@ -191,7 +191,11 @@ impl<P: Provider> Machine<P> {
             if matches!(claim.so_far().missing, Missing::Asked(id) if Some(id) <= asked) {
                 claim.progress().missing = Missing::Gone(claim.claim.voided);
             }
-            self.listeners.remove(&slot);
+            let Progress { unseen, missing, .. } = claim.so_far();
+            if unseen.is_none_or(|u| u.list.is_none()) && !matches!(missing, Missing::Asked(_)) {
+                // Else it waits for a later list.
+                self.listeners.remove(&slot);
+            }
             self.dirty.push_back(Who::Claim(slot));
         }
     }

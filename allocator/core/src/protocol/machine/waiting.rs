@@ -8,6 +8,7 @@ use crate::names::PoolRef;
 use crate::provider::{Provider, Until, Woken};
 
 use super::super::flaws::{Flaw, planted};
+use super::claims::Unseen;
 use super::{Machine, Who};
 
 /// Who waits for a pool, and for what.
@@ -49,11 +50,26 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// A claim goes on no further for now: what was reserved for it is free, unless an object may be under way.
+    /// A claim goes on no further for now: what was reserved for it is free, once no object is under way.
     pub(super) fn give_up(&mut self, slot: u32) {
-        if self.claims.get(slot).is_some_and(|s| s.so_far().unseen.is_none()) {
+        if self.all_is_seen(slot) {
             self.provider.release(slot);
         }
+    }
+
+    /// Whether no object of a claim may be there that was not shown. Else that is found out: by waiting, then by a list.
+    pub(super) fn all_is_seen(&mut self, slot: u32) -> bool {
+        let Some(unseen) = self.claims.get(slot).and_then(|s| s.so_far().unseen) else { return true };
+        if unseen.list.is_none() && unseen.until > self.moment.now {
+            self.later(unseen.until, Who::Claim(slot));
+        } else if unseen.list.is_none() {
+            let list = Some(self.want_list());
+            self.listeners.insert(slot);
+            if let Some(known) = self.claims.get_mut(slot) {
+                known.progress().unseen = Some(Unseen { list, ..unseen });
+            }
+        }
+        false
     }
 
     /// A claim no longer needs what it may have been woken for: the next in line has its turn, if anything is free.

@@ -21,6 +21,16 @@ pub(super) struct Store {
     pub(super) wall: u64,
     /// The uids that a tombstone ever stood for.
     pub(super) rested: BTreeSet<Uid>,
+    /// Objects of other pools: nobody here is told of them, but their names are taken.
+    pub(super) foreign: BTreeSet<Key>,
+    /// The uids of objects that somebody else's finalizer holds.
+    pub(super) held: BTreeSet<Uid>,
+    /// The uids of objects that people took away by force.
+    pub(super) forced: BTreeSet<Uid>,
+    /// Pools that once were gone, or made no sense.
+    pub(super) unclear: BTreeSet<PoolRef>,
+    /// The uids of objects that another provider has left, which may have had addresses twice.
+    pub(super) old_duplicates: BTreeSet<Uid>,
 }
 
 pub(super) const CLAIMS: usize = 0;
@@ -68,7 +78,7 @@ impl Store {
 
     pub(super) fn put_address(&mut self, mut address: Address) -> Address {
         address.version = self.version();
-        if address.deleting && !address.finalizer {
+        if address.deleting && !address.finalizer && !self.held.contains(&address.uid) {
             self.addresses.remove(&address.key);
             self.logs[ADDRESSES].push(Event::AddressGone(address.uid.clone()));
         } else {
@@ -80,6 +90,19 @@ impl Store {
 
     pub(super) fn put_pool(&mut self, mut pool: Pool) {
         pool.version = self.version();
+        if pool.deleting || pool.plan.is_err() {
+            self.unclear.insert((*pool.reference).clone());
+        }
+        if pool.deleting && !pool.finalizer {
+            self.pools.remove(&*pool.reference);
+            self.logs[POOLS].push(Event::PoolGone(pool.reference.clone(), pool.uid.clone()));
+            // The garbage collector deletes what it alone owned.
+            let rests = self.addresses.values().filter(|a| a.rest.is_some() && a.pool == pool.reference).cloned();
+            for address in rests.collect::<Vec<_>>() {
+                self.put_address(Address { deleting: true, ..address });
+            }
+            return;
+        }
         self.pools.insert((*pool.reference).clone(), pool.clone());
         self.logs[POOLS].push(Event::Pool(Box::new(pool)));
     }
@@ -128,7 +151,7 @@ impl Store {
                 Ok(Done::Claim(self.put_claim(Claim { condition: Some(condition.clone()), ..claim })))
             }
             Write::Create(new) => {
-                if self.addresses.contains_key(&new.key) {
+                if self.addresses.contains_key(&new.key) || self.foreign.contains(&new.key) {
                     return Err(Failure::Exists);
                 }
                 if let Purpose::Rest(rest) = &new.purpose {
@@ -191,24 +214,36 @@ impl Store {
         (address.owner.as_ref() == Some(&claim.uid)).then_some(address)
     }
 
-    pub(super) fn block(&self, address: &Address) -> Option<(Network, Block)> {
-        let plan = self.pools.get(&*address.pool)?.plan.as_ref().ok()?;
-        Some((plan.network.clone(), Block::host(address.address?)))
+    #[expect(clippy::unused_self, reason = "it reads like the others")]
+    pub(super) fn block(&self, address: &Address) -> Option<Block> {
+        let at = address.address?;
+        if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
+    }
+
+    fn network(&self, address: &Address) -> Option<Network> {
+        Some(self.pools.get(&*address.pool)?.plan.as_ref().ok()?.network.clone())
     }
 
     /// What must hold after each write.
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut bound: Vec<(Network, Block, &Claim)> = Vec::new();
+        let mut bound: Vec<(Network, Block, &Claim, &Uid)> = Vec::new();
         // Once a claim is being deleted and nobody else holds it, its machine is gone: it uses nothing.
         for claim in self.claims.values().filter(|c| c.bound.is_some() && (!c.deleting || c.others)) {
             let Some(address) = self.own(claim) else {
-                return Err(format!("{} is bound, and its object is gone", claim.key));
+                if self.forced.is_empty() {
+                    return Err(format!("{} is bound, and its object is gone", claim.key));
+                }
+                continue;
             };
-            let Some((network, block)) = self.block(address) else { continue };
-            if let Some(other) = bound.iter().find(|(n, b, _)| *n == network && b.overlaps(block)) {
+            let (Some(network), Some(block)) = (self.network(address), self.block(address)) else { continue };
+            let same = |(n, b, _, uid): &&(Network, Block, &Claim, &Uid)| {
+                let old = self.old_duplicates.contains(uid) && self.old_duplicates.contains(&address.uid);
+                *n == network && b.overlaps(block) && !old
+            };
+            if let Some(other) = bound.iter().find(same) {
                 return Err(format!("{block} is bound twice: {} and {}", other.2.key, claim.key));
             }
-            bound.push((network, block, claim));
+            bound.push((network, block, claim, &address.uid));
         }
         Ok(())
     }
