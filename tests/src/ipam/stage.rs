@@ -42,14 +42,14 @@ impl Stage {
     /// The lab's, or a CRD is refused.
     pub async fn up(crds: Crds) -> Result<Self> {
         let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
-        Self::with(crds, binary).await
+        Self::with(crds, binary, true).await
     }
 
-    /// As [`Stage::up`], with that allocator.
+    /// As [`Stage::up`], with that allocator. `all`: whether all kinds are watched, or none, which costs nothing.
     ///
     /// # Errors
     /// As [`Stage::up`].
-    pub async fn with(crds: Crds, binary: PathBuf) -> Result<Self> {
+    pub async fn with(crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
         let server = Server::with(crds).await?;
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
@@ -57,7 +57,7 @@ impl Stage {
         std::fs::write(server.lab().dir().join(KUBECONFIG), kubeconfig)?;
         let kinds = World::kinds();
         let kinds: Vec<&str> =
-            kinds.into_iter().filter(|kind| crds != Crds::Theirs || !kind.contains("Prefix")).collect();
+            kinds.into_iter().filter(|kind| all && (crds != Crds::Theirs || !kind.contains("Prefix"))).collect();
         let world = World::watch(&server.client, &kinds).await?;
         Ok(Self { server, world, crds, binary, ports: AtomicU16::new(8_081), nets: AtomicU8::new(20) })
     }
