@@ -8,8 +8,10 @@ mod exhaustion;
 mod ours;
 mod pause;
 mod pools;
+mod random;
 mod release;
 mod restarts;
+mod storm;
 mod strange;
 mod takeover;
 mod telling;
@@ -95,6 +97,8 @@ pub fn all() -> Vec<Test<()>> {
         strange::all,
         takeover::all,
         restarts::all,
+        random::all,
+        storm::all,
     ] {
         all.extend(theme());
     }
