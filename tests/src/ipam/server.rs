@@ -51,7 +51,11 @@ pub struct Refused {
 impl Server {
     /// An API server without CRDs.
     pub async fn bare() -> Result<Self> {
-        let lab = Lab::up(Shape::api_servers(1)).await?;
+        Self::of(Lab::up(Shape::api_servers(1)).await?).await
+    }
+
+    /// The first API server of a lab that is up.
+    pub async fn of(lab: Lab) -> Result<Self> {
         let cluster = lab.cluster()?;
         let server = cluster.servers().first().cloned().context("no API server")?;
         let client = cluster.client(&cluster.pki().super_admin()?, &server).await?;

@@ -50,7 +50,19 @@ impl Stage {
     /// # Errors
     /// As [`Stage::up`].
     pub async fn with(crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
-        let server = Server::with(crds).await?;
+        Self::on(Server::with(crds).await?, crds, binary, all).await
+    }
+
+    /// On a server that has Mooring's own CRDs.
+    ///
+    /// # Errors
+    /// As [`Stage::up`].
+    pub async fn of(server: Server) -> Result<Self> {
+        let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
+        Self::on(server, Crds::Standalone, binary, true).await
+    }
+
+    async fn on(server: Server, crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
         let kubeconfig = cluster.pki().kubeconfig(&cluster.pki().super_admin()?, &url)?;

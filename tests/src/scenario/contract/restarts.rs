@@ -52,7 +52,7 @@ async fn filter(_: &mut Ctx<()>) -> Result<()> {
 async fn namespace(_: &mut Ctx<()>) -> Result<()> {
     let stage = Stage::up(Crds::ClusterApi).await?;
     let (scope, other) = (stage.scope().await?, stage.scope().await?);
-    let flag = format!("--namespace={}", scope.ns);
+    let flag = format!("--namespaces={}", scope.ns);
     let allocator = stage.start_with("allocator", &["--leader-election=false", &flag]).await?;
     for one in [&other, &scope] {
         one.pool("p", one.range(10, 20)).await?;
@@ -132,7 +132,7 @@ async fn elected(ctx: &mut Ctx<()>) -> Result<()> {
         one.ready().await?;
     }
     let leads = async |one: &crate::ipam::allocators::Allocator| {
-        Ok::<bool, anyhow::Error>(one.metric("mooring_allocator_leading", &[]).await? == Some(1.0))
+        Ok::<bool, anyhow::Error>(one.metric("mooring_allocator_leads", &[]).await? == Some(1.0))
     };
     let (leader, other) = match (leads(&first).await?, leads(&second).await?) {
         (true, false) => (&first, &second),

@@ -184,7 +184,7 @@ async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
             storm.begun(round * CLAIMS / 4).await;
             let mut leader = None;
             for one in &pair {
-                if one.metric("mooring_allocator_leading", &[]).await? == Some(1.0) {
+                if one.metric("mooring_allocator_leads", &[]).await? == Some(1.0) {
                     leader = Some(one);
                 }
             }
@@ -192,7 +192,7 @@ async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
             leader.process().freeze()?;
             let other = pair.iter().find(|one| one.process().name() != leader.process().name()).context("no other")?;
             let begin = std::time::Instant::now();
-            while other.metric("mooring_allocator_leading", &[]).await? != Some(1.0) {
+            while other.metric("mooring_allocator_leads", &[]).await? != Some(1.0) {
                 ensure!(begin.elapsed() < Duration::from_mins(2), "nobody took over");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -68,7 +68,7 @@ async fn duplicates(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     scope.merge(CLAIM, "b", json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}})).await?;
     let (reason, message) = scope.pool_says(POOL, "p", "Duplicates", true).await?;
     ensure!(reason == "DuplicatesFound" && message.contains(first.ip()), "{reason} {message}");
-    let found = allocator.metric("mooring_allocator_duplicates", &[]).await?;
+    let found = allocator.metric("mooring_allocator_duplicates_total", &[]).await?;
     ensure!(found.is_some_and(|found| found >= 1.0), "the metric says {found:?}");
     scope.delete(CLAIM, "b").await?;
     scope.pool_says(POOL, "p", "Duplicates", false).await?;
@@ -134,11 +134,12 @@ async fn metrics(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     let failed = allocator.metric("mooring_allocator_failures_total", &["PoolExhausted"]).await?;
     ensure!(failed.is_some_and(|failed| failed >= 1.0), "failures: {failed:?}");
     let ours = format!("namespace=\"{}\"", scope.ns);
-    for (name, value) in [("mooring_allocator_pool_used", 2.0), ("mooring_allocator_pool_free", 0.0)] {
-        let seen = allocator.metric(name, &[&ours, "name=\"p\""]).await?;
-        ensure!(seen == Some(value), "{name}: {seen:?}");
+    for (state, value) in [("used", 2.0), ("free", 0.0), ("total", 2.0)] {
+        let state = format!("state=\"{state}\"");
+        let seen = allocator.metric("mooring_allocator_pool_addresses", &[&ours, "pool=\"p\"", &state]).await?;
+        ensure!(seen == Some(value), "{state}: {seen:?}");
     }
-    let timed = allocator.metric("mooring_allocator_api_request_seconds_count", &[]).await?;
+    let timed = allocator.metric("mooring_allocator_api_call_seconds_count", &[]).await?;
     ensure!(timed.is_some_and(|timed| timed > 0.0), "API requests: {timed:?}");
     Ok(())
 }
