@@ -79,7 +79,7 @@ impl Rig {
     }
 
     /// Runs the load program.
-    async fn run(&mut self, mode: &str, count: usize, concurrency: usize, more: &[String]) -> Result<Load> {
+    async fn run(&mut self, mode: &str, count: usize, concurrency: usize, flags: &[String]) -> Result<Load> {
         self.loads += 1;
         let name = format!("load-{}", self.loads);
         let lab = self.stage.server.lab();
@@ -97,7 +97,7 @@ impl Rig {
             format!("-count={count}"),
             format!("-concurrency={concurrency}"),
         ]);
-        let process = host.start(spec.args(more.iter().cloned()))?;
+        let process = host.start(spec.args(flags.iter().cloned()))?;
         process.ended(LIMIT).await?;
         let said = std::fs::read_to_string(process.log())?;
         let line = said.lines().last().unwrap_or_default();

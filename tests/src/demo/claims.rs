@@ -49,9 +49,8 @@ async fn claim(stage: &Stage, name: &str) -> Result<()> {
     let spec = json!({"poolRef": reference(POOL, "wc-cp-ips")});
     stage.server.create(&place("v1beta2", CLAIM), &object("v1beta2", CLAIM, name, &spec)).await?;
     let what = format!("{name} to be bound");
-    let bound = stage.world.until(&what, |state| {
-        state.get(CLAIM, "default", name)?.pointer("/status/addressRef").map(|_| ())
-    });
+    let bound =
+        stage.world.until(&what, |state| state.get(CLAIM, "default", name)?.pointer("/status/addressRef").map(|_| ()));
     bound.await
 }
 

@@ -90,6 +90,7 @@ impl<'a> Scope<'a> {
 
     /// What [`Scope::create`] sends.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "as json! makes it")]
     pub fn object(&self, kind: &str, name: &str, spec: Value, meta: Value) -> Value {
         let mut object = json!({
             "apiVersion": format!("ipam.cluster.x-k8s.io/{}", version(kind)), "kind": kind,
@@ -113,8 +114,7 @@ impl<'a> Scope<'a> {
 
     /// An `IPAddress` by hand.
     pub async fn address(&self, name: &str, pool: &str, ip: &str, meta: Value) -> Result<Value> {
-        let spec =
-            json!({"claimRef": {"name": name}, "poolRef": reference(POOL, pool), "address": ip, "prefix": 24});
+        let spec = json!({"claimRef": {"name": name}, "poolRef": reference(POOL, pool), "address": ip, "prefix": 24});
         self.create(ADDRESS, name, spec, meta).await
     }
 
@@ -166,7 +166,8 @@ impl<'a> Scope<'a> {
             }
             Some(read)
         };
-        let found = self.stage.world.until(&what, |state| (read(state.get(kind, ns, name)) == Some(wanted)).then_some(()));
+        let found =
+            self.stage.world.until(&what, |state| (read(state.get(kind, ns, name)) == Some(wanted)).then_some(()));
         let known = || self.stage.world.look(|state| format!("it has {:?}", read(state.get(kind, ns, name))));
         found.await.with_context(known)
     }
@@ -256,7 +257,8 @@ impl<'a> Scope<'a> {
             }
         }
         for kind in ["GlobalInClusterIPPool", "GlobalInClusterPrefixPool"] {
-            let all = self.stage.world.look(|state| state.all(kind, "").map(|one| name(one).to_owned()).collect::<Vec<_>>());
+            let all =
+                self.stage.world.look(|state| state.all(kind, "").map(|one| name(one).to_owned()).collect::<Vec<_>>());
             for pool in all.iter().filter(|pool| pool.starts_with(&ns)) {
                 self.delete(kind, pool).await?;
             }

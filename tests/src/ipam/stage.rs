@@ -126,14 +126,12 @@ impl Stage {
             let place = all.iter().position(|(stage, _)| stage.crds == crds);
             place.map(|place| all.swap_remove(place))
         };
-        match idle {
-            Some(one) => Ok(one),
-            None => {
-                let stage = Self::up(crds).await?;
-                let allocator = stage.start("allocator").await?;
-                Ok((stage, allocator))
-            }
+        if let Some(one) = idle {
+            return Ok(one);
         }
+        let stage = Self::up(crds).await?;
+        let allocator = stage.start("allocator").await?;
+        Ok((stage, allocator))
     }
 }
 

@@ -33,7 +33,8 @@ fn owner(object: &Value, controller: bool) -> Value {
 
 /// What `clusterctl move` leaves: all of it but the status, with the new uids of the owners.
 async fn moved(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    let pool = scope.create(POOL, "p", scope.range(10, 20), json!({"annotations": {"cluster.x-k8s.io/paused": ""}})).await?;
+    let pool =
+        scope.create(POOL, "p", scope.range(10, 20), json!({"annotations": {"cluster.x-k8s.io/paused": ""}})).await?;
     let claim = scope.claim_with("c", POOL, "p", json!({"finalizers": [RELEASE_ADDRESS]})).await?;
     let meta = json!({"finalizers": [PROTECT_ADDRESS], "ownerReferences": [owner(&claim, true), owner(&pool, false)]});
     let made = scope.address("c", "p", &scope.ip(17), meta).await?;

@@ -37,7 +37,7 @@ macro_rules! rule {
         $crate::runner::Test {
             name: $name,
             group: $group,
-            limit: std::time::Duration::from_secs(300),
+            limit: std::time::Duration::from_mins(5),
             alone: false,
             work: $crate::runner::Work::Function(|ctx| {
                 let rule: $crate::scenario::contract::Rule = |scope, allocator| Box::pin($function(scope, allocator));

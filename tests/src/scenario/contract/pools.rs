@@ -145,7 +145,11 @@ async fn huge(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let pools = [
         ("eight", json!({"addresses": ["11.0.0.0/8"], "prefix": 8, "network": scope.ns}), "11.0.0.1"),
         ("most", json!({"addresses": ["::/1"], "prefix": 1, "network": scope.ns}), "::1"),
-        ("all", json!({"addresses": ["0.0.0.0-255.255.255.255"], "prefix": 0, "network": format!("{}-b", scope.ns)}), "0.0.0.1"),
+        (
+            "all",
+            json!({"addresses": ["0.0.0.0-255.255.255.255"], "prefix": 0, "network": format!("{}-b", scope.ns)}),
+            "0.0.0.1",
+        ),
     ];
     for (name, spec, first) in pools {
         scope.pool(name, spec).await?;
@@ -161,7 +165,12 @@ async fn old_form(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let pools = [
         ("subnet", json!({"subnet": format!("{}/29", scope.ip(0)), "gateway": scope.ip(1)}), [2, 3], 5),
         ("range", json!({"start": scope.ip(20), "end": scope.ip(25), "prefix": 24}), [20, 21], 6),
-        ("both", json!({"subnet": format!("{}/24", scope.ip(0)), "start": scope.ip(30), "end": scope.ip(34)}), [30, 31], 5),
+        (
+            "both",
+            json!({"subnet": format!("{}/24", scope.ip(0)), "start": scope.ip(30), "end": scope.ip(34)}),
+            [30, 31],
+            5,
+        ),
     ];
     for (name, spec, first, total) in pools {
         let object = json!({

@@ -205,7 +205,10 @@ impl Model<'_> {
             let mut all = finalizers(&seen);
             all.push(THEIRS.to_owned());
             let version = &seen["metadata"]["resourceVersion"];
-            match self.scope.merge(CLAIM, name, json!({"metadata": {"resourceVersion": version, "finalizers": all}})).await
+            match self
+                .scope
+                .merge(CLAIM, name, json!({"metadata": {"resourceVersion": version, "finalizers": all}}))
+                .await
             {
                 Err(error) if error.code == 409 => {}
                 other => break other.map(drop)?,
@@ -226,7 +229,10 @@ impl Model<'_> {
             let mut all = finalizers(&seen);
             all.retain(|one| one != THEIRS);
             let version = &seen["metadata"]["resourceVersion"];
-            match self.scope.merge(CLAIM, name, json!({"metadata": {"resourceVersion": version, "finalizers": all}})).await
+            match self
+                .scope
+                .merge(CLAIM, name, json!({"metadata": {"resourceVersion": version, "finalizers": all}}))
+                .await
             {
                 Err(error) if error.code == 409 => {}
                 Err(error) if error.code == 404 => break,
@@ -243,15 +249,12 @@ impl Model<'_> {
         let first = first_of(pool);
         let last = first + u8::try_from(dice.roll(12))?;
         let spec = self.scope.range(first, last);
-        match self.pools.get_mut(pool) {
-            Some(room) => {
-                self.scope.merge(POOL, pool, json!({"spec": spec})).await?;
-                room.last = last;
-            }
-            None => {
-                self.scope.pool(pool, spec).await?;
-                self.pools.insert(pool.to_owned(), Room { last, paused: false });
-            }
+        if let Some(room) = self.pools.get_mut(pool) {
+            self.scope.merge(POOL, pool, json!({"spec": spec})).await?;
+            room.last = last;
+        } else {
+            self.scope.pool(pool, spec).await?;
+            self.pools.insert(pool.to_owned(), Room { last, paused: false });
         }
         Ok(format!("{pool} has {} addresses", last - first + 1))
     }

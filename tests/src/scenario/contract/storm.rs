@@ -117,9 +117,7 @@ impl<'a> Storm<'a> {
         ensure!(double.is_empty(), "{} given twice: {:?}", double.len(), double.iter().take(5).collect::<Vec<_>>());
         ensure!(wrong.is_empty(), "{} wrong: {:?}", wrong.len(), wrong.iter().take(5).collect::<Vec<_>>());
         let used = i64::try_from(left)?;
-        let total = world.look(|state| {
-            state.get(KIND, "", &self.pool)?.pointer("/status/ipAddresses/total")?.as_i64()
-        });
+        let total = world.look(|state| state.get(KIND, "", &self.pool)?.pointer("/status/ipAddresses/total")?.as_i64());
         let total = total.context("the pool has no counts")?;
         self.scope.counts(KIND, &self.pool, [total, total - used, used, 0]).await
     }

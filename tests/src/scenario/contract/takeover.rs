@@ -5,7 +5,7 @@ use mooring_api::finalizers::{PROTECT_ADDRESS, PROTECT_POOL, RELEASE_ADDRESS};
 use serde_json::{Value, json};
 
 use super::super::story;
-use crate::ipam::scope::{ADDRESS, CLAIM, POOL, Scope, reference};
+use crate::ipam::scope::{ADDRESS, Bound, CLAIM, POOL, Scope, reference};
 use crate::ipam::server::Crds;
 use crate::ipam::stage::Stage;
 use crate::runner::{Ctx, Test};
@@ -75,7 +75,7 @@ async fn run(stage: &Stage, ours: bool) -> Result<()> {
     let allocator = stage.start("allocator").await?;
     scope.gone(CLAIM, "going").await?;
     let got = [scope.bound("half").await?, scope.bound("new").await?];
-    let mut got: Vec<&str> = got.iter().map(|one| one.ip()).collect();
+    let mut got: Vec<&str> = got.iter().map(Bound::ip).collect();
     got.sort_unstable();
     // .13 may be free again by then, and is not the lowest.
     ensure!(got == [scope.ip(11), scope.ip(13)] || got == [scope.ip(11), scope.ip(14)], "{got:?}");
