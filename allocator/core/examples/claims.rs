@@ -97,6 +97,7 @@ impl Record {
             finalizer: self.object.finalizer,
             mark: Some(Mark { claim: uid(self.uid), number: 0, adopted: false }),
             rest: None,
+            conflict: None,
         }
     }
 }
