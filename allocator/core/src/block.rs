@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU8;
 
 use serde::{Deserialize, Serialize};
 
@@ -86,17 +87,20 @@ pub(crate) const fn host_mask(length: u8) -> u128 {
 }
 
 /// A block of addresses: all that share the first `length` of 128 bits. Ordered by first address, larger blocks first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// There are many of them: it is kept in 24 bytes, also where there may be none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Block {
-    first: u128,
-    length: u8,
+    high: u64,
+    low: u64,
+    /// One more than the length.
+    above: NonZeroU8,
 }
 
 impl Block {
     /// One address.
     #[must_use]
     pub const fn host(address: IpAddr) -> Self {
-        Self { first: number(address), length: 128 }
+        Self::around(number(address), 128)
     }
 
     /// The prefix of `length` bits (of the address's own family) around an address. None: too long for the family.
@@ -107,45 +111,47 @@ impl Block {
     }
 
     /// The block of `length` of 128 bits around a number.
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
     pub(crate) const fn around(number: u128, length: u8) -> Self {
-        Self { first: number & !host_mask(length), length }
+        let first = number & !host_mask(length);
+        Self { high: (first >> 64) as u64, low: first as u64, above: NonZeroU8::MIN.saturating_add(length) }
     }
 
     /// The first address, as a number.
     #[must_use]
     pub const fn first(self) -> u128 {
-        self.first
+        (self.high as u128) << 64 | self.low as u128
     }
 
     /// The last address, as a number.
     #[must_use]
     pub const fn last(self) -> u128 {
-        self.first | host_mask(self.length)
+        self.first() | host_mask(self.length())
     }
 
     /// How many of 128 bits all its addresses share.
     #[must_use]
     pub const fn length(self) -> u8 {
-        self.length
+        self.above.get() - 1
     }
 
     /// The first address.
     #[must_use]
     pub const fn address(self) -> IpAddr {
-        address(self.first)
+        address(self.first())
     }
 
     /// Whether the two have an address in common.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
-        self.first <= other.last() && other.first <= self.last()
+        self.first() <= other.last() && other.first() <= self.last()
     }
 }
 
 impl fmt::Display for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.address();
-        match (self.length, address) {
+        match (self.length(), address) {
             (128, _) => write!(f, "{address}"),
             (length, IpAddr::V4(_)) => write!(f, "{address}/{}", length.saturating_sub(96)),
             (length, IpAddr::V6(_)) => write!(f, "{address}/{length}"),

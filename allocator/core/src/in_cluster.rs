@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::block::Block;
 use crate::book::{Book, Freed, Holder, PoolId};
@@ -23,6 +24,8 @@ struct Facts {
     paused: bool,
     deleting: bool,
     errors: Vec<SpecError>,
+    /// After release and after conflict; as long as its spec cannot be read, as it said before.
+    quarantines: (Duration, Duration),
 }
 
 impl InCluster {
@@ -154,32 +157,38 @@ impl Provider for InCluster {
     fn describe(&self, pool: &Arc<PoolRef>) -> Option<Description> {
         let pool = self.book.find(pool)?;
         let facts = self.facts.get(&pool)?;
-        let quarantine = self.book.plan(pool).map(|p| p.quarantine).unwrap_or_default();
-        Some(Description { paused: facts.paused, quarantine, available: self.book.available(pool) })
+        let (quarantine, conflict_quarantine) = facts.quarantines;
+        let available = self.book.available(pool);
+        Some(Description { paused: facts.paused, quarantine, conflict_quarantine, available })
     }
 
     fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus> {
         let pool = self.book.find(pool)?;
         let facts = self.facts.get(&pool)?;
-        let mut remarks: Vec<String> =
-            self.book.plan(pool).iter().flat_map(|p| p.remarks.iter().map(ToString::to_string)).collect();
+        let remarks = self.book.plan(pool).into_iter().flat_map(|p| p.remarks.iter().map(ToString::to_string));
+        let ready = facts.errors.is_empty();
+        let message = if ready { remarks.collect::<Vec<_>>().join("; ") } else { lines(&facts.errors) };
         let others = self.book.overlapping_pools(pool).into_iter().filter_map(|p| self.book.reference(p));
         let others: Vec<String> = others.map(|r| format!("{} {}/{}", r.kind.name(), r.namespace, r.name)).collect();
-        if !others.is_empty() {
-            remarks.push(format!(
-                "it has addresses in common with {}: what one uses, the others do not hand out",
+        let overlapping = if others.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "it has addresses in common with {}: what one uses, the others do not hand out; if they are isolated from each other, give each a network of its own",
                 others.join(", ")
-            ));
-        }
-        let ready = facts.errors.is_empty();
-        let message = if ready { remarks.join("; ") } else { lines(&facts.errors) };
-        Some(PoolStatus { counts: self.book.counts(pool), ready, message })
+            )
+        };
+        let counts = self.book.counts(pool);
+        Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new() })
     }
 
     fn pool(&mut self, pool: &Pool) {
         let id = self.book.pool(&pool.reference);
         let errors = pool.plan.as_ref().err().cloned().unwrap_or_default();
-        self.facts.insert(id, Facts { paused: pool.paused, deleting: pool.deleting, errors });
+        let before = self.facts.get(&id).map(|f| f.quarantines);
+        let told = pool.plan.as_ref().ok().map(|p| (p.quarantine, p.conflict_quarantine));
+        let quarantines = told.or(before).unwrap_or_default();
+        self.facts.insert(id, Facts { paused: pool.paused, deleting: pool.deleting, errors, quarantines });
         let freed = self.book.set_plan(id, pool.plan.as_ref().ok().cloned());
         self.wake(freed);
         self.woken.push(Woken { pool: pool.reference.clone(), freed: None });
@@ -196,7 +205,11 @@ impl Provider for InCluster {
     fn shown(&mut self, slot: u32, address: &Address) -> Option<Block> {
         let pool = self.book.pool(&address.pool);
         let block = block(address);
-        self.book.occupy(Holder::Object(slot), pool, block);
+        if address.rest.is_some() {
+            self.book.lay_to_rest(slot, pool, block);
+        } else {
+            self.book.occupy(Holder::Object(slot), pool, block);
+        }
         block
     }
 

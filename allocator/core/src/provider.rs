@@ -66,6 +66,8 @@ pub struct Description {
     pub paused: bool,
     /// How long a released address rests.
     pub quarantine: Duration,
+    /// How long an address rests that somebody else was heard to have.
+    pub conflict_quarantine: Duration,
     /// How many units a claim could get now.
     pub available: u128,
 }

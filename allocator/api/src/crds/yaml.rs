@@ -39,7 +39,11 @@ pub fn files() -> Result<Vec<File>, Error> {
 /// [`Error::Yaml`]
 pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, Error> {
     // By way of a value: its keys are in order.
-    let value = serde_json::to_value(crd).map_err(Error::Yaml)?;
+    let mut value = serde_json::to_value(crd).map_err(Error::Yaml)?;
+    if let Some(conversion) = value.pointer_mut("/spec/conversion").and_then(Value::as_object_mut) {
+        // In place of a CRD that names a webhook, "None" alone is refused: the webhook must be taken away, by name.
+        conversion.entry("webhook").or_insert(Value::Null);
+    }
     let mut text = String::new();
     block(&mut text, &value, 0);
     Ok(text)
@@ -101,7 +105,7 @@ fn line(text: &mut String, value: &Value) {
         Value::String(string) => scalar(text, string),
         // Bounds are floats in the types of CRDs.
         Value::Number(number) if number.to_string().ends_with(".0") => {
-            text.push_str(number.to_string().trim_end_matches(".0"))
+            text.push_str(number.to_string().trim_end_matches(".0"));
         }
         // Writing to a String cannot fail.
         other => _ = write!(text, "{other}"),

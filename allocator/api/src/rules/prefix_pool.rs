@@ -39,9 +39,13 @@ fn pool(global: bool) -> Vec<Rule> {
     let length = "(has(self.allocationPrefixLength) ? self.allocationPrefixLength : 64)";
     let old = "(has(oldSelf.allocationPrefixLength) ? oldSelf.allocationPrefixLength : 64)";
     vec![
-        Rule::new("size(self.prefixes) > 0", "prefixes is required").about(".prefixes"),
         Rule::new(
-            format!("self.prefixes.all(p, !isCIDR(p) || cidr(p).prefixLength() <= {length})"),
+            "has(self.prefixes) && size(self.prefixes) > 0",
+            "prefixes is required: list at least one IPv6 network",
+        )
+        .about(".prefixes"),
+        Rule::new(
+            format!("!has(self.prefixes) || self.prefixes.all(p, !isCIDR(p) || cidr(p).prefixLength() <= {length})"),
             "CIDR prefix length must be <= allocationPrefixLength",
         )
         .about(".prefixes"),

@@ -35,7 +35,8 @@ pub struct Book {
     networks: Vec<NetworkBook>,
     by_network: BTreeMap<Network, usize>,
     objects: Vec<Option<Held>>,
-    reserved: Vec<Option<Held>>,
+    /// Few at a time.
+    reserved: BTreeMap<u32, Held>,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,19 @@ struct Pool {
     network: usize,
     free: Free,
     used: i64,
+    resting: i64,
     out_of_range: i64,
+}
+
+impl Pool {
+    fn count(&mut self, held: Held, by: i64) {
+        if held.rests {
+            self.resting += by;
+        } else {
+            self.used += by;
+            self.out_of_range += by * i64::from(!inside(self.plan.as_ref(), held.block));
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +70,8 @@ struct NetworkBook {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     pool: u32,
+    /// Nobody uses it; it only rests.
+    rests: bool,
     /// None: an address that cannot be read. It is counted, and stands in nobody's way.
     block: Option<Block>,
 }
@@ -72,7 +87,7 @@ impl Default for Book {
             networks: vec![NetworkBook::default()],
             by_network: BTreeMap::new(),
             objects: Vec::new(),
-            reserved: Vec::new(),
+            reserved: BTreeMap::new(),
         }
     }
 }
@@ -91,6 +106,7 @@ impl Book {
             network: UNKNOWN,
             free: Free::default(),
             used: 0,
+            resting: 0,
             out_of_range: 0,
         });
         PoolId(id)
@@ -175,8 +191,9 @@ impl Book {
     /// All that refers to a pool and has a block.
     fn held_from(&self, pool: u32) -> Vec<(Holder, Block)> {
         let objects = self.objects.iter().zip(0u32..).map(|(h, i)| (h, Holder::Object(i)));
-        let reserved = self.reserved.iter().zip(0u32..).map(|(h, i)| (h, Holder::Reserved(i)));
-        let all = objects.chain(reserved).filter_map(|(held, holder)| Some((holder, held.as_ref()?)));
+        let objects = objects.filter_map(|(held, holder)| Some((holder, held.as_ref()?)));
+        let reserved = self.reserved.iter().map(|(&i, held)| (Holder::Reserved(i), held));
+        let all = objects.chain(reserved);
         all.filter(|(_, held)| held.pool == pool).filter_map(|(holder, held)| Some((holder, held.block?))).collect()
     }
 
@@ -184,7 +201,7 @@ impl Book {
     fn recount(&mut self, id: u32) {
         let entry = &self.pools[id as usize];
         let used = &self.networks[entry.network].used;
-        let objects = self.objects.iter().flatten().filter(|h| h.pool == id);
+        let objects = self.objects.iter().flatten().filter(|h| h.pool == id && !h.rests);
         let out = objects.filter(|h| !inside(entry.plan.as_ref(), h.block)).count();
         let mut free = RangeSet::default();
         let mut strategy = crate::pool::Strategy::default();
@@ -205,16 +222,26 @@ impl Book {
 
     /// Notes that somebody has a block of a pool (or, for an address that cannot be read, none).
     pub fn occupy(&mut self, holder: Holder, pool: PoolId, block: Option<Block>) {
-        let Some(entry) = self.pools.get_mut(pool.0 as usize) else { return };
+        self.note(holder, Held { pool: pool.0, rests: false, block });
+    }
+
+    /// Notes that an object keeps a block from being handed out, though nobody uses it.
+    pub fn lay_to_rest(&mut self, object: u32, pool: PoolId, block: Option<Block>) {
+        self.note(Holder::Object(object), Held { pool: pool.0, rests: true, block });
+    }
+
+    fn note(&mut self, holder: Holder, held: Held) {
+        let Held { pool, block, .. } = held;
+        let Some(entry) = self.pools.get_mut(pool as usize) else { return };
         let network = entry.network;
-        let held = Held { pool: pool.0, block };
         match holder {
             Holder::Object(slot) => {
-                entry.used += 1;
-                entry.out_of_range += i64::from(!inside(entry.plan.as_ref(), block));
+                entry.count(held, 1);
                 put(&mut self.objects, slot, held);
             }
-            Holder::Reserved(slot) => put(&mut self.reserved, slot, held),
+            Holder::Reserved(slot) => {
+                self.reserved.insert(slot, held);
+            }
             // Plans keep, nobody else.
             Holder::Kept(_) => return,
         }
@@ -226,16 +253,15 @@ impl Book {
 
     /// Notes that somebody has nothing any more; what came free by that.
     pub fn vacate(&mut self, holder: Holder) -> Vec<Freed> {
-        let slot = match holder {
-            Holder::Object(slot) => self.objects.get_mut(slot as usize),
-            Holder::Reserved(slot) => self.reserved.get_mut(slot as usize),
+        let held = match holder {
+            Holder::Object(slot) => self.objects.get_mut(slot as usize).and_then(Option::take),
+            Holder::Reserved(slot) => self.reserved.remove(&slot),
             Holder::Kept(_) => None,
         };
-        let Some(held) = slot.and_then(Option::take) else { return Vec::new() };
+        let Some(held) = held else { return Vec::new() };
         let Some(entry) = self.pools.get_mut(held.pool as usize) else { return Vec::new() };
         if matches!(holder, Holder::Object(_)) {
-            entry.used -= 1;
-            entry.out_of_range -= i64::from(!inside(entry.plan.as_ref(), held.block));
+            entry.count(held, -1);
         }
         let network = entry.network;
         let Some(block) = held.block else { return Vec::new() };
@@ -252,7 +278,7 @@ impl Book {
     fn held(&self, holder: Holder) -> Option<&Held> {
         match holder {
             Holder::Object(slot) => self.objects.get(slot as usize)?.as_ref(),
-            Holder::Reserved(slot) => self.reserved.get(slot as usize)?.as_ref(),
+            Holder::Reserved(slot) => self.reserved.get(&slot),
             Holder::Kept(_) => None,
         }
     }
@@ -325,7 +351,7 @@ impl Book {
     #[must_use]
     pub fn rivals(&self, object: u32) -> Vec<u32> {
         let me = Holder::Object(object);
-        let Some(Held { pool, block: Some(block) }) = self.held(me) else { return Vec::new() };
+        let Some(Held { pool, block: Some(block), .. }) = self.held(me) else { return Vec::new() };
         let all = self.holders(PoolId(*pool), *block).into_iter();
         let objects = all.filter_map(|(_, h)| if let Holder::Object(slot) = h { Some(slot) } else { None });
         objects.filter(|&slot| slot != object).collect()
@@ -345,14 +371,11 @@ impl Book {
     pub fn counts(&self, pool: PoolId) -> Counts {
         let Some(entry) = self.pools.get(pool.0 as usize) else { return Counts::default() };
         let total = entry.plan.as_ref().map_or(0, Plan::total);
-        let (used, out_of_range) = (entry.used, entry.out_of_range);
-        let free = if entry.reference.kind.of_prefixes() {
-            total.saturating_sub(used).saturating_add(out_of_range).max(0)
-        } else {
-            total.saturating_sub(used)
-        };
+        let Pool { used, resting, out_of_range, .. } = *entry;
+        let left = total.saturating_sub(used).saturating_sub(resting);
+        let free = if entry.reference.kind.of_prefixes() { left.saturating_add(out_of_range).max(0) } else { left };
         let available = i64::try_from(entry.free.size()).unwrap_or(i64::MAX);
-        Counts { total, used, free, out_of_range, available }
+        Counts { total, used, resting, free, out_of_range, available }
     }
 
     /// How many units of a pool nobody has.

@@ -36,7 +36,7 @@ fn the_tutorial() {
     let cp = pool(&mut book, "wc-cp-ips", plan(&["10.10.222.232-10.10.222.238"], 24, Strategy::Lowest));
     assert_eq!(book.counts(cp), Counts { total: 7, free: 7, available: 7, ..Counts::default() });
     book.occupy(Holder::Object(0), cp, Some(host("10.10.222.232")));
-    assert_eq!(book.counts(cp), Counts { total: 7, used: 1, free: 6, available: 6, out_of_range: 0 });
+    assert_eq!(book.counts(cp), Counts { total: 7, used: 1, free: 6, available: 6, ..Counts::default() });
     assert_eq!(next(&book, cp).as_deref(), Some("10.10.222.233"));
     book.occupy(Holder::Object(1), cp, Some(host("10.10.222.233")));
     assert_eq!(book.counts(cp).free, 5);
@@ -49,11 +49,11 @@ fn out_of_range_counts_as_in_caip() {
     book.occupy(Holder::Object(0), id, Some(host("10.0.0.1")));
     book.occupy(Holder::Object(1), id, Some(host("10.9.0.1")));
     book.occupy(Holder::Object(2), id, None);
-    assert_eq!(book.counts(id), Counts { total: 1, used: 3, free: -2, out_of_range: 2, available: 0 });
+    assert_eq!(book.counts(id), Counts { total: 1, used: 3, free: -2, out_of_range: 2, ..Counts::default() });
     let spec = PrefixSpec { prefixes: vec!["fd00::/64".into()], ..PrefixSpec::default() };
     let id = pool(&mut book, "q", spec.plan().unwrap());
     book.occupy(Holder::Object(3), id, Block::prefix("fd01::".parse().unwrap(), 64));
-    assert_eq!(book.counts(id), Counts { total: 1, used: 1, free: 1, out_of_range: 1, available: 1 });
+    assert_eq!(book.counts(id), Counts { total: 1, used: 1, free: 1, out_of_range: 1, available: 1, resting: 0 });
 }
 
 #[test]

@@ -17,16 +17,17 @@ pub enum Holder {
 
 /// Mostly one holder a block; more only where something went wrong, or is about to be put right.
 #[derive(Clone, Debug)]
+#[expect(clippy::box_collection, reason = "there are many, and hardly any has more than one: 16 bytes, not 24")]
 enum Holders {
     One(Holder),
-    Many(Vec<Holder>),
+    Many(Box<Vec<Holder>>),
 }
 
 impl Holders {
     fn as_slice(&self) -> &[Holder] {
         match self {
             Self::One(holder) => std::slice::from_ref(holder),
-            Self::Many(all) => all,
+            Self::Many(all) => all.as_slice(),
         }
     }
 }
@@ -49,7 +50,7 @@ impl Used {
                 *self.lengths.entry(block.length()).or_default() += 1;
             }
             Some(Holders::Many(all)) => all.push(holder),
-            Some(one) => *one = Holders::Many([one.as_slice(), &[holder]].concat()),
+            Some(one) => *one = Holders::Many(Box::new([one.as_slice(), &[holder]].concat())),
         }
     }
 
@@ -68,7 +69,7 @@ impl Used {
                 }
             }
             [one] => *holders = Holders::One(one),
-            _ => *holders = Holders::Many(left),
+            _ => *holders = Holders::Many(Box::new(left)),
         }
     }
 

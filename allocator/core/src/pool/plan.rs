@@ -63,6 +63,8 @@ pub struct Plan {
     pub network: Network,
     /// How long a released unit rests.
     pub quarantine: Duration,
+    /// How long one rests that somebody else was heard to have.
+    pub conflict_quarantine: Duration,
     /// Only claims of these namespaces; None: all.
     pub allowed_namespaces: Option<BTreeSet<String>>,
     /// What is odd.
@@ -139,6 +141,7 @@ impl PoolSpec {
             kept: BTreeMap::new(),
             network: self.policy.network.clone(),
             quarantine: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+            conflict_quarantine: conflict_quarantine(&self.policy),
             allowed_namespaces: self.policy.allowed_namespaces.clone(),
             remarks,
         };
@@ -167,6 +170,7 @@ impl Plan {
             kept: BTreeMap::new(),
             network: policy.network.clone(),
             quarantine: Duration::from_secs(u64::try_from(policy.quarantine_seconds).unwrap_or(0)),
+            conflict_quarantine: conflict_quarantine(policy),
             allowed_namespaces: policy.allowed_namespaces.clone(),
             remarks,
         }
@@ -174,7 +178,8 @@ impl Plan {
 
     /// Reads what needs the usable set: the addresses that are kept for claims.
     pub(super) fn finish(mut self, policy: &Policy, mut errors: Vec<SpecError>) -> Result<Self, Vec<SpecError>> {
-        negative("quarantineSeconds", policy.quarantine_seconds, &mut errors);
+        negative("quarantine.afterReleaseSeconds", policy.quarantine_seconds, &mut errors);
+        negative("quarantine.afterConflictSeconds", policy.conflict_quarantine_seconds.unwrap_or(0), &mut errors);
         let mut owners: BTreeMap<Block, &str> = BTreeMap::new();
         for (claim, text) in &policy.pre_allocations {
             let Some(block) = fault(self.unit_of(text), "preAllocations", &mut errors) else { continue };
@@ -291,6 +296,13 @@ fn negative(field: &'static str, seconds: i64, errors: &mut Vec<SpecError>) {
     if seconds < 0 {
         errors.push(SpecError::Negative { field, seconds });
     }
+}
+
+/// How long an address rests that somebody else was heard to have, where its pool does not say.
+const CONFLICT_RESTS: Duration = Duration::from_secs(600);
+
+fn conflict_quarantine(policy: &Policy) -> Duration {
+    policy.conflict_quarantine_seconds.map_or(CONFLICT_RESTS, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)))
 }
 
 /// Entries that are the same, or overlap.

@@ -39,6 +39,8 @@ pub struct Policy {
     pub network: Network,
     /// How long a released address rests, in seconds.
     pub quarantine_seconds: i64,
+    /// How long an address rests that somebody else was heard to have, in seconds; None: 600.
+    pub conflict_quarantine_seconds: Option<i64>,
     /// Only claims of these namespaces; None: all.
     pub allowed_namespaces: Option<BTreeSet<String>>,
 }

@@ -145,7 +145,27 @@ pub enum Report {
         /// Why.
         reason: Reason,
     },
-    /// Two bound objects have an address in common: somebody made one by hand.
+    /// Somebody else was heard to have the address on the wire.
+    Conflict {
+        /// The claim.
+        claim: Key,
+        /// The address.
+        block: Block,
+        /// What the node that heard it says.
+        heard: Box<str>,
+        /// The claim asked for this very address and keeps it; else it gets another.
+        kept: bool,
+    },
+    /// An address could not rest before it was released.
+    NotRested {
+        /// The object's name.
+        address: Key,
+        /// What it had.
+        block: Option<Block>,
+        /// Why not.
+        why: String,
+    },
+    /// Two bound objects have an address in common: somebody made one by hand, or before this allocator came.
     Duplicate {
         /// One object.
         address: Key,

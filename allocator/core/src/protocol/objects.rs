@@ -117,6 +117,8 @@ pub struct Address {
     pub mark: Option<Mark>,
     /// It belongs to no claim, and keeps an address from being handed out.
     pub rest: Option<Rest>,
+    /// The annotation with which a node says that somebody else has the address on the wire: its value.
+    pub conflict: Option<Box<str>>,
 }
 
 /// Our annotation on an `IPAddress`: which attempt of which claim it is.
@@ -171,4 +173,8 @@ pub struct PoolStatus {
     pub ready: bool,
     /// Its message: what is wrong, or odd.
     pub message: String,
+    /// Which pools of its network have addresses in common with it, and what that means; empty: none.
+    pub overlapping: String,
+    /// Which addresses two claims have, which only a human can bring about, and what to do; empty: none.
+    pub duplicates: String,
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::block::Block;
-use crate::names::{Key, Uid, Version};
+use crate::names::{Key, Uid};
 
 use super::objects::Address;
 
@@ -19,8 +19,8 @@ pub(super) struct Entry {
     pub(super) fate: Fate,
     /// A write about it is under way.
     pub(super) pending: Option<u64>,
-    /// A write at this version found another one.
-    pub(super) spoiled: Option<Version>,
+    /// A write at the version that is known found another one.
+    pub(super) spoiled: bool,
     pub(super) not_before: Duration,
     pub(super) failures: u32,
     /// A tombstone stands for it.
@@ -47,8 +47,24 @@ pub(super) struct Registry {
     entries: Vec<Option<Entry>>,
     unused: Vec<u32>,
     by_uid: HashMap<Uid, u32>,
-    by_name: HashMap<Key, Vec<u32>>,
+    by_name: HashMap<Key, Slots>,
     rank: u64,
+}
+
+/// The objects of a name: hardly ever more than one.
+#[derive(Debug)]
+enum Slots {
+    One(u32),
+    Many(Box<[u32]>),
+}
+
+impl Slots {
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::One(slot) => std::slice::from_ref(slot),
+            Self::Many(slots) => slots,
+        }
+    }
 }
 
 impl Registry {
@@ -72,11 +88,11 @@ impl Registry {
 
     /// The objects of a name: one, but for the moment in which one follows another.
     pub(super) fn named(&self, key: &Key) -> &[u32] {
-        self.by_name.get(key).map_or(&[], Vec::as_slice)
+        self.by_name.get(key).map_or(&[], Slots::as_slice)
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.by_uid.values().copied()
+        self.entries.iter().zip(0u32..).filter(|(e, _)| e.is_some()).map(|(_, slot)| slot)
     }
 
     pub(super) fn insert(&mut self, address: Address, rank: u64) -> u32 {
@@ -85,14 +101,19 @@ impl Registry {
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
         self.by_uid.insert(address.uid.clone(), slot);
-        self.by_name.entry(address.key.clone()).or_default().push(slot);
+        match self.by_name.get_mut(&address.key) {
+            None => {
+                self.by_name.insert(address.key.clone(), Slots::One(slot));
+            }
+            Some(slots) => *slots = Slots::Many([slots.as_slice(), &[slot]].concat().into()),
+        }
         self.entries[slot as usize] = Some(Entry {
             address,
             block: None,
             rank,
             fate: Fate::Stays,
             pending: None,
-            spoiled: None,
+            spoiled: false,
             not_before: Duration::ZERO,
             failures: 0,
             rested: false,
@@ -105,9 +126,13 @@ impl Registry {
         let entry = self.entries.get_mut(slot as usize)?.take()?;
         self.by_uid.remove(&entry.address.uid);
         if let Some(slots) = self.by_name.get_mut(&entry.address.key) {
-            slots.retain(|&s| s != slot);
-            if slots.is_empty() {
-                self.by_name.remove(&entry.address.key);
+            let left: Vec<u32> = slots.as_slice().iter().copied().filter(|&s| s != slot).collect();
+            match left[..] {
+                [] => {
+                    self.by_name.remove(&entry.address.key);
+                }
+                [one] => *slots = Slots::One(one),
+                _ => *slots = Slots::Many(left.into()),
             }
         }
         self.unused.push(slot);

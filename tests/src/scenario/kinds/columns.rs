@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::server::{Server, object, place};
+use crate::ipam::server::{Server, object, place};
 use crate::runner::Ctx;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use mooring_api::crds;
 use serde_json::json;
 
-use super::server::{Server, documents_of};
+use crate::ipam::server::{Crds, Server, documents_of};
 use crate::runner::Ctx;
 
 pub async fn established(ctx: &mut Ctx<()>) -> Result<()> {
@@ -29,33 +29,36 @@ pub async fn established(ctx: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// The in-cluster provider's CRDs name a conversion webhook, which ours must not keep.
+/// The in-cluster provider's CRDs name a conversion webhook, which ours must not keep. A server-side apply leaves it, and is
+/// refused; taken away first, it goes through. A client-side apply takes it away itself: our manifests name it, as null.
 pub async fn replaced(ctx: &mut Ctx<()>) -> Result<()> {
-    let server = Server::bare().await?;
-    let name = "inclusterippools.ipam.cluster.x-k8s.io";
-    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
-    let version = |name: &str, storage: bool| {
-        json!({
-            "name": name, "served": true, "storage": storage, "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-        })
-    };
-    let theirs = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
-        "spec": {
-            "group": "ipam.cluster.x-k8s.io", "scope": "Namespaced",
-            "names": {"kind": "InClusterIPPool", "plural": "inclusterippools"},
-            "versions": [version("v1alpha1", false), version("v1alpha2", true)],
-            "conversion": {"strategy": "Webhook", "webhook": {
-                "conversionReviewVersions": ["v1"],
-                "clientConfig": {"service": {"namespace": "gone", "name": "webhook", "path": "/convert"}},
-            }},
-        },
-    });
-    server.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &theirs).await?;
-    server.install("crds").await?;
-    let conversion = server.get(&path).await?["spec"]["conversion"].clone();
-    ctx.note(&format!("conversion is {conversion}"));
-    ensure!(conversion == json!({"strategy": "None"}), "the webhook stayed: {conversion}");
+    let server = Server::with(Crds::Theirs).await?;
+    let webhook = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"namespace": "gone", "name": "webhook", "path": "/convert"}},
+    }}}});
+    let path = |name: &str| format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
+    let (first, second) = ("inclusterippools.ipam.cluster.x-k8s.io", "globalinclusterippools.ipam.cluster.x-k8s.io");
+    for name in [first, second] {
+        server.merge(&path(name), &webhook).await?;
+    }
+    let ours = documents_of("crds")?;
+    let named = |name: &str| ours.iter().find(|one| one["metadata"]["name"] == name).context("not ours");
+    let refused =
+        server.apply(named(first)?).await.err().context("a server-side apply is no longer refused: say so")?;
+    ctx.note(&format!("server-side apply over a webhook: {refused}"));
+    // What the guide says: once for each of the two.
+    server.merge(&path(first), &json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})).await?;
+    server.apply(named(first)?).await?;
+    // What kubectl apply sends comes to this.
+    server.merge(&path(second), named(second)?).await?;
+    for name in [first, second] {
+        server.established(name).await?;
+        let seen = server.get(&path(name)).await?;
+        let conversion = &seen["spec"]["conversion"];
+        ensure!(*conversion == json!({"strategy": "None"}), "the webhook stayed: {conversion}");
+        let rules = seen.to_string().contains("x-kubernetes-validations");
+        ensure!(rules, "{name} is still theirs");
+    }
     Ok(())
 }

@@ -4,7 +4,6 @@ mod columns;
 mod install;
 mod policies;
 mod rules;
-mod server;
 mod versions;
 mod writes;
 

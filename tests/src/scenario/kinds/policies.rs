@@ -7,7 +7,7 @@ use mooring_api::finalizers::RELEASE_ADDRESS;
 use mooring_api::pool::PoolKind;
 use serde_json::{Value, json};
 
-use super::server::{Server, documents_in, object, place};
+use crate::ipam::server::{Server, documents_in, object, place};
 use crate::observe::now;
 use crate::runner::Ctx;
 

@@ -14,7 +14,7 @@ use mooring_api::pool::PoolKind;
 use mooring_api::versions::{IpamVersion, Version as _};
 use serde_json::json;
 
-use super::server::{Server, place};
+use crate::ipam::server::{Server, place};
 use crate::runner::Ctx;
 
 fn claim(version: IpamVersion, name: &str) -> IpAddressClaim {
@@ -69,20 +69,22 @@ pub async fn locked(_: &mut Ctx<()>) -> Result<()> {
 
 pub async fn statuses(_: &mut Ctx<()>) -> Result<()> {
     let server = Server::up().await?;
-    let (post, params) = (PostParams::default(), PatchParams::default());
+    let post = PostParams::default();
     for version in IpamVersion::ALL {
         let name = version.name();
-        let claims = Api::<IpAddressClaim>::namespaced_with(server.client.clone(), "default", version);
-        let made = claims.create(&post, &claim(*version, name)).await?;
+        let all = place(name, "IPAddressClaim");
+        let read = |value| serde_json::from_value::<IpAddressClaim>(value);
+        let made = read(server.create(&all, &serde_json::to_value(claim(*version, name))?).await?)?;
         ensure!(made.version == *version && made.bound_to().is_none(), "{made:?}");
         let foreign = json!({"status": {"conditions": [{
             "type": "Theirs", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]}});
-        server.merge(&format!("{}/{name}/status", place(name, "IPAddressClaim")), &foreign).await?;
-        let seen = claims.get(name).await?;
+        let one = format!("{all}/{name}");
+        server.merge(&format!("{one}/status"), &foreign).await?;
+        let seen = read(server.get(&one).await?)?;
         let ready = Condition::new(READY, true, ADDRESS_ALLOCATED, "10.0.0.1", &Time(Timestamp::now()));
         let bind = patch::claim_status(&seen, Some(name), &ready)?.context("no change")?;
-        let bound = claims.patch_status(name, &params, &bind.patch()).await?;
+        let bound = read(server.merge(&format!("{one}/status"), bind.body()).await?)?;
         ensure!(bound.bound_to() == Some(name), "{bound:?}");
         let conditions = &bound.status.as_ref().context("no status")?.conditions;
         let types: Vec<&str> = conditions.iter().map(|one| one.type_.as_str()).collect();
@@ -104,7 +106,7 @@ pub async fn statuses(_: &mut Ctx<()>) -> Result<()> {
     }))?;
     let made = addresses.create(&post, &IpAddress::new("a", spec)).await?;
     let mut other = made.clone();
-    other.spec.address = "10.0.0.2".to_owned();
+    "10.0.0.2".clone_into(&mut other.spec.address);
     let refused = addresses.replace("a", &post, &other).await;
     ensure!(matches!(&refused, Err(kube::Error::Api(s)) if s.message.contains("spec is immutable")), "{refused:?}");
     Ok(())

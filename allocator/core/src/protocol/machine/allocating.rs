@@ -40,13 +40,8 @@ impl<P: Provider> Machine<P> {
         if known.pending.is_some() {
             return;
         }
-        if known.spoiled.as_ref().is_some_and(|v| *v != known.claim.version) {
-            // What spoiled the last write is seen now.
-            known.spoiled = None;
-            known.not_before = Duration::ZERO;
-        }
-        if known.not_before > now {
-            let at = known.not_before;
+        let at = known.so_far().not_before;
+        if at > now {
             return self.later(at, Who::Claim(slot));
         }
         let claim = known.claim.clone();
@@ -124,13 +119,15 @@ impl<P: Provider> Machine<P> {
         let message = block.map_or_else(String::new, |b| b.to_string());
         if !claim.condition.as_ref().is_some_and(|c| c.ready) {
             self.tell(slot, claim, Reason::AddressAllocated, message);
+        } else if let Some(known) = self.claims.get_mut(slot) {
+            known.rest();
         }
     }
 
     /// A bound claim's object is not there. Perhaps it was only not shown yet: a list decides. If it is really gone, what
     /// stood under its name must never be bound again: void, unbind, and start anew.
     fn find_missing(&mut self, slot: u32, claim: &Claim) {
-        let missing = self.claims.get(slot).map_or(Missing::No, |s| s.missing);
+        let missing = self.claims.get(slot).map_or(Missing::No, |s| s.so_far().missing);
         let Some(target) = self.target(slot) else { return };
         match missing {
             Missing::Asked(_) => {}
@@ -138,7 +135,7 @@ impl<P: Provider> Machine<P> {
                 let id = self.want_list();
                 self.listeners.insert(slot);
                 if let Some(known) = self.claims.get_mut(slot) {
-                    known.missing = Missing::Asked(id);
+                    known.progress().missing = Missing::Asked(id);
                 }
             }
             Missing::Gone(count) if claim.voided <= count => {
@@ -155,7 +152,7 @@ impl<P: Provider> Machine<P> {
     /// A claim without an address.
     fn obtain(&mut self, slot: u32, claim: &Claim) {
         if let Some(known) = self.claims.get_mut(slot) {
-            known.missing = Missing::No;
+            known.progress().missing = Missing::No;
         }
         let named = self.addresses.named(&claim.key).to_vec();
         if named.is_empty() {
@@ -290,7 +287,7 @@ impl<P: Provider> Machine<P> {
     fn create(&mut self, slot: u32, claim: &Claim) {
         let now = self.moment.now;
         let known = self.claims.get(slot);
-        if let Some(unseen) = known.and_then(|s| s.unseen) {
+        if let Some(unseen) = known.and_then(|s| s.so_far().unseen) {
             if unseen.list.is_some() {
                 return;
             }
@@ -300,11 +297,11 @@ impl<P: Provider> Machine<P> {
             let list = Some(self.want_list());
             self.listeners.insert(slot);
             if let Some(known) = self.claims.get_mut(slot) {
-                known.unseen = Some(super::claims::Unseen { list, ..unseen });
+                known.progress().unseen = Some(super::claims::Unseen { list, ..unseen });
             }
             return;
         }
-        let before = known.and_then(|s| s.before);
+        let before = known.and_then(|s| s.so_far().before);
         let seed = self.random();
         let requested = claim.requested.as_deref();
         let ask = Ask { claim: &claim.key, slot, pool: &claim.pool, requested, before, seed };

@@ -29,6 +29,11 @@ fn base(write: &Write) -> Option<&Version> {
 
 impl<P: Provider> Machine<P> {
     pub(super) fn answered(&mut self, id: u64, result: Result<Done, Failure>) {
+        let result = result.map(|done| match done {
+            Done::Claim(claim) => Done::Claim(self.share_claim(claim)),
+            Done::Address(address) => Done::Address(self.share_address(address)),
+            Done::Written | Done::Gone => done,
+        });
         let Some((who, write)) = self.writes.remove(&id) else { return };
         match &who {
             Who::Claim(slot) => self.claim_answered(*slot, &write, result),
@@ -52,20 +57,20 @@ impl<P: Provider> Machine<P> {
 
     fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>) {
         let now = self.moment.now;
-        let Some(failures) = self.claims.get(slot).map(|s| s.failures) else { return };
+        let Some(failures) = self.claims.get(slot).map(|s| s.so_far().failures) else { return };
         let wait = self.jitter(failures);
         let Some(known) = self.claims.get_mut(slot) else { return };
         known.pending = None;
         let creating = matches!(write, Write::Create(_));
         match result {
             Ok(done) => {
-                known.failures = 0;
+                known.progress().failures = 0;
                 if let Write::Void(..) = write {
                     // The next attempt comes a little later than the other's, perhaps.
-                    known.not_before = now + wait;
+                    known.progress().not_before = now + wait;
                 }
                 if let Write::Bind(..) = write {
-                    known.before = None;
+                    known.progress().before = None;
                     self.bound(slot);
                 }
                 let Some(known) = self.claims.get_mut(slot) else { return };
@@ -76,7 +81,7 @@ impl<P: Provider> Machine<P> {
                     return self.claim_write(slot, Write::Bind(target, new.key.name.clone(), condition));
                 }
                 if creating {
-                    known.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
+                    known.progress().unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
                     self.already_shown(slot);
                     return;
                 }
@@ -85,28 +90,32 @@ impl<P: Provider> Machine<P> {
                     Done::Claim(claim) if base(write) == Some(&known.claim.version) => known.claim = claim,
                     Done::Claim(_) | Done::Address(_) | Done::Gone | Done::Written => {
                         if base(write) == Some(&known.claim.version) {
-                            known.spoiled = base(write).cloned();
-                            known.not_before = now + wait;
+                            known.progress().spoiled = true;
+                            known.progress().not_before = now + wait;
                         }
                     }
                 }
             }
             Err(Failure::Exists | Failure::Unknown) if creating => {
-                known.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
-                known.failures += 1;
+                let progress = known.progress();
+                progress.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
+                progress.failures += 1;
                 self.already_shown(slot);
             }
             Err(Failure::Refused(why)) if creating => {
-                known.failures += 1;
-                known.not_before = now + wait;
+                let progress = known.progress();
+                progress.failures += 1;
+                progress.not_before = now + wait;
                 self.provider.release(slot);
                 self.refused(slot, &why);
             }
             Err(_) => {
-                known.failures += 1;
-                if base(write) == Some(&known.claim.version) || matches!(write, Write::Adopt(..)) || creating {
-                    known.spoiled = base(write).cloned();
-                    known.not_before = now + wait;
+                let spoiled = base(write) == Some(&known.claim.version);
+                let progress = known.progress();
+                progress.failures += 1;
+                progress.spoiled = spoiled;
+                if spoiled || creating || matches!(write, Write::Adopt(..)) {
+                    progress.not_before = now + wait;
                 }
             }
         }
@@ -119,7 +128,7 @@ impl<P: Provider> Machine<P> {
             self.addresses.get(a).is_some_and(|e| !e.ended && e.address.owner.as_ref() == Some(&known.claim.uid))
         });
         if shown {
-            known.unseen = None;
+            known.progress().unseen = None;
             self.provider.release(slot);
         }
     }
@@ -160,7 +169,7 @@ impl<P: Provider> Machine<P> {
                     Done::Address(address) if base(write) == Some(&entry.address.version) => entry.address = address,
                     Done::Gone => entry.ended = true,
                     _ if base(write) == Some(&entry.address.version) => {
-                        entry.spoiled = base(write).cloned();
+                        entry.spoiled = true;
                         entry.not_before = now + wait;
                     }
                     _ => {}
@@ -170,7 +179,7 @@ impl<P: Provider> Machine<P> {
             Err(_) => {
                 entry.failures += 1;
                 if base(write) == Some(&entry.address.version) || create {
-                    entry.spoiled = base(write).cloned();
+                    entry.spoiled = !create;
                     entry.not_before = now + wait;
                 }
             }

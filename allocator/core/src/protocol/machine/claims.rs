@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::block::Block;
-use crate::names::{Key, Version};
+use crate::names::Key;
 
 use super::super::objects::Claim;
 
@@ -16,8 +16,16 @@ pub(super) struct Slot {
     pub(super) turn: (u64, u64),
     /// A write about it is under way.
     pub(super) pending: Option<u64>,
-    /// A write at this version found another one.
-    pub(super) spoiled: Option<Version>,
+    pub(super) told: bool,
+    /// What most claims have nothing of: there are many, and most are bound and at rest.
+    progress: Option<Box<Progress>>,
+}
+
+/// What is remembered of a claim beside what it says itself, until it is settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// A write at the version that is known found another one.
+    pub(super) spoiled: bool,
     pub(super) not_before: Duration,
     pub(super) failures: u32,
     /// Its object is created, perhaps, and was not shown yet.
@@ -26,7 +34,23 @@ pub(super) struct Slot {
     pub(super) missing: Missing,
     /// What its last object had.
     pub(super) before: Option<Block>,
-    pub(super) told: bool,
+}
+
+impl Slot {
+    /// How far it has come.
+    pub(super) fn so_far(&self) -> Progress {
+        self.progress.as_deref().copied().unwrap_or_default()
+    }
+
+    /// The same, to change it.
+    pub(super) fn progress(&mut self) -> &mut Progress {
+        self.progress.get_or_insert_default()
+    }
+
+    /// It is settled: nothing need be remembered.
+    pub(super) fn rest(&mut self) {
+        self.progress = None;
+    }
 }
 
 /// What is awaited after a create: that the object is shown, or that a consistent list does not show it.
@@ -38,8 +62,9 @@ pub(super) struct Unseen {
 }
 
 /// A bound claim's object was not shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Missing {
+    #[default]
     No,
     /// This list decides.
     Asked(u64),
@@ -69,7 +94,7 @@ impl Claims {
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.by_name.values().copied()
+        self.slots.iter().zip(0u32..).filter(|(s, _)| s.is_some()).map(|(_, slot)| slot)
     }
 
     pub(super) fn insert(&mut self, claim: Claim) -> u32 {
@@ -79,18 +104,8 @@ impl Claims {
         });
         self.by_name.insert(claim.key.clone(), slot);
         self.turns += 1;
-        self.slots[slot as usize] = Some(Slot {
-            turn: (claim.created, self.turns),
-            claim,
-            pending: None,
-            spoiled: None,
-            not_before: Duration::ZERO,
-            failures: 0,
-            unseen: None,
-            missing: Missing::No,
-            before: None,
-            told: false,
-        });
+        self.slots[slot as usize] =
+            Some(Slot { turn: (claim.created, self.turns), claim, pending: None, told: false, progress: None });
         slot
     }
 

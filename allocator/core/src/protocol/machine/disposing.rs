@@ -22,7 +22,7 @@ impl<P: Provider> Machine<P> {
             return;
         }
         // An object that may be there but was not shown must go too.
-        if let Some(unseen) = self.claims.get(slot).and_then(|s| s.unseen) {
+        if let Some(unseen) = self.claims.get(slot).and_then(|s| s.so_far().unseen) {
             if unseen.list.is_none() {
                 if unseen.until > self.moment.now {
                     return self.later(unseen.until, Who::Claim(slot));
@@ -30,7 +30,7 @@ impl<P: Provider> Machine<P> {
                 let list = Some(self.want_list());
                 self.listeners.insert(slot);
                 if let Some(known) = self.claims.get_mut(slot) {
-                    known.unseen = Some(Unseen { list, ..unseen });
+                    known.progress().unseen = Some(Unseen { list, ..unseen });
                 }
             }
             return;
@@ -73,10 +73,6 @@ impl<P: Provider> Machine<P> {
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         if entry.pending.is_some() || entry.ended {
             return;
-        }
-        if entry.spoiled.as_ref().is_some_and(|v| *v != entry.address.version) {
-            entry.spoiled = None;
-            entry.not_before = std::time::Duration::ZERO;
         }
         if entry.not_before > now {
             let at = entry.not_before;

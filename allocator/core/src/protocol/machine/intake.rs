@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
 use crate::provider::Provider;
@@ -10,7 +11,7 @@ use super::super::action::Report;
 use super::super::event::Event;
 use super::super::objects::{Address, Claim, Pool};
 use super::super::registry::Fate;
-use super::claims::Missing;
+use super::claims::{Missing, Progress};
 use super::pools::PoolSlot;
 use super::{DOUBT, Machine, Who};
 
@@ -94,9 +95,15 @@ impl<P: Provider> Machine<P> {
     }
 
     pub(super) fn claim_seen(&mut self, claim: Claim) {
+        let claim = self.share_claim(claim);
         let slot = match self.claims.find(&claim.key) {
             Some(slot) if self.claims.get(slot).is_some_and(|s| s.claim.uid == claim.uid) => {
                 if let Some(known) = self.claims.get_mut(slot) {
+                    if known.so_far().spoiled && known.claim.version != claim.version {
+                        // What spoiled the last write is seen now.
+                        known.progress().spoiled = false;
+                        known.progress().not_before = Duration::ZERO;
+                    }
                     known.claim = claim;
                 }
                 slot
@@ -177,11 +184,11 @@ impl<P: Provider> Machine<P> {
     fn list_ended(&mut self, asked: Option<u64>) {
         for slot in self.listeners.iter().copied().collect::<Vec<_>>() {
             let Some(claim) = self.claims.get_mut(slot) else { continue };
-            if claim.unseen.is_some_and(|u| u.list.is_some() && u.list <= asked) {
-                claim.unseen = None;
+            if claim.so_far().unseen.is_some_and(|u| u.list.is_some() && u.list <= asked) {
+                claim.progress().unseen = None;
             }
-            if matches!(claim.missing, Missing::Asked(id) if Some(id) <= asked) {
-                claim.missing = Missing::Gone(claim.claim.voided);
+            if matches!(claim.so_far().missing, Missing::Asked(id) if Some(id) <= asked) {
+                claim.progress().missing = Missing::Gone(claim.claim.voided);
             }
             self.listeners.remove(&slot);
             self.dirty.push_back(Who::Claim(slot));
@@ -189,8 +196,14 @@ impl<P: Provider> Machine<P> {
     }
 
     fn address_seen(&mut self, address: Address, rank: u64) {
+        let address = self.share_address(address);
         let slot = if let Some(slot) = self.addresses.find(&address.uid) {
             if let Some(entry) = self.addresses.get_mut(slot) {
+                if entry.spoiled && entry.address.version != address.version {
+                    // What spoiled the last write is seen now.
+                    entry.spoiled = false;
+                    entry.not_before = Duration::ZERO;
+                }
                 entry.address = address;
             }
             slot
@@ -214,8 +227,10 @@ impl<P: Provider> Machine<P> {
                 && owner.as_ref() == Some(&known.claim.uid)
             {
                 // It is there: whatever was reserved for it has become its own.
-                known.unseen = None;
-                known.missing = Missing::No;
+                if known.so_far() != Progress::default() {
+                    known.progress().unseen = None;
+                    known.progress().missing = Missing::No;
+                }
                 self.provider.release(claim);
             }
         }
@@ -242,7 +257,7 @@ impl<P: Provider> Machine<P> {
                 && entry.address.owner.as_ref() == Some(&known.claim.uid)
                 && entry.fate == Fate::Stays
             {
-                known.before = entry.block;
+                known.progress().before = entry.block;
             }
             self.mark(Who::Claim(claim));
         }

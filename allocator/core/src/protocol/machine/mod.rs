@@ -9,9 +9,10 @@ mod claims;
 mod disposing;
 mod intake;
 mod pools;
+mod sharing;
 mod waiting;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::provider::Provider;
 
 use self::claims::Claims;
 use self::pools::PoolSlot;
+use self::sharing::Shared;
 use self::waiting::Waiting;
 use super::action::{Action, Report, Write};
 use super::event::{Event, Moment};
@@ -54,9 +56,10 @@ pub struct Machine<P> {
     leads: Option<Duration>,
     /// Claims, addresses and pools were listed.
     listed: [bool; 3],
+    shared: Shared,
     claims: Claims,
     addresses: Registry,
-    pools: HashMap<Arc<PoolRef>, PoolSlot>,
+    pools: BTreeMap<Arc<PoolRef>, PoolSlot>,
     waiting: HashMap<Arc<PoolRef>, Waiting>,
     writes: HashMap<u64, (Who, Write)>,
     reads: HashMap<u64, u32>,
@@ -80,9 +83,10 @@ impl<P: Provider> Machine<P> {
             moment: Moment::default(),
             leads: None,
             listed: [false; 3],
+            shared: Shared::default(),
             claims: Claims::default(),
             addresses: Registry::default(),
-            pools: HashMap::new(),
+            pools: BTreeMap::new(),
             waiting: HashMap::new(),
             writes: HashMap::new(),
             reads: HashMap::new(),

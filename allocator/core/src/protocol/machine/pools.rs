@@ -50,7 +50,7 @@ impl<P: Provider> Machine<P> {
             let id = self.write(who, Write::AddPoolFinalizer(target));
             return self.pool_waits_for(reference, id);
         }
-        if slot.pool.finalizer && slot.pool.deleting && status.counts.used == 0 {
+        if slot.pool.finalizer && slot.pool.deleting && status.counts.used + status.counts.resting == 0 {
             let id = self.write(who, Write::RemovePoolFinalizer(target));
             return self.pool_waits_for(reference, id);
         }

@@ -51,7 +51,7 @@ impl<P: Provider> Machine<P> {
 
     /// A claim goes on no further for now: what was reserved for it is free, unless an object may be under way.
     pub(super) fn give_up(&mut self, slot: u32) {
-        if self.claims.get(slot).is_some_and(|s| s.unseen.is_none()) {
+        if self.claims.get(slot).is_some_and(|s| s.so_far().unseen.is_none()) {
             self.provider.release(slot);
         }
     }

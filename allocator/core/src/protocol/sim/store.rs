@@ -151,6 +151,7 @@ impl Store {
                     finalizer: mark.is_some(),
                     mark,
                     rest,
+                    conflict: None,
                 };
                 Ok(Done::Address(self.put_address(address)))
             }

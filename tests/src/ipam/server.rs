@@ -1,4 +1,4 @@
-//! One API server with Mooring's CRDs, and plain requests to it.
+//! One API server with CRDs of claims and pools, and plain requests to it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 
+use crate::assets::{self, Project};
 use crate::lab::{Lab, Shape};
 use crate::observe::now;
 
@@ -19,9 +20,20 @@ const TAKEN_UP: Duration = Duration::from_mins(1);
 /// Where pools and the like are.
 pub const IPAM: &str = "/apis/ipam.cluster.x-k8s.io";
 
+/// Whose CRDs a server has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Crds {
+    /// Mooring's pools, and Mooring's own claims and addresses: a cluster without Cluster API.
+    Standalone,
+    /// Mooring's pools beside Cluster API's claims, addresses and Clusters.
+    ClusterApi,
+    /// As [`Crds::ClusterApi`], with the in-cluster provider's pools in place of ours.
+    Theirs,
+}
+
 /// See the module's text. Ends with everything in it.
 pub struct Server {
-    _lab: Lab,
+    lab: Lab,
     /// With all rights.
     pub client: Client,
 }
@@ -39,24 +51,59 @@ pub struct Refused {
 impl Server {
     /// An API server without CRDs.
     pub async fn bare() -> Result<Self> {
-        let lab = Lab::up(Shape::api_servers(1)).await?;
+        Self::of(Lab::up(Shape::api_servers(1)).await?).await
+    }
+
+    /// The first API server of a lab that is up.
+    pub async fn of(lab: Lab) -> Result<Self> {
         let cluster = lab.cluster()?;
         let server = cluster.servers().first().cloned().context("no API server")?;
         let client = cluster.client(&cluster.pki().super_admin()?, &server).await?;
-        Ok(Self { _lab: lab, client })
+        Ok(Self { lab, client })
+    }
+
+    /// With those CRDs.
+    pub async fn with(crds: Crds) -> Result<Self> {
+        // What is fetched for the first time takes its while: before the server runs.
+        let fetched = tokio::task::spawn_blocking(move || match crds {
+            Crds::Standalone => Ok(vec![]),
+            Crds::ClusterApi => assets::crds(Project::ClusterApi),
+            Crds::Theirs => {
+                Ok([assets::crds(Project::ClusterApi)?, assets::crds(Project::InClusterProvider)?].concat())
+            }
+        });
+        let files = fetched.await??;
+        let server = Self::bare().await?;
+        for file in files {
+            server.install_all(documents(&file)?).await?;
+        }
+        if crds != Crds::Theirs {
+            server.install("crds").await?;
+        }
+        if crds == Crds::Standalone {
+            server.install("crds/standalone").await?;
+        }
+        Ok(server)
+    }
+
+    /// The lab it runs in.
+    #[must_use]
+    pub fn lab(&self) -> &Lab {
+        &self.lab
     }
 
     /// With the pools, and with claims and addresses in the standalone form.
     pub async fn up() -> Result<Self> {
-        let server = Self::bare().await?;
-        server.install("crds").await?;
-        server.install("crds/standalone").await?;
-        Ok(server)
+        Self::with(Crds::Standalone).await
     }
 
     /// Applies the CRDs of a folder of `manifests`, and waits until they are served.
     pub async fn install(&self, folder: &str) -> Result<()> {
-        for crd in documents_of(folder)? {
+        self.install_all(documents_of(folder)?).await
+    }
+
+    async fn install_all(&self, crds: Vec<Value>) -> Result<()> {
+        for crd in crds {
             let name = crd["metadata"]["name"].as_str().context("a CRD without a name")?.to_owned();
             self.apply(&crd).await.with_context(|| format!("{name} is refused"))?;
             self.established(&name).await?;
@@ -118,8 +165,8 @@ impl Server {
     }
 
     /// Merges.
-    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {
-        self.call(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
+    pub async fn merge(&self, path: &str, change: &Value) -> Result<Value, Refused> {
+        self.call(Method::PATCH, path, Some(("application/merge-patch+json", change))).await
     }
 
     /// Deletes.
@@ -194,7 +241,8 @@ pub fn documents_in(file: &str) -> Result<Vec<Value>> {
 fn documents(file: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     let parse = |one| serde_saphyr::from_str(one).with_context(|| format!("{} is no YAML", file.display()));
-    text.split("\n---\n").map(parse).collect()
+    // A file may begin with the line, too.
+    text.trim_start_matches("---\n").split("\n---\n").map(parse).collect()
 }
 
 fn manifests() -> Result<PathBuf> {
@@ -203,13 +251,21 @@ fn manifests() -> Result<PathBuf> {
 }
 
 /// An object of the group.
+#[must_use]
 pub fn object(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": format!("ipam.cluster.x-k8s.io/{version}"), "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
 /// Where objects of a kind are; those with a namespace in `default`.
+#[must_use]
 pub fn place(version: &str, kind: &str) -> String {
+    place_in(version, kind, "default")
+}
+
+/// Where objects of a kind are, in that namespace if it has one.
+#[must_use]
+pub fn place_in(version: &str, kind: &str, namespace: &str) -> String {
     let plural = if kind == "IPAddress" { "ipaddresses".to_owned() } else { format!("{}s", kind.to_lowercase()) };
-    let namespace = if kind.starts_with("Global") { "" } else { "namespaces/default/" };
+    let namespace = if kind.starts_with("Global") { String::new() } else { format!("namespaces/{namespace}/") };
     format!("{IPAM}/{version}/{namespace}{plural}")
 }
