@@ -7,6 +7,16 @@ pub const OURS: &str = "mooring.dev/";
 /// says why.
 pub const REQUESTED_ADDRESS: &str = "mooring.dev/requested-address";
 
+/// On a claim: how many of its `IPAddress` objects were declared void, one after another had its address earlier. None of a
+/// lower number may ever be bound.
+pub const VOIDED: &str = "mooring.dev/voided";
+
+/// On an `IPAddress`: for which claim it was made or adopted, and its number: `UID NUMBER`, or `UID NUMBER adopted`.
+pub const ATTEMPT: &str = "mooring.dev/attempt";
+
+/// On an `IPAddress` without a claim: the uid of the one whose address it keeps back, until [`QUARANTINED_UNTIL`].
+pub const RESTS_FOR: &str = "mooring.dev/rests-for";
+
 /// On an `IPAddress`: nobody may have the address before this moment (RFC 3339, UTC), though its claim is gone.
 pub const QUARANTINED_UNTIL: &str = "mooring.dev/quarantined-until";
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::PoolRef;
+use crate::names::{Key, PoolRef};
 use crate::provider::Provider;
 
 use self::claims::Claims;
@@ -27,6 +27,7 @@ use self::sharing::Shared;
 use self::waiting::Waiting;
 use super::action::{Action, Report, Write};
 use super::event::{Event, Moment};
+use super::objects::Claim;
 use super::registry::Registry;
 
 /// An object that was created but not shown for so long is looked for by a list.
@@ -110,6 +111,12 @@ impl<P: Provider> Machine<P> {
     /// Where the addresses come from, to look at.
     pub const fn provider(&self) -> &P {
         &self.provider
+    }
+
+    /// A claim as it was last told, to tell it again with another hold.
+    #[must_use]
+    pub fn claim(&self, key: &Key) -> Option<&Claim> {
+        self.claims.find(key).and_then(|slot| self.claims.get(slot)).map(|known| &known.claim)
     }
 
     /// When a [`Event::Tick`] is wanted at the latest; None: none is.

@@ -1,0 +1,13 @@
+//! Carries words between the API server and the protocol.
+
+mod answers;
+mod held;
+mod intake;
+mod known;
+mod pool_status;
+mod queue;
+mod run;
+mod writes;
+
+pub use held::Scope;
+pub use run::{DriverError, run};

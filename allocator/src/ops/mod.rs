@@ -1,0 +1,90 @@
+//! What operators see: metrics, health, the log.
+
+mod health;
+mod metrics;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use mooring_allocator_core::protocol::{Report, Write};
+use mooring_edge::server::{Page, Pages};
+
+use crate::api::ApiError;
+pub use health::{Liveness, Readiness};
+pub use metrics::Metrics;
+
+/// What the allocator's parts tell, and the server shows. One for the whole program, behind an `Arc`.
+#[derive(Debug, Default)]
+pub struct Ops {
+    /// Prometheus metrics.
+    pub metrics: Arc<Metrics>,
+    /// Whether the loop goes round.
+    pub liveness: Liveness,
+    /// What is waited for.
+    pub readiness: Readiness,
+}
+
+impl Ops {
+    /// Counts and logs what the protocol reports.
+    pub fn report(&self, report: &Report) {
+        match report {
+            Report::Allocated { claim, block } => {
+                self.metrics.allocations.inc();
+                tracing::debug!(%claim, address = %block, "allocated");
+            }
+            Report::Released { address, block } => {
+                self.metrics.releases.inc();
+                tracing::debug!(object = %address, address = block.map(|one| one.to_string()), "released");
+            }
+            Report::Withdrawn { claim, block } => {
+                self.metrics.withdrawn.inc();
+                let address = block.map(|one| one.to_string());
+                tracing::info!(%claim, address, "withdrawn: another IPAddress had the address earlier");
+            }
+            Report::Failed { claim, reason } => {
+                self.metrics.failed(*reason);
+                tracing::debug!(%claim, reason = reason.name(), "no address");
+            }
+            Report::Duplicate { address, other } => {
+                self.metrics.duplicates.inc();
+                tracing::error!(object = %address, %other, "two bound IPAddress objects have an address in common: somebody made one by hand; delete one claim");
+            }
+        }
+    }
+
+    /// Logs a write that failed. Conflicts are no failures: they are what the preconditions are for.
+    pub fn write_failed(&self, write: &Write, error: &ApiError) {
+        match error {
+            ApiError::Status { code: 404 | 409, .. } => tracing::debug!(?write, %error, "not written"),
+            _ => tracing::warn!(write = name(write), %error, "not written; tried again"),
+        }
+    }
+}
+
+/// A short name.
+const fn name(write: &Write) -> &'static str {
+    match write {
+        Write::AddFinalizer(_) => "the finalizer of a claim",
+        Write::RemoveFinalizer(_) => "the end of a claim",
+        Write::Void(..) => "the count of a claim",
+        Write::Bind(..) | Write::Unbind(..) => "the binding of a claim",
+        Write::Condition(..) => "the condition of a claim",
+        Write::Create(_) => "a new IPAddress",
+        Write::Adopt(..) => "the adoption of an IPAddress",
+        Write::RemoveAddressFinalizer(_) | Write::DeleteAddress(_) => "the end of an IPAddress",
+        Write::AddPoolFinalizer(_) | Write::RemovePoolFinalizer(_) => "the finalizer of a pool",
+        Write::PoolStatus(..) => "the status of a pool",
+    }
+}
+
+impl Pages for Ops {
+    fn page(&self, path: &str) -> Page {
+        match path {
+            "/healthz" | "/livez" => Page::check(&self.liveness.failures()),
+            "/readyz" => Page::check(&self.readiness.waits()),
+            "/metrics" => Page::metrics(self.metrics.page()),
+            "/" => Page::text(StatusCode::OK, "mooring-allocator: /metrics /healthz /readyz\n"),
+            _ => Page::text(StatusCode::NOT_FOUND, "there is /metrics, /healthz and /readyz\n"),
+        }
+    }
+}

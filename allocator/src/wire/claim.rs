@@ -1,0 +1,190 @@
+//! Claims: from JSON to what the protocol needs of them, and what patches need besides.
+
+use std::sync::Arc;
+
+use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
+use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
+use mooring_api::claim::IpAddressClaimStatus;
+use mooring_api::versions::IpamVersion;
+use mooring_api::{conditions, finalizers};
+use serde::Deserialize;
+
+use super::marks;
+use super::meta::{Meta, NameJson, PoolRefJson};
+use super::names::{Finalizers, Names};
+use super::text::Text;
+
+/// A claim as it comes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClaimJson<'a> {
+    #[serde(borrow)]
+    pub metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Option<Status<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    cluster_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pool_ref: PoolRefJson<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status<'a> {
+    #[serde(borrow)]
+    address_ref: Option<NameJson<'a>>,
+    #[serde(borrow)]
+    conditions: Vec<ConditionJson<'a>>,
+    #[serde(borrow, rename = "v1beta2")]
+    new_style: Option<NewStyle<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NewStyle<'a> {
+    #[serde(borrow)]
+    conditions: Vec<ConditionJson<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionJson<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// What is kept of a claim beside what the protocol keeps: what its patches must not lose.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Its namespace and name.
+    pub key: Key,
+    /// The version at which all this was so.
+    pub version: Version,
+    /// Its finalizers.
+    pub finalizers: Finalizers,
+    /// The Cluster it belongs to.
+    pub cluster: Option<Arc<str>>,
+    /// It has the annotation that pauses it.
+    pub paused: bool,
+    /// Its label `cluster.x-k8s.io/watch-filter`.
+    pub watch_filter: Option<Arc<str>>,
+    /// Its status, where that says more than one condition `Ready` that is true.
+    pub status: Option<Box<IpAddressClaimStatus>>,
+    /// Its pool.
+    pub pool: Arc<PoolRef>,
+    /// In which version it was read.
+    pub api: IpamVersion,
+}
+
+/// The status alone, whole.
+#[derive(Deserialize)]
+struct StatusOnly {
+    #[serde(default)]
+    status: Option<IpAddressClaimStatus>,
+}
+
+impl ClaimJson<'_> {
+    /// Translates. `bytes` is what this was read out of, alone. None: it is of no pool of ours.
+    ///
+    /// # Errors
+    /// A status that cannot be read whole.
+    pub fn translate(
+        &self,
+        names: &mut Names,
+        api: IpamVersion,
+        whole: impl FnOnce() -> Result<Option<IpAddressClaimStatus>, serde_json::Error>,
+    ) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
+        let meta = &self.metadata;
+        let Some(pool) = names.pool_ref(&self.spec.pool_ref, &meta.namespace) else { return Ok(None) };
+        let key = Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) };
+        let version = Version::from(&*meta.resource_version);
+        let all = meta.finalizers.as_deref().unwrap_or_default();
+        let ours = |one: &&Text<'_>| ***one == *finalizers::RELEASE_ADDRESS;
+        let finalizer = all.iter().any(|one| ours(&one));
+        let labels = meta.labels.as_ref();
+        let annotations = meta.annotations.as_ref();
+        let named = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
+        let cluster = named.filter(|name| !name.is_empty()).map(|name| names.text(name));
+        let claim = Claim {
+            key: key.clone(),
+            uid: Uid::from(&*meta.uid),
+            version: version.clone(),
+            created: meta.creation_timestamp.as_deref().and_then(marks::read_moment).unwrap_or(0),
+            pool: pool.clone(),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizer,
+            others: all.len() > usize::from(finalizer),
+            bound: self.bound(&key),
+            voided: annotations.and_then(|a| a.voided.as_ref()?.parse().ok()).unwrap_or(0),
+            requested: annotations.and_then(|a| Some(Box::from(&**a.requested.as_ref()?))),
+            hold: Hold::None,
+            condition: self.ready(api),
+        };
+        let beside = Beside {
+            key,
+            version,
+            finalizers: names.finalizers(all),
+            cluster,
+            paused: annotations.is_some_and(|a| a.paused.is_some()),
+            watch_filter: labels.and_then(|l| l.watch_filter.as_ref()).map(|value| names.text(value)),
+            status: if self.is_plain() { None } else { whole()?.map(Box::new) },
+            pool,
+            api,
+        };
+        Ok(Some((claim, beside)))
+    }
+
+    fn bound(&self, key: &Key) -> Option<Arc<str>> {
+        let name = &self.status.as_ref()?.address_ref.as_ref()?.name;
+        // As a rule both have one name, and it is held once.
+        (!name.is_empty()).then(|| if **name == *key.name { key.name.clone() } else { Arc::from(&**name) })
+    }
+
+    fn ready(&self, api: IpamVersion) -> Option<Condition> {
+        let status = self.status.as_ref()?;
+        let all = match (&status.new_style, api) {
+            (Some(new_style), IpamVersion::V1beta1) => &new_style.conditions,
+            _ => &status.conditions,
+        };
+        let ready = all.iter().find(|one| &*one.kind == conditions::READY)?;
+        Some(Condition {
+            ready: &*ready.status == "True",
+            reason: reason(&ready.reason),
+            message: ready.message.0.clone().into_owned(),
+        })
+    }
+
+    /// Whether the status says no more than what can be written again without knowing it.
+    fn is_plain(&self) -> bool {
+        let Some(status) = &self.status else { return true };
+        let new_style = status.new_style.iter().flat_map(|one| &one.conditions);
+        status.conditions.iter().chain(new_style).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
+    }
+}
+
+/// Reads a claim that stands alone.
+///
+/// # Errors
+/// It is none.
+pub fn read(bytes: &[u8], names: &mut Names, api: IpamVersion) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
+    let json: ClaimJson<'_> = serde_json::from_slice(bytes)?;
+    json.translate(names, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
+}
+
+fn reason(text: &str) -> Reason {
+    let all = [Reason::AddressAllocated, Reason::AllocationFailed, Reason::PoolNotReady, Reason::PoolExhausted];
+    all.into_iter().find(|one| one.name() == text).unwrap_or(Reason::Other)
+}
