@@ -22,6 +22,8 @@ mod objects;
 mod registry;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod tests;
 mod times;
 
 pub use action::{Action, New, PoolTarget, Purpose, Report, Target, Write};

@@ -5,7 +5,7 @@
 mod checks;
 mod flaws;
 mod people;
-mod store;
+pub(super) mod store;
 mod world;
 mod writer;
 
