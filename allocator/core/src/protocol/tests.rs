@@ -386,12 +386,27 @@ fn an_unbound_object_in_conflict_is_never_bound() {
     desk.refuse = |w| matches!(w, Write::Bind(..)).then_some(Failure::Unknown);
     desk.make(claim("c", "p"));
     desk.refuse = |_| None;
+    desk.writes.clear();
     desk.change_address("c", |a| a.conflict = Some("node-3".into()));
     desk.rest(40);
     assert_eq!(desk.has("c"), ip("10.0.0.2"));
     let bound = |w: &Write| matches!(w, Write::Bind(_, _, c) if c.message == "10.0.0.1");
-    let first = desk.writes.iter().position(|w| matches!(w, Write::Void(..))).unwrap();
-    assert!(!desk.writes[first..].iter().any(bound));
+    assert_eq!(desk.number(bound), 0);
+}
+
+#[test]
+fn an_address_that_is_heard_elsewhere_while_it_goes_rests_too() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.refuse = |w| matches!(w, Write::Bind(..) | Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
+    desk.make(claim("c", "p"));
+    desk.change("c", |c| c.deleting = true);
+    desk.change_address("c", |a| a.conflict = Some("node-3".into()));
+    desk.refuse = |_| None;
+    desk.rest(40);
+    assert!(desk.store.claims.is_empty());
+    assert!(desk.store.addresses.values().all(|a| a.rest.is_some() && a.address == ip("10.0.0.1")));
+    assert_eq!(desk.store.addresses.len(), 1);
 }
 
 #[test]
