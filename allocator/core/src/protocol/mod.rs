@@ -19,6 +19,8 @@ mod event;
 mod flaws;
 mod machine;
 mod objects;
+#[cfg(test)]
+mod odd;
 mod registry;
 #[cfg(test)]
 mod sim;
