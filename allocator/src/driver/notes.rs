@@ -99,6 +99,28 @@ impl Driver {
                 action: "Compare",
                 text: format!("IPAddress {other} has the same address, and both are in use: delete one claim"),
             },
+            Report::Conflict { claim, block, heard, kept } => {
+                let then = if *kept { "the claim asked for it, and keeps it" } else { "the claim gets another" };
+                Note {
+                    regarding: self.claim(claim, ""),
+                    pool: None,
+                    warning: true,
+                    reason: "AddressConflict",
+                    action: "Quarantine",
+                    text: format!("somebody else was heard to have {block} ({heard}): {then}"),
+                }
+            }
+            Report::NotRested { address, block, why } => {
+                let block = block.map_or_else(|| "its address".to_owned(), |block| block.to_string());
+                Note {
+                    regarding: self.address(address),
+                    pool: None,
+                    warning: true,
+                    reason: "QuarantineFailed",
+                    action: "Release",
+                    text: format!("{block} was released without its quarantine: {why}"),
+                }
+            }
             Report::Allocated { .. } | Report::Withdrawn { .. } | Report::Failed { .. } => return,
         };
         self.events.send(note, &self.ops);

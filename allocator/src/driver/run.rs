@@ -28,6 +28,10 @@ use crate::settings::Settings;
 /// Batches of what was heard that may wait.
 const HEARD: usize = 64;
 
+/// What people can do.
+const NOT_SERVED: &str =
+    "the API server does not serve it: install Cluster API, or the CRDs of `mooring-allocator crds --standalone`";
+
 /// The allocator cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
@@ -197,9 +201,10 @@ impl Driver {
                 self.follow_more();
             }
             What::Missing => {
-                self.ops
-                    .readiness
-                    .set(resource.plural(), Some("the API server does not serve it: install its CRD".into()));
+                // The others may well be absent.
+                if matches!(resource, Resource::Claims | Resource::Addresses) {
+                    self.ops.readiness.set(resource.plural(), Some(NOT_SERVED.into()));
+                }
                 let events = self.intake.missing(&mut self.known, resource);
                 events.into_iter().for_each(|event| self.step(event));
                 self.follow_more();
