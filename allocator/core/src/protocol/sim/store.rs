@@ -211,7 +211,8 @@ impl Store {
     pub(super) fn own(&self, claim: &Claim) -> Option<&Address> {
         let name = claim.bound.clone()?;
         let address = self.addresses.get(&Key { namespace: claim.key.namespace.clone(), name })?;
-        (address.owner.as_ref() == Some(&claim.uid)).then_some(address)
+        // Somebody may have taken its owner off.
+        address.owner.as_ref().is_none_or(|owner| *owner == claim.uid).then_some(address)
     }
 
     #[expect(clippy::unused_self, reason = "it reads like the others")]
