@@ -6,15 +6,22 @@ use std::time::Duration;
 use mooring_edge::kubeconfig::{ConfigError, Loaded};
 use mooring_edge::server;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::api::Client;
 use crate::driver::{self, DriverError};
+use crate::election;
 use crate::ops::Ops;
+use crate::people::Events;
 use crate::settings::Settings;
 
 /// A kubeconfig that is not there yet is looked for so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// For the Lease to be released at the end.
+const RELEASE: Duration = Duration::from_secs(3);
 
 /// The program cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -40,21 +47,62 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         tokio::spawn(async move { server::serve(listen, ops).await });
     }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "mooring-allocator begins");
-    tokio::select! {
+    let (stop, stopped) = oneshot::channel();
+    let mut elector: Option<JoinHandle<()>> = None;
+    let result = tokio::select! {
         biased;
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        result = work(settings, &ops) => return result,
-    }
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        result = work(settings, &ops, stopped, &mut elector) => result,
+    };
     tracing::info!("told to end");
-    Ok(())
+    // Nothing is written any more; the Lease is another's as soon as it is released. A second signal does not wait.
+    drop(stop);
+    if let Some(elector) = elector {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            ended = timeout(RELEASE, elector) => {
+                if ended.is_err() {
+                    tracing::warn!("the Lease could not be released; it expires");
+                }
+            }
+        }
+    }
+    result
 }
 
-async fn work(settings: Settings, ops: &Arc<Ops>) -> Result<(), ServiceError> {
+async fn work(
+    settings: Settings,
+    ops: &Arc<Ops>,
+    stopped: oneshot::Receiver<()>,
+    elector: &mut Option<JoinHandle<()>>,
+) -> Result<(), ServiceError> {
     let (client, loaded) = connect(&settings, ops).await;
     tokio::spawn(client.clone().keep_current(settings.source.clone(), loaded));
-    let (_leads, until) = watch::channel(Some(Duration::MAX));
-    match driver::run(settings, client, ops.clone(), until).await? {}
+    let (leads, until) = watch::channel(None);
+    // Without an election nobody changes this any more.
+    let mut kept = None;
+    if let Some(election) = settings.election.clone() {
+        *elector = Some(tokio::spawn(election::run(
+            election,
+            settings.identity.clone(),
+            client.clone(),
+            ops.clone(),
+            leads,
+            stopped,
+        )));
+    } else {
+        ops.metrics.leads.set(1);
+        leads.send_replace(Some(Duration::MAX));
+        kept = Some(leads);
+    }
+    let identity = settings.identity.clone();
+    let events = if settings.events { Events::start(client.clone(), ops.clone(), identity) } else { Events::off() };
+    let ended = driver::run(settings, client, ops.clone(), events, until).await;
+    drop(kept);
+    match ended? {}
 }
 
 /// Waits until there is something to connect with.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) use mooring_edge::values::{Problem, duration, duration_within, listen, number, one_of, problem, shown};
+pub(super) use mooring_edge::values::{Problem, duration_within, listen, number, one_of, problem};
 
 pub(super) use mooring_edge::log::LOG_LEVELS;
 

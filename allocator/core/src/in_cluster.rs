@@ -69,6 +69,45 @@ impl InCluster {
         plan.kept.get(&*claim.to_string()).or_else(|| plan.kept.get(&*claim.name)).copied()
     }
 
+    /// Chooses, and reserves.
+    fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+        let pool = self.book.pool(ask.pool);
+        let Some(facts) = self.facts.get(&pool) else {
+            return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
+        };
+        if facts.deleting {
+            return Err(not_ready(format!("{} is being deleted: claim from another pool", ask.pool)));
+        }
+        let Some(plan) = self.book.plan(pool) else {
+            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
+        };
+        if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
+            let message = format!(
+                "{} does not serve namespace {}: add it to allowedNamespaces, or claim from another pool",
+                ask.pool, ask.claim.namespace
+            );
+            return Err(failed(message, Until::PoolChanges));
+        }
+        let (prefix, gateway) = (plan.prefix, plan.gateway);
+        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
+        let mine = Holder::Reserved(ask.slot);
+        if let Some(block) = self.book.block(mine) {
+            // Unless its claim asks for another by now, or somebody else was quicker.
+            let asked = ask.requested.filter(|r| !r.is_empty()).map(|text| plan.unit_of(text).ok());
+            let wanted = asked.or_else(|| Self::kept(plan, ask.claim).map(Some));
+            let taken = self.book.holders(pool, block).iter().any(|(_, h)| matches!(h, Holder::Object(_)));
+            if plan.covers(block) && !taken && wanted.is_none_or(|w| w == Some(block)) {
+                return Ok(offer(block));
+            }
+            let freed = self.book.vacate(mine);
+            self.wake(freed);
+        }
+        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(format!("{} cannot be used", ask.pool))) };
+        let block = self.choose(pool, plan, ask)?;
+        self.book.occupy(mine, pool, Some(block));
+        Ok(offer(block))
+    }
+
     fn choose(&self, pool: PoolId, plan: &Plan, ask: &Ask<'_>) -> Result<Block, Refusal> {
         let kept = Self::kept(plan, ask.claim);
         let requested = ask.requested.filter(|r| !r.is_empty());
@@ -127,37 +166,11 @@ fn block(address: &Address) -> Option<Block> {
 
 impl Provider for InCluster {
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
-        let pool = self.book.pool(ask.pool);
-        let Some(facts) = self.facts.get(&pool) else {
-            return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
-        };
-        if facts.deleting {
-            return Err(not_ready(format!("{} is being deleted: claim from another pool", ask.pool)));
+        let offer = self.reserve(ask);
+        if offer.is_err() {
+            self.release(ask.slot);
         }
-        let Some(plan) = self.book.plan(pool) else {
-            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
-        };
-        if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
-            let message = format!(
-                "{} does not serve namespace {}: add it to allowedNamespaces, or claim from another pool",
-                ask.pool, ask.claim.namespace
-            );
-            return Err(failed(message, Until::PoolChanges));
-        }
-        let (prefix, gateway) = (plan.prefix, plan.gateway);
-        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
-        let mine = Holder::Reserved(ask.slot);
-        if let Some(block) = self.book.block(mine) {
-            if plan.covers(block) {
-                return Ok(offer(block));
-            }
-            let freed = self.book.vacate(mine);
-            self.wake(freed);
-        }
-        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(String::new())) };
-        let block = self.choose(pool, plan, ask)?;
-        self.book.occupy(mine, pool, Some(block));
-        Ok(offer(block))
+        offer
     }
 
     fn release(&mut self, slot: u32) {
@@ -170,7 +183,7 @@ impl Provider for InCluster {
         let facts = self.facts.get(&pool)?;
         let (quarantine, conflict_quarantine) = facts.quarantines;
         let available = self.book.available(pool);
-        Some(Description { paused: facts.paused, quarantine, conflict_quarantine, available })
+        Some(Description { paused: facts.paused, deleting: facts.deleting, quarantine, conflict_quarantine, available })
     }
 
     fn keeps(&self, pool: &Arc<PoolRef>, claim: &Key, block: Block) -> bool {

@@ -75,6 +75,8 @@ pub enum Until {
 pub struct Description {
     /// It must be left alone.
     pub paused: bool,
+    /// It is being deleted: nothing of it rests any more.
+    pub deleting: bool,
     /// How long a released address rests.
     pub quarantine: Duration,
     /// How long an address rests that somebody else was heard to have.

@@ -24,8 +24,8 @@ const PAGE: u32 = 1_000;
 const WATCH_SECONDS: u64 = 300;
 /// A watch on which nothing was heard for so long is not believed any more: bookmarks come once a minute.
 const SILENT: Duration = Duration::from_secs(150);
-/// A kind that the API server does not serve is asked for again after this.
-const MISSING: Duration = Duration::from_secs(3);
+/// Wait before a kind that the API server does not serve is asked for again: at first, and at most.
+const MISSING: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 /// Wait after a failure: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// A watch that lived for so long has worked; else there is a wait before the next.
@@ -113,6 +113,7 @@ impl<O: Observe> Follow<O> {
     /// Runs until nobody listens.
     pub async fn run(mut self) {
         let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
+        let mut missing = Backoff::new(MISSING.0, MISSING.1);
         let mut version = self.resource.versions()[0];
         let mut from: Option<String> = None;
         let mut asked = None;
@@ -127,6 +128,7 @@ impl<O: Observe> Follow<O> {
             };
             if !listed && began.elapsed() > WORKED {
                 backoff.reset();
+                missing.reset();
             }
             match end {
                 End::Closed => return,
@@ -146,7 +148,7 @@ impl<O: Observe> Follow<O> {
                     if !self.tell(What::Missing).await {
                         return;
                     }
-                    sleep(MISSING).await;
+                    sleep(missing.wait()).await;
                     continue;
                 }
                 End::Failed(error, at) => {

@@ -48,6 +48,8 @@ pub struct Intake {
     claims_known: bool,
     /// Claims whose Cluster was not seen, and when they are to be looked at again.
     graced: VecDeque<(Duration, Arc<str>)>,
+    /// How long claims took that were seen to be bound.
+    took: Vec<Duration>,
     /// Claims that must be told again: what holds them back has changed.
     again: BTreeSet<Key>,
 }
@@ -82,6 +84,11 @@ impl Intake {
             }
         }
         std::mem::take(&mut self.again).into_iter().collect()
+    }
+
+    /// How long claims took that were seen to be bound since this was last asked.
+    pub fn take_times(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.took)
     }
 
     /// When [`Intake::take_again`] has something for sure.
@@ -198,7 +205,10 @@ impl Intake {
             self.graced.push_back((now + CLUSTER_GRACE, claim.uid.0.clone()));
         }
         let since = match before {
-            _ if claim.bound.is_some() => None,
+            _ if claim.bound.is_some() => {
+                self.took.extend(before.and_then(|one| Some(now.saturating_sub(one.since?))));
+                None
+            }
             Some(before) => before.since.or(Some(now)),
             None => Some(now),
         };

@@ -4,6 +4,7 @@ mod answers;
 mod held;
 mod intake;
 mod known;
+mod notes;
 mod pool_status;
 mod queue;
 mod run;

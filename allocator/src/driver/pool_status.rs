@@ -17,7 +17,7 @@ pub fn counts(counts: &book::Counts) -> Counts {
         free: counts.free,
         used: counts.used,
         out_of_range: counts.out_of_range,
-        quarantined: None,
+        quarantined: (counts.resting > 0).then_some(counts.resting),
     }
 }
 
@@ -53,7 +53,18 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
     } else {
         condition(conditions::OUT_OF_RANGE, false, conditions::ALL_IN_RANGE, "")
     };
-    vec![ready, exhausted, outside]
+    let (type_, yes, no) = (conditions::OVERLAPPING, conditions::SHARED_WITH_OTHER_POOLS, conditions::NO_OVERLAP);
+    let text = &status.overlapping;
+    let overlapping = condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, text);
+    let (type_, yes, no) = (conditions::DUPLICATES, conditions::DUPLICATES_FOUND, conditions::NO_DUPLICATES);
+    let text = &status.duplicates;
+    let duplicates = condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, text);
+    vec![ready, exhausted, outside, overlapping, duplicates]
+}
+
+/// What a condition says that is true; else nothing.
+fn told(all: &[Condition], type_: &str) -> String {
+    conditions::find(all, type_).filter(|one| one.is_true()).map(|one| one.message.clone()).unwrap_or_default()
 }
 
 /// What the object's status says, in the protocol's words. What was written last, if it says that: not all of it can be read
@@ -76,10 +87,13 @@ pub fn shown(pool: &KnownPool) -> Option<PoolStatus> {
             used: counts.used,
             free: counts.free,
             out_of_range: counts.out_of_range,
+            resting: counts.quarantined.unwrap_or(0),
             available: counts.free.max(0),
         },
         ready: ready.is_true(),
         message: ready.message.clone(),
+        overlapping: told(&status.conditions, conditions::OVERLAPPING),
+        duplicates: told(&status.conditions, conditions::DUPLICATES),
     })
 }
 

@@ -22,10 +22,15 @@ use super::writes::Prepared;
 use crate::api::{Client, Fed, Follow, POOLS, Resource, What, random};
 use crate::clock;
 use crate::ops::Ops;
+use crate::people::Events;
 use crate::settings::Settings;
 
 /// Batches of what was heard that may wait.
 const HEARD: usize = 64;
+
+/// What people can do.
+const NOT_SERVED: &str =
+    "the API server does not serve it: install Cluster API, or the CRDs of `mooring-allocator crds --standalone`";
 
 /// The allocator cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +49,13 @@ enum Ended {
     Read { id: u64, key: mooring_allocator_core::names::Key, result: Result<bytes::Bytes, crate::api::ApiError> },
 }
 
-struct Driver {
+pub(super) struct Driver {
     settings: Settings,
     client: Client,
-    ops: Arc<Ops>,
-    machine: Machine<InCluster>,
-    known: Known,
+    pub(super) ops: Arc<Ops>,
+    pub(super) events: Events,
+    pub(super) machine: Machine<InCluster>,
+    pub(super) known: Known,
     intake: Intake,
     queue: Queue,
     calls: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
@@ -71,6 +77,7 @@ pub async fn run(
     settings: Settings,
     client: Client,
     ops: Arc<Ops>,
+    events: Events,
     mut leads: watch::Receiver<Option<Duration>>,
 ) -> Result<Infallible, DriverError> {
     let (tell, mut heard) = mpsc::channel(HEARD);
@@ -80,6 +87,7 @@ pub async fn run(
         settings,
         client,
         ops,
+        events,
         machine: Machine::new(InCluster::default(), random()),
         known: Known { scope, ..Known::default() },
         intake: Intake::default(),
@@ -110,6 +118,7 @@ pub async fn run(
         }
         driver.tell_again();
         driver.pump();
+        driver.show();
     }
 }
 
@@ -135,7 +144,10 @@ impl Driver {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Write { id, write } => self.queue.push(id, write),
+            Action::Write { id, write } => {
+                self.note_refusal(&write);
+                self.queue.push(id, write);
+            }
             Action::ListAddresses { id } => {
                 // The machine has one list under way at a time.
                 if self.lists.try_send(id).is_err() {
@@ -150,7 +162,10 @@ impl Driver {
                     Ended::Read { id, key, result }
                 }));
             }
-            Action::Report(report) => self.ops.report(&report),
+            Action::Report(report) => {
+                self.ops.report(&report);
+                self.note_report(&report);
+            }
         }
     }
 
@@ -186,9 +201,10 @@ impl Driver {
                 self.follow_more();
             }
             What::Missing => {
-                self.ops
-                    .readiness
-                    .set(resource.plural(), Some("the API server does not serve it: install its CRD".into()));
+                // The others may well be absent.
+                if matches!(resource, Resource::Claims | Resource::Addresses) {
+                    self.ops.readiness.set(resource.plural(), Some(NOT_SERVED.into()));
+                }
                 let events = self.intake.missing(&mut self.known, resource);
                 events.into_iter().for_each(|event| self.step(event));
                 self.follow_more();
@@ -297,6 +313,7 @@ impl Driver {
                     self.ops.write_failed(&write, error);
                 } else {
                     self.remember(&write);
+                    self.note_binding(&write);
                 }
                 let result = self.known.done(&write, result);
                 self.answer(id, result);
@@ -310,6 +327,15 @@ impl Driver {
 
     fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
         self.step(Event::Answer { id, result });
+    }
+
+    /// What is shown in the metrics.
+    fn show(&mut self) {
+        let metrics = &self.ops.metrics;
+        metrics.waiting.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
+        metrics.under_way.set(i64::try_from(self.writing).unwrap_or(i64::MAX));
+        self.intake.take_times().into_iter().for_each(|time| metrics.bound_after(time));
+        self.ops.liveness.beat();
     }
 
     /// Not all of a pool's status can be read back: what was written is remembered.

@@ -60,6 +60,8 @@ pub struct Metrics {
     pub withdrawn: Counter,
     /// Bound objects that have an address in common.
     pub duplicates: Counter,
+    /// Addresses that somebody else was heard to have.
+    pub conflicts: Counter,
     failures: Family<ByReason, Counter>,
     latency: Histogram,
     calls: Family<ByOutcome, Counter>,
@@ -88,6 +90,7 @@ impl Default for Metrics {
             releases: Counter::default(),
             withdrawn: Counter::default(),
             duplicates: Counter::default(),
+            conflicts: Counter::default(),
             failures: Family::default(),
             latency: Histogram::new(ALLOCATION),
             calls: Family::default(),
@@ -118,6 +121,11 @@ impl Default for Metrics {
             "duplicates",
             "Pairs of bound IPAddress objects found that have an address in common",
             m.duplicates.clone(),
+        );
+        registry.register(
+            "conflicts",
+            "Addresses that somebody else was heard to have on the wire",
+            m.conflicts.clone(),
         );
         registry.register_with_unit(
             "allocation",
@@ -202,11 +210,12 @@ impl Metrics {
     }
 }
 
-const STATES: [(&str, fn(&Counts) -> i64); 5] = [
+const STATES: [(&str, fn(&Counts) -> i64); 6] = [
     ("total", |counts| counts.total),
     ("free", |counts| counts.free),
     ("used", |counts| counts.used),
     ("out_of_range", |counts| counts.out_of_range),
+    ("resting", |counts| counts.resting),
     ("available", |counts| counts.available),
 ];
 
@@ -233,7 +242,7 @@ mod tests {
     fn a_pool_that_is_gone_is_not_shown() {
         let metrics = Metrics::default();
         let pool = PoolRef::new(PoolKind::InClusterIPPool, "n", "p");
-        metrics.pool(&pool, Some(&Counts { total: 7, free: 6, used: 1, out_of_range: 0, available: 6 }));
+        metrics.pool(&pool, Some(&Counts { total: 7, free: 6, used: 1, out_of_range: 0, resting: 0, available: 6 }));
         metrics.allocations.inc();
         metrics.bound_after(Duration::from_millis(7));
         let page = metrics.page().unwrap();

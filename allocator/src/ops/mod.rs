@@ -45,6 +45,14 @@ impl Ops {
                 self.metrics.failed(*reason);
                 tracing::debug!(%claim, reason = reason.name(), "no address");
             }
+            Report::Conflict { claim, block, heard, kept } => {
+                self.metrics.conflicts.inc();
+                tracing::warn!(%claim, address = %block, heard, kept, "somebody else was heard to have the address");
+            }
+            Report::NotRested { address, block, why } => {
+                let block = block.map(|one| one.to_string());
+                tracing::warn!(object = %address, address = block, why, "released without its rest");
+            }
             Report::Duplicate { address, other } => {
                 self.metrics.duplicates.inc();
                 tracing::error!(object = %address, %other, "two bound IPAddress objects have an address in common: somebody made one by hand; delete one claim");

@@ -131,6 +131,8 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let filter = g.field("watch-filter", text);
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
+    let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), host.random);
+    let identity = g.field("identity", |text| Ok(if text.is_empty() { own() } else { text.to_owned() }));
     let events = g.field("events", on_off);
     let metrics = g.field("metrics", listen);
     let level = g.field("log-level", |text| one_of(text, LOG_LEVELS));
@@ -146,6 +148,7 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
             namespaces: namespaces?,
             watch_filter: filter.map(|value| (!value.is_empty()).then_some(value))?,
         },
+        identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
         metrics: metrics?,
@@ -157,10 +160,8 @@ fn election(g: &mut Gathered, host: &Host) -> Option<Election> {
     const SECOND: Duration = Duration::from_secs(1);
     let or = |text: &str, default: &dyn Fn() -> String| if text.is_empty() { default() } else { text.to_owned() };
     let pod = || host.pod_namespace.clone().unwrap_or_else(|| "kube-system".to_owned());
-    let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), host.random);
     let namespace = g.field("lease-namespace", |text| dns_label(&or(text, &pod)))?;
     let name = g.field("lease-name", |text| dns_name(text))?;
-    let identity = g.field("identity", |text| Ok(or(text, &own)))?;
     let lease_duration = g.field("lease-duration", |text| {
         let time = duration_within(text, 3 * SECOND, 600 * SECOND, false)?;
         if time.subsec_nanos() == 0 { Ok(time) } else { problem("not whole seconds", "give whole seconds") }
@@ -175,7 +176,7 @@ fn election(g: &mut Gathered, host: &Host) -> Option<Election> {
             problem("too long for renew-deadline", "give one of which 1.2 times is shorter than renew-deadline")
         }
     })?;
-    Some(Election { namespace, name, identity, lease_duration, renew_deadline, retry_period })
+    Some(Election { namespace, name, lease_duration, renew_deadline, retry_period })
 }
 
 fn namespaces(text: &str) -> Result<BTreeSet<String>, Problem> {
@@ -213,7 +214,7 @@ mod tests {
         let settings = load(&[], &[]).unwrap();
         assert_eq!(settings.source, Source::InCluster);
         let election = settings.election.unwrap();
-        assert_eq!((election.namespace.as_str(), election.identity.as_str()), ("mooring-system", "pod-1_a"));
+        assert_eq!((election.namespace.as_str(), settings.identity.as_str()), ("mooring-system", "pod-1_a"));
         assert_eq!(settings.writes_per_second, None);
     }
 

@@ -23,6 +23,8 @@ pub struct Settings {
     pub list_deadline: Duration,
     /// Which claims are this allocator's.
     pub scope: Scope,
+    /// This allocator's name.
+    pub identity: String,
     /// The election; None: this allocator always works.
     pub election: Option<Election>,
     /// Whether Events are written.
@@ -40,8 +42,6 @@ pub struct Election {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// This allocator's name.
-    pub identity: String,
     /// For how long a renewal lasts.
     pub lease_duration: Duration,
     /// When a renewal that keeps failing is given up.

@@ -96,6 +96,7 @@ impl AddressJson<'_> {
             mark,
             // A claim's is none, whatever it says.
             rest: rest.filter(|_| owner.is_none()),
+            conflict: annotations.and_then(|a| Some(Box::from(&**a.conflict.as_ref()?))),
         };
         let others = all.len() > usize::from(finalizer);
         Some((address, others.then(|| names.finalizers(all))))

@@ -51,7 +51,7 @@ mod tests {
     fn what_is_written_is_read() {
         for adopted in [false, true] {
             let mark = Mark { claim: Uid::from("u-1"), number: 7, adopted };
-            assert_eq!(read_attempt(&attempt(&mark), Uid::from), Some(mark));
+            assert_eq!(read_attempt(&attempt(&mark), |uid| Uid::from(uid)), Some(mark));
         }
         assert_eq!(moment(1_795_168_800), "2026-11-20T10:00:00Z");
         assert_eq!(read_moment("2026-11-20T10:00:00Z"), Some(1_795_168_800));
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn nonsense_is_nothing() {
         for text in ["", "u", "u x", "u 1 y", "u 1 adopted more", " 1", "u -1"] {
-            assert_eq!(read_attempt(text, Uid::from), None, "{text}");
+            assert_eq!(read_attempt(text, |uid| Uid::from(uid)), None, "{text}");
         }
         assert_eq!(read_rest("u", Some("soon")).until, u64::MAX);
     }

@@ -69,6 +69,8 @@ pub struct Annotations<'a> {
     pub rests_for: Option<Text<'a>>,
     #[serde(borrow, rename = "mooring.dev/quarantined-until")]
     pub quarantined_until: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/conflict")]
+    pub conflict: Option<Text<'a>>,
 }
 
 /// `spec.poolRef`.
@@ -108,12 +110,13 @@ mod tests {
             annotations::ATTEMPT,
             annotations::RESTS_FOR,
             annotations::QUARANTINED_UNTIL,
+            annotations::CONFLICT,
         ];
         let text: Vec<String> = all.iter().enumerate().map(|(n, name)| format!(r#""{name}":"{n}""#)).collect();
         let text = format!("{{{}}}", text.join(","));
         let read: Annotations<'_> = serde_json::from_str(&text).unwrap();
-        let rest = [read.requested, read.voided, read.attempt, read.rests_for, read.quarantined_until];
+        let rest = [read.requested, read.voided, read.attempt, read.rests_for, read.quarantined_until, read.conflict];
         assert!(read.paused.is_some());
-        assert_eq!(rest.map(|one| one.unwrap().0.into_owned()), ["1", "2", "3", "4", "5"]);
+        assert_eq!(rest.map(|one| one.unwrap().0.into_owned()), ["1", "2", "3", "4", "5", "6"]);
     }
 }

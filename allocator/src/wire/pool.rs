@@ -205,6 +205,7 @@ fn policy(
         pre_allocations: pre_allocations.clone(),
         network: network.map_or(Network::Common, |name| Network::Named(name.to_owned())),
         quarantine_seconds: quarantine.and_then(|q| q.after_release_seconds).unwrap_or(0).into(),
+        conflict_quarantine_seconds: quarantine.and_then(|q| q.after_conflict_seconds).map(i64::from),
         allowed_namespaces,
     })
 }

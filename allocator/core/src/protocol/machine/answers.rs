@@ -194,7 +194,12 @@ impl<P: Provider> Machine<P> {
                 entry.failures = 0;
                 entry.rested = true;
             }
-            Err(Failure::Refused(why)) if create && entry.failures >= REFUSALS => {
+            Err(Failure::Refused(_)) if create && entry.refusals < REFUSALS => {
+                entry.refusals += 1;
+                entry.failures += 1;
+                entry.not_before = now + wait;
+            }
+            Err(Failure::Refused(why)) if create => {
                 // Its namespace is being deleted, say. Nothing may wait for ever.
                 entry.rested = true;
                 let report = Report::NotRested { address: entry.address.key.clone(), block: entry.block, why };

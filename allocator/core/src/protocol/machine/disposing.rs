@@ -1,5 +1,7 @@
 //! How objects go: released, withdrawn, orphaned, rested.
 
+use std::time::Duration;
+
 use crate::names::Key;
 use crate::provider::{Provider, Until};
 
@@ -31,9 +33,7 @@ impl<P: Provider> Machine<P> {
             .named(&key)
             .iter()
             .copied()
-            .filter(|&a| {
-                self.addresses.get(a).is_some_and(|e| !e.ended && e.address.owner.as_ref() == Some(&claim.uid))
-            })
+            .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.is_of(&claim.uid)))
             .collect();
         if own.is_empty() {
             let Claim { key, uid, version, .. } = claim.clone();
@@ -85,14 +85,20 @@ impl<P: Provider> Machine<P> {
     fn judge(&mut self, slot: u32) {
         let Some(entry) = self.addresses.get(slot) else { return };
         if let Some(rest) = &entry.address.rest {
-            if rest.until <= self.moment.wall {
+            let ends = self.provider.describe(&entry.address.pool).is_some_and(|p| p.deleting);
+            if ends || rest.until <= self.moment.wall {
                 return self.dispose(slot, false);
             }
-            let left = std::time::Duration::from_secs(rest.until - self.moment.wall);
-            return self.later(self.moment.now + left, Who::Address(slot));
+            // One that cannot be read rests for ever; clocks are put right: it is looked at once an hour at least.
+            let left = Duration::from_secs((rest.until - self.moment.wall).min(3600));
+            return self.later(self.moment.now.saturating_add(left), Who::Address(slot));
         }
         let Some(owner) = &entry.address.owner else { return };
         let key = entry.claim();
+        if key.name != entry.address.key.name {
+            // Made by hand, for nobody knows whom.
+            return;
+        }
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
         let known = claim.is_some_and(|s| s.claim.uid == *owner);
         match entry.fate {
@@ -124,14 +130,16 @@ impl<P: Provider> Machine<P> {
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         entry.pending = None;
         match result {
-            Ok(Some(claim)) if entry.address.owner.as_ref() == Some(&claim.uid) => {
+            Ok(Some(claim)) if entry.is_of(&claim.uid) => {
                 entry.fate = Fate::Stays;
                 // The watch is behind; it will show it too.
                 if self.claims.find(&claim.key).is_none() {
                     self.claim_seen(claim);
                 }
             }
-            Ok(_) => self.dispose(slot, true),
+            Ok(_) if entry.address.owner.is_some() => self.dispose(slot, true),
+            // Meanwhile somebody took its owner off: then it is nobody's, or who has it will see to it.
+            Ok(_) => entry.fate = Fate::Stays,
             Err(_) => {
                 entry.not_before = at;
                 self.later(at, Who::Address(slot));
@@ -148,7 +156,8 @@ impl<P: Provider> Machine<P> {
         }
         let conflict = entry.address.conflict.is_some();
         let rest = (rest || conflict) && !planted(Flaw::NoRest);
-        let quarantine = pool.map(|p| p.quarantine.max(if conflict { p.conflict_quarantine } else { p.quarantine }));
+        let resting = pool.filter(|p| !p.deleting);
+        let quarantine = resting.map(|p| p.quarantine.max(if conflict { p.conflict_quarantine } else { p.quarantine }));
         let quarantine = quarantine.unwrap_or_default();
         if let Some(block) = entry.block.filter(|_| rest && !entry.rested && !quarantine.is_zero()) {
             let uid = &entry.address.uid;

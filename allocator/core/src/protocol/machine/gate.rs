@@ -5,7 +5,7 @@ use crate::provider::{Provider, Until};
 
 use super::super::action::{Report, Target, Write};
 use super::super::flaws::{Flaw, planted};
-use super::super::objects::{Claim, Condition, Hold, Mark, Reason};
+use super::super::objects::{Address, Claim, Condition, Hold, Mark, Reason};
 use super::super::registry::Entry;
 use super::Machine;
 
@@ -17,7 +17,13 @@ impl Entry {
 
     /// Which attempt of this claim the object is; None: it was not made (or adopted) for it.
     pub(super) fn attempt(&self, claim: &Uid) -> Option<&Mark> {
-        self.address.mark.as_ref().filter(|m| m.claim == *claim && self.address.owner.as_ref() == Some(claim))
+        self.address.mark.as_ref().filter(|m| m.claim == *claim && self.is_of(claim))
+    }
+
+    /// Whether the object is this claim's: it says so, or said so until somebody took its owner off.
+    pub(super) fn is_of(&self, claim: &Uid) -> bool {
+        let Address { owner, mark, .. } = &self.address;
+        owner.as_ref().or(mark.as_ref().map(|m| &m.claim)) == Some(claim)
     }
 
     /// Whether it was declared void: nobody can bind it any more.
@@ -46,6 +52,13 @@ impl<P: Provider> Machine<P> {
             );
             return self.stuck(slot, claim, message);
         }
+        if entry.address.claim != claim.key.name || entry.address.rest.is_some() {
+            let message = format!(
+                "IPAddress {name} exists, but is not for this claim (claimRef {}): delete it, or make a claim of another name",
+                entry.address.claim
+            );
+            return self.stuck(slot, claim, message);
+        }
         let Some(block) = entry.block else {
             let message = format!("IPAddress {name} exists, but its address cannot be read: delete it");
             return self.stuck(slot, claim, message);
@@ -67,7 +80,7 @@ impl<P: Provider> Machine<P> {
         }
         let target = entry.target();
         let number = |m: &Mark| m.number == claim.voided || planted(Flaw::VoidIsBound);
-        let current = attempt.as_ref().is_some_and(number) && entry.address.finalizer;
+        let current = attempt.as_ref().is_some_and(number) && entry.address.finalizer && entry.address.owner.is_some();
         if !claim.finalizer {
             return self.add_finalizer(slot);
         }

@@ -10,7 +10,7 @@ use crate::provider::Provider;
 use super::super::action::Report;
 use super::super::event::Event;
 use super::super::objects::{Address, Claim, Pool};
-use super::super::registry::Fate;
+use super::super::registry::{Entry, Fate};
 use super::claims::{Missing, Progress};
 use super::pools::PoolSlot;
 use super::{DOUBT, Machine, Who};
@@ -306,8 +306,13 @@ impl<P: Provider> Machine<P> {
         let told = |p: &Pool| (p.uid.clone(), p.generation, p.paused, p.deleting);
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);
-            // Others may have got, or lost, addresses in common with it.
-            self.dirty.extend(self.pools.keys().cloned().map(Who::Pool));
+            self.pools_changed = true;
+            // What could not go on while the pool was paused or unknown.
+            let concerned = self.addresses.slots().filter(|&s| {
+                let concerns = |e: &Entry| e.address.pool == reference && (e.fate != Fate::Stays || pool.deleting);
+                self.addresses.get(s).is_some_and(concerns)
+            });
+            self.dirty.extend(concerned.map(Who::Address));
         }
         match self.pools.get_mut(&reference) {
             Some(slot) if slot.pool.uid == pool.uid => slot.pool = pool,
@@ -315,19 +320,14 @@ impl<P: Provider> Machine<P> {
                 self.pools.insert(reference.clone(), PoolSlot::new(pool));
             }
         }
-        self.mark(Who::Pool(reference.clone()));
-        // What could not go on while the pool was paused or unknown.
-        let concerned = self
-            .addresses
-            .slots()
-            .filter(|&s| self.addresses.get(s).is_some_and(|e| e.address.pool == reference && e.fate != Fate::Stays));
-        self.dirty.extend(concerned.map(Who::Address));
+        self.mark(Who::Pool(reference));
     }
 
     fn pool_gone(&mut self, reference: &Arc<PoolRef>, uid: &Uid) {
         if self.pools.get(reference).is_some_and(|s| s.pool.uid == *uid) {
             self.pools.remove(reference);
             self.provider.pool_gone(reference);
+            self.pools_changed = true;
         }
     }
 

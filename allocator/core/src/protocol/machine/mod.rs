@@ -72,6 +72,8 @@ pub struct Machine<P> {
     list_again: bool,
     /// Claims that wait for a list, or for what it shows.
     listeners: BTreeSet<u32>,
+    /// Pools may have got, or lost, addresses in common.
+    pools_changed: bool,
     /// Bound objects that have an address in common, by slot, the lower first.
     duplicates: BTreeSet<(u32, u32)>,
     timers: BTreeSet<(Duration, Who)>,
@@ -99,6 +101,7 @@ impl<P: Provider> Machine<P> {
             list: None,
             list_again: false,
             listeners: BTreeSet::new(),
+            pools_changed: false,
             duplicates: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: VecDeque::new(),
@@ -129,6 +132,9 @@ impl<P: Provider> Machine<P> {
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
         self.moment = moment;
         self.take_in(event);
+        if std::mem::take(&mut self.pools_changed) {
+            self.dirty.extend(self.pools.keys().cloned().map(Who::Pool));
+        }
         while self.timers.first().is_some_and(|(at, _)| *at <= moment.now) {
             if let Some((_, who)) = self.timers.pop_first() {
                 self.dirty.push_back(who);

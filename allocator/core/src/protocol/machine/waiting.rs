@@ -1,6 +1,6 @@
 //! Claims that wait for their pool.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -18,8 +18,8 @@ pub(super) struct Waiting {
     line: BTreeSet<((u64, u64), u32)>,
     /// For a particular one.
     asking: BTreeSet<(Block, u32)>,
-    /// For the pool to change.
-    held: BTreeSet<u32>,
+    /// For the pool to change: all of them; and for which particular one.
+    held: BTreeMap<u32, Option<Block>>,
 }
 
 impl<P: Provider> Machine<P> {
@@ -28,25 +28,29 @@ impl<P: Provider> Machine<P> {
         let Some(claim) = self.claims.get(slot) else { return };
         let turn = claim.turn;
         let waiting = self.waiting.entry(claim.claim.pool.clone()).or_default();
+        let mut particular = None;
         match until {
             Until::AnyFree => {
                 waiting.line.insert((turn, slot));
             }
             Until::Free(block) => {
                 waiting.asking.insert((block, slot));
+                particular = Some(block);
             }
             Until::PoolChanges => {}
         }
-        waiting.held.insert(slot);
+        waiting.held.insert(slot, particular);
     }
 
     /// A claim waits no more.
     pub(super) fn leave(&mut self, slot: u32) {
         let Some(claim) = self.claims.get(slot) else { return };
         let Some(waiting) = self.waiting.get_mut(&claim.claim.pool) else { return };
-        if waiting.held.remove(&slot) {
+        if let Some(particular) = waiting.held.remove(&slot) {
             waiting.line.remove(&(claim.turn, slot));
-            waiting.asking.retain(|&(_, s)| s != slot);
+            if let Some(block) = particular {
+                waiting.asking.remove(&(block, slot));
+            }
         }
     }
 
@@ -87,7 +91,7 @@ impl<P: Provider> Machine<P> {
             match freed {
                 None => {
                     self.dirty.extend(waiting.line.iter().map(|&(_, s)| Who::Claim(s)));
-                    self.dirty.extend(waiting.held.iter().map(|&s| Who::Claim(s)));
+                    self.dirty.extend(waiting.held.keys().map(|&s| Who::Claim(s)));
                 }
                 Some(_) if planted(Flaw::NobodyWoken) => {}
                 Some(block) => {

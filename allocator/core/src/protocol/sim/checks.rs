@@ -36,7 +36,8 @@ impl World {
     }
 
     fn check_deleting(&self, claim: &Claim) -> Result<(), String> {
-        let mut own = self.store.addresses.values().filter(|a| a.owner.as_ref() == Some(&claim.uid));
+        let of = |a: &Address| a.owner.clone().or(a.mark.clone().map(|m| m.claim));
+        let mut own = self.store.addresses.values().filter(|a| of(a).as_ref() == Some(&claim.uid));
         let held = own.any(|a| self.store.held.contains(&a.uid));
         if held && !claim.others && claim.condition.as_ref().is_none_or(|c| c.ready) {
             return Err("waits for somebody else's finalizer and does not say so".into());

@@ -81,7 +81,7 @@ impl World {
 
     /// People do to objects what they should not; nodes hear strangers.
     pub(super) fn meddlers(&mut self) {
-        let kind = self.dice.roll(9);
+        let kind = self.dice.roll(10);
         if kind == 0 {
             return self.make_by_hand();
         }
@@ -115,6 +115,9 @@ impl World {
                 self.store.held.insert(object.uid);
             }
             6 => self.let_go(&object.uid),
+            7 => {
+                self.store.put_address(Address { owner: None, ..object });
+            }
             _ if object.owner.is_some() && object.conflict.is_none() => {
                 self.store.put_address(Address { conflict: Some("node n1".into()), ..object });
             }
@@ -137,6 +140,7 @@ impl World {
     /// An object by hand: for a claim that is there or will be, or for none; of its pool or another; free, taken or absurd.
     fn make_by_hand(&mut self) {
         let named = self.dice.roll(4) > 0;
+        let other = self.dice.one_in(8);
         let key = if named { self.name() } else { Key::new("ns", &format!("hand{}", self.dice.roll(3))) };
         let claim = self.store.claims.get(&key);
         let taken = self.store.addresses.contains_key(&key) || self.store.foreign.contains(&key);
@@ -152,7 +156,7 @@ impl World {
         let prefix = if self.pools[chosen].kind.of_prefixes() { 126 } else { 24 };
         let absurd = self.dice.one_in(6);
         let object = Address {
-            claim: key.name.clone(),
+            claim: if other { "c9".into() } else { key.name.clone() },
             key,
             uid: self.store.uid(),
             version: Version("".into()),
