@@ -55,6 +55,8 @@ pub struct Witness {
     quiet: u32,
     answered: Option<(Time, Mac)>,
     in_tenure: bool,
+    /// The last tenure whose holder answered: it may be looked at again after this node held provisionally.
+    last_tenure: Option<Declaration>,
 }
 
 /// Between two windows of [`Target::Anybody`] while somebody answers.
@@ -77,6 +79,7 @@ impl Witness {
             quiet: 0,
             answered: None,
             in_tenure: false,
+            last_tenure: None,
         }
     }
 
@@ -87,10 +90,15 @@ impl Witness {
             return;
         }
         self.vips = vips;
-        self.target = target;
+        let before = std::mem::replace(&mut self.target, target);
+        if let Target::Holder(declaration) = before
+            && self.in_tenure
+        {
+            self.last_tenure = Some(declaration);
+        }
         self.forget(now);
         self.answered = None;
-        self.in_tenure = false;
+        self.in_tenure = matches!(&self.target, Target::Holder(d) if self.last_tenure.as_ref() == Some(d));
     }
 
     /// The own step came late, or the link was down: what was not heard says nothing.

@@ -46,10 +46,10 @@ impl Keeper {
 
     fn consider_taking(&mut self) {
         let busy = self.flight.as_ref().is_some_and(|f| f.purpose != Purpose::Participate);
-        if busy || !self.is_able() || self.health != Some(true) || !self.due(self.hold_off) {
+        if busy || !self.is_able() || self.health.is_none() || !self.due(self.hold_off) {
             return;
         }
-        let Some(cause) = self.cause() else {
+        let Some(cause) = self.cause().filter(|cause| self.is_fit(*cause)) else {
             self.searching = false;
             return;
         };
@@ -71,6 +71,11 @@ impl Keeper {
         }
         self.searching = false;
         self.take(cause);
+    }
+
+    /// A node whose own service is not healthy takes only what no healthy one is there for.
+    fn is_fit(&mut self, cause: Cause) -> bool {
+        self.health == Some(true) || matches!(cause, Cause::Free | Cause::Expiry) && self.is_nobody_better()
     }
 
     /// Why this node may take the Lease now.
@@ -168,8 +173,9 @@ impl Keeper {
     }
 
     fn hold_off_provisional(&self) -> Time {
-        // Only a foreign owner keeps a free VIP from being carried; a lost race does not.
-        self.foreign_told.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1))
+        // A foreign owner keeps a free VIP from being carried, and an interface that took none; a lost race does not.
+        let foreign = self.foreign_told.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1));
+        foreign.max(self.refused_until)
     }
 
     /// Whether a fresh answer of the peers says that none is healthy. Asks them if there is none.

@@ -63,11 +63,15 @@ pub struct Keeper {
     /// Since when no call to the API has been answered.
     away: Option<Time>,
     flight: Option<Flight>,
+    /// The last write, if it was given up without an answer: it may have taken effect, or may yet.
+    unanswered: Option<Flight>,
     reading: Option<Reading>,
     next_read: Time,
     next_write: Time,
     /// Nothing is taken before: a conflict, a lost race.
     hold_off: Time,
+    /// The interface took none of the VIPs: nothing is carried before.
+    refused_until: Time,
     /// A take waits for the segment to say that nobody has the VIP.
     searching: bool,
     participate_at: Option<Time>,
@@ -76,6 +80,8 @@ pub struct Keeper {
     turns: u32,
     asked: Option<Asked>,
     better_at: Time,
+    /// When the peers were asked last, none of them was healthy either.
+    nobody_was_better: bool,
     third_heard: BTreeMap<IpAddr, Time>,
     /// After a late step: nothing is announced or refreshed until the Lease or the segment was looked at since.
     unsure: Option<Time>,
@@ -149,16 +155,19 @@ impl Keeper {
             left: false,
             away: None,
             flight: None,
+            unanswered: None,
             reading: None,
             next_read: Time::default(),
             next_write: Time::default(),
             hold_off: Time::default(),
+            refused_until: Time::default(),
             searching: false,
             participate_at: None,
             free_since: None,
             turns: 0,
             asked: None,
             better_at: Time::default(),
+            nobody_was_better: false,
             third_heard: BTreeMap::new(),
             unsure: None,
             unsure_probe: Time::default(),

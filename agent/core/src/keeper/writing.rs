@@ -17,6 +17,9 @@ pub(super) struct Flight {
     pub(super) purpose: Purpose,
     pub(super) sent: Time,
     until: Time,
+    /// The version it was based on, and what it wrote: by these it is known again, should its answer be lost.
+    base: Option<String>,
+    record: Record,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,9 +189,11 @@ impl Keeper {
     fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
         let id = self.new_id();
         let now = self.at.now;
-        self.flight = Some(Flight { id, purpose, sent: now, until: now + within + MARGIN });
-        let base =
-            self.seen.version().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v.to_owned() });
+        let known = self.seen.version().map(str::to_owned);
+        let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
+        self.flight =
+            Some(Flight { id, purpose, sent: now, until: now + within + MARGIN, base: known, record: record.clone() });
+        self.unanswered = None;
         self.act(Action::Write { id, base, record, notes, within });
     }
 
@@ -197,6 +202,25 @@ impl Keeper {
         let Some(flight) = self.flight.take() else { return };
         self.answered();
         self.see(Some(view));
+        self.took_effect(&flight);
+    }
+
+    /// A watch event or a read shows exactly what a write of this node's wrote: that is its answer, should its own be lost.
+    pub(super) fn shows_own_write(&mut self) {
+        let Some(view) = self.seen.view() else { return };
+        let shown = |flight: &mut Flight| {
+            // One that takes part leaves the record as it was: no record tells whether it did.
+            flight.purpose != Purpose::Participate
+                && flight.record == view.record
+                && flight.base.as_deref() != Some(view.version.as_str())
+        };
+        let flight = self.flight.take_if(shown).or_else(|| self.unanswered.take_if(shown));
+        if let Some(flight) = flight {
+            self.took_effect(&flight);
+        }
+    }
+
+    fn took_effect(&mut self, flight: &Flight) {
         let valid = self.at.now + MARGIN < flight.sent + self.rules.lease_duration;
         match flight.purpose {
             // Should somebody strip the note, it is not written again at once.
@@ -234,7 +258,11 @@ impl Keeper {
             self.hold_off = self.hold_off.max(now + self.rules.retry_period / 8);
         }
         self.next_write = now + if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
-        match flight.purpose {
+        let purpose = flight.purpose;
+        if failure == Failure::Away {
+            self.unanswered = Some(flight);
+        }
+        match purpose {
             Purpose::Participate => self.participate_at = Some(now + self.rules.retry_period + self.rules.turn(0)),
             Purpose::Release => self.release_failed(failure),
             Purpose::Take(_) | Purpose::Renew => {}

@@ -123,7 +123,7 @@ impl World<'_> {
     /// A request reaches a server.
     pub fn arrive(&mut self, number: u32, server: usize) {
         let call = &self.calls[number as usize];
-        let host = call.host;
+        let (host, id, life) = (call.host, call.id, call.life);
         let kind = call.kind.clone();
         if !self.serves(server) {
             // The store has no majority: some requests hang, others are told so.
@@ -145,6 +145,12 @@ impl World<'_> {
                 let written = self.store.write(self.now, base.as_deref(), record, notes);
                 match written {
                     Some(view) => {
+                        let of = &mut self.hosts[host];
+                        if let Some(agent) =
+                            of.agent.as_mut().filter(|_| of.life == life && view.record.holder == self.plan.names[host])
+                        {
+                            agent.took_effect(id, &view.record);
+                        }
                         self.written(Some(host), &before, &view);
                         self.publish(Some(&view));
                         Answer::Lease(Some(view))
