@@ -24,6 +24,17 @@ pub enum Target {
     Anybody,
 }
 
+/// What is looked for, not yet kept.
+#[derive(Clone, Copy, Debug)]
+pub enum Aim<'a> {
+    /// See [`Target::Nothing`].
+    Nothing,
+    /// See [`Target::Holder`].
+    Holder(&'a Declaration),
+    /// See [`Target::Anybody`].
+    Anybody,
+}
+
 /// A probe to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -83,15 +94,23 @@ impl Witness {
         }
     }
 
-    /// Looks for `target` from now on. What was seen of another target is forgotten.
-    pub fn aim(&mut self, now: Time, target: Target, vips: Vec<IpAddr>, parties: Vec<IpAddr>) {
-        self.parties = parties;
-        if self.target == target && self.vips == vips {
+    /// Looks for `aim` from now on. What was seen of another target is forgotten.
+    pub fn aim(&mut self, now: Time, aim: Aim<'_>, vips: impl Iterator<Item = IpAddr> + Clone) {
+        let same = match (&self.target, aim) {
+            (Target::Nothing, Aim::Nothing) | (Target::Anybody, Aim::Anybody) => true,
+            (Target::Holder(known), Aim::Holder(declaration)) => known == declaration,
+            _ => false,
+        };
+        if same && self.vips.iter().copied().eq(vips.clone()) {
             return;
         }
-        self.vips = vips;
-        let before = std::mem::replace(&mut self.target, target);
-        if let Target::Holder(declaration) = before
+        self.vips = vips.collect();
+        let target = match aim {
+            Aim::Nothing => Target::Nothing,
+            Aim::Holder(declaration) => Target::Holder(declaration.clone()),
+            Aim::Anybody => Target::Anybody,
+        };
+        if let Target::Holder(declaration) = std::mem::replace(&mut self.target, target)
             && self.in_tenure
         {
             self.last_tenure = Some(declaration);
@@ -99,6 +118,11 @@ impl Witness {
         self.forget(now);
         self.answered = None;
         self.in_tenure = matches!(&self.target, Target::Holder(d) if self.last_tenure.as_ref() == Some(d));
+    }
+
+    /// Who is asked beside the holder when the next window opens.
+    pub fn set_parties(&mut self, parties: Vec<IpAddr>) {
+        self.parties = parties;
     }
 
     /// The own step came late, or the link was down: what was not heard says nothing.
@@ -256,7 +280,8 @@ mod tests {
     fn watching() -> Witness {
         let mut witness = Witness::new(Duration::from_millis(100), 3);
         let declaration = Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER] };
-        witness.aim(ms(0), Target::Holder(declaration), vec![VIP], vec![GATEWAY]);
+        witness.aim(ms(0), Aim::Holder(&declaration), [VIP].into_iter());
+        witness.set_parties(vec![GATEWAY]);
         witness
     }
 
