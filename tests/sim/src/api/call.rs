@@ -37,9 +37,7 @@ pub enum Answer {
     Lease(Option<LeaseView>),
     /// 409.
     Conflict,
-    /// 403.
-    Denied,
-    /// Nothing that says anything: the connection broke, or 500. Whether the request may have taken effect.
+    /// Nothing that says anything: the connection broke, 500, or 403, for which another server is asked. Whether the request may have taken effect.
     Miss(bool),
 }
 
@@ -111,10 +109,7 @@ impl World<'_> {
             Fate::Refused => self.put(MS / 5, miss(false)),
             Fate::Unreachable => self.put(SECOND, miss(false)),
             Fate::Hangs => {}
-            Fate::Errors => self.put(2 * MS, miss(false)),
-            Fate::Forbidden => {
-                self.put(2 * MS, Item::Answer { call: number, server, answer: Box::new(Answer::Denied) });
-            }
+            Fate::Errors | Fate::Forbidden => self.put(2 * MS, miss(false)),
         }
         self.put(patience, Item::Patience { call: number, tries });
         true
