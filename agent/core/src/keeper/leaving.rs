@@ -97,8 +97,9 @@ impl Keeper {
         if !self.shutting_down && (successor.is_none() || healthy.is_empty()) {
             self.mark_leaving(None);
             self.better_at = now + ASK_AGAIN;
-            self.nobody_was_better = true;
-            self.report(Report::NobodyBetter);
+            if !std::mem::replace(&mut self.nobody_was_better, true) {
+                self.report(Report::NobodyBetter);
+            }
             return;
         }
         if !self.shutting_down && std::mem::take(&mut self.nobody_was_better) {
