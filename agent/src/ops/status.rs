@@ -390,7 +390,9 @@ WHEN                      FROM       TO      WHY
     fn an_agent_that_starts_has_a_status_too() {
         let tables = Report::default().at(NOW, Vec::new()).tables();
         assert!(
-            tables.contains("starts, on no interface yet") && tables.contains("not known yet") && tables.contains("none yet"),
+            tables.contains("starts, on no interface yet")
+                && tables.contains("not known yet")
+                && tables.contains("none yet"),
             "{tables}"
         );
     }
