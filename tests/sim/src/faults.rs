@@ -246,6 +246,8 @@ impl World<'_> {
         }
         self.checks.slept(host, now);
         self.resume(host, true);
+        // What should have started it again meanwhile stood still too.
+        self.restart_if_wanted(host);
         if let Some(rival) = self.hosts[host].rival.clone() {
             self.put(MS, Item::Rival { host, life: rival.life() });
         }

@@ -27,6 +27,8 @@ pub struct Standing {
     pub until: Time,
     /// Whether that was the end of the holder's Lease, not of a short fence.
     pub leased: bool,
+    /// Which process asked for it.
+    pub life: u32,
 }
 
 /// Why a host is silent, with nothing in it going on.

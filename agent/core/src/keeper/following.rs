@@ -49,7 +49,7 @@ impl Keeper {
         if busy || !self.is_able() || self.health.is_none() || !self.due(self.hold_off) {
             return;
         }
-        let Some(cause) = self.cause().filter(|cause| self.is_fit(*cause)) else {
+        let Some(cause) = self.cause() else {
             self.searching = false;
             return;
         };
@@ -63,6 +63,9 @@ impl Keeper {
             && !planted!(TakesWithoutLooking)
             && !self.is_clear()
         {
+            return;
+        }
+        if !self.is_fit(cause) {
             return;
         }
         if let (Cause::Witness, Some(view)) = (cause, self.seen.view()) {

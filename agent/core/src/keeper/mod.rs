@@ -63,8 +63,8 @@ pub struct Keeper {
     /// Since when no call to the API has been answered.
     away: Option<Time>,
     flight: Option<Flight>,
-    /// The last write, if it was given up without an answer: it may have taken effect, or may yet.
-    unanswered: Option<Flight>,
+    /// The last writes that were given up without an answer: they may have taken effect, or may yet.
+    unanswered: VecDeque<Flight>,
     reading: Option<Reading>,
     next_read: Time,
     next_write: Time,
@@ -155,7 +155,7 @@ impl Keeper {
             left: false,
             away: None,
             flight: None,
-            unanswered: None,
+            unanswered: VecDeque::new(),
             reading: None,
             next_read: Time::default(),
             next_write: Time::default(),

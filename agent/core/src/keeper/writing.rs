@@ -32,6 +32,8 @@ pub(super) enum Purpose {
 
 /// How long a take or a release may go unanswered.
 const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// So many writes that were given up are known again when they are shown.
+const UNANSWERED: usize = 8;
 /// When the Lease changes hands and names more nodes than this, the list begins anew.
 const MANY: usize = 16;
 /// How soon a note that was written, and is gone, is written again.
@@ -193,7 +195,6 @@ impl Keeper {
         let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
         self.flight =
             Some(Flight { id, purpose, sent: now, until: now + within + MARGIN, base: known, record: record.clone() });
-        self.unanswered = None;
         self.act(Action::Write { id, base, record, notes, within });
     }
 
@@ -214,7 +215,13 @@ impl Keeper {
                 && flight.record == view.record
                 && flight.base.as_deref() != Some(view.version.as_str())
         };
-        let flight = self.flight.take_if(shown).or_else(|| self.unanswered.take_if(shown));
+        let mut flight = self.flight.take_if(shown);
+        if flight.is_none()
+            && let Some(nth) = self.unanswered.iter_mut().position(shown)
+        {
+            // Those before it were based on what it wrote over: they can take effect no more.
+            flight = self.unanswered.drain(..=nth).next_back();
+        }
         if let Some(flight) = flight {
             self.took_effect(&flight);
         }
@@ -260,7 +267,10 @@ impl Keeper {
         self.next_write = now + if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
         let purpose = flight.purpose;
         if failure == Failure::Away {
-            self.unanswered = Some(flight);
+            while self.unanswered.len() >= UNANSWERED {
+                self.unanswered.pop_front();
+            }
+            self.unanswered.push_back(flight);
         }
         match purpose {
             Purpose::Participate => self.participate_at = Some(now + self.rules.retry_period + self.rules.turn(0)),
