@@ -87,7 +87,7 @@ impl Keeper {
     /// Why this node may take the Lease now.
     fn cause(&mut self) -> Option<Cause> {
         let now = self.at.now;
-        if self.may_take_early() {
+        if self.health == Some(true) && self.may_take_early() {
             return Some(Cause::Witness);
         }
         if !self.seen.is_fresh(now, &self.rules) {

@@ -124,6 +124,7 @@ enum Role {
 #[derive(Debug)]
 struct Reading {
     id: u64,
+    sent: Time,
     until: Time,
     /// The version that was known when it was sent.
     known: Option<String>,
