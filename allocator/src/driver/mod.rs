@@ -8,6 +8,8 @@ mod notes;
 mod pool_status;
 mod queue;
 mod run;
+#[cfg(test)]
+mod tests;
 mod writes;
 
 pub use held::Scope;

@@ -43,12 +43,6 @@ impl Queue {
     pub fn len(&self) -> usize {
         self.lanes.iter().map(VecDeque::len).sum()
     }
-
-    /// Whether none waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 #[cfg(test)]

@@ -12,5 +12,3 @@ pub mod names;
 pub mod pool;
 mod text;
 
-pub use meta::{Meta, PoolRefJson};
-pub use text::Text;
