@@ -1,5 +1,7 @@
 //! How objects go: released, withdrawn, orphaned, rested.
 
+use std::time::Duration;
+
 use crate::names::Key;
 use crate::provider::{Provider, Until};
 
@@ -87,8 +89,9 @@ impl<P: Provider> Machine<P> {
             if ends || rest.until <= self.moment.wall {
                 return self.dispose(slot, false);
             }
-            let left = std::time::Duration::from_secs(rest.until - self.moment.wall);
-            return self.later(self.moment.now + left, Who::Address(slot));
+            // One that cannot be read rests for ever; clocks are put right: it is looked at once an hour at least.
+            let left = Duration::from_secs((rest.until - self.moment.wall).min(3600));
+            return self.later(self.moment.now.saturating_add(left), Who::Address(slot));
         }
         let Some(owner) = &entry.address.owner else { return };
         let key = entry.claim();

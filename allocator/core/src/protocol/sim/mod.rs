@@ -5,7 +5,7 @@
 mod checks;
 mod flaws;
 mod people;
-mod store;
+pub(super) mod store;
 mod world;
 mod writer;
 
@@ -15,17 +15,21 @@ use self::world::World;
 pub(super) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
         crate::book::mix(self.0) % sides
     }
 
-    fn one_in(&mut self, sides: u64) -> bool {
+    pub(super) fn one_in(&mut self, sides: u64) -> bool {
         self.roll(sides) == 0
     }
 
     /// One of so many.
-    fn pick(&mut self, of: usize) -> usize {
+    pub(super) fn pick(&mut self, of: usize) -> usize {
         usize::try_from(self.roll(of as u64)).unwrap()
     }
 }

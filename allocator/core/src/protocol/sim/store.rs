@@ -11,45 +11,45 @@ use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Claim, Done, Event, Failure, Pool, Purpose, Target, Write};
 
 #[derive(Default)]
-pub(super) struct Store {
-    pub(super) revision: u64,
-    pub(super) claims: BTreeMap<Key, Claim>,
-    pub(super) addresses: BTreeMap<Key, Address>,
-    pub(super) pools: BTreeMap<PoolRef, Pool>,
+pub(in crate::protocol) struct Store {
+    pub(in crate::protocol) revision: u64,
+    pub(in crate::protocol) claims: BTreeMap<Key, Claim>,
+    pub(in crate::protocol) addresses: BTreeMap<Key, Address>,
+    pub(in crate::protocol) pools: BTreeMap<PoolRef, Pool>,
     /// Claims, addresses, pools: what each watch shows, in order.
-    pub(super) logs: [Vec<Event>; 3],
-    pub(super) wall: u64,
+    pub(in crate::protocol) logs: [Vec<Event>; 3],
+    pub(in crate::protocol) wall: u64,
     /// The uids that a tombstone ever stood for.
-    pub(super) rested: BTreeSet<Uid>,
+    pub(in crate::protocol) rested: BTreeSet<Uid>,
     /// Objects of other pools: nobody here is told of them, but their names are taken.
-    pub(super) foreign: BTreeSet<Key>,
+    pub(in crate::protocol) foreign: BTreeSet<Key>,
     /// The uids of objects that somebody else's finalizer holds.
-    pub(super) held: BTreeSet<Uid>,
+    pub(in crate::protocol) held: BTreeSet<Uid>,
     /// The uids of objects that people took away by force.
-    pub(super) forced: BTreeSet<Uid>,
+    pub(in crate::protocol) forced: BTreeSet<Uid>,
     /// Pools that once were gone, or made no sense.
-    pub(super) unclear: BTreeSet<PoolRef>,
+    pub(in crate::protocol) unclear: BTreeSet<PoolRef>,
     /// The uids of objects that another provider has left, which may have had addresses twice.
-    pub(super) old_duplicates: BTreeSet<Uid>,
+    pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
 }
 
-pub(super) const CLAIMS: usize = 0;
-pub(super) const ADDRESSES: usize = 1;
-pub(super) const POOLS: usize = 2;
+pub(in crate::protocol) const CLAIMS: usize = 0;
+pub(in crate::protocol) const ADDRESSES: usize = 1;
+pub(in crate::protocol) const POOLS: usize = 2;
 
 impl Store {
-    pub(super) fn version(&mut self) -> Version {
+    pub(in crate::protocol) fn version(&mut self) -> Version {
         self.revision += 1;
         Version(self.revision.to_string().into())
     }
 
-    pub(super) fn uid(&mut self) -> Uid {
+    pub(in crate::protocol) fn uid(&mut self) -> Uid {
         self.revision += 1;
         // Not in the order of creation: uids are random.
         Uid(format!("{:016x}", crate::book::mix(self.revision)).into())
     }
 
-    pub(super) fn list(&self, kind: usize, asked: Option<u64>) -> Event {
+    pub(in crate::protocol) fn list(&self, kind: usize, asked: Option<u64>) -> Event {
         match kind {
             CLAIMS => Event::Claims(self.claims.values().cloned().collect()),
             ADDRESSES => Event::Addresses(self.addresses.values().cloned().collect(), asked),
@@ -57,7 +57,7 @@ impl Store {
         }
     }
 
-    pub(super) fn put_claim(&mut self, mut claim: Claim) -> Claim {
+    pub(in crate::protocol) fn put_claim(&mut self, mut claim: Claim) -> Claim {
         claim.version = self.version();
         let gone = claim.deleting && !claim.finalizer && !claim.others;
         if gone {
@@ -76,7 +76,7 @@ impl Store {
         claim
     }
 
-    pub(super) fn put_address(&mut self, mut address: Address) -> Address {
+    pub(in crate::protocol) fn put_address(&mut self, mut address: Address) -> Address {
         address.version = self.version();
         if address.deleting && !address.finalizer && !self.held.contains(&address.uid) {
             self.addresses.remove(&address.key);
@@ -88,7 +88,7 @@ impl Store {
         address
     }
 
-    pub(super) fn put_pool(&mut self, mut pool: Pool) {
+    pub(in crate::protocol) fn put_pool(&mut self, mut pool: Pool) {
         pool.version = self.version();
         if pool.deleting || pool.plan.is_err() {
             self.unclear.insert((*pool.reference).clone());
@@ -119,7 +119,7 @@ impl Store {
         if same { Ok(address.clone()) } else { Err(Failure::Conflict) }
     }
 
-    pub(super) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
+    pub(in crate::protocol) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
         match write {
             Write::AddFinalizer(target) => {
                 let claim = self.claim(target)?;
@@ -208,7 +208,7 @@ impl Store {
     }
 
     /// A claim's own object, if it is bound to one that stands.
-    pub(super) fn own(&self, claim: &Claim) -> Option<&Address> {
+    pub(in crate::protocol) fn own(&self, claim: &Claim) -> Option<&Address> {
         let name = claim.bound.clone()?;
         let address = self.addresses.get(&Key { namespace: claim.key.namespace.clone(), name })?;
         // Somebody may have taken its owner off.
@@ -216,7 +216,7 @@ impl Store {
     }
 
     #[expect(clippy::unused_self, reason = "it reads like the others")]
-    pub(super) fn block(&self, address: &Address) -> Option<Block> {
+    pub(in crate::protocol) fn block(&self, address: &Address) -> Option<Block> {
         let at = address.address?;
         if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
     }
@@ -226,7 +226,7 @@ impl Store {
     }
 
     /// What must hold after each write.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(in crate::protocol) fn check(&self) -> Result<(), String> {
         let mut bound: Vec<(Network, Block, &Claim, &Uid)> = Vec::new();
         // Once a claim is being deleted and nobody else holds it, its machine is gone: it uses nothing.
         for claim in self.claims.values().filter(|c| c.bound.is_some() && (!c.deleting || c.others)) {
