@@ -27,8 +27,10 @@ pub struct Known {
     pub pools_served: HashMap<PoolKind, PoolVersion>,
     /// Whether each Cluster is paused.
     pub clusters: HashMap<Key, bool>,
-    /// Namespaces and their labels, once a pool asks for them; and how often they have changed.
+    /// Namespaces and their labels, once a pool asks for them.
     pub namespaces: Namespaces,
+    /// They were listed.
+    pub namespaces_known: bool,
     /// How often the namespaces have changed.
     pub namespaces_changed: u64,
     /// In which version claims and addresses are spoken of.

@@ -5,6 +5,7 @@ mod held;
 mod intake;
 mod known;
 mod notes;
+mod pace;
 mod pool_status;
 mod queue;
 mod run;

@@ -11,4 +11,3 @@ mod meta;
 pub mod names;
 pub mod pool;
 mod text;
-
