@@ -30,7 +30,7 @@ pub struct Known {
     /// Namespaces and their labels, once a pool asks for them.
     pub namespaces: Namespaces,
     /// They were listed.
-    pub namespaces_known: bool,
+    pub labels_listed: bool,
     /// How often the namespaces have changed.
     pub namespaces_changed: u64,
     /// In which version claims and addresses are spoken of.

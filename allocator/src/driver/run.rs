@@ -191,7 +191,9 @@ impl Driver {
                     Ok((turned, events)) => {
                         // Nobody waits any more: then the follower has ended, with the whole allocator.
                         let _ = reply.send(turned);
-                        events.into_iter().for_each(|event| self.step(event));
+                        for event in events {
+                            self.step(event);
+                        }
                     }
                     Err(error) => tracing::error!(%error, "a list makes no sense"),
                 }
@@ -214,7 +216,9 @@ impl Driver {
                     self.ops.readiness.set(resource.plural(), Some(NOT_SERVED.into()));
                 }
                 let events = self.intake.missing(&mut self.known, resource);
-                events.into_iter().for_each(|event| self.step(event));
+                for event in events {
+                    self.step(event);
+                }
                 self.follow_more();
             }
             What::Lost(error) => {

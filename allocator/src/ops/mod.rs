@@ -69,22 +69,20 @@ impl Ops {
 
     /// Logs a write that failed. Conflicts are no failures: they are what the preconditions are for.
     pub fn write_failed(&self, write: &Write, error: &ApiError) {
-        match error {
-            ApiError::Status { code: 404 | 409, .. } => tracing::debug!(?write, %error, "not written"),
-            _ => {
-                // An outage fails many at once: one of them says it.
-                let now = clock::now();
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                if now < told.0 + TELL_EVERY && told.0 > Duration::ZERO {
-                    told.1 += 1;
-                    return;
-                }
-                let more = std::mem::take(&mut told.1);
-                told.0 = now;
-                drop(told);
-                tracing::warn!(write = name(write), %error, more, "not written; tried again");
-            }
+        if let ApiError::Status { code: 404 | 409, .. } = error {
+            return tracing::debug!(?write, %error, "not written");
         }
+        // An outage fails many at once: one of them says it.
+        let now = clock::now();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < told.0 + TELL_EVERY && told.0 > Duration::ZERO {
+            told.1 += 1;
+            return;
+        }
+        let more = std::mem::take(&mut told.1);
+        told.0 = now;
+        drop(told);
+        tracing::warn!(write = name(write), %error, more, "not written; tried again");
     }
 }
 

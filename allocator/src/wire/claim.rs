@@ -116,8 +116,8 @@ impl ClaimJson<'_> {
         let finalizer = all.iter().any(|one| ours(&one));
         let labels = meta.labels.as_ref();
         let annotations = meta.annotations.as_ref();
-        let named = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
-        let cluster = named.filter(|name| !name.is_empty()).map(|name| names.text(name));
+        let its = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
+        let cluster = its.filter(|name| !name.is_empty()).map(|name| names.text(name));
         let claim = Claim {
             key: key.clone(),
             uid: Uid::from(&*meta.uid),
