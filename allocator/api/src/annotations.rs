@@ -20,8 +20,10 @@ pub const RESTS_FOR: &str = "mooring.dev/rests-for";
 /// On an `IPAddress`: nobody may have the address before this moment (RFC 3339, UTC), though its claim is gone.
 pub const QUARANTINED_UNTIL: &str = "mooring.dev/quarantined-until";
 
-/// On an `IPAddress`: a node heard another owner of the address on the wire; the value says who and when. The allocator
-/// quarantines the address and gives the claim another.
+/// On an `IPAddress`: a node heard another owner of the address on the wire; the value says who and when, for people. The
+/// address then rests (`quarantine.afterConflictSeconds` of its pool; 600 without), and its claim gets another one. A claim
+/// that was given this very address (by [`REQUESTED_ADDRESS`], by `preAllocations`, or by an `IPAddress` made beforehand)
+/// keeps it: its condition says what to do, until the annotation is taken off.
 pub const CONFLICT: &str = "mooring.dev/conflict";
 
 /// Its presence, whatever the value, stops all work on an object, its deletion too.

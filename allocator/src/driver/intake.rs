@@ -45,6 +45,8 @@ pub struct Intake {
     /// The kinds of pools of which something is known, if only that there are none.
     pools_known: BTreeSet<PoolKind>,
     clusters_known: bool,
+    /// Clusters were listed, if only that there are none.
+    clusters_listed: bool,
     claims_known: bool,
     /// Claims whose Cluster was not seen, and when they are to be looked at again.
     graced: VecDeque<(Duration, Arc<str>)>,
@@ -150,7 +152,14 @@ impl Intake {
     /// A kind is not served. At the start that means that there is none of it; later it says nothing.
     pub fn missing(&mut self, known: &mut Known, resource: Resource) -> Vec<Event> {
         match resource {
-            Resource::Clusters => self.clusters_known = true,
+            Resource::Clusters => {
+                self.clusters_known = true;
+                // An API server that has only begun denies every kind for a moment: one that serves claims has begun.
+                if self.claims_known && !self.clusters_listed && !known.no_clusters {
+                    known.no_clusters = true;
+                    self.judge_by_clusters(known);
+                }
+            }
             Resource::Pools(kind) if self.pools_known.insert(kind) => return self.all_pools(known),
             _ => {}
         }
@@ -275,11 +284,17 @@ impl Intake {
             known.clusters.insert(key, item.is_paused());
         }
         if page.metadata.next.is_empty() {
-            self.clusters_known = true;
-            let named = known.claims.values().filter(|one| one.beside.cluster.is_some());
-            self.again.extend(named.map(|one| one.beside.key.clone()));
+            (self.clusters_known, self.clusters_listed) = (true, true);
+            known.no_clusters = false;
+            self.judge_by_clusters(known);
         }
         Ok(turned(&page))
+    }
+
+    /// All claims that name a Cluster are judged anew.
+    fn judge_by_clusters(&mut self, known: &Known) {
+        let named = known.claims.values().filter(|one| one.beside.cluster.is_some());
+        self.again.extend(named.map(|one| one.beside.key.clone()));
     }
 
     fn cluster_line(&mut self, known: &mut Known, text: &[u8]) -> Result<(), serde_json::Error> {

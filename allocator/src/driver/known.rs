@@ -27,6 +27,8 @@ pub struct Known {
     pub pools_served: HashMap<PoolKind, PoolVersion>,
     /// Whether each Cluster is paused.
     pub clusters: HashMap<Key, bool>,
+    /// This cluster knows no Clusters at all: what a claim says of one is no reason to wait.
+    pub no_clusters: bool,
     /// Namespaces and their labels, once a pool asks for them.
     pub namespaces: Namespaces,
     /// They were listed.
@@ -81,6 +83,7 @@ impl Known {
         let Some(cluster) = &beside.cluster else { return Hold::None };
         let key = Key { namespace: claim.key.namespace.clone(), name: cluster.clone() };
         match self.clusters.get(&key) {
+            _ if self.no_clusters => Hold::None,
             Some(true) => Hold::Paused,
             Some(false) => Hold::None,
             None if known.grace && !claim.deleting => Hold::Paused,
@@ -100,7 +103,7 @@ impl Known {
     pub fn lacks_cluster(&self, beside: &Beside) -> bool {
         beside.cluster.as_ref().is_some_and(|cluster| {
             let key = Key { namespace: beside.key.namespace.clone(), name: cluster.clone() };
-            !self.clusters.contains_key(&key)
+            !self.no_clusters && !self.clusters.contains_key(&key)
         })
     }
 }

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use mooring_allocator_core::in_cluster::InCluster;
-use mooring_allocator_core::protocol::{Action, Done, Event, Failure, Machine, Write};
+use mooring_allocator_core::protocol::{Action, Done, Event, Failure, Machine, Pool, Write};
 use mooring_api::versions::Version as _;
 use mooring_edge::kubeconfig::ConfigError;
 use tokio::sync::{mpsc, watch};
@@ -145,6 +145,7 @@ impl Driver {
     }
 
     fn step(&mut self, event: Event) {
+        self.show_pools(&event);
         for action in self.machine.step(clock::moment(), event) {
             self.act(action);
         }
@@ -342,6 +343,21 @@ impl Driver {
 
     fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
         self.step(Event::Answer { id, result });
+    }
+
+    /// Pools are shown in the metrics as their statuses have them: so those who do not lead show them too.
+    fn show_pools(&self, event: &Event) {
+        let metrics = &self.ops.metrics;
+        let show = |pool: &Pool| metrics.pool(&pool.reference, pool.status.as_ref().map(|status| &status.counts));
+        match event {
+            Event::Pools(all) => {
+                metrics.no_pools();
+                all.iter().for_each(show);
+            }
+            Event::Pool(pool) => show(pool),
+            Event::PoolGone(reference, _) => metrics.pool(reference, None),
+            _ => {}
+        }
     }
 
     /// What is shown in the metrics.

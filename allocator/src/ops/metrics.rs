@@ -179,6 +179,11 @@ impl Metrics {
         self.latency.observe(time.as_secs_f64());
     }
 
+    /// All pools are shown anew.
+    pub fn no_pools(&self) {
+        self.pools.clear();
+    }
+
     /// How a pool stands; None: it is gone.
     pub fn pool(&self, pool: &PoolRef, counts: Option<&Counts>) {
         let label = |state| ByPool {

@@ -46,7 +46,10 @@ fn run(seed: u64) -> Result<(), String> {
             eprintln!("{writer:?}");
         }
     }
-    result.map_err(|why| format!("seed {seed}: {why}"))
+    result.map_err(|why| {
+        eprintln!("seed {seed}: {why}");
+        format!("seed {seed}: {why}")
+    })
 }
 
 fn number(name: &str, otherwise: u64) -> u64 {

@@ -108,6 +108,8 @@ impl World {
             4 if object.rest.is_none() => {
                 // By force.
                 self.store.forced.insert(object.uid.clone());
+                let claim = self.store.claims.get(&object.key).map(|c| c.uid.clone());
+                self.store.forced.extend(claim);
                 self.store.held.remove(&object.uid);
                 self.store.put_address(Address { deleting: true, finalizer: false, ..object });
             }
