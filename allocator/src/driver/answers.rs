@@ -51,8 +51,8 @@ pub async fn read_then_patch(
         return Err(ApiError::Status { code: 409, reason, message, retry_after: None });
     }
     match change.of(meta) {
-        Ok(Some(patch)) => {
-            let body = serde_json::to_vec(patch.body()).map_err(unreadable)?;
+        Ok(Some(locked)) => {
+            let body = serde_json::to_vec(locked.body()).map_err(unreadable)?;
             let call = Call { verb: Verb::Patch, resource, path, body: body.into() };
             client.call(&call, deadline, observe).await
         }

@@ -407,6 +407,7 @@ fn namespaces_page(
         known.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone());
     }
     if page.metadata.next.is_empty() {
+        known.labels_listed = true;
         events.append(&mut choosy_pools(known));
     }
     Ok(turned(&page))
@@ -426,7 +427,9 @@ fn namespace_line(
         Line::Bookmark | Line::Error(_) => false,
     };
     if changed {
-        choosy_pools(known).into_iter().for_each(|event| each(Ok(event)));
+        for event in choosy_pools(known) {
+            each(Ok(event));
+        }
     }
     Ok(())
 }
@@ -471,9 +474,16 @@ impl Known {
         let pool = self.pools.get(reference)?;
         let changes = if pool.seen.needs_labels() { self.namespaces_changed << 40 } else { 0 };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
+        let unknown = pool.seen.needs_labels() && !self.labels_listed;
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
         let status = pool_status::shown(pool);
-        Some(pool.seen.pool(reference.clone(), &self.namespaces, generation.wrapping_add(changes), elsewhere, status))
+        Some(pool.seen.pool(
+            reference.clone(),
+            &self.namespaces,
+            generation.wrapping_add(changes),
+            elsewhere || unknown,
+            status,
+        ))
     }
 }
 

@@ -29,8 +29,10 @@ pub struct Known {
     pub clusters: HashMap<Key, bool>,
     /// This cluster knows no Clusters at all: what a claim says of one is no reason to wait.
     pub no_clusters: bool,
-    /// Namespaces and their labels, once a pool asks for them; and how often they have changed.
+    /// Namespaces and their labels, once a pool asks for them.
     pub namespaces: Namespaces,
+    /// They were listed.
+    pub labels_listed: bool,
     /// How often the namespaces have changed.
     pub namespaces_changed: u64,
     /// In which version claims and addresses are spoken of.

@@ -215,7 +215,10 @@ impl Metrics {
     }
 }
 
-const STATES: [(&str, fn(&Counts) -> i64); 6] = [
+/// The value of a label, and what it counts.
+type State = (&'static str, fn(&Counts) -> i64);
+
+const STATES: [State; 6] = [
     ("total", |counts| counts.total),
     ("free", |counts| counts.free),
     ("used", |counts| counts.used),
