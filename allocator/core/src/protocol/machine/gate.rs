@@ -23,7 +23,7 @@ impl Entry {
     /// Whether the object is this claim's: it says so, or said so until somebody took its owner off.
     pub(super) fn is_of(&self, claim: &Uid) -> bool {
         let Address { owner, mark, .. } = &self.address;
-        owner.as_ref().or(mark.as_ref().map(|m| &m.claim)) == Some(claim)
+        owner.as_ref().or_else(|| mark.as_ref().map(|m| &m.claim)) == Some(claim)
     }
 
     /// Whether it was declared void: nobody can bind it any more.
@@ -73,7 +73,7 @@ impl<P: Provider> Machine<P> {
             return self.stuck(slot, claim, message);
         }
         if let Some(heard) = entry.address.conflict.clone() {
-            return self.conflict(slot, claim, address, block, heard);
+            return self.conflict(slot, claim, address, block, &heard);
         }
         if self.claims.get(slot).is_some_and(|s| s.so_far().lost.is_some_and(|n| claim.voided <= n)) {
             return self.void(slot, claim);

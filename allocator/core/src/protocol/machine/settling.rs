@@ -54,7 +54,7 @@ impl<P: Provider> Machine<P> {
             return self.dispose(address, false);
         }
         if let (Some(heard), Some(block)) = (conflict, block) {
-            return self.conflict(slot, claim, address, block, heard);
+            return self.conflict(slot, claim, address, block, &heard);
         }
         self.note_duplicates(address);
         let message = block.map_or_else(String::new, |b| b.to_string());
@@ -97,12 +97,12 @@ impl<P: Provider> Machine<P> {
 
     /// A node has heard somebody else who has the claim's address. Whoever asked for that address keeps it (by annotation,
     /// in the pool, or by an `IPAddress` made beforehand), and is told. All others get another one, and it rests.
-    pub(super) fn conflict(&mut self, slot: u32, claim: &Claim, address: u32, block: Block, heard: Box<str>) {
+    pub(super) fn conflict(&mut self, slot: u32, claim: &Claim, address: u32, block: Block, heard: &str) {
         let adopted = self.addresses.get(address).is_some_and(|e| e.attempt(&claim.uid).is_none_or(|m| m.adopted));
         let kept = adopted
             || claim.requested.as_deref().is_some_and(|r| !r.is_empty())
             || self.provider.keeps(&claim.pool, &claim.key, block);
-        let report = Report::Conflict { claim: claim.key.clone(), block, heard: heard.clone(), kept };
+        let report = Report::Conflict { claim: claim.key.clone(), block, heard: heard.into(), kept };
         if !kept {
             self.report(report);
             return self.void(slot, claim);
