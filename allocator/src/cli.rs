@@ -130,7 +130,8 @@ fn crd_files(standalone: bool, folder: Option<&Path>) -> anyhow::Result<String> 
             Some(folder) => {
                 let path = folder.join(file.path.trim_start_matches("standalone/"));
                 std::fs::write(&path, &file.text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-                text.push_str(&format!("{}\n", path.display()));
+                text.push_str(&path.display().to_string());
+                text.push('\n');
             }
         }
     }

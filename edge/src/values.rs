@@ -70,6 +70,7 @@ pub fn duration_within(text: &str, low: Duration, high: Duration, off: bool) -> 
 }
 
 /// A time as it could be given.
+#[must_use]
 pub fn shown(time: Duration) -> String {
     match time.as_secs() {
         _ if time.is_zero() => "0".into(),

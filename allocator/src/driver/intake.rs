@@ -45,6 +45,8 @@ pub struct Intake {
     /// The kinds of pools of which something is known, if only that there are none.
     pools_known: BTreeSet<PoolKind>,
     clusters_known: bool,
+    /// Clusters were listed, if only that there are none.
+    clusters_listed: bool,
     claims_known: bool,
     /// Claims whose Cluster was not seen, and when they are to be looked at again.
     graced: VecDeque<(Duration, Arc<str>)>,
@@ -150,7 +152,14 @@ impl Intake {
     /// A kind is not served. At the start that means that there is none of it; later it says nothing.
     pub fn missing(&mut self, known: &mut Known, resource: Resource) -> Vec<Event> {
         match resource {
-            Resource::Clusters => self.clusters_known = true,
+            Resource::Clusters => {
+                self.clusters_known = true;
+                // An API server that has only begun denies every kind for a moment: one that serves claims has begun.
+                if self.claims_known && !self.clusters_listed && !known.no_clusters {
+                    known.no_clusters = true;
+                    self.judge_by_clusters(known);
+                }
+            }
             Resource::Pools(kind) if self.pools_known.insert(kind) => return self.all_pools(known),
             _ => {}
         }
@@ -181,7 +190,7 @@ impl Intake {
                 }
                 Ok(whole.get().and_then(|all| all.get(at).cloned()).flatten())
             };
-            if let Some((claim, beside)) = item.translate(&mut known.names, api, status)? {
+            if let Some((claim, beside)) = item.translate(&mut known.names, &known.scope, api, status)? {
                 self.keep(known, now, &claim, beside);
                 self.claims.push(claim);
             }
@@ -206,13 +215,14 @@ impl Intake {
         }
         let since = match before {
             _ if claim.bound.is_some() => {
-                self.took.extend(before.and_then(|one| Some(now.saturating_sub(one.since?))));
+                self.took.extend(before.and_then(|one| Some(now.saturating_sub(one.since()?))));
                 None
             }
-            Some(before) => before.since.or(Some(now)),
+            Some(before) => before.since().or(Some(now)),
             None => Some(now),
         };
-        known.claims.insert(claim.uid.0.clone(), KnownClaim { beside, round: self.round, grace, since });
+        let one = KnownClaim::new(beside, self.round, grace, since);
+        known.claims.insert(claim.uid.0.clone(), one);
     }
 
     fn claim_line(
@@ -237,7 +247,9 @@ impl Intake {
             Line::Applied(one) => Ok(one.status),
             _ => Ok(None),
         };
-        let Some((claim, beside)) = json.translate(&mut known.names, api, whole)? else { return Ok(None) };
+        let Some((claim, beside)) = json.translate(&mut known.names, &known.scope, api, whole)? else {
+            return Ok(None);
+        };
         self.keep(known, now, &claim, beside);
         Ok(Some(Event::Claim(known.held(claim))))
     }
@@ -275,11 +287,17 @@ impl Intake {
             known.clusters.insert(key, item.is_paused());
         }
         if page.metadata.next.is_empty() {
-            self.clusters_known = true;
-            let named = known.claims.values().filter(|one| one.beside.cluster.is_some());
-            self.again.extend(named.map(|one| one.beside.key.clone()));
+            (self.clusters_known, self.clusters_listed) = (true, true);
+            known.no_clusters = false;
+            self.judge_by_clusters(known);
         }
         Ok(turned(&page))
+    }
+
+    /// All claims that name a Cluster are judged anew.
+    fn judge_by_clusters(&mut self, known: &Known) {
+        let named = known.claims.values().filter(|one| one.beside.cluster.is_some());
+        self.again.extend(named.map(|one| one.beside.key.clone()));
     }
 
     fn cluster_line(&mut self, known: &mut Known, text: &[u8]) -> Result<(), serde_json::Error> {
@@ -392,6 +410,7 @@ fn namespaces_page(
         known.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone());
     }
     if page.metadata.next.is_empty() {
+        known.labels_listed = true;
         events.append(&mut choosy_pools(known));
     }
     Ok(turned(&page))
@@ -411,7 +430,9 @@ fn namespace_line(
         Line::Bookmark | Line::Error(_) => false,
     };
     if changed {
-        choosy_pools(known).into_iter().for_each(|event| each(Ok(event)));
+        for event in choosy_pools(known) {
+            each(Ok(event));
+        }
     }
     Ok(())
 }
@@ -456,9 +477,16 @@ impl Known {
         let pool = self.pools.get(reference)?;
         let changes = if pool.seen.needs_labels() { self.namespaces_changed << 40 } else { 0 };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
+        let unknown = pool.seen.needs_labels() && !self.labels_listed;
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
         let status = pool_status::shown(pool);
-        Some(pool.seen.pool(reference.clone(), &self.namespaces, generation.wrapping_add(changes), elsewhere, status))
+        Some(pool.seen.pool(
+            reference.clone(),
+            &self.namespaces,
+            generation.wrapping_add(changes),
+            elsewhere || unknown,
+            status,
+        ))
     }
 }
 

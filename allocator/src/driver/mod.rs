@@ -5,9 +5,12 @@ mod held;
 mod intake;
 mod known;
 mod notes;
+mod pace;
 mod pool_status;
 mod queue;
 mod run;
+#[cfg(test)]
+mod tests;
 mod writes;
 
 pub use held::Scope;

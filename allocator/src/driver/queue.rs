@@ -38,16 +38,16 @@ impl Queue {
         self.lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lanes.iter().all(VecDeque::is_empty)
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lanes.iter().map(VecDeque::len).sum()
-    }
-
-    /// Whether none waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use mooring_allocator_core::in_cluster::InCluster;
-use mooring_allocator_core::protocol::{Action, Done, Event, Failure, Machine, Write};
+use mooring_allocator_core::protocol::{Action, Done, Event, Failure, Machine, Pool, Write};
 use mooring_api::versions::Version as _;
 use mooring_edge::kubeconfig::ConfigError;
 use tokio::sync::{mpsc, watch};
@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::answers::{Sent, claim_path, read_then_patch};
 use super::intake::Intake;
 use super::known::Known;
+use super::pace::Pace;
 use super::queue::Queue;
 use super::writes::Prepared;
 use crate::api::{Client, Fed, Follow, POOLS, Resource, What, random};
@@ -58,6 +59,7 @@ pub(super) struct Driver {
     pub(super) known: Known,
     intake: Intake,
     queue: Queue,
+    pace: Pace,
     calls: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
     writing: usize,
     leads: Option<Duration>,
@@ -83,6 +85,7 @@ pub async fn run(
     let (tell, mut heard) = mpsc::channel(HEARD);
     let (lists, lists_asked) = mpsc::channel(8);
     let scope = settings.scope.clone();
+    let pace = Pace::new(settings.writes_per_second);
     let mut driver = Driver {
         settings,
         client,
@@ -92,6 +95,7 @@ pub async fn run(
         known: Known { scope, ..Known::default() },
         intake: Intake::default(),
         queue: Queue::default(),
+        pace,
         calls: FuturesUnordered::new(),
         writing: 0,
         leads: None,
@@ -101,6 +105,9 @@ pub async fn run(
         started: Vec::new(),
         lists_asked: Some(lists_asked),
     };
+    for resource in [Resource::Claims, Resource::Addresses] {
+        driver.ops.readiness.set(resource.plural(), Some("not listed yet".into()));
+    }
     driver.follow_more();
     driver.lead(*leads.borrow_and_update());
     loop {
@@ -133,10 +140,12 @@ impl Driver {
     fn next_tick(&self) -> Option<Duration> {
         let leads = self.leads.is_some_and(|until| clock::now() < until);
         let machine = self.machine.next_tick().filter(|_| leads);
-        machine.into_iter().chain(self.intake.next()).min()
+        let paced = self.pace.next().filter(|_| !self.queue.is_empty() && self.writing < self.settings.writes);
+        machine.into_iter().chain(self.intake.next()).chain(paced).min()
     }
 
     fn step(&mut self, event: Event) {
+        self.show_pools(&event);
         for action in self.machine.step(clock::moment(), event) {
             self.act(action);
         }
@@ -183,7 +192,9 @@ impl Driver {
                     Ok((turned, events)) => {
                         // Nobody waits any more: then the follower has ended, with the whole allocator.
                         let _ = reply.send(turned);
-                        events.into_iter().for_each(|event| self.step(event));
+                        for event in events {
+                            self.step(event);
+                        }
                     }
                     Err(error) => tracing::error!(%error, "a list makes no sense"),
                 }
@@ -206,7 +217,9 @@ impl Driver {
                     self.ops.readiness.set(resource.plural(), Some(NOT_SERVED.into()));
                 }
                 let events = self.intake.missing(&mut self.known, resource);
-                events.into_iter().for_each(|event| self.step(event));
+                for event in events {
+                    self.step(event);
+                }
                 self.follow_more();
             }
             What::Lost(error) => {
@@ -263,9 +276,12 @@ impl Driver {
 
     /// Sends what waits, as far as it may.
     fn pump(&mut self) {
-        while self.writing < self.settings.writes {
-            let Some((id, write)) = self.queue.pop() else { return };
+        while self.writing < self.settings.writes && !self.queue.is_empty() {
             let now = clock::now();
+            if !self.pace.take(now) {
+                return;
+            }
+            let Some((id, write)) = self.queue.pop() else { return };
             let left = self.leads.map_or(Duration::ZERO, |until| until.saturating_sub(now));
             if left.is_zero() {
                 // Decided on while it led, and not sent.
@@ -327,6 +343,21 @@ impl Driver {
 
     fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
         self.step(Event::Answer { id, result });
+    }
+
+    /// Pools are shown in the metrics as their statuses have them: so those who do not lead show them too.
+    fn show_pools(&self, event: &Event) {
+        let metrics = &self.ops.metrics;
+        let show = |pool: &Pool| metrics.pool(&pool.reference, pool.status.as_ref().map(|status| &status.counts));
+        match event {
+            Event::Pools(all) => {
+                metrics.no_pools();
+                all.iter().for_each(show);
+            }
+            Event::Pool(pool) => show(pool),
+            Event::PoolGone(reference, _) => metrics.pool(reference, None),
+            _ => {}
+        }
     }
 
     /// What is shown in the metrics.

@@ -40,9 +40,9 @@ pub enum Prepared {
     Impossible(String),
 }
 
-fn patch_of(resource: Resource, path: String, patch: Result<Option<LockedPatch>, NotSeen>) -> Prepared {
-    match patch {
-        Ok(Some(patch)) => match serde_json::to_vec(patch.body()) {
+fn patch_of(resource: Resource, path: String, change: Result<Option<LockedPatch>, NotSeen>) -> Prepared {
+    match change {
+        Ok(Some(locked)) => match serde_json::to_vec(locked.body()) {
             Ok(body) => {
                 Prepared::Call(Call { verb: Verb::Patch, resource: resource.plural(), path, body: body.into() })
             }
@@ -113,7 +113,7 @@ impl Known {
         &self,
         target: &Target,
         condition: &protocol::Condition,
-        patch: impl FnOnce(&IpAddressClaim, &Condition) -> Result<Option<LockedPatch>, NotSeen>,
+        change: impl FnOnce(&IpAddressClaim, &Condition) -> Result<Option<LockedPatch>, NotSeen>,
     ) -> Prepared {
         let Some(beside) = self.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
         let status = beside.status.as_deref().cloned();
@@ -123,7 +123,7 @@ impl Known {
         let reason = condition.reason.name();
         let condition = Condition::new(conditions::READY, condition.ready, reason, condition.message.clone(), &now);
         let path = format!("{}/status", self.path(Resource::Claims, target));
-        patch_of(Resource::Claims, path, patch(&claim, &condition))
+        patch_of(Resource::Claims, path, change(&claim, &condition))
     }
 
     fn create(&self, new: &New) -> Prepared {
@@ -267,7 +267,7 @@ impl Known {
         let (resource, path) = Self::pool_path(pool, &target.reference);
         let conditions = pool_status::conditions(pool, status, &Time(Timestamp::now()));
         let counts = pool_status::counts(&status.counts);
-        let patch = patch::pool_status(&pool.seen.meta, pool.seen.status.as_ref(), counts, &conditions);
-        patch_of(resource, format!("{path}/status"), patch)
+        let change = patch::pool_status(&pool.seen.meta, pool.seen.status.as_ref(), counts, &conditions);
+        patch_of(resource, format!("{path}/status"), change)
     }
 }

@@ -46,21 +46,20 @@ pub async fn run(
                 call => next = Some(call),
             }
         }
-        event = match next {
+        event = if let Some(call) = next {
             // It makes one call at a time, and each has an end.
-            Some(call) => elector.call(call).await,
-            None => {
-                let at = leader.next_tick().map_or(Duration::from_secs(1), |at| Duration::from_nanos(at.as_nanos()));
-                let wait = tokio::time::sleep(at.saturating_sub(clock::now()));
-                tokio::select! {
-                    biased;
-                    // Whoever could tell is gone: that is the end too.
-                    _ = &mut stop, if !stopping => {
-                        stopping = true;
-                        Event::Stop
-                    }
-                    () = wait => Event::Tick,
+            elector.call(call).await
+        } else {
+            let at = leader.next_tick().map_or(Duration::from_secs(1), |at| Duration::from_nanos(at.as_nanos()));
+            let wait = tokio::time::sleep(at.saturating_sub(clock::now()));
+            tokio::select! {
+                biased;
+                // Whoever could tell is gone: that is the end too.
+                _ = &mut stop, if !stopping => {
+                    stopping = true;
+                    Event::Stop
                 }
+                () = wait => Event::Tick,
             }
         };
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock;
 
 /// The loop goes round at least so often; a list of many objects may keep it for a while.
-const MOST: Duration = Duration::from_secs(60);
+const MOST: Duration = Duration::from_mins(1);
 
 /// When the loop last went round.
 #[derive(Debug, Default)]

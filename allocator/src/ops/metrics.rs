@@ -179,6 +179,11 @@ impl Metrics {
         self.latency.observe(time.as_secs_f64());
     }
 
+    /// All pools are shown anew.
+    pub fn no_pools(&self) {
+        self.pools.clear();
+    }
+
     /// How a pool stands; None: it is gone.
     pub fn pool(&self, pool: &PoolRef, counts: Option<&Counts>) {
         let label = |state| ByPool {
@@ -210,7 +215,10 @@ impl Metrics {
     }
 }
 
-const STATES: [(&str, fn(&Counts) -> i64); 6] = [
+/// The value of a label, and what it counts.
+type State = (&'static str, fn(&Counts) -> i64);
+
+const STATES: [State; 6] = [
     ("total", |counts| counts.total),
     ("free", |counts| counts.free),
     ("used", |counts| counts.used),

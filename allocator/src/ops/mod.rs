@@ -3,15 +3,20 @@
 mod health;
 mod metrics;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::StatusCode;
 use mooring_allocator_core::protocol::{Report, Write};
 use mooring_edge::server::{Page, Pages};
 
 use crate::api::ApiError;
+use crate::clock;
 pub use health::{Liveness, Readiness};
 pub use metrics::Metrics;
+
+/// Failed writes are logged so often at most.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// What the allocator's parts tell, and the server shows. One for the whole program, behind an `Arc`.
 #[derive(Debug, Default)]
@@ -22,6 +27,8 @@ pub struct Ops {
     pub liveness: Liveness,
     /// What is waited for.
     pub readiness: Readiness,
+    /// When a failed write was last logged, and how many were not since.
+    told: Mutex<(Duration, u64)>,
 }
 
 impl Ops {
@@ -62,10 +69,20 @@ impl Ops {
 
     /// Logs a write that failed. Conflicts are no failures: they are what the preconditions are for.
     pub fn write_failed(&self, write: &Write, error: &ApiError) {
-        match error {
-            ApiError::Status { code: 404 | 409, .. } => tracing::debug!(?write, %error, "not written"),
-            _ => tracing::warn!(write = name(write), %error, "not written; tried again"),
+        if let ApiError::Status { code: 404 | 409, .. } = error {
+            return tracing::debug!(?write, %error, "not written");
         }
+        // An outage fails many at once: one of them says it.
+        let now = clock::now();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < told.0 + TELL_EVERY && told.0 > Duration::ZERO {
+            told.1 += 1;
+            return;
+        }
+        let more = std::mem::take(&mut told.1);
+        told.0 = now;
+        drop(told);
+        tracing::warn!(write = name(write), %error, more, "not written; tried again");
     }
 }
 

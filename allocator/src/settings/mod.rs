@@ -161,13 +161,13 @@ fn election(g: &mut Gathered, host: &Host) -> Option<Election> {
     let or = |text: &str, default: &dyn Fn() -> String| if text.is_empty() { default() } else { text.to_owned() };
     let pod = || host.pod_namespace.clone().unwrap_or_else(|| "kube-system".to_owned());
     let namespace = g.field("lease-namespace", |text| dns_label(&or(text, &pod)))?;
-    let name = g.field("lease-name", |text| dns_name(text))?;
+    let name = g.field("lease-name", dns_name)?;
     let lease_duration = g.field("lease-duration", |text| {
         let time = duration_within(text, 3 * SECOND, 600 * SECOND, false)?;
         if time.subsec_nanos() == 0 { Ok(time) } else { problem("not whole seconds", "give whole seconds") }
     })?;
     let renew_deadline =
-        g.field("renew-deadline", |text| duration_within(text, SECOND, lease_duration - SECOND, false))?;
+        g.field("renew-deadline", |text| duration_within(text, SECOND, lease_duration.saturating_sub(SECOND), false))?;
     let retry_period = g.field("retry-period", |text| {
         let time = duration_within(text, SECOND / 10, 600 * SECOND, false)?;
         if time * 6 / 5 < renew_deadline {

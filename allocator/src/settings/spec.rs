@@ -59,7 +59,7 @@ pub const SETTINGS: &[Spec] = &[
         ),
         "the pod's service account",
     ),
-    spec(API, "writes", "COUNT", "24", "Writes that may be under way at a time, 1 to 500"),
+    spec(API, "writes", "COUNT", "32", "Writes that may be under way at a time, 1 to 500"),
     spec(
         API,
         "writes-per-second",

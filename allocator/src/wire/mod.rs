@@ -11,6 +11,3 @@ mod meta;
 pub mod names;
 pub mod pool;
 mod text;
-
-pub use meta::{Meta, PoolRefJson};
-pub use text::Text;

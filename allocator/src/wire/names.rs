@@ -15,11 +15,14 @@ const MOST_LISTS: usize = 64;
 /// A list of finalizers.
 pub type Finalizers = Arc<[Box<str>]>;
 
+/// The pools of a namespace, by name.
+type Named = HashMap<Arc<str>, Arc<PoolRef>>;
+
 /// What is shared. It is never forgotten: there are few namespaces, Clusters and pools.
 #[derive(Debug, Default)]
 pub struct Names {
     texts: HashSet<Arc<str>>,
-    pools: HashMap<PoolKind, HashMap<Arc<str>, HashMap<Arc<str>, Arc<PoolRef>>>>,
+    pools: HashMap<PoolKind, HashMap<Arc<str>, Named>>,
     finalizers: Vec<Finalizers>,
 }
 

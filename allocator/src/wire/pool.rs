@@ -177,7 +177,7 @@ fn prefixes(spec: &PrefixPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<
     Ok(PrefixSpec {
         prefixes: spec.prefixes.clone(),
         excluded_prefixes: spec.excluded_prefixes.clone(),
-        allocation_prefix_length: spec.allocation_prefix_length.unwrap_or(DEFAULT_PREFIX_LENGTH.into()),
+        allocation_prefix_length: spec.allocation_prefix_length.unwrap_or_else(|| DEFAULT_PREFIX_LENGTH.into()),
         gateway: spec.gateway.clone(),
         policy,
     })

@@ -132,10 +132,15 @@ impl<'a> Scope<'a> {
 
     /// Waits until a claim's `Ready` is false for that reason; answers the message.
     pub async fn refused(&self, name: &str, reason: &str) -> Result<String> {
-        let what = format!("claim {}/{name} to say {reason}", self.ns);
+        self.refused_with(name, reason, "").await
+    }
+
+    /// As [`Scope::refused`], and until the message has that part. (What a claim asks for may be seen after it.)
+    pub async fn refused_with(&self, name: &str, reason: &str, part: &str) -> Result<String> {
+        let what = format!("claim {}/{name} to say {reason}: {part}", self.ns);
         let found = self.stage.world.until(&what, |state| {
             let (is, why, message) = ready(state.get(CLAIM, &self.ns, name)?)?;
-            (!is && why == reason).then_some(message)
+            (!is && why == reason && message.contains(part)).then_some(message)
         });
         found.await.with_context(|| self.known(name))
     }

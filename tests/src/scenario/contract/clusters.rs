@@ -1,6 +1,6 @@
 //! Claims that belong to a Cluster.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use mooring_api::annotations::PAUSED;
 use mooring_api::labels::CLUSTER_NAME;
 use serde_json::{Value, json};
@@ -77,8 +77,8 @@ async fn not_found(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
     claim(scope, "c", "none").await?;
     waits(scope, "c").await?;
-    let seen = scope.seen(CLAIM, "c").context("it is gone")?;
-    ensure!(seen["status"]["conditions"][0]["message"].to_string().contains("none"), "it does not say why: {seen}");
+    let said = scope.refused("c", "AllocationFailed").await?;
+    ensure!(said.contains("Cluster none does not exist"), "{said}");
     scope.cluster("none", json!({})).await?;
     scope.bound("c").await?;
     Ok(())

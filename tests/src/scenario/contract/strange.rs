@@ -114,8 +114,7 @@ async fn theirs(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     for (name, spec) in &wrong {
         scope.pool(name, spec.clone()).await?;
         scope.claim(name, name).await?;
-        let said = scope.refused(name, "PoolNotReady").await?;
-        ensure!(said.contains(&format!("{name} cannot be used: ")), "{name}: {said}");
+        scope.refused_with(name, "PoolNotReady", &format!("{name} cannot be used: ")).await?;
     }
     // What can be used nevertheless is; the claim that waited gets its address.
     scope.merge(POOL, "word", json!({"spec": scope.range(10, 12)})).await?;

@@ -46,8 +46,7 @@ async fn pool_wrong(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let (reason, message) = scope.pool_says(POOL, name, "Ready", false).await?;
         ensure!(reason == "InvalidSpec" && message.contains(said), "{name}: {reason} {message}");
         scope.claim(name, name).await?;
-        let told = scope.refused(name, "PoolNotReady").await?;
-        ensure!(told.contains(said), "{name}: {told}");
+        scope.refused_with(name, "PoolNotReady", said).await?;
         scope.merge(POOL, name, json!({"spec": {"preAllocations": null}})).await?;
         scope.bound(name).await?;
         let (reason, _) = scope.pool_says(POOL, name, "Ready", true).await?;
