@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::story;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::audit::{at_rest, twice};
-use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
-use crate::ipam::server::Crds;
+use crate::ipam::scope::{ADDRESS, CLAIM, Scope, reference};
+use crate::ipam::server::{Crds, Refused};
 use crate::ipam::stage::Stage;
 use crate::runner::{Ctx, Test};
 
@@ -59,7 +59,11 @@ impl<'a> Storm<'a> {
     async fn one(&self, n: usize) -> Result<()> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let name = format!("c-{n:05}");
-        self.scope.claim_with(&name, KIND, &self.pool, json!({})).await?;
+        let spec = json!({"poolRef": reference(KIND, &self.pool)});
+        let claim = self.scope.object(CLAIM, &name, spec, json!({}));
+        let place = self.scope.place(CLAIM);
+        // An earlier try may have come through.
+        patiently(409, async || self.scope.stage.server.create(&place, &claim).await).await?;
         match n % 4 {
             0 => {
                 let what = format!("{name} to be bound");
@@ -67,12 +71,11 @@ impl<'a> Storm<'a> {
                     state.get(CLAIM, &self.scope.ns, &name)?.pointer("/status/addressRef").map(|_| ())
                 });
                 bound.await?;
-                self.scope.delete(CLAIM, &name).await?;
+                patiently(404, async || self.scope.delete(CLAIM, &name).await).await
             }
-            1 => _ = self.scope.delete(CLAIM, &name).await?,
-            _ => {}
+            1 => patiently(404, async || self.scope.delete(CLAIM, &name).await).await,
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Waits until so many were begun.
@@ -120,6 +123,20 @@ impl<'a> Storm<'a> {
         let total = world.look(|state| state.get(KIND, "", &self.pool)?.pointer("/status/ipAddresses/total")?.as_i64());
         let total = total.context("the pool has no counts")?;
         self.scope.counts(KIND, &self.pool, [total, total - used, used, 0]).await
+    }
+}
+
+/// Tries again what a busy API server has no answer for. `done`: the code of one that was done before.
+async fn patiently(done: u16, request: impl AsyncFn() -> Result<Value, Refused>) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match request().await {
+            Ok(_) => return Ok(()),
+            Err(refused) if refused.code == done && tries > 1 => return Ok(()),
+            Err(refused) if [0, 429, 500, 503, 504].contains(&refused.code) && tries < 10 => {}
+            Err(refused) => return Err(refused.into()),
+        }
     }
 }
 
