@@ -146,7 +146,8 @@ impl Server {
             kind => format!("{kind}s"),
         };
         let base = if version.contains('/') { "/apis" } else { "/api" };
-        let namespace = object["metadata"]["namespace"].as_str().map_or_else(String::new, |ns| format!("namespaces/{ns}/"));
+        let namespace =
+            object["metadata"]["namespace"].as_str().map_or_else(String::new, |ns| format!("namespaces/{ns}/"));
         let path = format!("{base}/{version}/{namespace}{plural}/{name}?fieldManager=test&force=true");
         self.call(Method::PATCH, &path, Some(("application/apply-patch+yaml", object))).await
     }
