@@ -122,7 +122,7 @@ impl Elector {
                 let path = format!("{}/{}", self.path, self.settings.name);
                 let call = Call::read(Verb::Get, RESOURCE, path);
                 let result = match self.client.call(&call, within, &self.ops.metrics).await {
-                    Err(ApiError::Status { code: 404, .. }) => Ok(None),
+                    Err(error) if error.is_not_found() => Ok(None),
                     result => self.judge(result).and_then(|bytes| self.read(&bytes)).map(Some),
                 };
                 Event::Read { id, result }
