@@ -32,7 +32,7 @@ const HEARD: usize = 64;
 /// The loop goes round so often, whatever happens: so it can be seen to live.
 const BEAT: Duration = Duration::from_secs(10);
 /// A claim of another provider's pool, which owns an address of ours, is asked for so often.
-const FOREIGN_AGAIN: Duration = Duration::from_secs(60);
+const FOREIGN_AGAIN: Duration = Duration::from_mins(1);
 /// What people can do.
 const NOT_SERVED: &str =
     "the API server does not serve it: install Cluster API, or the CRDs of `mooring-allocator crds --standalone`";

@@ -59,11 +59,7 @@ impl<'a> Storm<'a> {
     async fn one(&self, n: usize) -> Result<()> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let name = format!("c-{n:05}");
-        let spec = json!({"poolRef": reference(KIND, &self.pool)});
-        let claim = self.scope.object(CLAIM, &name, spec, json!({}));
-        let place = self.scope.place(CLAIM);
-        // An earlier try may have come through.
-        patiently(409, async || self.scope.stage.server.create(&place, &claim).await).await?;
+        self.make(&name).await?;
         match n % 4 {
             0 => {
                 let what = format!("{name} to be bound");
@@ -71,11 +67,30 @@ impl<'a> Storm<'a> {
                     state.get(CLAIM, &self.scope.ns, &name)?.pointer("/status/addressRef").map(|_| ())
                 });
                 bound.await?;
-                patiently(404, async || self.scope.delete(CLAIM, &name).await).await
+                self.take(&name).await
             }
-            1 => patiently(404, async || self.scope.delete(CLAIM, &name).await).await,
+            1 => self.take(&name).await,
             _ => Ok(()),
         }
+    }
+
+    async fn make(&self, name: &str) -> Result<()> {
+        let spec = json!({"poolRef": reference(KIND, &self.pool)});
+        let claim = self.scope.object(CLAIM, name, spec, json!({}));
+        let place = self.scope.place(CLAIM);
+        let mut tries = 1;
+        while !done(self.scope.stage.server.create(&place, &claim).await, tries, 409)? {
+            tries += 1;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, name: &str) -> Result<()> {
+        let mut tries = 1;
+        while !done(self.scope.delete(CLAIM, name).await, tries, 404)? {
+            tries += 1;
+        }
+        Ok(())
     }
 
     /// Waits until so many were begun.
@@ -126,17 +141,13 @@ impl<'a> Storm<'a> {
     }
 }
 
-/// Tries again what a busy API server has no answer for. `done`: the code of one that was done before.
-async fn patiently(done: u16, request: impl AsyncFn() -> Result<Value, Refused>) -> Result<()> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match request().await {
-            Ok(_) => return Ok(()),
-            Err(refused) if refused.code == done && tries > 1 => return Ok(()),
-            Err(refused) if [0, 429, 500, 503, 504].contains(&refused.code) && tries < 10 => {}
-            Err(refused) => return Err(refused.into()),
-        }
+/// What became of a request to a busy API server: whether it is done. `before`: the code of one that an earlier try did.
+fn done(answer: Result<Value, Refused>, tries: u32, before: u16) -> Result<bool> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(refused) if refused.code == before && tries > 1 => Ok(true),
+        Err(refused) if [0, 429, 500, 503, 504].contains(&refused.code) && tries < 10 => Ok(false),
+        Err(refused) => Err(refused.into()),
     }
 }
 
