@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use mooring_core::leader::{Action, Event, Failure, Leader};
+use mooring_core::event::Failure;
+use mooring_core::leader::{Action, Event, Leader};
 use mooring_core::rules::Rules;
 use mooring_core::time::{Time, WallTime};
 use tokio::sync::{oneshot, watch};
