@@ -94,6 +94,12 @@ impl Witness {
         }
     }
 
+    /// The next window asks for this instead; what was seen of the same holder stays.
+    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.vips.clear();
+        self.vips.extend(addresses);
+    }
+
     /// Looks for `aim` from now on. What was seen of another target is forgotten.
     pub fn aim(&mut self, now: Time, aim: Aim<'_>, vips: impl Iterator<Item = IpAddr> + Clone) {
         let same = match (&self.target, aim) {
