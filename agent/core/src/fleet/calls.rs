@@ -144,6 +144,9 @@ impl Fleet {
             if self.at.now.since(since) > crate::rules::AWAY {
                 self.looks_until = self.at.now + self.rules.lease_duration.max(LOOK_LONGER);
             }
+            if self.own.is_lapsed() {
+                self.own.next_write = self.at.now;
+            }
             self.all_dirty();
             self.again = true;
         }

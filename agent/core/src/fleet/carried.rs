@@ -8,6 +8,7 @@ use super::{Fleet, Report};
 use crate::action::Why;
 use crate::planted::planted;
 use crate::rules::{AWAY, MARGIN};
+use crate::session::number;
 
 /// How long a VIP may be announced before its record is written.
 pub(super) const BESIDE: Duration = Duration::from_secs(1);
@@ -16,7 +17,8 @@ impl Fleet {
     pub(super) fn consider_carried(&mut self, vip: &mut Vip, claim: &Claim) {
         self.give_up_write(vip);
         let Some(hold) = vip.hold else { return };
-        if vip.demand.is_none() {
+        let found = matches!(hold.basis, Basis::LeftOver | Basis::Provisional);
+        if vip.demand.is_none() && (self.synced || !found) {
             return self.let_go(vip, Why::NotWanted);
         }
         if self.due(hold.until - MARGIN) {
@@ -44,15 +46,25 @@ impl Fleet {
         let index = vip.hold.map(|hold| hold.index)?;
         match self.link_for(vip).map(|interface| interface.index) {
             Some(now) if now == index => {}
+            // What an earlier run left, and nobody has told yet.
+            None if vip.demand.is_none() => {}
             _ => return Some(Why::LinkDown),
         }
         let since = *self.down.get(&index)?;
         self.due(since + self.rules.link_down_delay).then_some(Why::LinkDown)
     }
 
+    /// The version of the session by which the record says that another holds it.
+    pub(super) fn other_session(&self, vip: &Vip) -> Option<u64> {
+        let holder = vip.holder().filter(|h| h.node != self.rules.node)?;
+        self.sessions.get(&holder.node).and_then(|p| number(&p.view.version))
+    }
+
     fn rest_on(&mut self, vip: &mut Vip, basis: Basis) {
+        let other = self.other_session(vip);
         if let Some(hold) = &mut vip.hold {
             hold.basis = basis;
+            hold.other = other;
         }
         self.asking.provisional.remove(&vip.address);
         if basis == Basis::Provisional {
@@ -149,13 +161,12 @@ impl Fleet {
                 self.returns(vip);
             }
             Claim::Others { consents: false, .. } => {
-                let Some(hold) = vip.hold else { return };
-                let holder = vip.holder().and_then(|h| self.sessions.get(&h.node));
-                // Whoever renewed since is alive.
-                let alive = holder.is_some_and(|p| p.changed > hold.since) && self.away.is_none();
-                let fresh = self.sessions.is_fresh(self.at.now, &self.rules);
-                let renewed = holder.is_some_and(|p| p.view.record.renewed.is_some());
-                if alive && fresh && renewed && vip.changed.max(hold.since) < self.at.now {
+                // Whoever has renewed since is alive.
+                let now = self.other_session(vip);
+                let Some(hold) = &mut vip.hold else { return };
+                if hold.other.is_none() {
+                    hold.other = now;
+                } else if hold.other != now {
                     self.let_go(vip, Why::LeaseLost);
                 }
             }

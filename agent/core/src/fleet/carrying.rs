@@ -102,13 +102,13 @@ impl Fleet {
         };
         vip.hold = Some(Hold {
             basis,
-            since: now,
             until,
             dropped: until,
             index,
             returns_until: None,
             heard: None,
             named: None,
+            other: self.other_session(vip),
             consented: false,
         });
         if !self.fence(vip, until) {

@@ -66,7 +66,7 @@ impl Fleet {
         if let Some(challenge) = &mut vip.challenge {
             // A participant's frame does not wait behind a stranger's: it may be the rightful holder's.
             if by_peer && !challenge.by_peer {
-                *challenge = Challenge { since: now, mac, by_peer };
+                *challenge = Challenge { since: now, by_peer };
             }
             return;
         }
@@ -76,7 +76,7 @@ impl Fleet {
             hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
             return;
         }
-        vip.challenge = Some(Challenge { since: now, mac, by_peer });
+        vip.challenge = Some(Challenge { since: now, by_peer });
         vip.last_challenge = Some(now);
         self.own.next_write = now;
         self.want_read(vip.address);

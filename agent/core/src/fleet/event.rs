@@ -100,8 +100,10 @@ pub enum Event {
         /// Who speaks.
         mac: Mac,
     },
-    /// Addresses of ours were found at start: an earlier run of this agent held them.
-    LeftOver(Vec<IpAddr>),
+    /// Addresses of ours were found at start, each on the interface with that index: an earlier run of this agent held them.
+    LeftOver(Vec<(IpAddr, u32)>),
+    /// All VIPs that should exist have been told: what was found beside them should not.
+    Synced,
     /// VIPs are on their interface, until the fence that was asked for.
     Put(Vec<IpAddr>),
     /// One could not be put there.

@@ -16,6 +16,8 @@ use crate::session::{EndCause, Holder};
 
 /// How long the first in order has for a VIP that nobody holds, before the next one's turn.
 const TURN: Duration = Duration::from_secs(2);
+/// A node that carries a VIP without the record has so many turns to write that: it may only just have an API again.
+const PEER_TURNS: u32 = 3;
 /// So many VIPs are carried beside their record at most: the API would not write more of them within a second.
 const BESIDE: usize = 64;
 /// A foreign owner is told of, and looked for, this often.
@@ -104,8 +106,8 @@ impl Fleet {
             match self.look(vip, false) {
                 Found::Nothing => return,
                 Found::Quiet => {}
-                // It carries it without the record: a turn to write that. If it does not, the record decides.
-                Found::Peer if now < since + TURN.saturating_mul(position32 + 1) => {
+                // It carries it without the record, which it is about to write. If it does not, the record decides.
+                Found::Peer if now < since + TURN.saturating_mul(position32.saturating_add(PEER_TURNS)) => {
                     vip.hold_off = now + TURN / 2;
                     self.due(vip.hold_off);
                     return;

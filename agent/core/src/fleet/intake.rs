@@ -61,6 +61,10 @@ impl Fleet {
             Event::WroteHolder { id, result } => self.holder_written(id, result),
             Event::Heard { index, address, mac } => self.heard(index, address, mac),
             Event::LeftOver(addresses) => self.found_left_over(&addresses),
+            Event::Synced => {
+                self.synced = true;
+                self.dirty.extend(self.carried.iter().copied());
+            }
             Event::Put(addresses) => self.were_put(&addresses),
             Event::PutFailed { address, reason } => self.put_failed(address, reason),
             Event::Gone(address) => self.gone(address),
@@ -163,9 +167,9 @@ impl Fleet {
     }
 
     /// An earlier run of this agent left these on the interfaces.
-    fn found_left_over(&mut self, addresses: &[IpAddr]) {
+    fn found_left_over(&mut self, addresses: &[(IpAddr, u32)]) {
         let (now, refresh) = (self.at.now, self.rules.announce_refresh);
-        for address in addresses {
+        for (address, index) in addresses {
             let vip = self.vips.entry(*address).or_insert_with(|| Vip::new(*address, refresh));
             if vip.hold.is_some() {
                 continue;
@@ -173,13 +177,13 @@ impl Fleet {
             let until = now + SHORT_FENCE;
             vip.hold = Some(Hold {
                 basis: Basis::LeftOver,
-                since: now,
                 until,
                 dropped: until,
-                index: 0,
+                index: *index,
                 returns_until: None,
                 heard: None,
                 named: None,
+                other: None,
                 consented: false,
             });
             vip.put = true;

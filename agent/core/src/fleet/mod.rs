@@ -76,6 +76,8 @@ pub struct Fleet {
     rewatch: bool,
     asking: Asking,
     calls: Calls,
+    /// All VIPs that should exist are known.
+    synced: bool,
     /// Since when no call to the API has been answered.
     away: Option<Time>,
     /// After the API was away, or at the start: takes look at the segment first, until then.
@@ -115,6 +117,7 @@ impl Fleet {
             rewatch: false,
             asking: Asking::default(),
             calls: Calls::default(),
+            synced: false,
             away: None,
             looks_until: Time::default(),
             unsure: None,

@@ -73,7 +73,6 @@ pub(super) enum Basis {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) basis: Basis,
-    pub(super) since: Time,
     /// The end of the fence that was asked for last.
     pub(super) until: Time,
     /// When the kernel drops it, by the lifetime asked for last.
@@ -86,6 +85,8 @@ pub(super) struct Hold {
     pub(super) heard: Option<Time>,
     /// When the record first named another, in a hand-over.
     pub(super) named: Option<Time>,
+    /// The version of the recorded holder's session when a provisional hold began: should it change, that one is alive.
+    pub(super) other: Option<u64>,
     /// This node lets others take it: it goes when the successor is heard, not when the record names one.
     pub(super) consented: bool,
 }
@@ -103,7 +104,6 @@ pub(super) struct Flight {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Challenge {
     pub(super) since: Time,
-    pub(super) mac: Mac,
     pub(super) by_peer: bool,
 }
 

@@ -37,6 +37,6 @@ mod tests {
         assert_eq!((seed("worker-1"), mix(1, 2)), (SEED, MIXED));
     }
 
-    const SEED: u64 = 0;
-    const MIXED: u64 = 0;
+    const SEED: u64 = 941_000_182_080_513_696;
+    const MIXED: u64 = 14_160_868_677_571_091_529;
 }
