@@ -97,7 +97,7 @@ impl Fleet {
         let Some(index) = self.link_for(vip).map(|interface| interface.index) else { return };
         let short = now + SHORT_FENCE;
         let until = match basis {
-            Basis::Recorded | Basis::Beside(_) if self.own.is_live() => self.session_ends().unwrap_or(short),
+            Basis::Recorded | Basis::Beside(_) if self.own.is_live() => self.common_fence().unwrap_or(short),
             _ => short,
         };
         vip.hold = Some(Hold {

@@ -38,6 +38,8 @@ pub(super) struct Own {
     pub(super) leaving: Option<Leaving>,
     /// When the kernel drops the first of the VIPs that rest on the session, or sooner.
     pub(super) first_dropped: Time,
+    /// The fence that was last given to all VIPs.
+    fence: Time,
     /// Renewals that met a conflict, in a row.
     conflicts: u32,
 }
@@ -97,6 +99,16 @@ impl Fleet {
             && !self.own.shutting_down
             && self.sessions.is_fresh(now, &self.rules)
             && self.session_ends().is_some_and(|end| now + MARGIN < end)
+    }
+
+    /// The fence for a VIP that is taken now: that of all others, so that all end together.
+    pub(super) fn common_fence(&mut self) -> Option<Time> {
+        let end = self.session_ends()?;
+        let third = self.rules.lease_duration.saturating_sub(FENCE_ENDS) / 3;
+        if self.own.fence > end || self.own.fence + third <= end {
+            self.own.fence = end;
+        }
+        Some(self.own.fence)
     }
 
     pub(super) fn advance_own(&mut self) {
@@ -381,17 +393,21 @@ impl Fleet {
             return false;
         };
         let third = self.rules.lease_duration.saturating_sub(FENCE_ENDS) / 3;
-        let wanted = |h: &super::vip::Hold| {
-            let ours = matches!(h.basis, Basis::Recorded | Basis::Beside(_));
-            let behind = h.until + third <= end || all && h.until < end;
-            ours && behind
-        };
+        let ours = |h: &super::vip::Hold| matches!(h.basis, Basis::Recorded | Basis::Beside(_)) && h.until < end;
         let these: Vec<_> = self
             .carried
             .iter()
             .copied()
-            .filter(|a| self.vips.get(a).and_then(|v| v.hold.as_ref()).is_some_and(wanted))
+            .filter(|a| self.vips.get(a).and_then(|v| v.hold.as_ref()).is_some_and(ours))
             .collect();
+        let behind = |a: &std::net::IpAddr| {
+            self.vips.get(a).and_then(|v| v.hold).is_some_and(|h| h.until + third <= end)
+        };
+        // All at once: should this agent die, all end together, and nobody takes one for dead while another answers.
+        if !all && !these.iter().any(behind) {
+            return false;
+        }
+        self.own.fence = end;
         let mut any = false;
         for address in these {
             any |= self.fence_to(address, end);

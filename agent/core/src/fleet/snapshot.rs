@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::vip::Basis;
 use super::Fleet;
 use super::claim::Claim;
+use crate::mac::Mac;
 use crate::placement::order;
 use crate::session::{Holder, Incarnation};
 use crate::time::Time;
@@ -93,6 +94,12 @@ impl Fleet {
         let Some(vip) = self.vips.get(&address) else { return vec![] };
         let Some(demand) = &vip.demand else { return vec![] };
         order(demand, vip.seed, self.candidates(self.latecomers(vip))).into_iter().map(str::to_owned).collect()
+    }
+
+    /// The node that declares a MAC address, as far as this one knows.
+    #[must_use]
+    pub fn node_with(&self, mac: Mac) -> Option<&str> {
+        self.sessions.with_mac(mac)
     }
 
     /// The addresses whose frames mean something here.
