@@ -347,8 +347,11 @@ impl Fleet {
     /// When a holder gives up renewing: at the deadline, or just before the kernel drops the first VIP.
     fn lapses_at(&self, sent: Time) -> Time {
         let deadline = sent + self.rules.lapses_after();
-        let covered = self.rules.hold_without_api && !self.carried.is_empty();
-        if covered { deadline.min(self.own.first_dropped - BEFORE_DROPPED) } else { deadline }
+        if self.carried.is_empty() {
+            // There is nothing to go on with under a short fence.
+            return sent + self.rules.lease_duration - MARGIN;
+        }
+        if self.rules.hold_without_api { deadline.min(self.own.first_dropped - BEFORE_DROPPED) } else { deadline }
     }
 
     /// When the kernel drops the first of the VIPs that rest on the session.

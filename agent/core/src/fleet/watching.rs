@@ -190,11 +190,11 @@ impl Fleet {
     /// A frame may be the answer of somebody who is watched, or of a third party.
     pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac) {
         let now = self.at.now;
-        for (node, watch) in &mut self.watches {
+        for watch in self.watches.values_mut() {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 let from_it = view.link.macs.contains(&mac);
-                let vip = || self.held.get(node).is_some_and(|held| held.contains(&address));
-                let counts = if view.vip { vip() } else { vip() || view.link.addresses.contains(&address) };
+                // Any VIP on its interface, rightful or not, says that its fence holds and that it is reached.
+                let counts = self.vips.contains_key(&address) || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
                     Some(asked) if from_it && counts => view.witness.heard(now, asked, mac),
                     // Another's answer for its VIP is not the node's.

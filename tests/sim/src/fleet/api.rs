@@ -75,7 +75,8 @@ pub struct Store {
     pub addresses: BTreeMap<usize, AddressView>,
     /// The last version given out.
     pub version: u64,
-    uid: u64,
+    /// The last uid given out.
+    pub uid: u64,
 }
 
 impl Store {

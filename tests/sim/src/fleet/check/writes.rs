@@ -112,7 +112,10 @@ impl World<'_> {
         let key = (before.node.clone(), before.session.uid.clone(), before.session.transitions);
         if let Some(ended) = self.checks.ended.get(&key).copied().filter(|_| !live) {
             let began = |node: &str| self.checks.began.get(node).copied();
-            let late = began(&name).is_some_and(|at| at > ended);
+            // Who carries it already, without the API, writes its record first.
+            let has = self.hosts[by].agent.as_ref().and_then(|a| a.fleet.vip(self.plan.settings.vip(vip)));
+            let provisional = has.is_some_and(|v| v.carried == Some("provisional"));
+            let late = !provisional && began(&name).is_some_and(|at| at > ended);
             let older = (0..self.hosts.len()).find(|h| {
                 let other = settings::name(*h);
                 *h != by
