@@ -88,6 +88,9 @@ impl Fleet {
 
     /// Asks for another owner of what is carried here, in rounds of 250 ms, or as long as 200 probes a second take.
     pub(super) fn advance_asking(&mut self) {
+        if self.own.left {
+            return;
+        }
         self.advance_unsure();
         self.advance_short();
         if self.carried.is_empty() {

@@ -53,6 +53,11 @@ impl Fleet {
             let first = expired.clone().map(|(_, at)| at).min();
             let over = expired.filter(|(_, at)| *at <= now).map(|(node, at)| (node.to_owned(), EndCause::Expired, at));
             these.extend(over);
+            if planted!(EndsByLooking) {
+                let held = these.iter().filter_map(|(node, ..)| self.held.get(node)).flatten();
+                self.dirty.extend(held.copied());
+                self.again |= !these.is_empty();
+            }
             if let Some(first) = first.filter(|at| *at > now) {
                 self.due(first);
             }

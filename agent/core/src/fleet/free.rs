@@ -32,7 +32,9 @@ impl Fleet {
         }
         if !self.can_carry(vip) {
             vip.look = None;
-            if *claim == Claim::Mine && self.own.is_live() && self.due(vip.hold_off) {
+            // While the API is away nothing is offered: it would be written again and again.
+            let off = vip.hold_off;
+            if *claim == Claim::Mine && self.own.is_live() && self.away.is_none() && self.due(off) {
                 self.offer(vip);
             }
             return;
@@ -83,13 +85,18 @@ impl Fleet {
             Claim::Others { consents, to } => (*consents, to.as_deref()),
             _ => (false, None),
         };
+        // Those who leave take nothing from one another.
+        let named = to == Some(self.rules.node.as_str());
+        if consents && self.own.drained && !named {
+            return;
+        }
         let Some(position) = self.place(vip).and_then(|place| place.position) else {
             vip.look = None;
             vip.open_since = None;
             return;
         };
         let position = match to {
-            Some(to) if to == self.rules.node => 0,
+            Some(_) if named => 0,
             Some(_) => position + 1,
             None => position,
         };

@@ -106,6 +106,8 @@ pub struct Checks {
     /// Since when a record names its holder.
     recorded: Vec<Nanos>,
     planned: bool,
+    /// When the store was last restored from a backup.
+    pub restored: Option<Nanos>,
 }
 
 impl Checks {
@@ -131,11 +133,20 @@ impl Checks {
             heard_held: BTreeMap::new(),
             recorded: vec![0; most],
             planned: true,
+            restored: None,
         }
     }
 }
 
+/// What was decided by what a store said before it was restored has been written after so long.
+const AFTER_RESTORE: Nanos = 10 * SECOND;
+
 impl World<'_> {
+    /// The store went back in time: an end that somebody has seen is undone, and he cannot know.
+    fn is_restored(&self) -> bool {
+        self.checks.restored.is_some_and(|at| self.now < at + AFTER_RESTORE)
+    }
+
     /// When checks look without being called.
     pub fn plan_looks(&mut self) {
         let settled = self.plan.calm() + self.checks.bounds.settle;

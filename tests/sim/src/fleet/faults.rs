@@ -217,6 +217,7 @@ impl World<'_> {
         let wanted: std::collections::BTreeSet<usize> = old.addresses.keys().copied().collect();
         self.store = old;
         self.wanted = wanted;
+        self.checks.restored = Some(self.now);
         self.backups.clear();
         // The watches of a store that was restored are broken by its restart.
         (0..self.hosts.len()).for_each(|host| self.break_watch(host));

@@ -114,3 +114,17 @@ fn a_node_without_an_api_loses_its_vips_to_those_who_have_one() {
         assert!(world.worst(30, back, |n| n != 1).is_zero(), "{how:?}");
     }
 }
+
+#[test]
+fn twenty_nodes_cost_one_renewal_each() {
+    let world = &mut World::settled(20, 150, &Rules::default());
+    let (calls, gone) = (world.calls(), busiest(world));
+    world.run(ms(20_000));
+    let calls = world.calls() - calls;
+    assert!(calls <= 20 * 11, "{calls} calls of twenty nodes in 20 s");
+    let since = world.now;
+    world.crash(gone);
+    world.run(ms(3_000));
+    assert!(world.worst(150, since, |n| n == 0) < ms(600), "{:?}", world.worst(150, since, |n| n == 0));
+    assert!(world.worst(150, since, |n| n > 1).is_zero());
+}

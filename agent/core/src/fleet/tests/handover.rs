@@ -131,3 +131,31 @@ fn only_a_request_moves_for_preference() {
     assert!(world.hosts.iter().all(|h| h.carries.len() >= 4), "spread");
     assert!(world.worst(30, since, |n| n == 0).is_zero());
 }
+
+#[test]
+fn all_drained_move_nothing() {
+    let world = &mut World::settled(3, 12, &Rules::default());
+    let since = world.now;
+    for n in 0..3 {
+        world.tell(n, Event::Drain(true));
+    }
+    world.run(ms(3_000));
+    let settled = world.now;
+    world.run(ms(20_000));
+    assert!(world.worst(12, settled, |n| n != 1).is_zero());
+    assert!(world.worst(12, since, |n| n == 0).is_zero());
+}
+
+#[test]
+fn a_link_that_is_down_without_an_api_is_no_storm() {
+    let world = &mut World::settled(3, 60, &Rules::default());
+    let down = busiest(world);
+    world.set_api(down, Api::Refused);
+    world.run(ms(1_000));
+    world.hosts[down].group = 9;
+    world.tell(down, Event::Link { index: 2, up: false });
+    let calls = world.hosts[down].calls;
+    world.run(ms(10_000));
+    let calls = world.hosts[down].calls - calls;
+    assert!(calls < 60, "{calls} calls in 10 s");
+}

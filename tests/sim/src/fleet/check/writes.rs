@@ -37,7 +37,7 @@ impl World<'_> {
         }
         let lease = Self::nanos(self.plan.settings.rules.lease_duration);
         let renewed = self.store.renewed.get(&after.node).copied().unwrap_or(0);
-        if cause == Some(EndCause::Expired) && before.is_some_and(View::is_live) {
+        if cause == Some(EndCause::Expired) && before.is_some_and(View::is_live) && !self.is_restored() {
             let age = self.now - renewed;
             if age + SECOND / 2 < lease {
                 let text = format!("{name} ends {} as expired, and it was renewed {} ms ago", after.node, age / MS);
@@ -105,7 +105,7 @@ impl World<'_> {
         let session = self.store.sessions.get(&before.node);
         let live = session.is_some_and(|s| s.is_live() && s.is_of(&before.session));
         let consents = before.to.is_some() || session.is_some_and(View::is_leaving);
-        if live && !consents {
+        if live && !consents && !self.is_restored() {
             let text = format!("{name} takes VIP {vip} from {}, whose session has not ended", before.node);
             return self.violated(Rule::Record, text);
         }
