@@ -36,7 +36,8 @@ impl Fleet {
         self.advance_challenge(vip, claim);
         if let Some(hold) = vip.hold {
             let returns = hold.returns_until.is_some_and(|until| !self.due(until));
-            let asked = returns || hold.basis == Basis::Provisional || hold.named.is_some() && hold.heard.is_none();
+            let doubtful = matches!(hold.basis, Basis::Provisional | Basis::LeftOver);
+            let asked = returns || doubtful || hold.named.is_some() && hold.heard.is_none();
             self.asking.set(vip.address, asked);
         }
     }

@@ -111,8 +111,12 @@ impl Fleet {
             other: self.other_session(vip),
             consented: false,
         });
-        if !self.fence(vip, until) {
+        let by_session = matches!(basis, Basis::Recorded | Basis::Beside(_)) && self.own.is_live();
+        let whole = self.session_ends().filter(|_| by_session);
+        if !self.fence(vip, until) && !whole.is_some_and(|end| self.fence(vip, end)) {
+            // Too little is left of the session: after its renewal.
             vip.hold = None;
+            self.own.awaiting.insert(vip.address);
             return;
         }
         vip.look = None;

@@ -114,14 +114,14 @@ impl Fleet {
         if !consents && (!held || position > 0 || now < self.looks_until) && self.rules.conflict_probe {
             match self.look(vip, false) {
                 Found::Nothing => return,
-                Found::Quiet => {}
                 // It carries it without the record, which it is about to write. If it does not, the record decides.
                 Found::Peer if now < since + TURN.saturating_mul(position32.saturating_add(PEER_TURNS)) => {
                     vip.hold_off = now + TURN / 2;
                     self.due(vip.hold_off);
                     return;
                 }
-                Found::Peer => {}
+                // Nobody has it, or that one had its time.
+                Found::Quiet | Found::Peer => {}
                 Found::Stranger(mac) => return self.foreign_owner(vip, mac),
             }
         } else if held && position == 0 && self.beside() < BESIDE {

@@ -1,5 +1,7 @@
 //! This node's own session: begun or adopted, renewed, lapsed, lost.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::vip::Basis;
@@ -23,6 +25,7 @@ const BEGIN_AGAIN: Duration = Duration::from_millis(250);
 
 /// See the module's text.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts, not one state")]
 pub(super) struct Own {
     pub(super) tenure: Option<Tenure>,
     pub(super) flight: Option<OwnFlight>,
@@ -40,6 +43,8 @@ pub(super) struct Own {
     pub(super) first_dropped: Time,
     /// The fence that was last given to all VIPs.
     fence: Time,
+    /// VIPs that wait for the next renewal.
+    pub(super) awaiting: BTreeSet<IpAddr>,
     /// Renewals that met a conflict, in a row.
     conflicts: u32,
 }
@@ -318,6 +323,7 @@ impl Fleet {
         }
         self.refresh_by_session(false);
         self.challenges_dirty();
+        self.dirty.append(&mut self.own.awaiting);
         self.again = true;
     }
 
@@ -403,7 +409,7 @@ impl Fleet {
             .copied()
             .filter(|a| self.vips.get(a).and_then(|v| v.hold.as_ref()).is_some_and(ours))
             .collect();
-        let behind = |a: &std::net::IpAddr| {
+        let behind = |a: &IpAddr| {
             self.vips.get(a).and_then(|v| v.hold).is_some_and(|h| h.until + third <= end)
         };
         // All at once: should this agent die, all end together, and nobody takes one for dead while another answers.

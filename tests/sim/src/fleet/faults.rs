@@ -162,7 +162,9 @@ impl World<'_> {
             Fault::Burst(_) => {
                 if !self.is_active(|f| matches!(f, Fault::Burst(_))) {
                     let more: Vec<usize> = self.wanted.range(self.plan.settings.vips..).copied().collect();
-                    more.into_iter().for_each(|vip| self.unwant(vip));
+                    for vip in more {
+                        self.unwant(vip);
+                    }
                 }
             }
             // The edge finds it out, because the watch does not show its own writes.

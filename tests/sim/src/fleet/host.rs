@@ -220,7 +220,9 @@ impl World<'_> {
         match &event {
             Event::Session(view) | Event::WroteSession { result: Ok(view), .. } => agent.was_shown(&view.version),
             Event::Sessions { result: Ok(views), .. } => {
-                views.iter().for_each(|view| agent.was_shown(&view.version));
+                for view in views {
+                    agent.was_shown(&view.version);
+                }
             }
             Event::Shutdown => agent.ending = true,
             Event::Drain(drained) => agent.drained = *drained,

@@ -73,7 +73,7 @@ fn a_vip_follows_the_endpoints_and_never_goes_to_nobody() {
     let other = (holder + 1) % 3;
     for (nodes, expected) in [(vec![holder, other], holder), (vec![other], other), (vec![], other), (vec![holder], holder)] {
         let demand = on(&nodes, world);
-        world.demand(demand);
+        world.demand(&demand);
         world.run(ms(4_000));
         assert_eq!(world.carriers(vip(0)), [expected], "{nodes:?}");
     }

@@ -70,3 +70,29 @@ fn strict_settings_let_go_at_the_deadline() {
         assert_eq!(world.carriers(vip(v)).len(), 1);
     }
 }
+
+#[test]
+fn a_short_session_takes_back_what_is_its_own() {
+    let rules = Rules {
+        lease_duration: ms(3_000),
+        renew_deadline: ms(2_010),
+        retry_period: ms(385),
+        hold_without_api: false,
+        provisional: false,
+        ..Rules::default()
+    };
+    let world = &mut World::settled(2, 12, &rules);
+    for host in &mut world.hosts {
+        host.delay = ms(60);
+    }
+    for wait in [0, 130, 290] {
+        world.run(ms(5_000 + wait));
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(2_400));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(12_000));
+        for v in 0..12 {
+            assert_eq!(world.carriers(vip(v)).len(), 1, "{v} after {wait} ms");
+        }
+    }
+}

@@ -171,24 +171,24 @@ impl World {
         self.version += 1;
         self.uid += 1;
         let view = AddressView { uid: self.uid.to_string(), version: self.version.to_string(), holder: None };
-        self.demand(Demand::of(address));
-        self.show_address(address, Some(view));
+        self.demand(&Demand::of(address));
+        self.show_address(address, Some(&view));
     }
 
-    pub(super) fn demand(&mut self, demand: Demand) {
+    pub(super) fn demand(&mut self, demand: &Demand) {
         for n in 0..self.hosts.len() {
             self.put(self.hosts[n].delay, Item::To(n, Event::Wanted(vec![demand.clone()])));
         }
     }
 
-    fn show_address(&mut self, address: IpAddr, view: Option<AddressView>) {
-        match &view {
+    fn show_address(&mut self, address: IpAddr, view: Option<&AddressView>) {
+        match view {
             Some(view) => self.addresses.insert(address, view.clone()),
             None => self.addresses.remove(&address),
         };
         for n in 0..self.hosts.len() {
             if self.hosts[n].api == Api::Up {
-                self.put(self.hosts[n].delay, Item::To(n, Event::Address { address, view: view.clone() }));
+                self.put(self.hosts[n].delay, Item::To(n, Event::Address { address, view: view.cloned() }));
             }
         }
     }
@@ -385,7 +385,7 @@ impl World {
         self.version += 1;
         let uid = self.addresses.get(&address).map(|v| v.uid.clone()).unwrap_or_default();
         let view = AddressView { uid, version: self.version.to_string(), holder };
-        self.show_address(address, Some(view.clone()));
+        self.show_address(address, Some(&view));
         view
     }
 

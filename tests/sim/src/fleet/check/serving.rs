@@ -91,6 +91,7 @@ impl World<'_> {
     }
 
     /// Who could serve a VIP, and since when.
+    #[must_use]
     pub fn able_since(&self, vip: usize) -> Option<(usize, Nanos)> {
         let able = (0..self.hosts.len()).filter_map(|h| self.checks.able[h][vip].map(|since| (h, since)));
         able.min_by_key(|(_, since)| *since)

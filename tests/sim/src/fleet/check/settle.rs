@@ -17,7 +17,7 @@ impl World<'_> {
     /// All should be settled.
     pub fn check_settled(&mut self) {
         let mut settled = vec![None; self.most];
-        for vip in 0..self.most {
+        for (vip, settled) in settled.iter_mut().enumerate() {
             let who = self.carriers(vip);
             let [one] = who[..] else {
                 let expected = self.wanted.contains(&vip) && self.able_since(vip).is_some();
@@ -29,13 +29,13 @@ impl World<'_> {
             };
             let record = self.store.addresses.get(&vip).and_then(|a| a.holder.clone());
             let name = settings::name(one);
-            let live = self.store.sessions.get(&name).filter(|s| s.is_live()).map(|s| s.incarnation());
+            let live = self.store.sessions.get(&name).filter(|s| s.is_live()).map(mooring_core::session::View::incarnation);
             let named = record.as_ref().filter(|h| h.node == name && Some(&h.session) == live.as_ref());
             if !self.wanted.contains(&vip) || named.is_none() {
                 let text = format!("long after the last fault, {name} carries VIP {vip}, and its record says {record:?}");
                 return self.violated(Rule::Settle, text);
             }
-            settled[vip] = Some(one);
+            *settled = Some(one);
         }
         self.checks.settled = Some(settled);
     }
