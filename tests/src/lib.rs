@@ -13,6 +13,7 @@ pub mod demo;
 pub mod fault;
 pub mod guard;
 pub mod host;
+pub mod ipam;
 pub mod lab;
 pub mod observe;
 pub mod pki;

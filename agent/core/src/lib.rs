@@ -11,6 +11,7 @@ pub mod fence;
 pub mod fleet;
 pub mod health;
 pub mod keeper;
+pub mod leader;
 pub mod lease;
 pub mod mac;
 pub mod moves;

@@ -139,6 +139,18 @@ impl Witness {
         self.quiet = 0;
     }
 
+    /// A step begins: when it comes late for the window that is open, or for the one to open, what was missed says nothing.
+    pub fn begin(&mut self, now: Time) {
+        let due = self.window.map_or(self.next, |w| w.opened + self.interval);
+        if self.misses > 0 && now > due + self.slack() {
+            self.forget(now);
+        }
+    }
+
+    fn slack(&self) -> Duration {
+        (self.interval / 2).max(Duration::from_millis(25))
+    }
+
     /// Another host spoke for `address`, which is a VIP or a third party's.
     pub fn heard(&mut self, now: Time, address: IpAddr, mac: Mac) {
         if self.vips.contains(&address) {
@@ -235,8 +247,7 @@ impl Witness {
             }
             return false;
         }
-        let slack = (self.interval / 2).max(Duration::from_millis(25));
-        if now > window.opened + self.interval + slack {
+        if now > window.opened + self.interval + self.slack() {
             self.forget(now);
             return false;
         }
@@ -349,6 +360,17 @@ mod tests {
                 }
             }
         }
+        assert!(!witness.is_silent());
+    }
+
+    #[test]
+    fn who_stood_still_judges_nothing_by_what_it_missed_before() {
+        let mut witness = watching();
+        run(&mut witness, 0, 1_000, true, true);
+        run(&mut witness, 1_000, 1_400, false, true);
+        witness.begin(ms(1_420));
+        assert!(witness.is_silent());
+        witness.begin(ms(1_800));
         assert!(!witness.is_silent());
     }
 

@@ -1,4 +1,4 @@
-//! The agent, built by Cargo.
+//! The agent and the allocator, built by Cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Error, tools};
 use crate::say;
 
-/// How the agent is built.
+/// How a program is built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Quickly, with debug assertions: for tests.
@@ -18,16 +18,34 @@ pub enum Profile {
     Release,
 }
 
-/// Builds `mooring-agent` and answers where it is.
+/// Builds `mooring-agent` and answers where it is, or that of `MOORING_LAB_AGENT`.
 ///
 /// # Errors
 /// Cargo fails; its messages go to standard error.
 pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
+    program("mooring-agent", "MOORING_LAB_AGENT", profile)
+}
+
+/// Builds `mooring-allocator` and answers where it is, or that of `MOORING_LAB_ALLOCATOR`.
+///
+/// # Errors
+/// As [`agent`].
+pub fn allocator(profile: Profile) -> Result<PathBuf, Error> {
+    program("mooring-allocator", "MOORING_LAB_ALLOCATOR", profile)
+}
+
+/// `instead`: names a binary to take in place of a build, to try another one.
+fn program(ours: &str, instead: &str, profile: Profile) -> Result<PathBuf, Error> {
+    if let Some(path) = std::env::var_os(instead) {
+        return Ok(path.into());
+    }
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cargo = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo"));
     let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
     let mut command = Command::new(cargo.ok_or_else(missing)?);
-    command.current_dir(workspace).args(["build", "--quiet", "--package", "mooring-agent", "--bin", "mooring-agent"]);
+    // Both packages, whichever is wanted: what they have in common is then built once.
+    let packages = ["--package", "mooring-agent", "--package", "mooring-allocator"];
+    command.current_dir(workspace).args(["build", "--quiet"]).args(packages).args(["--bin", ours]);
     command.arg("--message-format=json-render-diagnostics");
     if profile == Profile::Release {
         let target = host_triple()?;
@@ -36,7 +54,7 @@ pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
         command.args(["--release", "--target", &target, "--config", &flags]);
     }
     let name = format!("{command:?}");
-    let output = say::while_busy("building mooring-agent", || {
+    let output = say::while_busy(&format!("building {ours}"), || {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).output()
     })
     .map_err(Error::io(format!("run {name}")))?;
@@ -45,7 +63,7 @@ pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
     }
     let said = String::from_utf8_lossy(&output.stdout);
     let binary = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
-        let ours = message["target"]["name"] == "mooring-agent";
+        let ours = message["target"]["name"] == ours;
         message["executable"].as_str().filter(|_| ours).map(PathBuf::from)
     });
     binary.ok_or_else(|| Error::Failed { command: name, detail: "it names no executable".into() })

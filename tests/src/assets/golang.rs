@@ -63,15 +63,19 @@ pub fn go_program(folder: &str) -> Result<PathBuf, Error> {
 
 /// `go build`, in that folder, static, with nothing that changes go.mod.
 fn go(folder: &Path) -> Result<Command, Error> {
-    let usual = PathBuf::from("/usr/local/go/bin/go");
-    let Some(go) = tools::on_path("go").or_else(|| usual.is_file().then_some(usual)) else {
-        let detail = "Go 1.26 or later builds it: https://go.dev/dl".to_owned();
-        return Err(Error::Missing { program: "go".into(), detail });
-    };
-    let mut command = Command::new(go);
+    let mut command = Command::new(toolchain()?);
     command.current_dir(folder).env("CGO_ENABLED", "0").env_remove("GOFLAGS").env_remove("GOOS").env_remove("GOARCH");
     command.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"]);
     Ok(command)
+}
+
+/// The program `go`.
+pub(super) fn toolchain() -> Result<PathBuf, Error> {
+    let usual = PathBuf::from("/usr/local/go/bin/go");
+    tools::on_path("go").or_else(|| usual.is_file().then_some(usual)).ok_or_else(|| {
+        let detail = "Go 1.26 or later builds and fetches what is not there: https://go.dev/dl".to_owned();
+        Error::Missing { program: "go".into(), detail }
+    })
 }
 
 /// Of the names and contents of all files in the folder.

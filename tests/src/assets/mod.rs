@@ -10,15 +10,17 @@ mod digest;
 mod download;
 mod find;
 mod golang;
+mod modules;
 mod tools;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
-pub use cargo::{Profile, agent};
+pub use cargo::{Profile, agent, allocator};
 pub use find::{Finder, Product, find};
 pub use golang::go_program;
+pub use modules::{Project, crds};
 pub use tools::{ensure, on_path};
 
 /// The versions that are fetched or built. Found ones may differ in the patch.

@@ -1,7 +1,7 @@
 //! The cluster of a lab: etcd and kube-apiserver on its hosts.
 
 mod api_server;
-mod client;
+pub(crate) mod client;
 mod error;
 mod etcd;
 mod ready;

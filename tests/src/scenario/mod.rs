@@ -3,10 +3,12 @@
 
 mod agent;
 mod conflict;
+mod contract;
 mod crash;
 mod election;
 mod families;
 mod health;
+mod kinds;
 mod link;
 mod mixed;
 mod outage;
@@ -45,6 +47,8 @@ pub fn all() -> Vec<Test<()>> {
         link::all,
         families::all,
         mixed::all,
+        kinds::all,
+        contract::all,
     ] {
         all.extend(theme());
     }

@@ -68,9 +68,12 @@ impl Keeper {
         if !self.is_fit(cause) {
             return;
         }
-        if let (Cause::Witness, Some(view)) = (cause, self.seen.view()) {
-            let holder = view.record.holder.clone();
-            self.report(Report::Abandoned { holder });
+        if cause == Cause::Witness {
+            let declaration = self.seen.view().and_then(LeaseView::declaration).cloned();
+            if let Some(declaration) = declaration.filter(|d| self.told_silent.as_ref() != Some(d)) {
+                self.report(Report::Abandoned { holder: declaration.holder.clone() });
+                self.told_silent = Some(declaration);
+            }
         }
         self.searching = false;
         self.take(cause);
@@ -84,7 +87,7 @@ impl Keeper {
     /// Why this node may take the Lease now.
     fn cause(&mut self) -> Option<Cause> {
         let now = self.at.now;
-        if self.may_take_early() {
+        if self.health == Some(true) && self.may_take_early() {
             return Some(Cause::Witness);
         }
         if !self.seen.is_fresh(now, &self.rules) {

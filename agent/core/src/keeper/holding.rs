@@ -195,8 +195,10 @@ impl Keeper {
         let now = self.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let look = holding.look;
-        let certain = !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until);
-        let unanswered = self.flight.as_ref().map(|flight| flight.sent + AWAY);
+        let certain =
+            !holding.in_doubt && self.unsure.is_none() && holding.returns_until.is_none_or(|until| now >= until);
+        let asked = self.flight.as_ref().map(|flight| flight.sent);
+        let unanswered = asked.into_iter().chain(self.reading.as_ref().map(|r| r.sent)).min().map(|sent| sent + AWAY);
         if certain && self.away.is_none() && !unanswered.is_some_and(|at| self.due(at)) {
             return;
         }

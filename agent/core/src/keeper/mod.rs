@@ -30,7 +30,7 @@ use std::net::IpAddr;
 
 use super::action::{Action, Report};
 use super::event::{Event, Moment, Node};
-use super::lease::Record;
+use super::lease::{Declaration, Record};
 use super::mac::Mac;
 use super::moves::Moves;
 use super::observation::Observation;
@@ -80,6 +80,8 @@ pub struct Keeper {
     turns: u32,
     asked: Option<Asked>,
     better_at: Time,
+    /// The tenure whose holder was told to be silent: told once, however often the Lease is tried.
+    told_silent: Option<Declaration>,
     /// When the peers were asked last, none of them was healthy either.
     nobody_was_better: bool,
     third_heard: BTreeMap<IpAddr, Time>,
@@ -122,6 +124,7 @@ enum Role {
 #[derive(Debug)]
 struct Reading {
     id: u64,
+    sent: Time,
     until: Time,
     /// The version that was known when it was sent.
     known: Option<String>,
@@ -167,6 +170,7 @@ impl Keeper {
             turns: 0,
             asked: None,
             better_at: Time::default(),
+            told_silent: None,
             nobody_was_better: false,
             third_heard: BTreeMap::new(),
             unsure: None,
@@ -190,6 +194,7 @@ impl Keeper {
         if let Some(wake) = self.wake.filter(|wake| at.now > *wake + LATE) {
             self.late(at.now.since(wake));
         }
+        self.witness.begin(at.now);
         self.take_in(event);
         self.wake = None;
         // Two roles may follow each other within one step; more than a few would be a fault, and wait for the next.

@@ -69,8 +69,8 @@ impl Keeper {
         let id = self.new_id();
         let within = self.rules.retry_period;
         // The edge has its own deadline; a little more here, for the answer's way.
-        self.reading =
-            Some(Reading { id, until: self.at.now + within + MARGIN, known: self.seen.version().map(str::to_owned) });
+        let (sent, known) = (self.at.now, self.seen.version().map(str::to_owned));
+        self.reading = Some(Reading { id, sent, until: sent + within + MARGIN, known });
         self.act(Action::Read { id, within });
     }
 

@@ -1,0 +1,44 @@
+//! The columns of `kubectl get`, as the in-cluster provider and Cluster API have them.
+
+use serde_json::{Value, json};
+
+fn column(name: &str, kind: &str, path: &str, description: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path, "description": description})
+}
+
+/// Of address pools (`what`: addresses) and prefix pools (prefixes).
+pub(super) fn pool(what: &str, name: &str) -> Vec<Value> {
+    vec![
+        column(name, "string", &format!(".spec.{what}"), &format!("The {what} of the pool")),
+        column("Total", "integer", ".status.ipAddresses.total", &format!("How many {what} there are")),
+        column("Free", "integer", ".status.ipAddresses.free", &format!("How many {what} may be given")),
+        column("Used", "integer", ".status.ipAddresses.used", &format!("How many {what} were given")),
+    ]
+}
+
+/// Of address pools in the old form. The old CRD's First and Last looked at fields that do not exist.
+pub(super) fn old_pool() -> Vec<Value> {
+    let mut all = vec![
+        column("Subnet", "string", ".spec.subnet", "The network of the pool"),
+        column("First", "string", ".spec.start", "The first address of the pool"),
+        column("Last", "string", ".spec.end", "The last address of the pool"),
+    ];
+    all.extend(pool("addresses", "Addresses"));
+    all
+}
+
+/// Of claims.
+pub(super) fn claim() -> Vec<Value> {
+    vec![
+        column("Pool Name", "string", ".spec.poolRef.name", "The name of the pool"),
+        column("Pool Kind", "string", ".spec.poolRef.kind", "The kind of the pool"),
+        column("Age", "date", ".metadata.creationTimestamp", "How long ago it was made"),
+    ]
+}
+
+/// Of addresses.
+pub(super) fn address() -> Vec<Value> {
+    let mut all = vec![column("Address", "string", ".spec.address", "The address")];
+    all.extend(claim());
+    all
+}

@@ -1,0 +1,275 @@
+//! Writing so that nothing of others is lost: patches that change what is ours, and that fail with 409 (Conflict) when the
+//! object is not the one that was seen.
+//!
+//! Each carries uid and resourceVersion of what was seen. A merge patch with a resourceVersion is never retried by the API
+//! server; a stale one, and one for an object that was deleted and made again under the same name, is a conflict. Lists are
+//! written whole, out of what was seen, which the resourceVersion makes safe.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube_core::params::{DeleteParams, Patch, Preconditions};
+use serde_json::{Map, Value, json};
+
+use crate::address::NameRef;
+use crate::claim::IpAddressClaim;
+use crate::conditions::{self, Condition};
+use crate::pool::{Counts, PoolStatus};
+use crate::versions::IpamVersion;
+
+/// An object that did not come from an API server cannot be patched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} has no {field}: it does not come from an API server, or was not read whole")]
+pub struct NotSeen {
+    /// The object.
+    pub name: String,
+    /// What it lacks.
+    pub field: &'static str,
+}
+
+/// A merge patch that only fits the object that was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockedPatch(Value);
+
+impl LockedPatch {
+    fn new(meta: &ObjectMeta, mut body: Map<String, Value>, changes: Map<String, Value>) -> Result<Self, NotSeen> {
+        let (uid, version) = identity(meta)?;
+        let mut metadata = changes;
+        metadata.insert("uid".to_owned(), uid.into());
+        metadata.insert("resourceVersion".to_owned(), version.into());
+        body.insert("metadata".to_owned(), metadata.into());
+        Ok(Self(body.into()))
+    }
+
+    /// For `Api::patch` and `Api::patch_status`.
+    #[must_use]
+    pub fn patch(&self) -> Patch<&Value> {
+        Patch::Merge(&self.0)
+    }
+
+    /// The patch as JSON.
+    #[must_use]
+    pub fn body(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// Deletes an object only if it is the one that was seen, unchanged since.
+///
+/// # Errors
+/// It was never seen.
+pub fn delete(meta: &ObjectMeta) -> Result<DeleteParams, NotSeen> {
+    let (uid, version) = identity(meta)?;
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) };
+    Ok(DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() })
+}
+
+/// What is to change in an object's metadata.
+#[derive(Clone, Debug, Default)]
+pub struct MetaChange {
+    add_finalizers: Vec<String>,
+    remove_finalizers: Vec<String>,
+    owners: Vec<OwnerReference>,
+    labels: Map<String, Value>,
+    annotations: Map<String, Value>,
+}
+
+impl MetaChange {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a finalizer. (The API server refuses that on an object that is being deleted.)
+    #[must_use]
+    pub fn finalizer(mut self, name: &str) -> Self {
+        self.add_finalizers.push(name.to_owned());
+        self
+    }
+
+    /// Removes a finalizer.
+    #[must_use]
+    pub fn without_finalizer(mut self, name: &str) -> Self {
+        self.remove_finalizers.push(name.to_owned());
+        self
+    }
+
+    /// Adds an owner, in place of one with the same uid, or of the same group, kind and name (then it was made again).
+    #[must_use]
+    pub fn owner(mut self, owner: OwnerReference) -> Self {
+        self.owners.push(owner);
+        self
+    }
+
+    /// Sets a label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Sets an annotation, or removes it.
+    #[must_use]
+    pub fn annotation(mut self, key: &str, value: Option<&str>) -> Self {
+        self.annotations.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
+        self
+    }
+
+    /// The patch for the object with this metadata; `None` when it is so already.
+    ///
+    /// # Errors
+    /// The object was never seen.
+    pub fn of(&self, meta: &ObjectMeta) -> Result<Option<LockedPatch>, NotSeen> {
+        let mut changes = Map::new();
+
+        let old = meta.finalizers.clone().unwrap_or_default();
+        let mut finalizers = old.clone();
+        finalizers.retain(|one| !self.remove_finalizers.contains(one));
+        for one in &self.add_finalizers {
+            if !finalizers.contains(one) {
+                finalizers.push(one.clone());
+            }
+        }
+        if finalizers != old {
+            changes.insert("finalizers".to_owned(), json!(finalizers));
+        }
+
+        let old = meta.owner_references.clone().unwrap_or_default();
+        let mut owners = old.clone();
+        for owner in &self.owners {
+            match owners.iter_mut().find(|one| same_owner(one, owner)) {
+                Some(one) => *one = owner.clone(),
+                None => owners.push(owner.clone()),
+            }
+        }
+        if owners != old {
+            changes.insert("ownerReferences".to_owned(), json!(owners));
+        }
+
+        for (field, wanted, old) in
+            [("labels", &self.labels, &meta.labels), ("annotations", &self.annotations, &meta.annotations)]
+        {
+            let old = |key: &String| old.as_ref().and_then(|old| old.get(key)).map(String::as_str);
+            let new = wanted.iter().filter(|(key, value)| old(key) != value.as_str());
+            let new: Map<String, Value> = new.map(|(key, value)| (key.clone(), value.clone())).collect();
+            if !new.is_empty() {
+                changes.insert(field.to_owned(), new.into());
+            }
+        }
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        LockedPatch::new(meta, Map::new(), changes).map(Some)
+    }
+}
+
+/// Whether both mean one object, as far as a list of owners goes.
+fn same_owner(a: &OwnerReference, b: &OwnerReference) -> bool {
+    let group = |one: &OwnerReference| one.api_version.rsplit_once('/').map(|(group, _)| group.to_owned());
+    a.uid == b.uid || (group(a) == group(b) && a.kind == b.kind && a.name == b.name)
+}
+
+/// The patch for a claim's status (`Api::patch_status`): bound to that `IPAddress` (`None`: the reference stays as it is), and
+/// that condition. In the version in which the claim was read: `v1beta1` has two lists of conditions. `None` when it is so
+/// already.
+///
+/// # Errors
+/// The claim was never seen.
+pub fn claim_status(
+    claim: &IpAddressClaim,
+    address: Option<&str>,
+    condition: &Condition,
+) -> Result<Option<LockedPatch>, NotSeen> {
+    let mut changes = Map::new();
+    if let Some(name) = address.filter(|name| claim.bound_to() != Some(name)) {
+        changes.insert("addressRef".to_owned(), json!(NameRef { name: name.to_owned() }));
+    }
+    status_with(claim, changes, condition)
+}
+
+/// The patch for a claim's status (`Api::patch_status`): bound to nothing any more, and that condition.
+///
+/// # Errors
+/// The claim was never seen.
+pub fn claim_unbound(claim: &IpAddressClaim, condition: &Condition) -> Result<Option<LockedPatch>, NotSeen> {
+    status_with(claim, Map::from_iter([("addressRef".to_owned(), Value::Null)]), condition)
+}
+
+fn status_with(
+    claim: &IpAddressClaim,
+    mut changes: Map<String, Value>,
+    condition: &Condition,
+) -> Result<Option<LockedPatch>, NotSeen> {
+    let status = claim.status.clone().unwrap_or_default();
+    match claim.version {
+        IpamVersion::V1beta2 => {
+            if let Some(all) = conditions::with(&status.conditions, condition.clone()) {
+                changes.insert("conditions".to_owned(), json!(all));
+            }
+        }
+        IpamVersion::V1beta1 | IpamVersion::V1alpha1 => {
+            if let Some(all) = conditions::with(&status.conditions, condition.clone().old_style()) {
+                changes.insert("conditions".to_owned(), json!(all));
+            }
+            let new_style = status.new_style.unwrap_or_default().conditions;
+            if claim.version == IpamVersion::V1beta1
+                && let Some(all) = conditions::with(&new_style, condition.clone())
+            {
+                changes.insert("v1beta2".to_owned(), json!({"conditions": all}));
+            }
+        }
+    }
+    locked_status(&claim.metadata, changes)
+}
+
+/// The patch for a pool's status (`Api::patch_status`): these counts and these conditions, others stay. `None` when it is so
+/// already.
+///
+/// # Errors
+/// The pool was never seen.
+pub fn pool_status(
+    meta: &ObjectMeta,
+    old: Option<&PoolStatus>,
+    counts: Counts,
+    conditions: &[Condition],
+) -> Result<Option<LockedPatch>, NotSeen> {
+    let mut changes = Map::new();
+    let before = old.and_then(|status| status.ip_addresses);
+    if before != Some(counts) {
+        let mut counted = json!(counts);
+        // Absent would mean "as before" in a merge patch.
+        if counts.quarantined.is_none() && before.is_some_and(|counts| counts.quarantined.is_some()) {
+            counted["quarantined"] = Value::Null;
+        }
+        changes.insert("ipAddresses".to_owned(), counted);
+    }
+    let before = old.map_or(&[][..], |status| &status.conditions);
+    let mut all = before.to_vec();
+    for condition in conditions {
+        if let Some(changed) = conditions::with(&all, condition.clone()) {
+            all = changed;
+        }
+    }
+    if all != before {
+        changes.insert("conditions".to_owned(), json!(all));
+    }
+    locked_status(meta, changes)
+}
+
+fn locked_status(meta: &ObjectMeta, changes: Map<String, Value>) -> Result<Option<LockedPatch>, NotSeen> {
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let body = Map::from_iter([("status".to_owned(), changes.into())]);
+    LockedPatch::new(meta, body, Map::new()).map(Some)
+}
+
+/// Uid and resourceVersion.
+fn identity(meta: &ObjectMeta) -> Result<(&str, &str), NotSeen> {
+    let missing = |field| {
+        let name = meta.name.as_deref().unwrap_or("an object without a name");
+        let name = meta.namespace.as_deref().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"));
+        NotSeen { name, field }
+    };
+    let uid = meta.uid.as_deref().ok_or_else(|| missing("uid"))?;
+    Ok((uid, meta.resource_version.as_deref().ok_or_else(|| missing("resourceVersion"))?))
+}

@@ -1,0 +1,163 @@
+//! The free units of one pool, kept in the order in which they are handed out.
+
+use std::collections::BTreeMap;
+
+use crate::pool::Strategy;
+use crate::range_set::RangeSet;
+
+/// Of so many released units the order is remembered; a unit beyond them counts as fresh.
+const REMEMBERED: usize = 65_536;
+
+/// The free units of a pool.
+#[derive(Clone, Debug, Default)]
+pub struct Free {
+    all: RangeSet,
+    order: Order,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Order {
+    #[default]
+    Lowest,
+    Random,
+    Released(Released),
+}
+
+/// Which units were released when.
+#[derive(Clone, Debug, Default)]
+struct Released {
+    /// Free, and not released since the start.
+    fresh: RangeSet,
+    /// Free, by release.
+    queue: BTreeMap<u64, u128>,
+    place: BTreeMap<u128, u64>,
+    next: u64,
+}
+
+impl Free {
+    /// These units, to be handed out in this order.
+    #[must_use]
+    pub fn new(all: RangeSet, strategy: Strategy) -> Self {
+        let order = match strategy {
+            Strategy::Lowest => Order::Lowest,
+            Strategy::Random => Order::Random,
+            Strategy::LeastRecentlyUsed => Order::Released(Released { fresh: all.clone(), ..Released::default() }),
+        };
+        Self { all, order }
+    }
+
+    /// What is free now, in the same order: what was remembered of released units stays.
+    #[must_use]
+    pub fn renewed(&self, all: RangeSet, strategy: Strategy) -> Self {
+        let mut new = Self::new(all, strategy);
+        if let (Order::Released(old), Order::Released(order)) = (&self.order, &mut new.order) {
+            for &unit in old.queue.values().filter(|&&u| new.all.contains(u)) {
+                order.release(unit);
+            }
+        }
+        new
+    }
+
+    /// How many.
+    #[must_use]
+    pub const fn size(&self) -> u128 {
+        self.all.size()
+    }
+
+    /// Whether a unit is free.
+    #[must_use]
+    pub fn contains(&self, unit: u128) -> bool {
+        self.all.contains(unit)
+    }
+
+    /// The unit to hand out next, of those that `fits` (nearly all do). `seed`: any number, for random order.
+    pub fn next(&self, usable: &RangeSet, seed: u64, mut fits: impl FnMut(u128) -> bool) -> Option<u128> {
+        let mut from = |set: &RangeSet, start: u128, end: Option<u128>| {
+            let mut at = set.first_from(start)?;
+            loop {
+                if end.is_some_and(|end| at >= end) {
+                    return None;
+                }
+                if fits(at) {
+                    return Some(at);
+                }
+                at = set.first_from(at.checked_add(1)?)?;
+            }
+        };
+        match &self.order {
+            Order::Lowest => from(&self.all, 0, None),
+            Order::Random => {
+                let start = nth(usable, seed)?;
+                from(&self.all, start, None).or_else(|| from(&self.all, 0, Some(start)))
+            }
+            Order::Released(order) => {
+                from(&order.fresh, 0, None).or_else(|| order.queue.values().copied().find(|&u| fits(u)))
+            }
+        }
+    }
+
+    /// Takes units out.
+    pub fn take(&mut self, first: u128, last: u128) {
+        self.all.remove(first, last);
+        if let Order::Released(order) = &mut self.order {
+            order.fresh.remove(first, last);
+            let gone: Vec<(u128, u64)> = order.place.range(first..=last).map(|(&u, &p)| (u, p)).collect();
+            for (unit, place) in gone {
+                order.place.remove(&unit);
+                order.queue.remove(&place);
+            }
+        }
+    }
+
+    /// Puts units back. One alone is remembered as released now; more at once were hardly handed out one by one.
+    pub fn put_back(&mut self, first: u128, last: u128) {
+        self.all.insert(first, last);
+        if let Order::Released(order) = &mut self.order {
+            if first == last {
+                order.release(first);
+            } else {
+                order.fresh.insert(first, last);
+            }
+        }
+    }
+}
+
+impl Released {
+    fn release(&mut self, unit: u128) {
+        self.fresh.remove(unit, unit);
+        if let Some(place) = self.place.insert(unit, self.next) {
+            self.queue.remove(&place);
+        }
+        self.queue.insert(self.next, unit);
+        self.next += 1;
+        if self.queue.len() > REMEMBERED
+            && let Some((_, oldest)) = self.queue.pop_first()
+        {
+            self.place.remove(&oldest);
+            self.fresh.insert(oldest, oldest);
+        }
+    }
+}
+
+/// A unit of the set, chosen by a number: each as likely as the next if the numbers are.
+fn nth(set: &RangeSet, seed: u64) -> Option<u128> {
+    // Spread over the whole size, also of sets beyond 2^64.
+    let seed = u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ 0x5bd1_e995_5bd1_e995));
+    let mut left = seed.checked_rem(set.size())?;
+    for (first, last) in set.iter() {
+        let extent = last - first;
+        if left <= extent {
+            return Some(first + left);
+        }
+        left -= extent + 1;
+    }
+    set.first()
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014): near numbers give far ones.
+pub(crate) const fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,15 @@
+//! Who has what: the used addresses of each network, and the free units of each pool, which is a view on its network.
+
+mod counts;
+mod coverage;
+mod free;
+mod ledger;
+#[cfg(test)]
+mod tests;
+mod used;
+
+pub use counts::Counts;
+pub use free::Free;
+pub(crate) use free::mix;
+pub use ledger::{Book, Freed, PoolId};
+pub use used::{Holder, Used};

@@ -1,0 +1,110 @@
+//! The blocks of one network that are in use, and by whom.
+
+use std::collections::BTreeMap;
+
+use crate::block::Block;
+
+/// Who has a block. The numbers are slots, given out by whoever keeps the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// An `IPAddress` that was shown.
+    Object(u32),
+    /// A claim for which one is about to be created.
+    Reserved(u32),
+    /// A pool keeps it for a claim (`preAllocations`).
+    Kept(u32),
+}
+
+/// Mostly one holder a block; more only where something went wrong, or is about to be put right.
+#[derive(Clone, Debug)]
+#[expect(clippy::box_collection, reason = "there are many, and hardly any has more than one: 16 bytes, not 24")]
+enum Holders {
+    One(Holder),
+    Many(Box<Vec<Holder>>),
+}
+
+impl Holders {
+    fn as_slice(&self) -> &[Holder] {
+        match self {
+            Self::One(holder) => std::slice::from_ref(holder),
+            Self::Many(all) => all.as_slice(),
+        }
+    }
+}
+
+/// Blocks in use. Blocks nest or are apart, so what overlaps with one is found by one look-up for each length in use, and
+/// a walk through what lies inside it.
+#[derive(Clone, Debug, Default)]
+pub struct Used {
+    blocks: BTreeMap<Block, Holders>,
+    /// How many blocks there are of each length.
+    lengths: BTreeMap<u8, u32>,
+}
+
+impl Used {
+    /// Notes that somebody has a block.
+    pub fn insert(&mut self, block: Block, holder: Holder) {
+        match self.blocks.get_mut(&block) {
+            None => {
+                self.blocks.insert(block, Holders::One(holder));
+                *self.lengths.entry(block.length()).or_default() += 1;
+            }
+            Some(Holders::Many(all)) => all.push(holder),
+            Some(one) => *one = Holders::Many(Box::new([one.as_slice(), &[holder]].concat())),
+        }
+    }
+
+    /// Notes that somebody has it no more.
+    pub fn remove(&mut self, block: Block, holder: Holder) {
+        let Some(holders) = self.blocks.get_mut(&block) else { return };
+        let left: Vec<Holder> = holders.as_slice().iter().copied().filter(|&h| h != holder).collect();
+        match left[..] {
+            [] => {
+                self.blocks.remove(&block);
+                if let Some(count) = self.lengths.get_mut(&block.length()) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.lengths.remove(&block.length());
+                    }
+                }
+            }
+            [one] => *holders = Holders::One(one),
+            _ => *holders = Holders::Many(Box::new(left)),
+        }
+    }
+
+    /// The blocks that contain this one (itself left out).
+    fn above(&self, block: Block) -> impl Iterator<Item = (Block, &Holders)> + '_ {
+        let lengths = self.lengths.range(..block.length()).map(|(&length, _)| length);
+        lengths.filter_map(move |length| {
+            let wider = Block::around(block.first(), length);
+            self.blocks.get(&wider).map(|h| (wider, h))
+        })
+    }
+
+    /// The block itself and those inside it, in order.
+    fn inside(&self, block: Block) -> impl Iterator<Item = (Block, &Holders)> + '_ {
+        self.blocks.range(block..).take_while(move |(b, _)| b.first() <= block.last()).map(|(&b, h)| (b, h))
+    }
+
+    /// All that have an address in common with a block.
+    pub fn overlapping(&self, block: Block) -> impl Iterator<Item = (Block, Holder)> + '_ {
+        let all = self.above(block).chain(self.inside(block));
+        all.flat_map(|(b, holders)| holders.as_slice().iter().map(move |&h| (b, h)))
+    }
+
+    /// Whether nobody has an address of a block.
+    #[must_use]
+    pub fn is_free(&self, block: Block) -> bool {
+        self.inside(block).next().is_none() && self.above(block).next().is_none()
+    }
+
+    /// The blocks with an address in common with a range of addresses, in order; the wider ones around its start first.
+    pub fn in_range(&self, first: u128, last: u128) -> impl Iterator<Item = Block> + '_ {
+        let start = Block::around(first, 128);
+        let above = self.above(start).map(|(b, _)| b);
+        // What contains the first address came before; now those that begin later, and that address itself.
+        let inside = self.blocks.range(start..).map(|(&b, _)| b);
+        above.chain(inside.take_while(move |b| b.first() <= last))
+    }
+}

@@ -1,0 +1,257 @@
+//! Pools whose addresses are listed in the cluster: the provider that asks nobody.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::block::Block;
+use crate::book::{Book, Freed, Holder, PoolId};
+use crate::names::{Key, PoolRef};
+use crate::pool::{Plan, SpecError, Standing};
+use crate::protocol::{Address, Pool, PoolStatus, Reason};
+use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
+
+/// The book, and what the pools' objects say beside their plans.
+#[derive(Debug, Default)]
+pub struct InCluster {
+    book: Book,
+    facts: HashMap<PoolId, Facts>,
+    woken: Vec<Woken>,
+}
+
+#[derive(Debug)]
+struct Facts {
+    paused: bool,
+    deleting: bool,
+    errors: Vec<SpecError>,
+    /// After release and after conflict; as long as its spec cannot be read, as it said before.
+    quarantines: (Duration, Duration),
+}
+
+impl InCluster {
+    /// The book, to look at.
+    #[must_use]
+    pub const fn book(&self) -> &Book {
+        &self.book
+    }
+
+    fn wake(&mut self, freed: Vec<Freed>) {
+        for Freed { pool, block } in freed {
+            if let Some(reference) = self.book.reference(pool) {
+                self.woken.push(Woken { pool: reference.clone(), freed: Some(block) });
+            }
+        }
+    }
+
+    /// A unit that a claim must have, and no other: is it to be had?
+    fn particular(&self, pool: PoolId, plan: &Plan, block: Block, what: &str, own: bool) -> Result<Block, Refusal> {
+        let standing = plan.standing(block);
+        if standing != Standing::Usable {
+            let message = format!("{what} {block} is {}: ask for another, or change the pool", standing.words());
+            return Err(failed(message, Until::PoolChanges));
+        }
+        let holders = self.book.holders(pool, block).into_iter().map(|(_, h)| h);
+        let held_by = match holders.filter(|h| !(own && *h == Holder::Kept(pool.0))).min() {
+            None => return Ok(block),
+            Some(Holder::Kept(_)) => {
+                let message = format!("{what} {block} is kept for another claim (preAllocations): ask for another");
+                return Err(failed(message, Until::PoolChanges));
+            }
+            Some(Holder::Object(slot)) => HeldBy::Object(slot),
+            Some(Holder::Reserved(slot)) => HeldBy::Claim(slot),
+        };
+        let message = format!("{what} {block}");
+        Err(Refusal { held_by: Some(held_by), ..failed(message, Until::Free(block)) })
+    }
+
+    /// What a plan keeps for a claim.
+    fn kept(plan: &Plan, claim: &Key) -> Option<Block> {
+        plan.kept.get(&*claim.to_string()).or_else(|| plan.kept.get(&*claim.name)).copied()
+    }
+
+    /// Chooses, and reserves.
+    fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+        let pool = self.book.pool(ask.pool);
+        let Some(facts) = self.facts.get(&pool) else {
+            return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
+        };
+        if facts.deleting {
+            return Err(not_ready(format!("{} is being deleted: claim from another pool", ask.pool)));
+        }
+        let Some(plan) = self.book.plan(pool) else {
+            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
+        };
+        if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
+            let message = format!(
+                "{} does not serve namespace {}: add it to allowedNamespaces, or claim from another pool",
+                ask.pool, ask.claim.namespace
+            );
+            return Err(failed(message, Until::PoolChanges));
+        }
+        let (prefix, gateway) = (plan.prefix, plan.gateway);
+        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
+        let mine = Holder::Reserved(ask.slot);
+        if let Some(block) = self.book.block(mine) {
+            // Unless its claim asks for another by now, or somebody else was quicker.
+            let asked = ask.requested.filter(|r| !r.is_empty()).map(|text| plan.unit_of(text).ok());
+            let wanted = asked.or_else(|| Self::kept(plan, ask.claim).map(Some));
+            let taken = self.book.holders(pool, block).iter().any(|(_, h)| matches!(h, Holder::Object(_)));
+            if plan.covers(block) && !taken && wanted.is_none_or(|w| w == Some(block)) {
+                return Ok(offer(block));
+            }
+            let freed = self.book.vacate(mine);
+            self.wake(freed);
+        }
+        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(format!("{} cannot be used", ask.pool))) };
+        let block = self.choose(pool, plan, ask)?;
+        self.book.occupy(mine, pool, Some(block));
+        Ok(offer(block))
+    }
+
+    fn choose(&self, pool: PoolId, plan: &Plan, ask: &Ask<'_>) -> Result<Block, Refusal> {
+        let kept = Self::kept(plan, ask.claim);
+        let requested = ask.requested.filter(|r| !r.is_empty());
+        if let Some(text) = requested {
+            let block = plan.unit_of(text).map_err(|error| {
+                failed(
+                    format!("the requested address cannot be read: {error}; make the claim again"),
+                    Until::PoolChanges,
+                )
+            })?;
+            if let Some(kept) = kept.filter(|&kept| kept != block) {
+                let message = format!(
+                    "the requested address is {block}, but {} keeps {kept} for this claim (preAllocations): ask for that one, or change the pool",
+                    ask.pool
+                );
+                return Err(failed(message, Until::PoolChanges));
+            }
+            return self.particular(pool, plan, block, "the requested address", kept.is_some());
+        }
+        if let Some(block) = kept {
+            return self.particular(pool, plan, block, "the address kept for this claim (preAllocations)", true);
+        }
+        if let Some(block) = ask.before
+            && self.particular(pool, plan, block, "", false).is_ok()
+        {
+            return Ok(block);
+        }
+        self.book.next_free(pool, ask.seed).ok_or_else(|| {
+            let counts = self.book.counts(pool);
+            let message = format!(
+                "{} has no free address ({} in all, {} used, {} resting): add addresses to it, or delete claims",
+                ask.pool, counts.total, counts.used, counts.resting
+            );
+            Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree, held_by: None }
+        })
+    }
+}
+
+const fn failed(message: String, until: Until) -> Refusal {
+    Refusal { reason: Reason::AllocationFailed, message, until, held_by: None }
+}
+
+fn not_ready(message: String) -> Refusal {
+    Refusal { reason: Reason::PoolNotReady, message, until: Until::PoolChanges, held_by: None }
+}
+
+fn lines(errors: &[SpecError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The block that an object of this pool has.
+fn block(address: &Address) -> Option<Block> {
+    let at = address.address?;
+    if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
+}
+
+impl Provider for InCluster {
+    fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+        let offer = self.reserve(ask);
+        if offer.is_err() {
+            self.release(ask.slot);
+        }
+        offer
+    }
+
+    fn release(&mut self, slot: u32) {
+        let freed = self.book.vacate(Holder::Reserved(slot));
+        self.wake(freed);
+    }
+
+    fn describe(&self, pool: &Arc<PoolRef>) -> Option<Description> {
+        let pool = self.book.find(pool)?;
+        let facts = self.facts.get(&pool)?;
+        let (quarantine, conflict_quarantine) = facts.quarantines;
+        let available = self.book.available(pool);
+        Some(Description { paused: facts.paused, deleting: facts.deleting, quarantine, conflict_quarantine, available })
+    }
+
+    fn keeps(&self, pool: &Arc<PoolRef>, claim: &Key, block: Block) -> bool {
+        let plan = self.book.find(pool).and_then(|id| self.book.plan(id));
+        plan.is_some_and(|plan| Self::kept(plan, claim) == Some(block))
+    }
+
+    fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus> {
+        let pool = self.book.find(pool)?;
+        let facts = self.facts.get(&pool)?;
+        let remarks = self.book.plan(pool).into_iter().flat_map(|p| p.remarks.iter().map(ToString::to_string));
+        let ready = facts.errors.is_empty();
+        let message = if ready { remarks.collect::<Vec<_>>().join("; ") } else { lines(&facts.errors) };
+        let others = self.book.overlapping_pools(pool).into_iter().filter_map(|p| self.book.reference(p));
+        let others: Vec<String> = others.map(|r| format!("{} {}/{}", r.kind.name(), r.namespace, r.name)).collect();
+        let overlapping = if others.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "it has addresses in common with {}: what one uses, the others do not hand out; if they are isolated from each other, give each a network of its own",
+                others.join(", ")
+            )
+        };
+        let counts = self.book.counts(pool);
+        Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new() })
+    }
+
+    fn pool(&mut self, pool: &Pool) {
+        let id = self.book.pool(&pool.reference);
+        let errors = pool.plan.as_ref().err().cloned().unwrap_or_default();
+        let before = self.facts.get(&id).map(|f| f.quarantines);
+        let told = pool.plan.as_ref().ok().map(|p| (p.quarantine, p.conflict_quarantine));
+        let quarantines = told.or(before).unwrap_or_default();
+        self.facts.insert(id, Facts { paused: pool.paused, deleting: pool.deleting, errors, quarantines });
+        let freed = self.book.set_plan(id, pool.plan.as_ref().ok().cloned());
+        self.wake(freed);
+        self.woken.push(Woken { pool: pool.reference.clone(), freed: None });
+    }
+
+    fn pool_gone(&mut self, pool: &Arc<PoolRef>) {
+        let id = self.book.pool(pool);
+        self.facts.remove(&id);
+        let freed = self.book.set_plan(id, None);
+        self.wake(freed);
+        self.woken.push(Woken { pool: pool.clone(), freed: None });
+    }
+
+    fn shown(&mut self, slot: u32, address: &Address) -> Option<Block> {
+        let pool = self.book.pool(&address.pool);
+        let block = block(address);
+        if address.rest.is_some() {
+            self.book.lay_to_rest(slot, pool, block);
+        } else {
+            self.book.occupy(Holder::Object(slot), pool, block);
+        }
+        block
+    }
+
+    fn gone(&mut self, slot: u32) {
+        let freed = self.book.vacate(Holder::Object(slot));
+        self.wake(freed);
+    }
+
+    fn rivals(&self, slot: u32) -> Vec<u32> {
+        self.book.rivals(slot)
+    }
+
+    fn woken(&mut self) -> Vec<Woken> {
+        std::mem::take(&mut self.woken)
+    }
+}

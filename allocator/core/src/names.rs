@@ -1,0 +1,118 @@
+//! What objects are called. No Kubernetes type is needed: names, uids and resource versions are texts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// `metadata.uid`: another object of the same name has another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(pub Arc<str>);
+
+/// `metadata.resourceVersion`: compared for equality only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version(pub Box<str>);
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<&str> for Version {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The namespace and the name of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Its namespace. Share it between keys: there are few.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The object of this name in this namespace.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The kinds of pools that are handed out from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PoolKind {
+    /// `InClusterIPPool`
+    InClusterIPPool,
+    /// `GlobalInClusterIPPool`
+    GlobalInClusterIPPool,
+    /// `InClusterPrefixPool`
+    InClusterPrefixPool,
+    /// `GlobalInClusterPrefixPool`
+    GlobalInClusterPrefixPool,
+}
+
+impl PoolKind {
+    /// Whether it hands out prefixes; else single addresses.
+    #[must_use]
+    pub const fn of_prefixes(self) -> bool {
+        matches!(self, Self::InClusterPrefixPool | Self::GlobalInClusterPrefixPool)
+    }
+
+    /// Whether it belongs to no namespace.
+    #[must_use]
+    pub const fn global(self) -> bool {
+        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool)
+    }
+
+    /// The kind's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InClusterIPPool => "InClusterIPPool",
+            Self::GlobalInClusterIPPool => "GlobalInClusterIPPool",
+            Self::InClusterPrefixPool => "InClusterPrefixPool",
+            Self::GlobalInClusterPrefixPool => "GlobalInClusterPrefixPool",
+        }
+    }
+}
+
+/// Which pool: what a `poolRef` means in the namespace it stands in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolRef {
+    /// Its kind.
+    pub kind: PoolKind,
+    /// Its namespace; empty for the cluster-scoped kinds.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl PoolRef {
+    /// The pool that a reference in `namespace` means.
+    #[must_use]
+    pub fn new(kind: PoolKind, namespace: &str, name: &str) -> Self {
+        Self { kind, namespace: if kind.global() { "" } else { namespace }.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for PoolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.name)
+    }
+}

@@ -1,0 +1,135 @@
+//! Why a pool hands out nothing.
+
+use crate::block::Family;
+use crate::text::TextError;
+
+/// What is wrong with a pool's spec, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// Nothing is listed.
+    #[error("{field} is empty: list what the pool may hand out")]
+    Empty {
+        /// `addresses` or `prefixes`.
+        field: &'static str,
+    },
+    /// An entry cannot be read.
+    #[error("{field}: {source}")]
+    Text {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with the entry.
+        source: TextError,
+    },
+    /// Two families in one field.
+    #[error("{field} has IPv4 and IPv6 entries: make one pool for each family")]
+    MixedFamilies {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field is of another family than the addresses.
+    #[error("{field} is {found}, but the addresses are {expected}: make one pool for each family")]
+    OtherFamily {
+        /// The field.
+        field: &'static str,
+        /// Its family.
+        found: Family,
+        /// The addresses'.
+        expected: Family,
+    },
+    /// The prefix length is impossible.
+    #[error("prefix {prefix} is not a prefix length of {family}: it must be 0 to {}", family.bits())]
+    Prefix {
+        /// What is there.
+        prefix: i64,
+        /// The family of the addresses.
+        family: Family,
+    },
+    /// An entry lies in another subnet than the lowest address.
+    #[error(
+        "{entry:?} is not in {subnet}, the subnet of the pool's lowest address: correct the entry or the prefix, or make another pool"
+    )]
+    OtherSubnet {
+        /// The entry.
+        entry: String,
+        /// The subnet of the lowest address.
+        subnet: String,
+    },
+    /// A time below zero.
+    #[error("{field} is {seconds}: it must not be negative")]
+    Negative {
+        /// The field.
+        field: &'static str,
+        /// What is there.
+        seconds: i64,
+    },
+    /// An address is kept for a claim that the pool could never hand out.
+    #[error("preAllocations keeps {address} for claim {claim:?}, but it is {why}: correct it, or list it in addresses")]
+    PreAllocationOutside {
+        /// The claim.
+        claim: String,
+        /// The address.
+        address: String,
+        /// Where it stands.
+        why: &'static str,
+    },
+    /// An address is kept for two claims.
+    #[error("preAllocations keeps {address} for claims {first:?} and {second:?}: an address can be one claim's only")]
+    PreAllocationTwice {
+        /// The address.
+        address: String,
+        /// One claim.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The old form lacks something, or mixes two forms.
+    #[error("{0}")]
+    Legacy(&'static str),
+    /// `start` or `end` outside `subnet`.
+    #[error("{field} {address} is not in subnet {subnet}: correct one of them")]
+    OutsideSubnet {
+        /// `start` or `end`.
+        field: &'static str,
+        /// The address.
+        address: String,
+        /// The subnet.
+        subnet: String,
+    },
+    /// `prefix` and `subnet` disagree.
+    #[error("prefix {prefix} is not that of subnet {subnet}: leave prefix out")]
+    PrefixOfSubnet {
+        /// The prefix.
+        prefix: i64,
+        /// The subnet.
+        subnet: String,
+    },
+    /// An entry of a prefix pool is not IPv6.
+    #[error("{field}: {entry:?} is not IPv6: prefix pools hand out IPv6 prefixes only")]
+    NotV6 {
+        /// The field.
+        field: &'static str,
+        /// The entry.
+        entry: String,
+    },
+    /// A prefix with host bits.
+    #[error("prefixes: {entry:?} has host bits: write {network}")]
+    Unaligned {
+        /// The entry.
+        entry: String,
+        /// What it should be.
+        network: String,
+    },
+    /// A prefix smaller than what should be handed out of it.
+    #[error(
+        "prefixes: {entry:?} is smaller than one /{length}: give a larger prefix, or a longer allocationPrefixLength"
+    )]
+    TooSmall {
+        /// The entry.
+        entry: String,
+        /// `allocationPrefixLength`.
+        length: u8,
+    },
+    /// `allocationPrefixLength` is impossible.
+    #[error("allocationPrefixLength {0} is not a prefix length: it must be 1 to 128")]
+    AllocationLength(i64),
+}

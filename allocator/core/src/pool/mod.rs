@@ -1,0 +1,19 @@
+//! What a pool is: from what people write to a [`Plan`] of what may be handed out.
+
+mod error;
+mod legacy;
+#[cfg(test)]
+mod model;
+mod plan;
+mod prefixes;
+mod remark;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use error::SpecError;
+pub use legacy::LegacySpec;
+pub use plan::{Plan, Standing};
+pub use prefixes::PrefixSpec;
+pub use remark::Remark;
+pub use spec::{Network, Policy, PoolSpec, Strategy};

@@ -1,0 +1,327 @@
+//! What a pool may hand out: its spec, read and checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::block::{Block, Family, MAPPED, MAPPED_LAST, address, host_mask, number};
+use crate::range_set::RangeSet;
+use crate::text::{self, Span};
+
+use super::error::SpecError;
+use super::remark::Remark;
+use super::spec::{Network, Policy, PoolSpec, Strategy};
+
+/// Where an address stands in a pool, whoever has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may be handed out.
+    Usable,
+    /// The pool does not list it.
+    Outside,
+    /// It is the gateway.
+    Gateway,
+    /// It is the subnet's own or broadcast address.
+    Reserved,
+    /// It is excluded.
+    Excluded,
+}
+
+impl Standing {
+    /// In words, after "it is".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Usable => "in the pool",
+            Self::Outside => "not in the pool",
+            Self::Gateway => "the pool's gateway",
+            Self::Reserved => "reserved in its subnet (allocateReservedIPAddresses is off)",
+            Self::Excluded => "excluded from the pool",
+        }
+    }
+}
+
+/// What a pool may hand out. It hands out *units*: single addresses, or prefixes of one length.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The bits of 128 that are a unit's number.
+    pub(crate) unit: u8,
+    /// The units that may be handed out.
+    pub(crate) usable: RangeSet,
+    /// What is excluded and what is reserved, as addresses: to say why not.
+    excluded: RangeSet,
+    reserved: RangeSet,
+    /// The `prefix` of each `IPAddress`.
+    pub prefix: u8,
+    /// The `gateway` of each `IPAddress`.
+    pub gateway: Option<IpAddr>,
+    /// In which order.
+    pub strategy: Strategy,
+    /// The units that are kept for claims, by claim name or `namespace/name`.
+    pub(crate) kept: BTreeMap<String, Block>,
+    /// Whose addresses these must not overlap with.
+    pub network: Network,
+    /// How long a released unit rests.
+    pub quarantine: Duration,
+    /// How long one rests that somebody else was heard to have.
+    pub conflict_quarantine: Duration,
+    /// Only claims of these namespaces; None: all.
+    pub allowed_namespaces: Option<BTreeSet<String>>,
+    /// What is odd.
+    pub remarks: Vec<Remark>,
+}
+
+impl PoolSpec {
+    /// Reads and checks. All that is wrong is told at once.
+    pub fn plan(&self) -> Result<Plan, Vec<SpecError>> {
+        let mut errors = Vec::new();
+        if self.addresses.is_empty() {
+            errors.push(SpecError::Empty { field: "addresses" });
+        }
+        let listed = spans(&self.addresses, "addresses", &mut errors);
+        let excluded = spans(&self.excluded_addresses, "excludedAddresses", &mut errors);
+        let gateway = self.gateway.as_deref().filter(|g| !g.is_empty());
+        let gateway = gateway.and_then(|g| fault(text::address(g), "gateway", &mut errors));
+        let Some(family) = listed.first().map(|(_, s)| s.family) else { return Err(errors) };
+        same_family(excluded.first().map(|(_, s)| s.family), "excludedAddresses", family, &mut errors);
+        same_family(gateway.map(Family::of), "gateway", family, &mut errors);
+        let seconds = self.address_reuse_grace_period_seconds.max(self.policy.quarantine_seconds);
+        negative("addressReuseGracePeriodSeconds", self.address_reuse_grace_period_seconds, &mut errors);
+        let lowest = listed.iter().map(|(_, s)| s.first).min().unwrap_or_default();
+        let length = u8::try_from(self.prefix).ok();
+        let Some((length, subnet)) = length.and_then(|l| Some((l, Block::prefix(address(lowest), l)?))) else {
+            errors.push(SpecError::Prefix { prefix: self.prefix, family });
+            return Err(errors);
+        };
+        for (entry, span) in &listed {
+            if span.family == family && (span.first < subnet.first() || span.last > subnet.last()) {
+                errors.push(SpecError::OtherSubnet { entry: (*entry).into(), subnet: subnet.to_string() });
+            }
+        }
+        let mut remarks = odd(&listed, "addresses");
+        remarks.extend(odd(&excluded, "excludedAddresses"));
+        let mut usable = RangeSet::of(listed.iter().map(|(_, s)| (s.first, s.last)));
+        for (entry, span) in &excluded {
+            if usable.within(span.first, span.last).next().is_none() {
+                remarks.push(Remark::ExcludesNothing { entry: (*entry).into() });
+            }
+        }
+        if let Some(gateway) = gateway {
+            if !subnet.overlaps(Block::host(gateway)) && Family::of(gateway) == family {
+                remarks.push(Remark::GatewayOutside { gateway: gateway.to_string(), subnet: subnet.to_string() });
+            }
+            usable.remove(number(gateway), number(gateway));
+        }
+        let excluded = RangeSet::of(excluded.iter().map(|(_, s)| (s.first, s.last)));
+        usable.remove_all(&excluded);
+        let mut reserved = RangeSet::default();
+        if !self.allocate_reserved_ip_addresses {
+            reserved.insert(subnet.first(), subnet.first());
+            if family == Family::V4 {
+                reserved.insert(subnet.last(), subnet.last());
+            }
+        }
+        let unreserved = !usable.is_empty();
+        usable.remove_all(&reserved);
+        if family == Family::V6 {
+            // IPv4's place in IPv6 is no place to hand out from.
+            usable.remove(MAPPED, MAPPED_LAST);
+        }
+        if usable.is_empty() {
+            remarks.push(Remark::NothingUsable { reserved: unreserved });
+        }
+        let plan = Plan {
+            unit: 128,
+            usable,
+            excluded,
+            reserved,
+            prefix: length,
+            gateway,
+            strategy: self.policy.strategy,
+            kept: BTreeMap::new(),
+            network: self.policy.network.clone(),
+            quarantine: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+            conflict_quarantine: conflict_quarantine(&self.policy),
+            allowed_namespaces: self.policy.allowed_namespaces.clone(),
+            remarks,
+        };
+        plan.finish(&self.policy, errors)
+    }
+}
+
+impl Plan {
+    /// A plan of prefixes; all its errors but the policy's are known.
+    pub(super) fn of_prefixes(
+        unit: u8,
+        usable: RangeSet,
+        excluded: RangeSet,
+        gateway: Option<IpAddr>,
+        policy: &Policy,
+        remarks: Vec<Remark>,
+    ) -> Self {
+        Self {
+            unit,
+            usable,
+            excluded,
+            reserved: RangeSet::default(),
+            prefix: unit,
+            gateway,
+            strategy: policy.strategy,
+            kept: BTreeMap::new(),
+            network: policy.network.clone(),
+            quarantine: Duration::from_secs(u64::try_from(policy.quarantine_seconds).unwrap_or(0)),
+            conflict_quarantine: conflict_quarantine(policy),
+            allowed_namespaces: policy.allowed_namespaces.clone(),
+            remarks,
+        }
+    }
+
+    /// Reads what needs the usable set: the addresses that are kept for claims.
+    pub(super) fn finish(mut self, policy: &Policy, mut errors: Vec<SpecError>) -> Result<Self, Vec<SpecError>> {
+        negative("quarantine.afterReleaseSeconds", policy.quarantine_seconds, &mut errors);
+        negative("quarantine.afterConflictSeconds", policy.conflict_quarantine_seconds.unwrap_or(0), &mut errors);
+        let mut owners: BTreeMap<Block, &str> = BTreeMap::new();
+        for (claim, text) in &policy.pre_allocations {
+            let Some(block) = fault(self.unit_of(text), "preAllocations", &mut errors) else { continue };
+            let standing = self.standing(block);
+            if standing != Standing::Usable {
+                let (claim, address) = (claim.clone(), text.clone());
+                errors.push(SpecError::PreAllocationOutside { claim, address, why: standing.words() });
+            } else if let Some(first) = owners.insert(block, claim) {
+                let (first, second) = (first.into(), claim.clone());
+                errors.push(SpecError::PreAllocationTwice { address: block.to_string(), first, second });
+            } else {
+                self.kept.insert(claim.clone(), block);
+            }
+        }
+        if self.total() == i64::MAX {
+            self.remarks.push(Remark::Huge);
+        }
+        if errors.is_empty() { Ok(self) } else { Err(errors) }
+    }
+
+    /// The unit that a text means: an address, or in pools of prefixes a prefix (its length may be left out).
+    pub(crate) fn unit_of(&self, text: &str) -> Result<Block, text::TextError> {
+        let bare = match text.split_once('/') {
+            Some((bare, length)) if length.parse() == Ok(self.prefix) => bare,
+            Some(_) => return Err(text::TextError::Unparsable(text.into())),
+            None => text,
+        };
+        let at = number(text::address(bare)?);
+        let block = Block::around(at, self.unit);
+        // Of a prefix, its first address: anything else is not what people think they get.
+        if block.first() == at { Ok(block) } else { Err(text::TextError::Unparsable(text.into())) }
+    }
+
+    /// Where a unit stands, whoever has it.
+    #[must_use]
+    pub fn standing(&self, block: Block) -> Standing {
+        if self.covers(block) {
+            return Standing::Usable;
+        }
+        let (first, last) = (block.first(), block.last());
+        if self.gateway.is_some_and(|g| Block::host(g) == block) {
+            Standing::Gateway
+        } else if self.excluded.within(first, last).next().is_some() {
+            Standing::Excluded
+        } else if self.reserved.contains(first) {
+            Standing::Reserved
+        } else {
+            Standing::Outside
+        }
+    }
+
+    /// Whether this is one of the units that may be handed out.
+    pub(crate) fn covers(&self, block: Block) -> bool {
+        block.length() == self.unit && self.usable.contains(self.unit_number(block.first()))
+    }
+
+    /// How many units may be handed out; at most `i64::MAX`, as CAIP counts.
+    #[must_use]
+    pub fn total(&self) -> i64 {
+        i64::try_from(self.usable.size()).unwrap_or(i64::MAX)
+    }
+
+    /// The number of the unit that an address is in.
+    pub(crate) const fn unit_number(&self, address: u128) -> u128 {
+        if self.unit == 0 { 0 } else { address >> (128 - self.unit as u32) }
+    }
+
+    /// The block of a unit.
+    pub(crate) const fn block(&self, unit: u128) -> Block {
+        Block::around(unit << (128 - self.unit as u32), self.unit)
+    }
+
+    /// The usable ranges as addresses, first and last.
+    pub(crate) fn address_ranges(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
+        let shift = 128 - u32::from(self.unit);
+        self.usable.iter().map(move |(f, l)| (f << shift, l << shift | host_mask(self.unit)))
+    }
+}
+
+/// Reads the entries of a field. Those that cannot be read are errors, as are two families.
+pub(super) fn spans<'a>(
+    entries: &'a [String],
+    field: &'static str,
+    errors: &mut Vec<SpecError>,
+) -> Vec<(&'a str, Span)> {
+    let mut spans = Vec::with_capacity(entries.len());
+    for entry in entries {
+        if let Some(span) = fault(text::span(entry), field, errors) {
+            spans.push((entry.as_str(), span));
+        }
+    }
+    if spans.windows(2).any(|w| w[0].1.family != w[1].1.family) {
+        errors.push(SpecError::MixedFamilies { field });
+    }
+    spans
+}
+
+/// The value, or the error noted.
+pub(super) fn fault<T>(
+    read: Result<T, text::TextError>,
+    field: &'static str,
+    errors: &mut Vec<SpecError>,
+) -> Option<T> {
+    read.map_err(|source| errors.push(SpecError::Text { field, source })).ok()
+}
+
+fn same_family(found: Option<Family>, field: &'static str, expected: Family, errors: &mut Vec<SpecError>) {
+    if let Some(found) = found.filter(|&f| f != expected) {
+        errors.push(SpecError::OtherFamily { field, found, expected });
+    }
+}
+
+fn negative(field: &'static str, seconds: i64, errors: &mut Vec<SpecError>) {
+    if seconds < 0 {
+        errors.push(SpecError::Negative { field, seconds });
+    }
+}
+
+/// How long an address rests that somebody else was heard to have, where its pool does not say.
+const CONFLICT_RESTS: Duration = Duration::from_mins(10);
+
+fn conflict_quarantine(policy: &Policy) -> Duration {
+    policy.conflict_quarantine_seconds.map_or(CONFLICT_RESTS, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)))
+}
+
+/// Entries that are the same, or overlap.
+pub(super) fn odd(entries: &[(&str, Span)], field: &str) -> Vec<Remark> {
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort_by_key(|(_, s)| (s.first, s.last));
+    let mut remarks = Vec::new();
+    let mut reach: Option<&(&str, Span)> = None;
+    for entry in sorted {
+        if let Some(before) = reach.filter(|b| b.1.last >= entry.1.first) {
+            remarks.push(if before.1 == entry.1 {
+                Remark::Duplicate { field: field.into(), entry: entry.0.into() }
+            } else {
+                Remark::Overlap { field: field.into(), first: before.0.into(), second: entry.0.into() }
+            });
+        }
+        if reach.is_none_or(|b| b.1.last < entry.1.last) {
+            reach = Some(entry);
+        }
+    }
+    remarks
+}

@@ -1,0 +1,49 @@
+//! Guards that the tests break, to see that the simulator notices. In programs none is ever broken.
+
+/// A guard left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "the tests plant them"))]
+pub(super) enum Flaw {
+    /// A claim is bound as soon as its object is created.
+    BindBeforeShown,
+    /// What one list shows beside an object counts as later.
+    ListCountsAsLater,
+    /// Only what is shown as bound counts as earlier.
+    UnboundDoNotCount,
+    /// An object is withdrawn without being declared void first.
+    NoVoid,
+    /// A void object is bound all the same.
+    VoidIsBound,
+    /// A bound object with an earlier rival is withdrawn.
+    BoundWithdraws,
+    /// A claim's other finalizers are not waited for.
+    OthersIgnored,
+    /// An address does not rest.
+    NoRest,
+    /// What a claim of the same name had is taken away unasked.
+    OrphansUnasked,
+    /// Whoever waits is not woken.
+    NobodyWoken,
+    /// The server does not look at uid and version of a write about a claim.
+    NoPreconditions,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Flaw>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(test)]
+pub(super) fn plant(flaw: Option<Flaw>) {
+    PLANTED.set(flaw);
+}
+
+#[cfg(test)]
+pub(super) fn planted(flaw: Flaw) -> bool {
+    PLANTED.get() == Some(flaw)
+}
+
+#[cfg(not(test))]
+pub(super) const fn planted(_: Flaw) -> bool {
+    false
+}

@@ -1,0 +1,193 @@
+//! How objects go: released, withdrawn, orphaned, rested.
+
+use std::time::Duration;
+
+use crate::names::Key;
+use crate::provider::{Provider, Until};
+
+use super::super::action::{Action, New, Purpose, Write};
+use super::super::event::Failure;
+use super::super::flaws::{Flaw, planted};
+use super::super::objects::{Claim, Rest};
+use super::super::registry::Fate;
+use super::{Machine, Who};
+
+impl<P: Provider> Machine<P> {
+    /// A claim that is being deleted. Its address is free only when the claim's other finalizers are gone: the machine is.
+    /// Both facts are final, so that whoever acts on them late does no harm.
+    pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
+        self.leave(slot);
+        self.give_up(slot);
+        self.pass_on(&claim.pool);
+        if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
+            return;
+        }
+        if !self.all_is_seen(slot) {
+            // An object that may be there but was not shown must go too.
+            return;
+        }
+        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
+        let key = Key { namespace: claim.key.namespace.clone(), name };
+        let own: Vec<u32> = self
+            .addresses
+            .named(&key)
+            .iter()
+            .copied()
+            .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.is_of(&claim.uid)))
+            .collect();
+        if own.is_empty() {
+            let Claim { key, uid, version, .. } = claim.clone();
+            return self.claim_write(slot, Write::RemoveFinalizer(super::super::action::Target { key, uid, version }));
+        }
+        let mut held = false;
+        for address in own {
+            let entry = self.addresses.get(address);
+            held |= entry.is_some_and(|e| e.address.deleting && !e.address.finalizer);
+            let conflict = entry.is_some_and(|e| e.address.conflict.is_some());
+            self.dispose(address, claim.bound.is_some() || conflict);
+        }
+        self.wait(slot, Until::PoolChanges);
+        if held {
+            let message =
+                format!("IPAddress {key} is being deleted, but somebody else's finalizer holds it: see whose");
+            self.tell_in_time(slot, claim, message);
+        }
+    }
+
+    /// An object is to go; `rest`: its address may have been used.
+    pub(super) fn dispose(&mut self, address: u32, rest: bool) {
+        if let Some(entry) = self.addresses.get_mut(address)
+            && !matches!(entry.fate, Fate::Goes { .. })
+        {
+            entry.fate = Fate::Goes { rest };
+        }
+        self.mark(Who::Address(address));
+    }
+
+    /// Looks at an object anew.
+    pub(super) fn look_at_address(&mut self, slot: u32) {
+        let now = self.moment.now;
+        let Some(entry) = self.addresses.get_mut(slot) else { return };
+        if entry.pending.is_some() || entry.ended {
+            return;
+        }
+        if entry.not_before > now {
+            let at = entry.not_before;
+            return self.later(at, Who::Address(slot));
+        }
+        match entry.fate {
+            Fate::Goes { rest } => self.end(slot, rest),
+            Fate::Stays | Fate::Doubtful(_) => self.judge(slot),
+        }
+    }
+
+    /// Whether an object's claim is still there.
+    fn judge(&mut self, slot: u32) {
+        let Some(entry) = self.addresses.get(slot) else { return };
+        if let Some(rest) = &entry.address.rest {
+            let ends = self.provider.describe(&entry.address.pool).is_some_and(|p| p.deleting);
+            if ends || rest.until <= self.moment.wall {
+                return self.dispose(slot, false);
+            }
+            // One that cannot be read rests for ever; clocks are put right: it is looked at once an hour at least.
+            let left = Duration::from_secs((rest.until - self.moment.wall).min(3600));
+            return self.later(self.moment.now.saturating_add(left), Who::Address(slot));
+        }
+        let Some(owner) = &entry.address.owner else { return };
+        let key = entry.claim();
+        if key.name != entry.address.key.name {
+            // Made by hand, for nobody knows whom.
+            return;
+        }
+        let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
+        let known = claim.is_some_and(|s| s.claim.uid == *owner);
+        match entry.fate {
+            _ if known => {
+                if let Some(entry) = self.addresses.get_mut(slot) {
+                    entry.fate = Fate::Stays;
+                }
+            }
+            Fate::Stays if planted(Flaw::OrphansUnasked) => self.dispose(slot, true),
+            Fate::Stays => self.doubt(slot),
+            Fate::Doubtful(at) if at > self.moment.now => self.later(at, Who::Address(slot)),
+            Fate::Doubtful(_) => {
+                let id = self.id();
+                self.reads.insert(id, slot);
+                if let Some(entry) = self.addresses.get_mut(slot) {
+                    entry.pending = Some(id);
+                }
+                self.actions.push(Action::ReadClaim { id, key });
+            }
+            Fate::Goes { .. } => {}
+        }
+    }
+
+    /// A claim was read for the sake of an object that it may own.
+    pub(super) fn claim_read(&mut self, id: u64, result: Result<Option<Claim>, Failure>) {
+        let Some(slot) = self.reads.remove(&id) else { return };
+        let retry = self.jitter(4);
+        let at = self.moment.now + retry;
+        let Some(entry) = self.addresses.get_mut(slot) else { return };
+        entry.pending = None;
+        match result {
+            Ok(Some(claim)) if entry.is_of(&claim.uid) => {
+                entry.fate = Fate::Stays;
+                // The watch is behind; it will show it too.
+                if self.claims.find(&claim.key).is_none() {
+                    self.claim_seen(claim);
+                }
+            }
+            Ok(_) if entry.address.owner.is_some() => self.dispose(slot, true),
+            // Meanwhile somebody took its owner off: then it is nobody's, or who has it will see to it.
+            Ok(_) => entry.fate = Fate::Stays,
+            Err(_) => {
+                entry.not_before = at;
+                self.later(at, Who::Address(slot));
+            }
+        }
+    }
+
+    /// Takes an object away: first its address rests, then the finalizer goes, then the object.
+    fn end(&mut self, slot: u32, rest: bool) {
+        let Some(entry) = self.addresses.get(slot) else { return };
+        let pool = self.provider.describe(&entry.address.pool);
+        if pool.is_some_and(|p| p.paused) && rest {
+            return;
+        }
+        let conflict = entry.address.conflict.is_some();
+        let rest = (rest || conflict) && !planted(Flaw::NoRest);
+        let resting = pool.filter(|p| !p.deleting);
+        let quarantine = resting.map(|p| p.quarantine.max(if conflict { p.conflict_quarantine } else { p.quarantine }));
+        let quarantine = quarantine.unwrap_or_default();
+        if let Some(block) = entry.block.filter(|_| rest && !entry.rested && !quarantine.is_zero()) {
+            let uid = &entry.address.uid;
+            let name = format!("rest-{uid}");
+            let key = Key { namespace: entry.address.key.namespace.clone(), name: name.into() };
+            if self.addresses.named(&key).is_empty() {
+                let until = self.moment.wall.saturating_add(quarantine.as_secs());
+                let new = New {
+                    key,
+                    pool: entry.address.pool.clone(),
+                    address: block.address(),
+                    prefix: entry.address.prefix,
+                    gateway: None,
+                    purpose: Purpose::Rest(Rest { of: uid.clone(), until }),
+                };
+                return self.address_write(slot, Write::Create(Box::new(new)));
+            }
+        }
+        let target = entry.target();
+        if entry.address.finalizer {
+            self.address_write(slot, Write::RemoveAddressFinalizer(target));
+        } else if !entry.address.deleting {
+            self.address_write(slot, Write::DeleteAddress(target));
+        }
+    }
+
+    fn address_write(&mut self, slot: u32, write: Write) {
+        let id = self.write(Who::Address(slot), write);
+        if let Some(entry) = self.addresses.get_mut(slot) {
+            entry.pending = Some(id);
+        }
+    }
+}

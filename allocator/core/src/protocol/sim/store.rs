@@ -1,0 +1,255 @@
+//! A store with one order, as the API server's: it checks uid and version, keeps finalizers' promises, and remembers all
+//! that happened so that watches can be behind, break, and show again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::names::{Key, PoolRef, Uid, Version};
+use crate::pool::Network;
+use crate::protocol::flaws::{Flaw, planted};
+use crate::protocol::{Address, Claim, Done, Event, Failure, Pool, Purpose, Target, Write};
+
+#[derive(Default)]
+pub(in crate::protocol) struct Store {
+    pub(in crate::protocol) revision: u64,
+    pub(in crate::protocol) claims: BTreeMap<Key, Claim>,
+    pub(in crate::protocol) addresses: BTreeMap<Key, Address>,
+    pub(in crate::protocol) pools: BTreeMap<PoolRef, Pool>,
+    /// Claims, addresses, pools: what each watch shows, in order.
+    pub(in crate::protocol) logs: [Vec<Event>; 3],
+    pub(in crate::protocol) wall: u64,
+    /// The uids that a tombstone ever stood for.
+    pub(in crate::protocol) rested: BTreeSet<Uid>,
+    /// Objects of other pools: nobody here is told of them, but their names are taken.
+    pub(in crate::protocol) foreign: BTreeSet<Key>,
+    /// The uids of objects that somebody else's finalizer holds.
+    pub(in crate::protocol) held: BTreeSet<Uid>,
+    /// The uids of objects that people took away by force, and of their claims: under such a name a write that was under
+    /// way may meet another object. That must be put right, but cannot be kept from happening.
+    pub(in crate::protocol) forced: BTreeSet<Uid>,
+    /// Pools that once were gone, or made no sense.
+    pub(in crate::protocol) unclear: BTreeSet<PoolRef>,
+    /// The uids of objects that another provider has left, which may have had addresses twice.
+    pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
+}
+
+pub(in crate::protocol) const CLAIMS: usize = 0;
+pub(in crate::protocol) const ADDRESSES: usize = 1;
+pub(in crate::protocol) const POOLS: usize = 2;
+
+impl Store {
+    pub(in crate::protocol) fn version(&mut self) -> Version {
+        self.revision += 1;
+        Version(self.revision.to_string().into())
+    }
+
+    pub(in crate::protocol) fn uid(&mut self) -> Uid {
+        self.revision += 1;
+        // Not in the order of creation: uids are random.
+        Uid(format!("{:016x}", crate::book::mix(self.revision)).into())
+    }
+
+    pub(in crate::protocol) fn list(&self, kind: usize, asked: Option<u64>) -> Event {
+        match kind {
+            CLAIMS => Event::Claims(self.claims.values().cloned().collect()),
+            ADDRESSES => Event::Addresses(self.addresses.values().cloned().collect(), asked),
+            _ => Event::Pools(self.pools.values().cloned().collect()),
+        }
+    }
+
+    pub(in crate::protocol) fn put_claim(&mut self, mut claim: Claim) -> Claim {
+        claim.version = self.version();
+        let gone = claim.deleting && !claim.finalizer && !claim.others;
+        if gone {
+            self.claims.remove(&claim.key);
+            self.logs[CLAIMS].push(Event::ClaimGone(claim.key.clone(), claim.uid.clone()));
+            // The garbage collector deletes what it owned.
+            let owned = self.addresses.values().filter(|a| a.owner.as_ref() == Some(&claim.uid)).cloned();
+            for mut address in owned.collect::<Vec<_>>() {
+                address.deleting = true;
+                self.put_address(address);
+            }
+        } else {
+            self.claims.insert(claim.key.clone(), claim.clone());
+            self.logs[CLAIMS].push(Event::Claim(claim.clone()));
+        }
+        claim
+    }
+
+    pub(in crate::protocol) fn put_address(&mut self, mut address: Address) -> Address {
+        address.version = self.version();
+        if address.deleting && !address.finalizer && !self.held.contains(&address.uid) {
+            self.addresses.remove(&address.key);
+            self.logs[ADDRESSES].push(Event::AddressGone(address.uid.clone()));
+        } else {
+            self.addresses.insert(address.key.clone(), address.clone());
+            self.logs[ADDRESSES].push(Event::Address(address.clone()));
+        }
+        address
+    }
+
+    pub(in crate::protocol) fn put_pool(&mut self, mut pool: Pool) {
+        pool.version = self.version();
+        if pool.deleting || pool.plan.is_err() {
+            self.unclear.insert((*pool.reference).clone());
+        }
+        if pool.deleting && !pool.finalizer {
+            self.pools.remove(&*pool.reference);
+            self.logs[POOLS].push(Event::PoolGone(pool.reference.clone(), pool.uid.clone()));
+            // The garbage collector deletes what it alone owned.
+            let rests = self.addresses.values().filter(|a| a.rest.is_some() && a.pool == pool.reference).cloned();
+            for address in rests.collect::<Vec<_>>() {
+                self.put_address(Address { deleting: true, ..address });
+            }
+            return;
+        }
+        self.pools.insert((*pool.reference).clone(), pool.clone());
+        self.logs[POOLS].push(Event::Pool(Box::new(pool)));
+    }
+
+    fn claim(&self, target: &Target) -> Result<Claim, Failure> {
+        let claim = self.claims.get(&target.key).ok_or(Failure::NotFound)?;
+        let same = claim.uid == target.uid && claim.version == target.version;
+        if same || planted(Flaw::NoPreconditions) { Ok(claim.clone()) } else { Err(Failure::Conflict) }
+    }
+
+    fn address(&self, target: &Target) -> Result<Address, Failure> {
+        let address = self.addresses.get(&target.key).ok_or(Failure::NotFound)?;
+        let same = address.uid == target.uid && address.version == target.version;
+        if same { Ok(address.clone()) } else { Err(Failure::Conflict) }
+    }
+
+    pub(in crate::protocol) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
+        match write {
+            Write::AddFinalizer(target) => {
+                let claim = self.claim(target)?;
+                if claim.deleting {
+                    return Err(Failure::Refused("it is being deleted".into()));
+                }
+                Ok(Done::Claim(self.put_claim(Claim { finalizer: true, ..claim })))
+            }
+            Write::RemoveFinalizer(target) => {
+                let claim = self.put_claim(Claim { finalizer: false, ..self.claim(target)? });
+                Ok(if self.claims.contains_key(&claim.key) { Done::Claim(claim) } else { Done::Gone })
+            }
+            Write::Void(target, voided) => {
+                let claim = self.claim(target)?;
+                Ok(Done::Claim(self.put_claim(Claim { voided: *voided, ..claim })))
+            }
+            Write::Bind(target, name, condition) => {
+                let (bound, condition) = (Some(Arc::clone(name)), Some(condition.clone()));
+                let claim = self.claim(target)?;
+                Ok(Done::Claim(self.put_claim(Claim { bound, condition, ..claim })))
+            }
+            Write::Unbind(target, condition) => {
+                let claim = self.claim(target)?;
+                let condition = Some(condition.clone());
+                Ok(Done::Claim(self.put_claim(Claim { bound: None, condition, ..claim })))
+            }
+            Write::Condition(target, condition) => {
+                let claim = self.claim(target)?;
+                Ok(Done::Claim(self.put_claim(Claim { condition: Some(condition.clone()), ..claim })))
+            }
+            Write::Create(new) => {
+                if self.addresses.contains_key(&new.key) || self.foreign.contains(&new.key) {
+                    return Err(Failure::Exists);
+                }
+                if let Purpose::Rest(rest) = &new.purpose {
+                    self.rested.insert(rest.of.clone());
+                }
+                let (mark, rest) = match &new.purpose {
+                    Purpose::Claim(mark) => (Some(mark.clone()), None),
+                    Purpose::Rest(rest) => (None, Some(rest.clone())),
+                };
+                let address = Address {
+                    key: new.key.clone(),
+                    uid: self.uid(),
+                    version: Version("".into()),
+                    pool: new.pool.clone(),
+                    address: Some(new.address),
+                    prefix: new.prefix,
+                    claim: new.key.name.clone(),
+                    owner: mark.as_ref().map(|m| m.claim.clone()),
+                    deleting: false,
+                    finalizer: mark.is_some(),
+                    mark,
+                    rest,
+                    conflict: None,
+                };
+                Ok(Done::Address(self.put_address(address)))
+            }
+            Write::Adopt(target, mark) => {
+                let address = self.address(target)?;
+                let (owner, mark) = (Some(mark.claim.clone()), Some(mark.clone()));
+                Ok(Done::Address(self.put_address(Address { owner, mark, finalizer: true, ..address })))
+            }
+            Write::RemoveAddressFinalizer(target) => {
+                let address = self.put_address(Address { finalizer: false, ..self.address(target)? });
+                Ok(if self.addresses.contains_key(&address.key) { Done::Address(address) } else { Done::Gone })
+            }
+            Write::DeleteAddress(target) => {
+                let address = self.put_address(Address { deleting: true, ..self.address(target)? });
+                Ok(if self.addresses.contains_key(&address.key) { Done::Address(address) } else { Done::Gone })
+            }
+            Write::AddPoolFinalizer(t) | Write::RemovePoolFinalizer(t) | Write::PoolStatus(t, _) => {
+                let mut pool = self.pools.get(&*t.reference).cloned().ok_or(Failure::NotFound)?;
+                if pool.uid != t.uid || pool.version != t.version {
+                    return Err(Failure::Conflict);
+                }
+                match write {
+                    Write::PoolStatus(_, status) => pool.status = Some(status.clone()),
+                    Write::AddPoolFinalizer(_) => pool.finalizer = true,
+                    _ => pool.finalizer = false,
+                }
+                self.put_pool(pool);
+                Ok(Done::Written)
+            }
+        }
+    }
+
+    /// A claim's own object, if it is bound to one that stands.
+    pub(in crate::protocol) fn own(&self, claim: &Claim) -> Option<&Address> {
+        let name = claim.bound.clone()?;
+        let address = self.addresses.get(&Key { namespace: claim.key.namespace.clone(), name })?;
+        // Somebody may have taken its owner off.
+        address.owner.as_ref().is_none_or(|owner| *owner == claim.uid).then_some(address)
+    }
+
+    #[expect(clippy::unused_self, reason = "it reads like the others")]
+    pub(in crate::protocol) fn block(&self, address: &Address) -> Option<Block> {
+        let at = address.address?;
+        if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
+    }
+
+    fn network(&self, address: &Address) -> Option<Network> {
+        Some(self.pools.get(&*address.pool)?.plan.as_ref().ok()?.network.clone())
+    }
+
+    /// What must hold after each write.
+    pub(in crate::protocol) fn check(&self) -> Result<(), String> {
+        self.check_but(|claim| self.forced.contains(&claim.uid))
+    }
+
+    /// The same, but for some claims.
+    pub(in crate::protocol) fn check_but(&self, spared: impl Fn(&Claim) -> bool) -> Result<(), String> {
+        let mut bound: Vec<(Network, Block, &Claim, &Uid)> = Vec::new();
+        // Once a claim is being deleted and nobody else holds it, its machine is gone: it uses nothing.
+        let using = self.claims.values().filter(|c| c.bound.is_some() && (!c.deleting || c.others));
+        for claim in using.filter(|c| !spared(c)) {
+            let Some(address) = self.own(claim) else {
+                return Err(format!("{} is bound, and its object is gone", claim.key));
+            };
+            let (Some(network), Some(block)) = (self.network(address), self.block(address)) else { continue };
+            let same = |(n, b, _, uid): &&(Network, Block, &Claim, &Uid)| {
+                let old = self.old_duplicates.contains(uid) && self.old_duplicates.contains(&address.uid);
+                *n == network && b.overlaps(block) && !old
+            };
+            if let Some(other) = bound.iter().find(same) {
+                return Err(format!("{block} is bound twice: {} and {}", other.2.key, claim.key));
+            }
+            bound.push((network, block, claim, &address.uid));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! One allocator, and the network between it and the store.
+
+use std::time::Duration;
+
+use crate::in_cluster::InCluster;
+use crate::names::Key;
+use crate::protocol::{Action, Event, Failure, Machine, Moment, Write};
+
+use super::Dice;
+use super::store::{ADDRESSES, Store};
+
+/// A call that is under way.
+#[derive(Debug)]
+enum Call {
+    Write {
+        id: u64,
+        write: Write,
+    },
+    List {
+        id: u64,
+    },
+    Read {
+        id: u64,
+        key: Key,
+    },
+    /// An answer on its way back.
+    Answer(Event),
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    machine: Machine<InCluster>,
+    /// Where each watch stands; None: it is broken.
+    watches: [Option<usize>; 3],
+    calls: Vec<Call>,
+    /// Writes without anybody who waits for an answer: they may land at any time, or never.
+    strays: Vec<Write>,
+    frozen: bool,
+    /// It leads until then.
+    leads: Duration,
+    seed: u64,
+}
+
+impl Writer {
+    pub(super) fn new(seed: u64) -> Self {
+        let machine = Machine::new(InCluster::default(), seed);
+        Self {
+            machine,
+            watches: [None; 3],
+            calls: Vec::new(),
+            strays: Vec::new(),
+            frozen: false,
+            leads: Duration::ZERO,
+            seed,
+        }
+    }
+
+    pub(super) fn recover(&mut self) {
+        self.frozen = false;
+    }
+
+    /// Nothing is under way, and nothing is left to be shown.
+    pub(super) fn is_quiet(&self, store: &Store) -> bool {
+        let shown = (0..3).all(|k| self.watches[k] == Some(store.logs[k].len()));
+        shown && self.calls.is_empty() && self.strays.is_empty()
+    }
+
+    fn crash(&mut self) {
+        for call in self.calls.drain(..) {
+            if let Call::Write { write, .. } = call {
+                self.strays.push(write);
+            }
+        }
+        self.seed += 1_000_003;
+        self.machine = Machine::new(InCluster::default(), self.seed);
+        self.watches = [None; 3];
+        self.leads = Duration::ZERO;
+    }
+
+    /// As the allocator of another cluster: nothing of this one's is under way.
+    pub(super) fn begin_anew(&mut self) {
+        self.crash();
+        self.strays.clear();
+    }
+
+    fn step(&mut self, now: Duration, store: &Store, event: Event) {
+        let actions = self.machine.step(Moment { now, wall: store.wall }, event);
+        for action in actions {
+            match action {
+                Action::Write { id, write } => self.calls.push(Call::Write { id, write }),
+                Action::ListAddresses { id } => self.calls.push(Call::List { id }),
+                Action::ReadClaim { id, key } => self.calls.push(Call::Read { id, key }),
+                Action::Report(_) => {}
+            }
+        }
+    }
+
+    pub(super) fn happen(
+        &mut self,
+        dice: &mut Dice,
+        store: &mut Store,
+        now: Duration,
+        calm: bool,
+        trace: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if !calm {
+            match dice.roll(400) {
+                0..2 => self.crash(),
+                2..6 => self.frozen = true,
+                6..16 => self.watches[usize::try_from(dice.roll(3)).unwrap()] = None,
+                16..26 => {
+                    let kind = usize::try_from(dice.roll(3)).unwrap();
+                    let back = usize::try_from(dice.roll(6)).unwrap();
+                    self.watches[kind] = self.watches[kind].map(|at| at.saturating_sub(back));
+                }
+                _ => {}
+            }
+        }
+        if !self.strays.is_empty() && (calm || dice.one_in(10)) {
+            let stray = usize::try_from(dice.roll(self.strays.len() as u64)).unwrap();
+            let write = self.strays.swap_remove(stray);
+            if !calm || dice.one_in(2) {
+                let _ = apply(store, &write, trace, "stray")?;
+            }
+        }
+        if self.frozen {
+            self.frozen = !dice.one_in(25);
+            return Ok(());
+        }
+        if calm && self.leads != Duration::MAX {
+            self.leads = Duration::MAX;
+            self.step(now, store, Event::Leading(Some(self.leads)));
+        } else if !calm && (now >= self.leads && dice.one_in(8) || dice.one_in(60)) {
+            // Renewed in time, or taken anew.
+            self.leads = now + Duration::from_millis(50 + dice.roll(4000));
+            self.step(now, store, Event::Leading(Some(self.leads)));
+        } else if !calm && dice.one_in(300) {
+            self.leads = Duration::ZERO;
+            self.step(now, store, Event::Leading(None));
+        }
+        if self.machine.next_tick().is_some_and(|at| at <= now) {
+            self.step(now, store, Event::Tick);
+        }
+        match dice.roll(10) {
+            0..5 => {
+                let kind = usize::try_from(dice.roll(3)).unwrap();
+                self.watch(kind, dice, store, now);
+            }
+            5 => self.watch(ADDRESSES, dice, store, now),
+            _ => self.call(dice, store, now, calm, trace)?,
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, kind: usize, dice: &mut Dice, store: &Store, now: Duration) {
+        let Some(at) = self.watches[kind] else {
+            self.watches[kind] = Some(store.logs[kind].len());
+            return self.step(now, store, store.list(kind, None));
+        };
+        let many = if dice.one_in(4) { 8 } else { 1 };
+        for event in store.logs[kind].iter().skip(at).take(many) {
+            self.watches[kind] = self.watches[kind].map(|at| at + 1);
+            self.step(now, store, event.clone());
+        }
+    }
+
+    fn call(
+        &mut self,
+        dice: &mut Dice,
+        store: &mut Store,
+        now: Duration,
+        calm: bool,
+        trace: &mut Vec<String>,
+    ) -> Result<(), String> {
+        if self.calls.is_empty() {
+            return Ok(());
+        }
+        let chosen = self.calls.swap_remove(usize::try_from(dice.roll(self.calls.len() as u64)).unwrap());
+        match chosen {
+            Call::Answer(event) => self.step(now, store, event),
+            Call::List { id } => {
+                if !calm && dice.one_in(10) {
+                    self.calls.push(Call::List { id });
+                    return Ok(());
+                }
+                self.watches[ADDRESSES] = Some(store.logs[ADDRESSES].len());
+                self.step(now, store, store.list(ADDRESSES, Some(id)));
+            }
+            Call::Read { id, key } => {
+                let lost = !calm && dice.one_in(5);
+                let result = if lost { Err(Failure::Unknown) } else { Ok(store.claims.get(&key).cloned()) };
+                self.calls.push(Call::Answer(Event::ClaimRead { id, result }));
+            }
+            Call::Write { id, write } => {
+                let fault = if calm { 99 } else { dice.roll(100) };
+                let result = match fault {
+                    // Lost before its effect, lost after it, late.
+                    0..4 => Err(Failure::Unknown),
+                    4..8 => {
+                        let _ = apply(store, &write, trace, "write")?;
+                        Err(Failure::Unknown)
+                    }
+                    8..13 => {
+                        self.strays.push(write);
+                        Err(Failure::Unknown)
+                    }
+                    13 => Err(Failure::Refused("a policy says no".into())),
+                    _ => apply(store, &write, trace, "write")?,
+                };
+                self.calls.push(Call::Answer(Event::Answer { id, result }));
+            }
+        }
+        Ok(())
+    }
+}
+
+type Applied = Result<crate::protocol::Done, Failure>;
+
+fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -> Result<Applied, String> {
+    // An address that was bound must rest where its pool says so.
+    let ends = match write {
+        Write::RemoveAddressFinalizer(t) | Write::DeleteAddress(t) => store.addresses.get(&t.key).cloned(),
+        _ => None,
+    };
+    let bound = ends.as_ref().is_some_and(|a| {
+        let owners = store.claims.values();
+        a.conflict.is_some() || owners.filter_map(|c| store.own(c)).any(|own| own.uid == a.uid)
+    });
+    let result = store.apply(write);
+    trace.push(format!("{how} {write:?} -> {result:?}"));
+    store.check()?;
+    if let Some(address) = ends.filter(|a| bound && store.addresses.get(&a.key).is_none_or(|b| b.uid != a.uid)) {
+        let plan = store.pools.get(&*address.pool).and_then(|p| p.plan.as_ref().ok());
+        // The rest counts from when the machine was gone; it may be over before the object is.
+        let rests = store.rested.contains(&address.uid);
+        // Pool p1 asks for it, whatever its edit; of a pool that is gone or makes no sense nobody knows.
+        let known = !store.unclear.contains(&*address.pool);
+        let conflict = address.conflict.is_some() && address.mark.as_ref().is_some_and(|m| !m.adopted);
+        if known && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2)) && !rests {
+            return Err(format!("{} was released without a rest", address.key));
+        }
+    }
+    Ok(result)
+}

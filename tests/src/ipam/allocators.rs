@@ -1,0 +1,138 @@
+//! Allocators as processes: started, frozen, killed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use http_body_util::{BodyExt as _, Empty};
+use hyper_util::rt::TokioIo;
+
+use crate::cluster::client;
+use crate::host::{Host, Process, Spec};
+use crate::observe::now;
+
+/// How long a start may take on a busy machine.
+const STARTED: Duration = Duration::from_mins(1);
+/// How long one answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// An allocator on a host of the lab. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    host: Host,
+    process: Process,
+    port: u16,
+}
+
+impl Allocator {
+    /// Starts it. `port`: where it answers for health and metrics.
+    ///
+    /// # Errors
+    /// One of that name runs on the host, or it cannot be started.
+    pub fn start(
+        host: &Host,
+        name: &str,
+        binary: &PathBuf,
+        kubeconfig: &str,
+        port: u16,
+        args: &[&str],
+    ) -> Result<Self> {
+        let spec = Spec::new(name, binary)
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .arg(format!("--metrics=127.0.0.1:{port}"))
+            .args(args.iter().copied());
+        Ok(Self { host: host.clone(), process: host.start(spec)?, port })
+    }
+
+    /// Its process: log, signals, memory.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// It ended, or takes longer than a minute.
+    pub async fn ready(&self) -> Result<()> {
+        let deadline = now() + STARTED;
+        loop {
+            let said = match self.get("/readyz").await {
+                Ok((200, _)) => return Ok(()),
+                Ok((code, text)) => format!("{code} {text}"),
+                Err(error) => format!("{error:#}"),
+            };
+            if !self.process.is_running() || now() > deadline {
+                bail!("{} is not ready: {said}{}", self.process.name(), self.process.log_tail(10));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// SIGTERM, and waits for its end.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub async fn stop(&self) -> Result<()> {
+        self.process.terminate()?;
+        self.process.ended(STARTED).await?;
+        Ok(())
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub async fn kill(&self) -> Result<()> {
+        self.process.kill()?;
+        self.process.ended(STARTED).await?;
+        Ok(())
+    }
+
+    /// Starts it again as it was.
+    ///
+    /// # Errors
+    /// The host is down.
+    pub fn start_again(&self) -> Result<()> {
+        self.process.start()?;
+        Ok(())
+    }
+
+    /// The value of a metric: of the first line that begins with `name` and has all of `labels` in it.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<Option<f64>> {
+        let (code, text) = self.get("/metrics").await?;
+        if code != 200 {
+            bail!("/metrics: {code} {text}");
+        }
+        let named = |line: &&str| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with([' ', '{'])) && labels.iter().all(|label| line.contains(label))
+        };
+        let line = text.lines().find(named);
+        line.and_then(|line| line.rsplit(' ').next()).map(|value| value.parse().context("no number")).transpose()
+    }
+
+    /// Asks it something over HTTP: the status code and the text.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let uri: http::Uri = format!("http://127.0.0.1:{}{path}", self.port).parse()?;
+        let asked = async {
+            let stream = client::connect(self.host.netns(), &uri).await?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+            // Its failure is also the failure of the request.
+            tokio::spawn(connection);
+            let request = http::Request::get(path).header("host", "127.0.0.1").body(Empty::<bytes::Bytes>::new())?;
+            let answer = sender.send_request(request).await?;
+            let code = answer.status().as_u16();
+            let body = answer.into_body().collect().await?.to_bytes();
+            anyhow::Ok((code, String::from_utf8_lossy(&body).into_owned()))
+        };
+        tokio::time::timeout(ANSWER, asked).await.with_context(|| format!("{uri} does not answer"))?
+    }
+}

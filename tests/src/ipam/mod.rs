@@ -1,0 +1,9 @@
+//! Claims and pools in the lab: an API server with their CRDs, allocators, and a record of what became of every claim.
+
+pub mod allocators;
+pub mod audit;
+pub mod scope;
+pub mod server;
+pub mod stage;
+pub mod table;
+pub mod world;

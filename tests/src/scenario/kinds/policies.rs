@@ -1,0 +1,157 @@
+//! Policies do what they say.
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use mooring_api::annotations::{DELETE_FOR_MOVE, PAUSED, SKIP_VALIDATE_DELETE};
+use mooring_api::finalizers::RELEASE_ADDRESS;
+use mooring_api::pool::PoolKind;
+use serde_json::{Value, json};
+
+use crate::ipam::server::{Server, documents_in, object, place};
+use crate::observe::now;
+use crate::runner::Ctx;
+
+/// Each kind of pool with a sound spec.
+fn pools() -> [(&'static str, Value); 4] {
+    let ip = json!({"addresses": ["10.0.0.0/24"], "prefix": 24});
+    let prefix = json!({"prefixes": ["fd00::/48"]});
+    PoolKind::ALL.map(|kind| {
+        let is_prefix = matches!(kind, PoolKind::Prefix | PoolKind::GlobalPrefix);
+        (kind.name(), if is_prefix { prefix.clone() } else { ip.clone() })
+    })
+}
+
+fn used(used: i64, out_of_range: i64) -> Value {
+    json!({"status": {"ipAddresses": {"total": 253, "free": 253 - used, "used": used, "outOfRange": out_of_range}}})
+}
+
+async fn with(file: &str) -> Result<Server> {
+    let server = Server::up().await?;
+    for policy in documents_in(file)? {
+        server.apply(&policy).await.with_context(|| format!("{file} is refused"))?;
+    }
+    Ok(server)
+}
+
+pub async fn in_use(_: &mut Ctx<()>) -> Result<()> {
+    let server = with("policies/pool-in-use.yaml").await?;
+    let mut minded = false;
+    for (kind, spec) in pools() {
+        let all = place("v1alpha2", kind);
+        for name in ["used", "unused", "moved", "skipped", "unknown"] {
+            server.create(&all, &object("v1alpha2", kind, name, &spec)).await?;
+            if name != "unknown" {
+                server.merge(&format!("{all}/{name}/status"), &used(i64::from(name != "unused"), 0)).await?;
+            }
+        }
+        for (name, annotation) in [("moved", DELETE_FOR_MOVE), ("skipped", SKIP_VALIDATE_DELETE)] {
+            server.merge(&format!("{all}/{name}"), &json!({"metadata": {"annotations": {annotation: ""}}})).await?;
+        }
+        let path = format!("{all}/used");
+        if !minded {
+            // Until the policy is minded, deletions must not come true.
+            server.until_refused(&format!("{path}?dryRun=All"), &Method::DELETE, None).await?;
+            minded = true;
+        }
+        let refused = server.delete(&path).await.err().with_context(|| format!("{kind} was deleted while in use"))?;
+        ensure!(
+            refused.code == 403 && refused.message.contains("Pool has IPAddresses allocated: 1 in use"),
+            "{refused}"
+        );
+        for name in ["unused", "moved", "skipped", "unknown"] {
+            server.delete(&format!("{all}/{name}")).await.with_context(|| format!("{kind} {name}"))?;
+        }
+        server.merge(&format!("{path}/status"), &used(0, 0)).await?;
+        server.delete(&path).await.with_context(|| format!("{kind}, no longer in use"))?;
+    }
+    // In the old version as well.
+    let (old, new) = (place("v1alpha1", "InClusterIPPool"), place("v1alpha2", "InClusterIPPool"));
+    server.create(&new, &object("v1alpha2", "InClusterIPPool", "p", &pools()[0].1)).await?;
+    server.merge(&format!("{new}/p/status"), &used(3, 0)).await?;
+    let refused = server.delete(&format!("{old}/p")).await.err().context("it was deleted in the old version")?;
+    ensure!(refused.message.contains("3 in use"), "{refused}");
+    Ok(())
+}
+
+pub async fn shrink(_: &mut Ctx<()>) -> Result<()> {
+    let server = with("policies/pool-shrink.yaml").await?;
+    let kind = "InClusterIPPool";
+    let all = place("v1alpha2", kind);
+    server.create(&all, &object("v1alpha2", kind, "p", &pools()[0].1)).await?;
+    server.merge(&format!("{all}/p/status"), &used(2, 0)).await?;
+    let path = format!("{all}/p");
+    let dry = format!("{path}?dryRun=All");
+    let spec = |addresses: &[&str], prefix: i64| json!({"spec": {"addresses": addresses, "prefix": prefix}});
+    let elsewhere = spec(&["10.0.1.0/24"], 24);
+    server.until_refused(&dry, &Method::PATCH, Some(&elsewhere)).await?;
+    for (patch, refused) in [
+        (elsewhere.clone(), true),
+        (spec(&["fd00::/64"], 64), true),
+        (spec(&["10.0.0.1-10.0.0.9"], 24), false),
+        (spec(&["10.0.0.0/24", "10.0.1.0/24"], 16), false),
+        (spec(&["10.0.0.77"], 32), false),
+        (json!({"metadata": {"labels": {"a": "b"}}}), false),
+        (json!({"spec": {"gateway": "10.0.0.1"}}), false),
+    ] {
+        match server.merge(&dry, &patch).await {
+            Ok(_) => ensure!(!refused, "let through: {patch}"),
+            Err(error) => {
+                ensure!(refused && error.code == 403, "{patch}: {error}");
+                ensure!(error.message.contains("do not contain allocated addresses: 2 are in use"), "{error}");
+            }
+        }
+    }
+    // What is used is out of range already, or nothing is used: as you please.
+    for counts in [used(2, 2), used(0, 0)] {
+        server.merge(&format!("{path}/status"), &counts).await?;
+        server.merge(&dry, &elsewhere).await?;
+    }
+    let kind = "GlobalInClusterPrefixPool";
+    let all = place("v1alpha2", kind);
+    server.create(&all, &object("v1alpha2", kind, "p", &pools()[2].1)).await?;
+    server.merge(&format!("{all}/p/status"), &used(2, 0)).await?;
+    let dry = format!("{all}/p?dryRun=All");
+    let refused = server.merge(&dry, &json!({"spec": {"prefixes": ["fd01::/48"]}})).await;
+    ensure!(refused.is_err_and(|error| error.code == 403), "moved to another prefix");
+    server.merge(&dry, &json!({"spec": {"prefixes": ["fd01::/48", "fd00::/52"]}})).await?;
+    Ok(())
+}
+
+pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
+    let server = with("policies/claim-finalizer.yaml").await?;
+    let claim = |pool: &str, more: Value| {
+        let pool = json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": pool, "name": "p"});
+        let mut claim = object("v1beta2", "IPAddressClaim", "c", &json!({"poolRef": pool}));
+        if let (Some(meta), Value::Object(more)) = (claim["metadata"].as_object_mut(), more) {
+            meta.extend(more);
+        }
+        claim
+    };
+    let finalizers = async |version: &str, mut claim: Value| -> Result<Value> {
+        claim["apiVersion"] = json!(format!("ipam.cluster.x-k8s.io/{version}"));
+        let made = server.create(&format!("{}?dryRun=All", place(version, "IPAddressClaim")), &claim).await?;
+        Ok(made["metadata"]["finalizers"].clone())
+    };
+    let deadline = now() + std::time::Duration::from_mins(1);
+    while finalizers("v1beta2", claim("InClusterIPPool", json!({}))).await?.is_null() {
+        ensure!(now() < deadline, "the policy does nothing");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    for kind in PoolKind::ALL {
+        for version in ["v1alpha1", "v1beta1", "v1beta2"] {
+            let seen = finalizers(version, claim(kind.name(), json!({}))).await?;
+            ensure!(seen == json!([RELEASE_ADDRESS]), "{version}, {}: {seen}", kind.name());
+        }
+    }
+    let theirs = json!({"finalizers": ["example.com/theirs"]});
+    let seen = finalizers("v1beta2", claim("InClusterIPPool", theirs)).await?;
+    ensure!(seen == json!(["example.com/theirs", RELEASE_ADDRESS]), "{seen}");
+    let both = json!({"finalizers": [RELEASE_ADDRESS, "example.com/theirs"]});
+    let seen = finalizers("v1beta2", claim("InClusterIPPool", both.clone())).await?;
+    ensure!(seen == both["finalizers"], "{seen}");
+    let seen = finalizers("v1beta2", claim("PHPIPAMIPPool", json!({}))).await?;
+    ensure!(seen.is_null(), "a claim that is not ours: {seen}");
+    let seen = finalizers("v1beta2", claim("InClusterIPPool", json!({"annotations": {PAUSED: ""}}))).await?;
+    ensure!(seen.is_null(), "a paused claim: {seen}");
+    Ok(())
+}
