@@ -111,11 +111,9 @@ impl Bug {
         Self::ReadStorm,
     ];
 
-    /// Those of sessions and placement.
-    pub const FLEET: [Self; 20] = [
-        Self::SessionBlindTimeCounts,
+    /// Those of sessions and placement that the simulator has found.
+    pub const FLEET: [Self; 16] = [
         Self::SessionFenceFromAnswer,
-        Self::EndsByLooking,
         Self::EndWithoutVersion,
         Self::RecordWithoutVersion,
         Self::PlacesFromMemory,
@@ -130,8 +128,14 @@ impl Bug {
         Self::TakesVipWithoutLooking,
         Self::AnnouncesVipWhenLate,
         Self::ServesOnAfterHandover,
-        Self::StaysWithoutEndpoint,
         Self::OneSegmentIsEnough,
+    ];
+
+    /// Those that it has not found yet.
+    pub const UNSEEN: [Self; 4] = [
+        Self::SessionBlindTimeCounts,
+        Self::EndsByLooking,
+        Self::StaysWithoutEndpoint,
         Self::DeafWatcher,
     ];
 }
