@@ -138,6 +138,7 @@ impl Fleet {
         if let Some(wake) = self.wake.filter(|wake| at.now > *wake + LATE) {
             self.late(at.now.since(wake));
         }
+        self.begin_watches();
         self.take_in(event);
         self.wake = None;
         // What is done may ask for more within one step; more than a few rounds would be a fault, and wait for the next.

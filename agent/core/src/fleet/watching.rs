@@ -221,6 +221,19 @@ impl Fleet {
         }
     }
 
+    /// A step begins: who stood still for a while judges nothing by what it missed before.
+    pub(super) fn begin_watches(&mut self) {
+        let now = self.at.now;
+        for watch in self.watches.values_mut() {
+            for view in &mut watch.views {
+                view.witness.begin(now);
+                if view.witness.state().0 == 0 {
+                    watch.silent_since = None;
+                }
+            }
+        }
+    }
+
     pub(super) fn forget_witnesses(&mut self) {
         let all: Vec<String> = self.watches.keys().cloned().collect();
         for node in all {
