@@ -46,6 +46,7 @@ impl Fleet {
         if me && self.own.is_of(&holder.session) {
             return Claim::Mine;
         }
+        // An incarnation that is newer than what is known of sessions has not ended as far as anybody here can say.
         let ended = self.sessions.has_ended(holder) == Some(true);
         let looks_dead = || planted!(EndsByLooking) && self.looks_expired(&holder.node);
         if ended || looks_dead() {

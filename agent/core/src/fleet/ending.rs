@@ -104,7 +104,7 @@ impl Fleet {
                 self.away_is_over();
                 let cause = view.end.as_ref().map_or(EndCause::Expired, |end| end.cause);
                 self.report(Report::EndedOther { node: node.to_owned(), cause });
-                self.session_shown(view);
+                self.session_answered(view);
             }
             Err(Failure::Conflict) => {
                 self.away_is_over();

@@ -65,6 +65,8 @@ pub enum Event {
     WatchLost,
     /// A watch event, or the list that a watch begins with, showed the `IPAddress` of a VIP; None: it is gone.
     Address {
+        /// It is from a list: believed even if its version is older, as after a restored backup.
+        listed: bool,
         /// The VIP.
         address: IpAddr,
         /// Its record.

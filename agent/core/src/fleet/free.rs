@@ -139,9 +139,8 @@ impl Fleet {
         if vip.moves.may_move(self.at.now) {
             return true;
         }
-        let early = |end: &Option<crate::session::End>| end.as_ref().is_some_and(|e| e.cause == EndCause::Abandoned);
         let holder = vip.holder().and_then(|h| self.sessions.get(&h.node));
-        let ended = holder.filter(|p| early(&p.view.end)).and_then(|p| p.ended);
+        let ended = holder.and_then(|p| p.abandoned_at);
         ended.is_none_or(|at| self.due(at + self.rules.lease_duration))
     }
 

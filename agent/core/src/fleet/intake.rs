@@ -55,7 +55,7 @@ impl Fleet {
                 self.calls.next_list = self.at.now;
                 self.list_sessions();
             }
-            Event::Address { address, view } => self.address_shown(address, view, false, None),
+            Event::Address { listed, address, view } => self.address_shown(address, view, listed, None),
             Event::Addresses { id, result } => self.read_addresses(id, result),
             Event::WroteSession { id, result } => self.session_written(id, result),
             Event::WroteHolder { id, result } => self.holder_written(id, result),
@@ -90,8 +90,20 @@ impl Fleet {
     /// A session was shown, by whatever way.
     pub(super) fn session_shown(&mut self, view: View) {
         let node = view.node.clone();
-        match self.sessions.see(self.at.now, view, &self.rules) {
-            Shown::Changed => self.session_changed(&node),
+        let shown = self.sessions.see(self.at.now, view, &self.rules);
+        self.session_was_shown(&node, shown);
+    }
+
+    /// The answer to a write showed one.
+    pub(super) fn session_answered(&mut self, view: View) {
+        let node = view.node.clone();
+        let shown = self.sessions.learn(self.at.now, view);
+        self.session_was_shown(&node, shown);
+    }
+
+    fn session_was_shown(&mut self, node: &str, shown: Shown) {
+        match shown {
+            Shown::Changed => self.session_changed(node),
             // A holder that was thought dead is alive: who carries its VIPs without the API lets them go.
             Shown::Renewed if !self.asking.provisional.is_empty() => {
                 self.dirty.extend(self.asking.provisional.iter().copied());
@@ -104,7 +116,7 @@ impl Fleet {
         if self.is_own_flight(id) {
             match result {
                 Ok(view) => {
-                    self.session_shown(view);
+                    self.session_answered(view);
                     self.own_shown();
                 }
                 Err(failure) => self.own_write_failed(failure),
@@ -117,7 +129,7 @@ impl Fleet {
         } else if let Ok(view) = result {
             // A write that was given up has taken effect after all.
             let own = view.node == self.rules.node;
-            self.session_shown(view);
+            self.session_answered(view);
             if own {
                 self.own_shown();
             }

@@ -48,6 +48,8 @@ pub struct Peer {
     shown: Time,
     /// How often it was abandoned lately.
     pub abandoned: Moves,
+    /// When it was last seen to be abandoned, whether or not it has begun again.
+    pub abandoned_at: Option<Time>,
 }
 
 /// What a view changed.
@@ -113,15 +115,23 @@ impl Directory {
         };
     }
 
-    /// A watch event or an answer showed a session.
+    /// A watch event showed a session.
     pub fn see(&mut self, now: Time, view: View, rules: &Rules) -> Shown {
+        let shown = self.learn(now, view);
+        if shown != Shown::Nothing {
+            self.prove(now, rules);
+        }
+        shown
+    }
+
+    /// The answer to a write showed a session: that says nothing of the watch, which may be dead.
+    pub fn learn(&mut self, now: Time, view: View) -> Shown {
         let known = self.peers.get(&view.node).filter(|p| p.view.uid == view.uid);
         if let Some(known) = known
             && matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
         {
             return Shown::Nothing;
         }
-        self.prove(now, rules);
         self.put(now, view)
     }
 
@@ -158,7 +168,7 @@ impl Directory {
         let Some(peer) = self.peers.get_mut(&view.node) else {
             let ended = (!view.is_live()).then_some(now);
             let (node, seed) = (view.node.clone(), seed(&view.node));
-            self.peers.insert(node, Peer { view, seed, changed: now, ended, shown: now, abandoned: Moves::default() });
+            self.peers.insert(node, Peer { view, seed, changed: now, ended, shown: now, abandoned: Moves::default(), abandoned_at: None });
             return Shown::Changed;
         };
         if peer.view.record != view.record {
@@ -175,6 +185,7 @@ impl Directory {
             peer.ended = Some(now);
             if view.end.as_ref().is_some_and(|end| end.cause == super::EndCause::Abandoned) {
                 peer.abandoned.record(now);
+                peer.abandoned_at = Some(now);
             }
         }
         peer.view = view;
@@ -214,7 +225,12 @@ impl Directory {
             return None;
         }
         let Some(peer) = self.peers.get(&holder.node) else { return Some(true) };
-        Some(!(peer.view.is_live() && peer.view.is_of(&holder.session)))
+        let known = &peer.view;
+        if known.uid == holder.session.uid && known.record.transitions < holder.session.transitions {
+            // It has begun since: the watch of sessions is behind that of records.
+            return None;
+        }
+        Some(!(known.is_live() && known.is_of(&holder.session)))
     }
 
     /// The version at which it had ended, if that is known.
@@ -280,6 +296,7 @@ mod tests {
         assert_eq!((all.has_ended(&holder(1)), all.ended_by(&holder(1))), (Some(true), Some(6)));
         all.see(at(121), view("n1", 7, 2, true), &rules);
         assert_eq!((all.has_ended(&holder(1)), all.has_ended(&holder(2))), (Some(true), Some(false)));
+        assert_eq!(all.has_ended(&holder(3)), None, "a record may be newer than what is known of sessions");
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl World<'_> {
                 if blind && known.is_some() || known.as_ref().map(|v| v.version.as_str()) == base.as_deref() {
                     let uid = known.as_ref().map_or_else(|| self.store.new_uid(), |v| v.uid.clone());
                     let version = self.store.next();
-                    let view = View { node: node.clone(), uid, version: version.clone(), record, declared, end };
+                    let view = View { node: node.clone(), uid, version, record, declared, end };
                     self.check_session_write(host, known.as_ref(), &view);
                     let own = node == settings::name(host);
                     self.store.sessions.insert(node.clone(), view.clone());
@@ -179,7 +179,7 @@ impl World<'_> {
                         self.store.renewed.insert(node, self.now);
                         let same = self.hosts[host].life == life;
                         if let Some(agent) = self.hosts[host].agent.as_mut().filter(|_| same) {
-                            agent.effects.push_back((version, sent));
+                            agent.effects.push_back((view.record.clone(), sent));
                             if agent.effects.len() > 32 {
                                 agent.effects.pop_front();
                             }
@@ -237,7 +237,7 @@ impl World<'_> {
         let view = AddressView { uid, version: self.store.next(), holder };
         self.store.addresses.insert(vip, view.clone());
         let address = self.plan.settings.vip(vip);
-        self.publish(&Event::Address { address, view: Some(view.clone()) });
+        self.publish(&Event::Address { listed: false, address, view: Some(view.clone()) });
         view
     }
 
@@ -258,7 +258,7 @@ impl World<'_> {
         self.store.next();
         let address = self.plan.settings.vip(vip);
         self.publish(&Event::Unwanted(address));
-        self.publish(&Event::Address { address, view: None });
+        self.publish(&Event::Address { listed: false, address, view: None });
         self.touched_vip(vip);
     }
 
@@ -321,7 +321,7 @@ impl World<'_> {
         all.extend(other.into_iter().map(|v| Event::Unwanted(self.plan.settings.vip(v))));
         for vip in 0..self.most {
             let (address, view) = (self.plan.settings.vip(vip), self.store.addresses.get(&vip).cloned());
-            all.push(Event::Address { address, view });
+            all.push(Event::Address { listed: true, address, view });
         }
         for node in 0..self.hosts.len() {
             all.push(Event::Standing { node: settings::name(node), standing: Some(self.standing[node]) });

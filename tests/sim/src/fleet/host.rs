@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mooring_core::event::Moment;
 use mooring_core::fleet::{Action, Event, Fleet};
+use mooring_core::lease::Record;
 use mooring_core::rules::{LATE, Rules, SELF_PROBE};
 use mooring_core::time::{Time, WallTime};
 
@@ -84,8 +85,8 @@ pub struct Agent {
     pub drained: bool,
     /// When its last write of its session that took effect, and was answered or shown, was sent.
     pub confirmed: Option<Time>,
-    /// Its session writes that took effect: the version of each, and when it was sent.
-    pub effects: VecDeque<(String, Time)>,
+    /// Its session writes that took effect: the record of each, and when it was sent.
+    pub effects: VecDeque<(Record, Time)>,
     /// When a frame of another station that speaks for an address of that one's, or for its VIP, came.
     pub heard: BTreeMap<(usize, usize), Nanos>,
     /// When a third party was heard, by segment.
@@ -218,10 +219,10 @@ impl World<'_> {
         }
         let Some(agent) = &mut self.hosts[host].agent else { return };
         match &event {
-            Event::Session(view) | Event::WroteSession { result: Ok(view), .. } => agent.was_shown(&view.version),
+            Event::Session(view) | Event::WroteSession { result: Ok(view), .. } => agent.was_shown(&view.record),
             Event::Sessions { result: Ok(views), .. } => {
                 for view in views {
-                    agent.was_shown(&view.version);
+                    agent.was_shown(&view.record);
                 }
             }
             Event::Shutdown => agent.ending = true,
@@ -314,8 +315,8 @@ impl World<'_> {
 
 impl Agent {
     /// A session was shown to it: perhaps an own write's effect.
-    fn was_shown(&mut self, version: &str) {
-        if let Some((_, sent)) = self.effects.iter().find(|(one, _)| one == version) {
+    fn was_shown(&mut self, record: &Record) {
+        if let Some((_, sent)) = self.effects.iter().rev().find(|(one, _)| one == record) {
             self.confirmed = self.confirmed.max(Some(*sent));
             self.late = self.late.filter(|late| *late > *sent);
         }

@@ -160,7 +160,7 @@ impl World {
         self.put(after, Item::To(n, Event::Wanted(demands)));
         self.put(after, Item::To(n, Event::Synced));
         for (address, view) in self.addresses.clone() {
-            self.put(after, Item::To(n, Event::Address { address, view: Some(view) }));
+            self.put(after, Item::To(n, Event::Address { listed: false, address, view: Some(view) }));
         }
         let views = self.sessions.values().cloned().collect();
         self.put(after, Item::To(n, Event::Sessions { id: None, result: Ok(views) }));
@@ -188,7 +188,7 @@ impl World {
         };
         for n in 0..self.hosts.len() {
             if self.hosts[n].api == Api::Up {
-                self.put(self.hosts[n].delay, Item::To(n, Event::Address { address, view: view.cloned() }));
+                self.put(self.hosts[n].delay, Item::To(n, Event::Address { listed: false, address, view: view.cloned() }));
             }
         }
     }
