@@ -21,7 +21,7 @@ impl Fleet {
             return;
         }
         self.watches_heard(index, address, mac);
-        let Some(mut vip) = self.vips.remove(&address) else {
+        let Some(vip) = self.vips.get_mut(&address) else {
             let gateway = self.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
             let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);
             if gateway || self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer)) {
@@ -30,13 +30,15 @@ impl Fleet {
             return;
         };
         vip.answered = Some((self.at.now, mac));
-        if vip.hold.is_some() {
-            self.heard_another(&mut vip, mac);
-        }
         if vip.hold.is_some() || vip.look.is_some() {
             self.dirty.insert(address);
         }
-        self.vips.insert(address, vip);
+        if vip.hold.is_some()
+            && let Some(mut vip) = self.vips.remove(&address)
+        {
+            self.heard_another(&mut vip, mac);
+            self.vips.insert(address, vip);
+        }
     }
 
     fn heard_another(&mut self, vip: &mut Vip, mac: Mac) {
