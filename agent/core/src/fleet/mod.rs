@@ -86,6 +86,8 @@ pub struct Fleet {
     unsure: Option<Time>,
     /// The last late step: what was sent before it proves nothing any more.
     late_at: Time,
+    /// When a VIP was last defended against another host, by an answer of the API.
+    defended: BTreeMap<Mac, Time>,
     /// When an address that is no VIP was last heard on an interface: third parties.
     third_heard: BTreeMap<u32, Time>,
     next_id: u64,
@@ -122,6 +124,7 @@ impl Fleet {
             looks_until: Time::default(),
             unsure: None,
             late_at: Time::default(),
+            defended: BTreeMap::new(),
             third_heard: BTreeMap::new(),
             next_id: 0,
             wake: None,

@@ -83,6 +83,12 @@ impl Fleet {
         Some(VipState { address, carried, put: vip.put, holder: vip.holder().cloned(), claim })
     }
 
+    /// Whether it has been told of a VIP of that address.
+    #[must_use]
+    pub fn knows(&self, address: IpAddr) -> bool {
+        self.vips.contains_key(&address)
+    }
+
     /// All VIPs.
     pub fn vips(&self) -> impl Iterator<Item = VipState> + '_ {
         self.vips.keys().filter_map(|address| self.vip(*address))

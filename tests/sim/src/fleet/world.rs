@@ -213,6 +213,8 @@ impl<'a> World<'a> {
                 let (address, mac, index) = (self.address(segment, what), settings::mac(from), settings::index(segment));
                 let now = self.now;
                 match what {
+                    // The edge passes on what means something: an agent that was never told of a VIP hears nothing of it.
+                    What::Vip(_) if !self.hosts[to].agent.as_ref().is_some_and(|a| a.fleet.knows(address)) => return,
                     What::Vip(vip) => self.note_heard(to, vip, from),
                     What::Own(_) => {
                         if let Some(agent) = &mut self.hosts[to].agent {
