@@ -73,7 +73,7 @@ fn calls(world: &mut World<'_>, from: u64, to: u64) -> u64 {
 fn a_hundred_nodes_ask_little_of_the_api() {
     let mut plan = Plan::of(1, Some(100));
     plan.settings.rules = Rules::default();
-    (plan.settings.vips, plan.settings.segments, plan.settings.local) = (500, 1, BTreeSet::new());
+    (plan.settings.vips, plan.settings.segments, plan.settings.local) = (200, 1, BTreeSet::new());
     (plan.settings.single_homed, plan.settings.spread) = (None, 500 * MS);
     let at = |seconds, lasts, fault| Planned { at: seconds * SECOND, lasts: lasts * SECOND, fault };
     plan.faults = vec![at(50, 60, Fault::Crash(7)), at(80, 5, Fault::Api(How::Refused))];
