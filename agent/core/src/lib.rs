@@ -2,11 +2,13 @@
 //! answers with what to do. The edges (in `mooring-agent`) translate.
 //! The compiler sees to it: this crate depends on none of them.
 //!
-//! [`keeper::Keeper`] is the whole: `step(moment, event) -> actions`. Each of the other modules is one idea it uses.
+//! [`keeper::Keeper`] is the whole for one Lease and its VIPs, [`fleet::Fleet`] for a node's session and many VIPs:
+//! `step(moment, event) -> actions`. Each of the other modules is one idea they use.
 
 pub mod action;
 pub mod event;
 pub mod fence;
+pub mod fleet;
 pub mod health;
 pub mod keeper;
 pub mod leader;
@@ -14,9 +16,11 @@ pub mod lease;
 pub mod mac;
 pub mod moves;
 pub mod observation;
+pub mod placement;
 pub mod planted;
 pub mod rules;
 pub mod schedule;
+pub mod session;
 pub mod time;
 pub mod trace;
 pub mod witness;

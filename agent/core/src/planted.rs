@@ -44,10 +44,50 @@ pub enum Bug {
     TrustsTheWatch,
     /// A read that failed is tried again at once.
     ReadStorm,
+    /// Blind time counts for sessions.
+    SessionBlindTimeCounts,
+    /// The session counts from when the answer came.
+    SessionFenceFromAnswer,
+    /// A session that looks expired has ended, though nobody has written that.
+    EndsByLooking,
+    /// The end of another's session is written without a resourceVersion.
+    EndWithoutVersion,
+    /// Records are written without a resourceVersion.
+    RecordWithoutVersion,
+    /// Who is not the first in order takes at once.
+    PlacesFromMemory,
+    /// A session that began after the holder's had ended takes part like any other.
+    LatecomersRank,
+    /// The end of the own session is not noticed.
+    IgnoresOwnEnd,
+    /// Who loses the write of the record goes on.
+    KeepsAfterLostWrite,
+    /// Who remembers that it holds a VIP goes on when the record names another.
+    MemoryOverRecord,
+    /// A challenge is answered by the remembered record.
+    DefendsFromRecord,
+    /// A challenged holder of a VIP whose calls are not answered goes on.
+    VipNeverYields,
+    /// A lapsed or provisional holder of a VIP goes on when it hears another.
+    KeepsVipBesideOther,
+    /// Holders in doubt do not ask whether anybody else has their VIPs.
+    NoSessionProbe,
+    /// A VIP is taken without asking the segment where that is due.
+    TakesVipWithoutLooking,
+    /// A late step makes nothing unsure.
+    AnnouncesVipWhenLate,
+    /// A holder that hands a VIP over does not stop when it hears its successor.
+    ServesOnAfterHandover,
+    /// A holder without a ready endpoint does not hand its VIP over.
+    StaysWithoutEndpoint,
+    /// A node that is silent on one segment is abandoned.
+    OneSegmentIsEnough,
+    /// Silence before a provisional hold counts though no third party was heard.
+    DeafWatcher,
 }
 
 impl Bug {
-    /// All of them.
+    /// Those of the keeper of one Lease.
     pub const ALL: [Self; 20] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
@@ -69,6 +109,30 @@ impl Bug {
         Self::NoHysteresis,
         Self::TrustsTheWatch,
         Self::ReadStorm,
+    ];
+
+    /// Those of sessions and placement.
+    pub const FLEET: [Self; 20] = [
+        Self::SessionBlindTimeCounts,
+        Self::SessionFenceFromAnswer,
+        Self::EndsByLooking,
+        Self::EndWithoutVersion,
+        Self::RecordWithoutVersion,
+        Self::PlacesFromMemory,
+        Self::LatecomersRank,
+        Self::IgnoresOwnEnd,
+        Self::KeepsAfterLostWrite,
+        Self::MemoryOverRecord,
+        Self::DefendsFromRecord,
+        Self::VipNeverYields,
+        Self::KeepsVipBesideOther,
+        Self::NoSessionProbe,
+        Self::TakesVipWithoutLooking,
+        Self::AnnouncesVipWhenLate,
+        Self::ServesOnAfterHandover,
+        Self::StaysWithoutEndpoint,
+        Self::OneSegmentIsEnough,
+        Self::DeafWatcher,
     ];
 }
 

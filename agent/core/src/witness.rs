@@ -103,6 +103,12 @@ impl Witness {
         }
     }
 
+    /// The next window asks for this instead; what was seen of the same holder stays.
+    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.vips.clear();
+        self.vips.extend(addresses);
+    }
+
     /// Looks for `target` from now on. What was seen of another one is forgotten.
     pub fn aim(&mut self, now: Time, target: Target<&Declaration>, vips: impl Iterator<Item = IpAddr> + Clone) {
         if self.target.as_ref() == target && self.vips.iter().copied().eq(vips.clone()) {
@@ -123,6 +129,12 @@ impl Witness {
     /// Who is asked beside the holder when the next window opens.
     pub fn set_parties(&mut self, parties: Vec<IpAddr>) {
         self.parties = parties;
+    }
+
+    /// Whether the next window asks third parties too.
+    #[must_use]
+    pub fn asks_parties(&self) -> bool {
+        self.target == Target::Anybody || self.misses > 0 || self.needed <= 1
     }
 
     /// The own step came late, or the link was down: what was not heard says nothing.
@@ -260,8 +272,7 @@ impl Witness {
     }
 
     fn open(&mut self, now: Time) -> Vec<Probe> {
-        let searching = self.target == Target::Anybody;
-        let third_asked = searching || self.misses > 0 || self.needed <= 1;
+        let third_asked = self.asks_parties();
         let holder = match &self.target {
             Target::Holder(d) => self.answered.map(|(_, mac)| mac).or_else(|| d.macs.first().copied()),
             _ => None,

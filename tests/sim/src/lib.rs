@@ -21,6 +21,7 @@ pub mod clock;
 pub mod counts;
 pub mod fault;
 pub mod faults;
+pub mod fleet;
 pub mod health;
 pub mod host;
 pub mod kernel;

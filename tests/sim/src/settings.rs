@@ -156,7 +156,8 @@ impl Settings {
 }
 
 /// Rules that the agent's settings allow (see `agent/src/settings/validate.rs`), but seldom the default ones.
-fn rules(rng: &mut Rng) -> Rules {
+#[must_use]
+pub fn rules(rng: &mut Rng) -> Rules {
     let lease = rng.pick(&[3, 4, 5, 6, 8, 10, 15, 20, 30]);
     let renew_ms = rng.pick(&[50, 60, 67, 80, 90]) * lease * 10;
     // The kernel's lifetime must outlast 1.2 retry periods.

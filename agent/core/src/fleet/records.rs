@@ -1,0 +1,154 @@
+//! The holder's record on the `IPAddress`: read, and written by compare-and-swap.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::calls::WRITES;
+use super::vip::{Basis, Flight, Vip};
+use super::{Action, Fleet, Report};
+use crate::event::Failure;
+use crate::rules::MARGIN;
+use crate::session::{AddressView, Holder, number};
+use crate::time::Time;
+
+/// How long a write may go unanswered.
+const WITHIN: Duration = Duration::from_secs(1);
+/// After a lost race nothing is written for so long: the watch, or a read, tells how it is.
+const LOST: Duration = Duration::from_millis(100);
+
+impl Fleet {
+    /// The `IPAddress` of a VIP was shown. `anew`: by a read that was sent after all that is known.
+    pub(super) fn address_shown(&mut self, address: IpAddr, view: Option<AddressView>, anew: bool, proven: Option<Time>) {
+        let refresh = self.rules.announce_refresh;
+        let vip = self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh)));
+        vip.proven = vip.proven.max(proven.unwrap_or_default());
+        self.dirty.insert(address);
+        let of_one = matches!((&view, &vip.view), (Some(new), Some(old)) if new.uid == old.uid);
+        let versions = view.as_ref().map(|v| number(&v.version)).zip(vip.view.as_ref().map(|v| number(&v.version)));
+        if !anew && of_one && matches!(versions, Some((Some(new), Some(old))) if new < old) {
+            return;
+        }
+        let before = vip.holder().cloned();
+        let after = view.as_ref().and_then(|v| v.holder.clone());
+        vip.known = true;
+        vip.view = view;
+        if before == after {
+            return;
+        }
+        vip.changed = self.at.now;
+        vip.open_since = None;
+        let node = |h: &Option<Holder>| h.as_ref().map(|h| h.node.clone());
+        let (old, new) = (node(&before), node(&after));
+        if old == new {
+            return;
+        }
+        if old.is_some() && new.is_some() {
+            vip.moves.record(self.at.now);
+        }
+        if let Some(old) = old
+            && let Some(held) = self.held.get_mut(&old)
+        {
+            held.remove(&address);
+            if held.is_empty() {
+                self.held.remove(&old);
+            }
+        }
+        if let Some(new) = new {
+            self.held.entry(new).or_default().insert(address);
+        }
+    }
+
+    /// A read of some VIPs ended.
+    pub(super) fn read_addresses(&mut self, id: u64, result: Result<Vec<(IpAddr, Option<AddressView>)>, Failure>) {
+        let Some(reading) = self.calls.reads.remove(&id) else { return };
+        self.again = true;
+        let Ok(views) = result else {
+            self.is_away(reading.sent);
+            self.calls.next_list = self.calls.next_list.max(self.at.now + self.rules.retry_period / 4);
+            self.calls.wanted.extend(reading.known.into_keys());
+            return;
+        };
+        self.away_is_over();
+        for (address, view) in views {
+            let known = self.vips.get(&address).and_then(|v| v.view.as_ref()).map(|v| v.version.clone());
+            let anew = reading.known.get(&address).is_some_and(|then| *then == known);
+            self.address_shown(address, view, anew, Some(reading.sent));
+        }
+    }
+
+    /// Writes who holds a VIP. False: it waits until others have been written.
+    pub(super) fn write_holder(&mut self, vip: &mut Vip, holder: Holder) -> bool {
+        let Some(view) = &vip.view else { return false };
+        if vip.flight.is_some() || self.calls.writes.len() >= WRITES {
+            self.calls.waiting.insert(vip.address);
+            return false;
+        }
+        let (id, now, base) = (self.new_id(), self.at.now, view.version.clone());
+        let until = now + WITHIN + MARGIN;
+        vip.flight = Some(Flight { id, sent: now, until, wrote: holder.clone() });
+        self.calls.writes.insert(id, vip.address);
+        self.due(until);
+        let base = if crate::planted::planted!(RecordWithoutVersion) { String::new() } else { base };
+        self.out.push(Action::WriteHolder { id, address: vip.address, base, holder, within: WITHIN });
+        true
+    }
+
+    /// The record that names this node.
+    pub(super) fn own_holder(&self) -> Option<Holder> {
+        let tenure = self.own.tenure.as_ref()?;
+        Some(Holder { node: self.rules.node.clone(), session: tenure.incarnation.clone(), to: None })
+    }
+
+    /// A write of a record ended.
+    pub(super) fn holder_written(&mut self, id: u64, result: Result<AddressView, Failure>) {
+        let Some(address) = self.calls.writes.remove(&id) else {
+            // One that was given up has an answer after all.
+            return;
+        };
+        if let Some(next) = self.calls.waiting.pop_first() {
+            self.dirty.insert(next);
+        }
+        self.dirty.insert(address);
+        self.again = true;
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        let Some(flight) = vip.flight.take() else { return };
+        match result {
+            Ok(view) => {
+                self.away_is_over();
+                self.address_shown(address, Some(view), false, Some(flight.sent));
+            }
+            Err(Failure::Conflict) => {
+                vip.hold_off = self.at.now + LOST;
+                let taking = flight.wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != flight.wrote.session);
+                if taking {
+                    self.report(Report::Outrun { address });
+                }
+                self.away_is_over();
+                self.want_read(address);
+            }
+            Err(Failure::Away) => {
+                vip.hold_off = self.at.now + self.rules.retry_period / 4;
+                self.is_away(flight.sent);
+            }
+        }
+    }
+
+    /// The write of a VIP's record was never answered.
+    pub(super) fn give_up_write(&mut self, vip: &mut Vip) {
+        let Some(flight) = &vip.flight else { return };
+        let (id, sent, until) = (flight.id, flight.sent, flight.until);
+        if !self.due(until) {
+            return;
+        }
+        vip.flight = None;
+        self.calls.writes.remove(&id);
+        vip.hold_off = self.at.now + self.rules.retry_period / 4;
+        self.is_away(sent);
+    }
+
+    /// How many VIPs are carried beside their record.
+    pub(super) fn beside(&self) -> usize {
+        let holds = self.carried.iter().filter_map(|a| self.vips.get(a).and_then(|v| v.hold));
+        holds.filter(|h| matches!(h.basis, Basis::Beside(_))).count()
+    }
+}

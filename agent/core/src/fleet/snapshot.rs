@@ -1,0 +1,118 @@
+//! What it looks like from outside: for `mooring-agent status`, metrics and people who ask why a VIP is where it is.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::vip::Basis;
+use super::Fleet;
+use super::claim::Claim;
+use crate::mac::Mac;
+use crate::placement::order;
+use crate::session::{Holder, Incarnation};
+use crate::time::Time;
+
+/// One VIP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VipState {
+    /// The VIP.
+    pub address: IpAddr,
+    /// `recorded`, `beside`, `provisional` or `left-over` when it is carried here.
+    pub carried: Option<&'static str>,
+    /// Whether it is on the interface.
+    pub put: bool,
+    /// Whom its record names.
+    pub holder: Option<Holder>,
+    /// `mine`, `free`, `others`, `offered`, `absent` or `unknown`: what the record and the sessions say.
+    pub claim: &'static str,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// `none`, `live`, `lapsed` or `leaving`.
+    pub session: &'static str,
+    /// Its incarnation.
+    pub incarnation: Option<Incarnation>,
+    /// When it ends if it is not renewed.
+    pub ends: Option<Time>,
+    /// Since when no call to the API was answered.
+    pub api_away: Option<Time>,
+    /// The nodes that this one watches, and whether each is silent.
+    pub watches: Vec<(String, bool)>,
+}
+
+impl Fleet {
+    /// The session.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let session = match &self.own.tenure {
+            None => "none",
+            Some(_) if self.own.leaving.is_some() || self.own.drained => "leaving",
+            Some(tenure) if tenure.lapsed => "lapsed",
+            Some(_) => "live",
+        };
+        Snapshot {
+            session,
+            incarnation: self.own.tenure.as_ref().map(|t| t.incarnation.clone()),
+            ends: self.session_ends(),
+            api_away: self.away,
+            watches: self.watches.iter().map(|(node, w)| (node.clone(), w.silent_since.is_some())).collect(),
+        }
+    }
+
+    /// One VIP.
+    #[must_use]
+    pub fn vip(&self, address: IpAddr) -> Option<VipState> {
+        let vip = self.vips.get(&address)?;
+        let carried = vip.hold.map(|hold| match hold.basis {
+            Basis::Recorded => "recorded",
+            Basis::Beside(_) => "beside",
+            Basis::Provisional => "provisional",
+            Basis::LeftOver => "left-over",
+        });
+        let claim = match self.claim(vip) {
+            Claim::Unknown => "unknown",
+            Claim::Absent => "absent",
+            Claim::Mine => "mine",
+            Claim::Free { .. } => "free",
+            Claim::Others { consents: true, .. } => "offered",
+            Claim::Others { .. } => "others",
+        };
+        Some(VipState { address, carried, put: vip.put, holder: vip.holder().cloned(), claim })
+    }
+
+    /// Whether it has been told of a VIP of that address.
+    #[must_use]
+    pub fn knows(&self, address: IpAddr) -> bool {
+        self.vips.contains_key(&address)
+    }
+
+    /// All VIPs.
+    pub fn vips(&self) -> impl Iterator<Item = VipState> + '_ {
+        self.vips.keys().filter_map(|address| self.vip(*address))
+    }
+
+    /// Who would have a VIP now, the first first.
+    #[must_use]
+    pub fn successors(&self, address: IpAddr) -> Vec<String> {
+        let Some(vip) = self.vips.get(&address) else { return vec![] };
+        let Some(demand) = &vip.demand else { return vec![] };
+        order(demand, vip.seed, self.candidates(self.latecomers(vip))).into_iter().map(str::to_owned).collect()
+    }
+
+    /// The node that declares a MAC address, as far as this one knows.
+    #[must_use]
+    pub fn node_with(&self, mac: Mac) -> Option<&str> {
+        self.sessions.with_mac(mac)
+    }
+
+    /// The addresses whose frames mean something here.
+    #[must_use]
+    pub fn listens_for(&self) -> BTreeSet<IpAddr> {
+        let gateways = self.interfaces.iter().flat_map(|i| i.gateways.iter().copied());
+        let peers = self.sessions.live().flat_map(|(_, p)| p.view.links()).flat_map(|l| l.addresses.iter().copied());
+        self.vips.keys().copied().chain(gateways).chain(peers).collect()
+    }
+}

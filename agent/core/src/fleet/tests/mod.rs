@@ -1,0 +1,7 @@
+//! Interleavings that the law names, and those that broke the core of many VIPs once.
+
+mod crash;
+mod handover;
+mod outage;
+mod whose;
+mod world;

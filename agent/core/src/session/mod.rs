@@ -1,0 +1,125 @@
+//! Sessions: one Lease per node, instead of one per VIP. What stands on it, and on the `IPAddress` of a VIP.
+//!
+//! A session's Lease says whether the node's agent is there, and how others reach it. An *incarnation* of it begins once and
+//! ends once; a VIP's record names its holder by one, and may be replaced when that has ended.
+
+mod directory;
+mod link;
+mod record;
+
+pub use directory::{Directory, Peer, Shown, Standing};
+pub use link::{Link, Subnet};
+pub use record::{AddressView, Holder};
+
+use serde::{Deserialize, Serialize};
+
+use crate::lease::Record;
+
+/// One life of a session: it begins with a write that counts the transitions up, and ends with another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation {
+    /// The Lease's `metadata.uid`.
+    pub uid: String,
+    /// Its `leaseTransitions`.
+    pub transitions: u32,
+}
+
+/// A session's Lease as one read or watch event showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// The node whose session it is.
+    pub node: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub version: String,
+    /// `holderIdentity` is the node, or empty: ended.
+    pub record: Record,
+    /// What the agent says of itself.
+    #[serde(default)]
+    pub declared: Option<Declared>,
+    /// Who ended it, for people.
+    #[serde(default)]
+    pub end: Option<End>,
+}
+
+/// `mooring.dev/session`: what an agent declares for one incarnation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Declared {
+    /// Must equal the record's: in any other incarnation this is void.
+    pub transitions: u32,
+    /// The node's interfaces.
+    pub links: Vec<Link>,
+    /// The node is about to leave: others may take its VIPs.
+    pub leaving: bool,
+    /// The version that the write which began it had; None while that is not known yet.
+    pub began: Option<String>,
+    /// The version that the Lease had before: by then the incarnation before this one had ended. None: there was no Lease.
+    pub after: Option<String>,
+}
+
+/// `mooring.dev/ended`: for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The node that wrote it.
+    pub by: String,
+    /// Why.
+    pub cause: EndCause,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// Its own agent ended it.
+    Planned,
+    /// It was not renewed in time.
+    Expired,
+    /// The node fell silent on all segments that the witness shares with it.
+    Abandoned,
+}
+
+impl View {
+    /// Whether it has not ended.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.record.holder.is_empty()
+    }
+
+    /// Which incarnation it shows.
+    #[must_use]
+    pub fn is_of(&self, incarnation: &Incarnation) -> bool {
+        self.uid == incarnation.uid && self.record.transitions == incarnation.transitions
+    }
+
+    /// The incarnation that it shows.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        Incarnation { uid: self.uid.clone(), transitions: self.record.transitions }
+    }
+
+    /// What its agent declared for this incarnation.
+    #[must_use]
+    pub fn declared(&self) -> Option<&Declared> {
+        self.declared.as_ref().filter(|d| d.transitions == self.record.transitions)
+    }
+
+    /// Its interfaces; none when it has ended or says nothing.
+    #[must_use]
+    pub fn links(&self) -> &[Link] {
+        self.declared().filter(|_| self.is_live()).map_or(&[], |d| d.links.as_slice())
+    }
+
+    /// Whether its agent has declared that others may take its VIPs.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.is_live() && self.declared().is_some_and(|d| d.leaving)
+    }
+}
+
+/// A version as a number: Kubernetes compares them so (1.35 on; they always were etcd's revisions).
+#[must_use]
+pub fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
+}

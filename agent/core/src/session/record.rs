@@ -1,0 +1,28 @@
+//! The holder's record on a VIP's `IPAddress`: the point of decision.
+
+use serde::{Deserialize, Serialize};
+
+use super::Incarnation;
+
+/// `mooring.dev/holder` on an `IPAddress`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The node.
+    pub node: String,
+    /// The incarnation of its session by which it holds the VIP.
+    pub session: Incarnation,
+    /// The holder hands it over: this node may take it at once, others a little later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// An `IPAddress` as one read or watch event showed it, as far as its holder goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressView {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`: what a compare-and-swap compares.
+    pub version: String,
+    /// Who holds it; None: nobody.
+    pub holder: Option<Holder>,
+}
