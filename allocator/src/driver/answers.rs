@@ -131,31 +131,25 @@ impl Known {
         }
     }
 
-    /// A claim that was read for the sake of an object that it may own.
-    ///
-    /// # Errors
-    /// How the read failed.
-    pub fn claim_read(&mut self, key: &Key, result: Result<Bytes, ApiError>) -> Result<Option<Claim>, Failure> {
+    /// A claim that was read for the sake of an object that it may own. None: it is there, and is of no pool of ours; the
+    /// object is its affair.
+    pub fn claim_read(&mut self, key: &Key, result: Result<Bytes, ApiError>) -> Option<Result<Option<Claim>, Failure>> {
         let bytes = match result {
             Ok(bytes) => bytes,
-            Err(ApiError::Status { code: 404, .. }) => return Ok(None),
-            Err(error) => return Err(error.failure()),
+            Err(error) if error.is_not_found() => return Some(Ok(None)),
+            Err(error) => return Some(Err(error.failure())),
         };
         match claim::read(&bytes, &mut self.names, &self.scope, self.served) {
             Ok(Some((claim, beside))) => {
                 self.claims
                     .entry(claim.uid.0.clone())
                     .or_insert_with(|| KnownClaim::new(beside, u32::MAX, false, None));
-                Ok(Some(self.held(claim)))
+                Some(Ok(Some(self.held(claim))))
             }
-            // It is there, and is of no pool of ours: the object is its affair.
-            Ok(None) => {
-                tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");
-                Err(Failure::Unknown)
-            }
+            Ok(None) => None,
             Err(error) => {
                 tracing::warn!(%error, claim = %key, "a claim cannot be read");
-                Err(Failure::Unknown)
+                Some(Err(Failure::Unknown))
             }
         }
     }
