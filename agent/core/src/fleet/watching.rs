@@ -13,7 +13,7 @@ use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::session::{Incarnation, Link};
 use crate::time::Time;
-use crate::witness::{Aim, Witness};
+use crate::witness::{Target, Witness};
 
 /// Who watch a node.
 const WATCHERS: usize = 3;
@@ -90,7 +90,7 @@ impl Fleet {
             let transitions = incarnation.transitions;
             let declaration = Declaration { holder: node.clone(), transitions, acquired, macs: link.macs.clone() };
             let first = link.addresses.first().copied();
-            witness.aim(self.at.now, Aim::Holder(&declaration), first.into_iter());
+            witness.aim(self.at.now, Target::Holder(&declaration), first.into_iter());
             OneLink { index, link, witness, address: first, vip: false }
         });
         let views = views.collect();
