@@ -104,7 +104,13 @@ impl Addresses {
     }
 
     /// Writes who holds it, by compare-and-swap, and answers with what it is now.
-    pub async fn hold(&self, key: &Key, base: &str, holder: &Holder, within: Duration) -> Result<AddressView, ApiError> {
+    pub async fn hold(
+        &self,
+        key: &Key,
+        base: &str,
+        holder: &Holder,
+        within: Duration,
+    ) -> Result<AddressView, ApiError> {
         let text = serde_json::to_string(holder).map_err(|error| super::unsayable(&error))?;
         let patch = json!({"metadata": {"resourceVersion": base, "annotations": {HOLDER: text}}});
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
@@ -159,8 +165,7 @@ mod tests {
 
     #[test]
     fn a_record_is_read_as_written_and_nonsense_is_none() {
-        let holder =
-            Holder { node: "n1".into(), session: Incarnation { uid: "u".into(), transitions: 2 }, to: None };
+        let holder = Holder { node: "n1".into(), session: Incarnation { uid: "u".into(), transitions: 2 }, to: None };
         let object = |text: &str| {
             let json = json!({"metadata": {"name": "a", "namespace": "b", "uid": "u1", "resourceVersion": "5",
                 "annotations": {HOLDER: text}, "labels": {ADVERTISE: "true"}}, "spec": {"address": "10.0.0.5"}});

@@ -305,7 +305,9 @@ mod tests {
     #[test]
     fn a_node_is_ready_unless_it_says_otherwise() {
         let node = |status: &str| {
-            let text = format!(r#"{{"metadata":{{"name":"n"}},"status":{{"conditions":[{{"type":"Ready","status":"{status}"}}]}}}}"#);
+            let text = format!(
+                r#"{{"metadata":{{"name":"n"}},"status":{{"conditions":[{{"type":"Ready","status":"{status}"}}]}}}}"#
+            );
             serde_json::from_str::<Node>(&text).unwrap()
         };
         assert!(node("True").is_ready() && !node("Unknown").is_ready() && Node::default().is_ready());

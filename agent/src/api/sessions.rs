@@ -80,7 +80,9 @@ impl Sessions {
         let limits = Limits::within(within);
         let path = Request::new(self.path());
         let call = match &write.base {
-            None => Call::new(Verb::Create, RESOURCE, what.clone(), path.create(&PostParams::default(), created(write)?))?,
+            None => {
+                Call::new(Verb::Create, RESOURCE, what.clone(), path.create(&PostParams::default(), created(write)?))?
+            }
             Some(base) => {
                 let patch = Patch::Merge(patched(write, base));
                 Call::new(Verb::Patch, RESOURCE, what.clone(), path.patch(&name, &PatchParams::default(), &patch))?
@@ -112,7 +114,8 @@ pub(crate) fn view(raw: &Raw) -> Option<View> {
     let (shown, flaws) = raw.show();
     let meta = &raw.lease.metadata;
     let node = meta.name.as_deref()?.strip_prefix(PREFIX).filter(|node| !node.is_empty())?;
-    let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).filter(|t| t.len() <= LONGEST);
+    let annotation =
+        |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).filter(|t| t.len() <= LONGEST);
     let declared = annotation(DECLARED).and_then(|text| match serde_json::from_str::<Declared>(text) {
         Ok(declared) => Some(sane(declared)),
         Err(error) => {
@@ -151,7 +154,10 @@ fn created(write: &SessionWrite) -> Result<Vec<u8>, ApiError> {
         name: Some(format!("{PREFIX}{}", write.node)),
         labels: Some([(LABEL.to_owned(), String::new())].into()),
         annotations: Some(
-            annotations(write).into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect(),
+            annotations(write)
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+                .collect(),
         ),
         ..ObjectMeta::default()
     };
@@ -188,7 +194,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let record = Record { holder: "n1".into(), duration: Duration::from_secs(15), transitions: 4, ..Record::default() };
+        let record =
+            Record { holder: "n1".into(), duration: Duration::from_secs(15), transitions: 4, ..Record::default() };
         let declared = Declared { transitions: 4, began: Some("7".into()), ..Declared::default() };
         let write = SessionWrite { node: "n1".into(), base: None, record, declared: Some(declared.clone()), end: None };
         let raw: Raw = serde_json::from_slice(&created(&write).unwrap()).unwrap();
@@ -211,7 +218,8 @@ mod tests {
 
     #[test]
     fn another_lease_is_no_session() {
-        let raw: Raw = serde_json::from_str(r#"{"metadata":{"name":"plndr-cp-lock"},"spec":{"holderIdentity":"a"}}"#).unwrap();
+        let raw: Raw =
+            serde_json::from_str(r#"{"metadata":{"name":"plndr-cp-lock"},"spec":{"holderIdentity":"a"}}"#).unwrap();
         assert!(view(&raw).is_none());
     }
 }

@@ -94,7 +94,8 @@ impl Catalog {
     fn select_anew(&mut self) {
         let mut used: BTreeMap<String, Vec<std::net::IpAddr>> = BTreeMap::new();
         for address in self.addresses.values() {
-            if let (Some(selector), Some(ip)) = (&address.object.metadata.annotations.node_selector, address.object.address())
+            if let (Some(selector), Some(ip)) =
+                (&address.object.metadata.annotations.node_selector, address.object.address())
             {
                 used.entry(selector.clone()).or_default().push(ip);
             }

@@ -72,7 +72,8 @@ fn an_address_is_advertised_once_a_service_says_that_it_has_it() {
 #[test]
 fn a_label_is_enough_and_each_watch_counts_for_itself() {
     let mut catalog = listed();
-    let both = address("a", "10.0.0.5", &json!({"mooring.dev/service-family": "ipv4", "mooring.dev/advertise": "true"}));
+    let both =
+        address("a", "10.0.0.5", &json!({"mooring.dev/service-family": "ipv4", "mooring.dev/advertise": "true"}));
     catalog.take(Seen::Addresses(0, Change::One(both.clone())));
     catalog.take(Seen::Addresses(1, Change::One(both.clone())));
     assert!(catalog.demand_of(ip("10.0.0.5")).is_some());
@@ -89,7 +90,10 @@ fn nothing_is_said_of_a_local_service_before_its_endpoints_are_known() {
     assert_eq!(out, []);
     let of = Arc::new(catalog.local_services());
     assert_eq!(of.len(), 1);
-    catalog.take(Seen::Slices(of.clone(), Change::All(vec![slice("s1", "web", &[("n1", true)]), slice("x", "other", &[("n9", true)])])));
+    catalog.take(Seen::Slices(
+        of.clone(),
+        Change::All(vec![slice("s1", "web", &[("n1", true)]), slice("x", "other", &[("n9", true)])]),
+    ));
     let local = |catalog: &Catalog| catalog.demand_of(ip("10.0.0.5")).unwrap().local.as_deref().cloned().unwrap();
     assert_eq!(local(&catalog), ["n1".to_owned()].into());
     // All slices count.
@@ -110,7 +114,8 @@ fn services_that_share_an_address_need_a_node_in_common() {
         catalog.take(Seen::Services(Change::One(service(name, "shop/a=10.0.0.5", "Local"))));
     }
     let of = Arc::new(catalog.local_services());
-    let all = vec![slice("s1", "tcp", &[("n1", true), ("n2", true)]), slice("s2", "udp", &[("n2", true), ("n3", true)])];
+    let all =
+        vec![slice("s1", "tcp", &[("n1", true), ("n2", true)]), slice("s2", "udp", &[("n2", true), ("n3", true)])];
     catalog.take(Seen::Slices(of, Change::All(all)));
     let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
     assert_eq!(demand.local.as_deref(), Some(&["n2".to_owned()].into()));
@@ -124,7 +129,10 @@ fn a_selector_follows_the_nodes() {
     one.metadata.annotations.interface = Some("eth1".into());
     catalog.take(Seen::Addresses(1, Change::One(one)));
     let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
-    assert_eq!((demand.allowed.as_deref(), &demand.interface), (Some(&BTreeSet::new()), &Interface::Named("eth1".into())));
+    assert_eq!(
+        (demand.allowed.as_deref(), &demand.interface),
+        (Some(&BTreeSet::new()), &Interface::Named("eth1".into()))
+    );
     let out = catalog.take(Seen::Nodes(Change::One(node("n1", &json!({"edge": ""})))));
     assert_eq!(out.len(), 1, "{out:?}");
     assert_eq!(catalog.demand_of(ip("10.0.0.5")).unwrap().allowed.as_deref(), Some(&["n1".to_owned()].into()));
@@ -149,7 +157,10 @@ fn a_list_shows_again_what_is_there_and_takes_away_what_is_not() {
     catalog.take(Seen::Addresses(1, Change::One(one.clone())));
     assert_eq!(catalog.take(Seen::Addresses(1, Change::One(one.clone()))), []);
     let out = catalog.take(Seen::Addresses(1, Change::All(vec![one])));
-    assert!(matches!(out.as_slice(), [Event::Address { listed: true, view: Some(v), .. }] if v.holder == Some(holder)), "{out:?}");
+    assert!(
+        matches!(out.as_slice(), [Event::Address { listed: true, view: Some(v), .. }] if v.holder == Some(holder)),
+        "{out:?}"
+    );
     let out = catalog.take(Seen::Addresses(1, Change::All(vec![])));
     assert!(out.contains(&Event::Address { listed: true, address: ip("10.0.0.5"), view: None }), "{out:?}");
 }

@@ -183,7 +183,8 @@ fn own_of(seen: &[Seen], index: u32) -> (Vec<IpNet>, Option<Ipv6Addr>) {
 }
 
 fn gateways_of(routes: &[DefaultRoute], index: u32) -> Vec<IpAddr> {
-    let mut all: Vec<_> = routes.iter().filter(|route| route.index == index).filter_map(|route| route.gateway).collect();
+    let mut all: Vec<_> =
+        routes.iter().filter(|route| route.index == index).filter_map(|route| route.gateway).collect();
     all.sort_unstable();
     all.dedup();
     all

@@ -79,7 +79,10 @@ impl Requests {
 
     /// Asks for many changes, in as few datagrams as can be: what became of each, in their order. The deadline is for each
     /// datagram. What is asked for last may not have been sent when this fails.
-    pub(super) async fn batch(&self, changes: Vec<(RouteNetlinkMessage, u16)>) -> Result<Vec<Result<(), Errno>>, Failure> {
+    pub(super) async fn batch(
+        &self,
+        changes: Vec<(RouteNetlinkMessage, u16)>,
+    ) -> Result<Vec<Result<(), Errno>>, Failure> {
         let mut outcomes = Vec::with_capacity(changes.len());
         let mut changes = changes.into_iter().peekable();
         while changes.peek().is_some() {
@@ -108,8 +111,9 @@ impl Requests {
         let mut stream = sent.inspect_err(|_| self.close())?;
         while let Some(answer) = stream.next().await {
             match answer.payload {
-                NetlinkPayload::Error(error) => outcomes
-                    .push(error.code.map_or(Ok(()), |code| Err(Errno::from_raw(code.get().saturating_neg())))),
+                NetlinkPayload::Error(error) => {
+                    outcomes.push(error.code.map_or(Ok(()), |code| Err(Errno::from_raw(code.get().saturating_neg()))))
+                }
                 NetlinkPayload::Overrun(_) => return Err(Failure::Errno(Errno::ENOBUFS)),
                 _ => {}
             }
@@ -172,9 +176,8 @@ impl Requests {
         if let Some(open) = open.as_ref().filter(|open| !open.connection.is_finished()) {
             return Ok(open.handle.clone());
         }
-        let (mut connection, handle, _) =
-            rtnetlink::proto::new_connection::<RouteNetlinkMessage>(NETLINK_ROUTE)
-                .map_err(|error| Failure::Closed(error.to_string()))?;
+        let (mut connection, handle, _) = rtnetlink::proto::new_connection::<RouteNetlinkMessage>(NETLINK_ROUTE)
+            .map_err(|error| Failure::Closed(error.to_string()))?;
         connection.set_forward_ack(true);
         connection.set_forward_done(true);
         *open = Some(Open { handle: handle.clone(), connection: tokio::spawn(connection) });

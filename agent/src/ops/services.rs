@@ -102,7 +102,7 @@ pub(super) mod tests {
     pub(in crate::ops) fn services() -> ServicesStatus {
         ServicesStatus {
             session: "live".into(),
-            lease: "kube-system/mooring-session.n1".into(),
+            lease: "mooring-system/mooring-session.n1".into(),
             transitions: Some(3),
             ends_in_ms: Some(13_900),
             api_away_ms: None,
@@ -125,7 +125,7 @@ pub(super) mod tests {
     #[test]
     fn tables_for_eyes() {
         let golden = "\
-session kube-system/mooring-session.n1: live, ends in 13 s if not renewed
+session mooring-system/mooring-session.n1: live, ends in 13 s if not renewed
 interfaces: eth0
 silent on the segment: n2
 

@@ -253,20 +253,30 @@ impl Status {
         let or = |text: &str, none: &str| {
             if text.is_empty() { none.to_owned() } else { table::plain(text).into_owned() }
         };
-        let _ = writeln!(
-            out,
-            "{}: {}, on {}, mooring-agent {}",
-            table::plain(&self.node),
-            or(&self.state, "starts"),
-            or(&self.interface, "no interface yet"),
-            table::plain(&self.version)
-        );
+        let alone = self.lease.name.is_empty() && self.services.is_some();
+        let _ = if alone {
+            writeln!(
+                out,
+                "{}: VIPs of Services, mooring-agent {}",
+                table::plain(&self.node),
+                table::plain(&self.version)
+            )
+        } else {
+            writeln!(
+                out,
+                "{}: {}, on {}, mooring-agent {}",
+                table::plain(&self.node),
+                or(&self.state, "starts"),
+                or(&self.interface, "no interface yet"),
+                table::plain(&self.version)
+            )
+        };
         for waits in &self.waits {
             let _ = writeln!(out, "not ready: {}", table::plain(waits));
         }
         if let Some(services) = &self.services {
             let _ = write!(out, "\n{}", services.tables());
-            if self.vips.is_empty() && self.lease.name.is_empty() {
+            if alone {
                 return out;
             }
         }

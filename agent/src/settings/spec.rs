@@ -127,7 +127,14 @@ pub const SETTINGS: &[Spec] = &[
         ),
         "as interface",
     ),
-    spec(LEASE, "namespace", "NAME", "kube-system", "The namespace of the Lease, and of the nodes' sessions"),
+    spec(
+        SERVICES,
+        "sessions-namespace",
+        "NAME",
+        "mooring-system",
+        "The namespace of the nodes' sessions, one Lease for each node. The same on all nodes",
+    ),
+    spec(LEASE, "namespace", "NAME", "kube-system", "The namespace of the Lease"),
     spec(
         LEASE,
         "lease-name",

@@ -65,6 +65,8 @@ pub struct Settings {
 pub struct Services {
     /// Where VIPs belong that name no interface.
     pub interface: ServicesInterface,
+    /// The namespace of sessions.
+    pub sessions: String,
 }
 
 /// Where VIPs belong that name no interface.

@@ -118,8 +118,9 @@ fn services(g: &mut Gathered) -> Option<Option<Services>> {
         "auto" => Ok(ServicesInterface::Auto),
         name => parse::interface(name).map(ServicesInterface::Named),
     });
-    let (on, interface) = (on?, interface?);
-    Some(on.then_some(Services { interface }))
+    let sessions = field(g, "sessions-namespace", parse::subdomain);
+    let (on, interface, sessions) = (on?, interface?, sessions?);
+    Some(on.then_some(Services { interface, sessions }))
 }
 
 /// The control plane's VIPs; none, if this node does not hold them. `alone`: it does nothing else.
@@ -135,6 +136,11 @@ fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
         }
         if !text.is_empty() {
             let text = "has no effect: control-plane is off".to_owned();
+            g.warnings.push(super::Warning { setting: from.to_string(), text });
+        }
+        let (record, from) = g.get("record");
+        if !record.is_empty() {
+            let text = "has no effect: it is the control plane's VIPs that are recorded".to_owned();
             g.warnings.push(super::Warning { setting: from.to_string(), text });
         }
         return Some(Vec::new());

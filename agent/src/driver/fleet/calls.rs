@@ -61,7 +61,9 @@ impl Calls {
             let result = match api {
                 Some(api) => {
                     let read = tokio::time::timeout(within, read(&api, these, within)).await;
-                    read.map_or(Err(Failure::Away), |read| read.map_err(|error| failure(&error, "read IPAddress", false)))
+                    read.map_or(Err(Failure::Away), |read| {
+                        read.map_err(|error| failure(&error, "read IPAddress", false))
+                    })
                 }
                 None => Err(Failure::Away),
             };

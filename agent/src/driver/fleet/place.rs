@@ -317,7 +317,10 @@ impl Place {
     fn missing(&self) -> String {
         match &self.needs.first {
             Some(name) => format!("there is no Ethernet interface {name} for VIPs of Services: waiting for it"),
-            None => "no default route names an interface for VIPs of Services: waiting for it, or set services-interface".into(),
+            None => {
+                "no default route names an interface for VIPs of Services: waiting for it, or set services-interface"
+                    .into()
+            }
         }
     }
 

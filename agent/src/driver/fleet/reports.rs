@@ -21,7 +21,6 @@ use crate::driver::reach::Reach;
 use crate::driver::reports::{because, let_go};
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
-use crate::settings::Settings;
 
 /// So many VIPs are named one by one; of more, how many.
 const NAMED: usize = 4;
@@ -42,10 +41,12 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn new(settings: &Settings, reach: Reach, ops: Arc<Ops>, lease: String) -> Self {
+    /// `lease`: namespace and name of the session.
+    pub(super) const fn new(node: String, lease: (String, String), reach: Reach, ops: Arc<Ops>) -> Self {
+        let (namespace, lease) = lease;
         Self {
-            node: settings.node_name.clone(),
-            namespace: settings.lease.namespace.clone(),
+            node,
+            namespace,
             lease,
             reach,
             ops,
@@ -124,9 +125,15 @@ impl Reports {
     fn tell_one(&mut self, at: Moment, report: &Report, catalog: &Catalog, calls: &Calls) {
         use Severity::{Normal, Warning};
         let (severity, reason, address, text) = match report {
-            Report::Began { adopted: false, .. } => (Normal, "SessionBegan", None, "the node's session began".to_owned()),
-            Report::Began { .. } => (Normal, "SessionBegan", None, "the node's session goes on after a restart".to_owned()),
-            Report::Ended => (Warning, "SessionEnded", None, "the node's session was ended: all VIPs are let go".to_owned()),
+            Report::Began { adopted: false, .. } => {
+                (Normal, "SessionBegan", None, "the node's session began".to_owned())
+            }
+            Report::Began { .. } => {
+                (Normal, "SessionBegan", None, "the node's session goes on after a restart".to_owned())
+            }
+            Report::Ended => {
+                (Warning, "SessionEnded", None, "the node's session was ended: all VIPs are let go".to_owned())
+            }
             Report::Lapsed => (
                 Warning,
                 "SessionLapsed",
@@ -144,7 +151,8 @@ impl Reports {
             }
             Report::ForeignOwner { address, mac } => {
                 self.conflict(at, *address, &format!("{mac} answers for it"), catalog, calls);
-                let text = format!("{address} is not taken: {mac} answers for it; find that host and remove the address");
+                let text =
+                    format!("{address} is not taken: {mac} answers for it; find that host and remove the address");
                 (Warning, "ForeignOwner", Some(*address), text)
             }
             Report::Contested { address, mac, node: None } => {
@@ -156,7 +164,9 @@ impl Reports {
                 Warning,
                 "AddressContested",
                 Some(*address),
-                format!("{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"),
+                format!(
+                    "{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"
+                ),
             ),
             Report::Defended { address } => {
                 (Normal, "AddressDefended", Some(*address), format!("announced {address} against another's claim"))
@@ -165,16 +175,21 @@ impl Reports {
                 Warning,
                 "AddressRestored",
                 Some(*address),
-                format!("{address} was removed by another program, and put back; look for what manages addresses there"),
+                format!(
+                    "{address} was removed by another program, and put back; look for what manages addresses there"
+                ),
             ),
             Report::CannotCarry { address, reason } => {
                 let text = format!("cannot carry {address}: {reason}");
                 self.why.insert(*address, text.clone());
                 (Warning, "CannotCarry", Some(*address), text)
             }
-            Report::Late { by } => {
-                (Warning, "AgentLate", None, format!("came late by {} ms: the node was stopped or starved", by.as_millis()))
-            }
+            Report::Late { by } => (
+                Warning,
+                "AgentLate",
+                None,
+                format!("came late by {} ms: the node was stopped or starved", by.as_millis()),
+            ),
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
             Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,
         };

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, oneshot};
 
+use super::Told;
 use super::calls::Calls;
 use super::place::{self, Dropped, Job, Needs};
 use super::reports::Reports;
 use super::segments::{Frame, Segments};
 use super::show::Show;
 use super::watches::Watches;
-use super::Told;
 use crate::api::sessions::{PREFIX, SessionWrite};
 use crate::catalog::{Catalog, Seen};
 use crate::core::event::Moment;
@@ -69,7 +69,8 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
     let heart = ops.liveness.watch("services", STUCK);
     let place_heart = ops.liveness.watch("services-datapath", STUCK);
     let (told, mut inbox) = mpsc::channel(INBOX);
-    let (show, mut asked) = Show::new(&settings, &ops);
+    let lease = format!("{PREFIX}{}", settings.node_name);
+    let (show, mut asked) = Show::new(&settings.node_name, format!("{}/{lease}", services.sessions), &ops);
     let rules = crate::driver::rules(&settings);
     let (first, elsewhere) = match services.interface {
         ServicesInterface::Same => (settings.interface.clone(), Where::First),
@@ -83,7 +84,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
     let options = segment::Options { frames_per_second: settings.announce.rate_limit };
     let (segments, mut frames) = Segments::new(options, ops.clone());
     let servers = reach.servers.clone();
-    let namespace = settings.lease.namespace.clone();
+    let namespace = services.sessions;
     ops.readiness.set("services", Some("what there is was not listed yet".into()));
     let mut driver = Driver {
         blind_after: rules.blind_after(),
@@ -97,7 +98,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
         dropped,
         needs,
         interfaces: vec![],
-        reports: Reports::new(&settings, reach, ops.clone(), format!("{PREFIX}{}", settings.node_name)),
+        reports: Reports::new(settings.node_name.clone(), (namespace, lease), reach, ops.clone()),
         show,
         ops,
         watched: Time::default(),

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::reports::Reports;
-use crate::api::sessions::PREFIX;
 use crate::catalog::{Catalog, interface_text};
 use crate::core::fleet::{Fleet, VipState};
 use crate::core::placement::Demand;
 use crate::datapath::{Interface, clock};
 use crate::ops::Ops;
 use crate::ops::services::{ServiceVip, ServicesStatus, Watched};
-use crate::settings::Settings;
 
 /// So many who would take over are named.
 const SUCCESSORS: usize = 3;
@@ -27,11 +25,14 @@ pub(super) struct Show {
 
 impl Show {
     /// And where questions come from.
-    pub(super) fn new(settings: &Settings, ops: &Arc<Ops>) -> (Self, mpsc::Receiver<oneshot::Sender<ServicesStatus>>) {
+    pub(super) fn new(
+        node: &str,
+        lease: String,
+        ops: &Arc<Ops>,
+    ) -> (Self, mpsc::Receiver<oneshot::Sender<ServicesStatus>>) {
         let (ask, asked) = mpsc::channel(4);
         ops.ask_services(ask);
-        let lease = format!("{}/{PREFIX}{}", settings.lease.namespace, settings.node_name);
-        (Self { ops: ops.clone(), node: settings.node_name.clone(), lease }, asked)
+        (Self { ops: ops.clone(), node: node.to_owned(), lease }, asked)
     }
 
     /// The gauges, after a step.
@@ -87,7 +88,9 @@ impl Show {
     fn why(&self, state: &VipState, demand: Option<&Demand>, next: &[String], told: Option<&str>) -> String {
         let Some(demand) = demand else { return "it should not exist any more".into() };
         match (state.carried, state.claim) {
-            (Some("recorded"), _) => told.unwrap_or("held here, and stays until something is wrong with this node").into(),
+            (Some("recorded"), _) => {
+                told.unwrap_or("held here, and stays until something is wrong with this node").into()
+            }
             (Some("beside"), _) => "carried here; the record on its IPAddress is being written".into(),
             (Some("provisional"), _) => "carried here without the API: nobody else answers for it".into(),
             (Some(_), _) => "left over from before a restart; looked into".into(),

@@ -165,9 +165,7 @@ async fn follow_sessions(follow: Follow, told: mpsc::Sender<Told>) {
                     sessions::view(&raw).map(|view| Told::Event(Event::SessionDeleted(view.node)))
                 }
                 Followed::Alive => Some(Told::Watch { what: "sessions", wrong: None }),
-                Followed::Lost(error) => {
-                    Some(Told::Watch { what: "sessions", wrong: Some(error.to_string()) })
-                }
+                Followed::Lost(error) => Some(Told::Watch { what: "sessions", wrong: Some(error.to_string()) }),
             };
             async move {
                 let blind = matches!(&message, Some(Told::Watch { wrong: Some(_), .. }));
@@ -191,7 +189,8 @@ async fn follow_addresses(servers: Servers, kick: Arc<Notify>, told: mpsc::Sende
                 }
                 // Until one of them says that there is no such kind (any more).
                 let watch = |nth: usize| {
-                    let follow = follow(&servers, &kick, api.path(), crate::api::addresses::RESOURCE, "IPAddress objects");
+                    let follow =
+                        follow(&servers, &kick, api.path(), crate::api::addresses::RESOURCE, "IPAddress objects");
                     let labels = SELECTORS.get(nth).map(|selector| (*selector).to_owned());
                     follow_one(Follow { labels, ..follow }, nth, told.clone())
                 };
@@ -239,7 +238,8 @@ async fn follow_one(follow: Follow, nth: usize, told: mpsc::Sender<Told>) {
                     Followed::Lost(ApiError::NotFound { .. }) => return false,
                     Followed::Lost(error) => {
                         let wrong = Some(error.to_string());
-                        return told.send(Told::Watch { what, wrong }).await.is_ok() && told.send(Told::Blind).await.is_ok();
+                        return told.send(Told::Watch { what, wrong }).await.is_ok()
+                            && told.send(Told::Blind).await.is_ok();
                     }
                 };
                 told.send(Told::Seen(Box::new(Seen::Addresses(nth, change)))).await.is_ok()
@@ -248,4 +248,3 @@ async fn follow_one(follow: Follow, nth: usize, told: mpsc::Sender<Told>) {
         })
         .await;
 }
-
