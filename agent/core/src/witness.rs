@@ -131,6 +131,12 @@ impl Witness {
         self.parties = parties;
     }
 
+    /// Whether the next window asks third parties too.
+    #[must_use]
+    pub fn asks_parties(&self) -> bool {
+        self.target == Target::Anybody || self.misses > 0 || self.needed <= 1
+    }
+
     /// The own step came late, or the link was down: what was not heard says nothing.
     pub fn forget(&mut self, now: Time) {
         self.window = None;
@@ -266,8 +272,7 @@ impl Witness {
     }
 
     fn open(&mut self, now: Time) -> Vec<Probe> {
-        let searching = self.target == Target::Anybody;
-        let third_asked = searching || self.misses > 0 || self.needed <= 1;
+        let third_asked = self.asks_parties();
         let holder = match &self.target {
             Target::Holder(d) => self.answered.map(|(_, mac)| mac).or_else(|| d.macs.first().copied()),
             _ => None,

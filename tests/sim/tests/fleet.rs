@@ -64,6 +64,6 @@ fn seeds_keep_the_rules() {
         .iter()
         .filter_map(|f| f.violation.as_ref().map(|v| format!("seed {}: {}: {}", f.seed, v.rule, v.text)))
         .collect();
-    println!("{} runs, {} faults, {} s, {} failed", sum.runs, sum.faults, sum.seconds, failed.len());
+    println!("{} runs, {} faults, {} s, {} steps, {} failed", sum.runs, sum.faults, sum.seconds, sum.steps, failed.len());
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

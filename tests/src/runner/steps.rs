@@ -113,6 +113,7 @@ pub fn of_workspace<S>(root: &Path, packages: &[&'static str]) -> Vec<Test<S>> {
     all.push(step("unit-tests", 30, None, &test));
     let lab = ["run", "--locked", "--quiet", "--package", "mooring-tests", "--bin", "lab", "--"];
     all.push(step("simulated-faults", 30, None, &[&lab[..], &["sim", "--seeds", "20000"]].concat()));
+    all.push(step("simulated-sessions", 30, None, &[&lab[..], &["sim", "--fleet", "--seeds", "4000"]].concat()));
     // With bugs switched on in the core, the same checks must find them.
     let planted = ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
     all.push(step("planted-bugs", 30, None, &planted));

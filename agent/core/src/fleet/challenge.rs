@@ -21,7 +21,7 @@ impl Fleet {
             return;
         }
         self.watches_heard(index, address, mac);
-        let Some(mut vip) = self.vips.remove(&address) else {
+        let Some(vip) = self.vips.get_mut(&address) else {
             let gateway = self.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
             let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);
             if gateway || self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer)) {
@@ -30,13 +30,15 @@ impl Fleet {
             return;
         };
         vip.answered = Some((self.at.now, mac));
-        if vip.hold.is_some() {
-            self.heard_another(&mut vip, mac);
-        }
         if vip.hold.is_some() || vip.look.is_some() {
             self.dirty.insert(address);
         }
-        self.vips.insert(address, vip);
+        if vip.hold.is_some()
+            && let Some(mut vip) = self.vips.remove(&address)
+        {
+            self.heard_another(&mut vip, mac);
+            self.vips.insert(address, vip);
+        }
     }
 
     fn heard_another(&mut self, vip: &mut Vip, mac: Mac) {
@@ -66,17 +68,19 @@ impl Fleet {
         if let Some(challenge) = &mut vip.challenge {
             // A participant's frame does not wait behind a stranger's: it may be the rightful holder's.
             if by_peer && !challenge.by_peer {
-                *challenge = Challenge { since: now, by_peer };
+                *challenge = Challenge { since: now, by_peer, mac };
             }
             return;
         }
         let pause = if by_peer { SELF_PROBE } else { DEFEND };
-        if vip.last_challenge.is_some_and(|at| now.since(at) < pause) {
+        // One answer of the API is enough for all that a peer's kernel still answers for: it is not asked VIP by VIP.
+        let defended = by_peer && self.defended.get(&mac).is_some_and(|at| now.since(*at) < SELF_PROBE);
+        if defended || vip.last_challenge.is_some_and(|at| now.since(at) < pause) {
             // It is asked for soon, and answers again if it is still there.
             hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
             return;
         }
-        vip.challenge = Some(Challenge { since: now, by_peer });
+        vip.challenge = Some(Challenge { since: now, by_peer, mac });
         vip.last_challenge = Some(now);
         self.own.next_write = now;
         self.want_read(vip.address);
@@ -92,6 +96,9 @@ impl Fleet {
         let Some(challenge) = vip.challenge else { return };
         let renewed = self.own.tenure.as_ref().is_some_and(|t| !t.lapsed && t.sent >= challenge.since);
         if renewed && vip.proven >= challenge.since && *claim == Claim::Mine {
+            let now = self.at.now;
+            self.defended.retain(|_, at| now.since(*at) < SELF_PROBE);
+            self.defended.insert(challenge.mac, now);
             self.defend(vip);
             return;
         }

@@ -48,11 +48,14 @@ impl Fleet {
             }
         }
         if fresh {
-            let expired = self.sessions.live().filter(|(node, _)| node != me);
-            let expired = expired.filter_map(|(node, _)| Some((node, self.sessions.expires(node, &self.rules)?)));
-            let first = expired.clone().map(|(_, at)| at).min();
-            let over = expired.filter(|(_, at)| *at <= now).map(|(node, at)| (node.to_owned(), EndCause::Expired, at));
-            these.extend(over);
+            let mut first: Option<Time> = None;
+            for (node, peer) in self.sessions.live().filter(|(node, _)| node != me) {
+                let at = peer.expires(&self.rules);
+                if at <= now {
+                    these.push((node.to_owned(), EndCause::Expired, at));
+                }
+                first = Some(first.map_or(at, |first| first.min(at)));
+            }
             if planted!(EndsByLooking) {
                 let held = these.iter().filter_map(|(node, ..)| self.held.get(node)).flatten();
                 self.dirty.extend(held.copied());

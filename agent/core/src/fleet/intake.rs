@@ -19,7 +19,7 @@ impl Fleet {
                 let refresh = self.rules.announce_refresh;
                 for demand in demands {
                     let address = demand.address;
-                    self.vips.entry(address).or_insert_with(|| Vip::new(address, refresh)).demand = Some(demand);
+                    self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh))).demand = Some(demand);
                     self.dirty.insert(address);
                 }
             }
@@ -182,7 +182,7 @@ impl Fleet {
     fn found_left_over(&mut self, addresses: &[(IpAddr, u32)]) {
         let (now, refresh) = (self.at.now, self.rules.announce_refresh);
         for (address, index) in addresses {
-            let vip = self.vips.entry(*address).or_insert_with(|| Vip::new(*address, refresh));
+            let vip = self.vips.entry(*address).or_insert_with(|| Box::new(Vip::new(*address, refresh)));
             if vip.hold.is_some() {
                 continue;
             }

@@ -61,7 +61,7 @@ pub struct Fleet {
     down: BTreeMap<u32, Time>,
     sessions: Directory,
     own: Own,
-    vips: BTreeMap<IpAddr, Vip>,
+    vips: BTreeMap<IpAddr, Box<Vip>>,
     /// The VIPs by the node that their record names.
     held: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The VIPs that nobody holds, or that are handed over.
@@ -86,6 +86,8 @@ pub struct Fleet {
     unsure: Option<Time>,
     /// The last late step: what was sent before it proves nothing any more.
     late_at: Time,
+    /// When a VIP was last defended against another host, by an answer of the API.
+    defended: BTreeMap<Mac, Time>,
     /// When an address that is no VIP was last heard on an interface: third parties.
     third_heard: BTreeMap<u32, Time>,
     next_id: u64,
@@ -122,6 +124,7 @@ impl Fleet {
             looks_until: Time::default(),
             unsure: None,
             late_at: Time::default(),
+            defended: BTreeMap::new(),
             third_heard: BTreeMap::new(),
             next_id: 0,
             wake: None,
@@ -139,7 +142,12 @@ impl Fleet {
             self.late(at.now.since(wake));
         }
         self.begin_watches();
+        let heard = matches!(event, Event::Heard { .. });
         self.take_in(event);
+        // Most frames are the answers that were expected: nothing follows from them before the next moment that was waited for.
+        if heard && self.is_idle() {
+            return std::mem::take(&mut self.out);
+        }
         self.wake = None;
         // What is done may ask for more within one step; more than a few rounds would be a fault, and wait for the next.
         for _ in 0..6 {
@@ -160,6 +168,11 @@ impl Fleet {
     #[must_use]
     pub fn wake(&self) -> Option<Time> {
         self.wake
+    }
+
+    /// Whether the event asked for nothing, and nothing is due.
+    fn is_idle(&self) -> bool {
+        !self.again && !self.rewatch && self.dirty.is_empty() && self.wake.is_some_and(|wake| wake > self.at.now)
     }
 
     fn advance(&mut self) {

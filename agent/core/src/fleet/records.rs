@@ -20,7 +20,7 @@ impl Fleet {
     /// The `IPAddress` of a VIP was shown. `anew`: by a read that was sent after all that is known.
     pub(super) fn address_shown(&mut self, address: IpAddr, view: Option<AddressView>, anew: bool, proven: Option<Time>) {
         let refresh = self.rules.announce_refresh;
-        let vip = self.vips.entry(address).or_insert_with(|| Vip::new(address, refresh));
+        let vip = self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh)));
         vip.proven = vip.proven.max(proven.unwrap_or_default());
         self.dirty.insert(address);
         let of_one = matches!((&view, &vip.view), (Some(new), Some(old)) if new.uid == old.uid);

@@ -89,6 +89,12 @@ impl Fleet {
         (self.vips.values().filter(|vip| vip.demand.is_some()).count(), self.carried.len())
     }
 
+    /// Whether it has been told of a VIP of that address.
+    #[must_use]
+    pub fn knows(&self, address: IpAddr) -> bool {
+        self.vips.contains_key(&address)
+    }
+
     /// All VIPs.
     pub fn vips(&self) -> impl Iterator<Item = VipState> + '_ {
         self.vips.keys().filter_map(|address| self.vip(*address))

@@ -105,6 +105,7 @@ pub(super) struct Flight {
 pub(super) struct Challenge {
     pub(super) since: Time,
     pub(super) by_peer: bool,
+    pub(super) mac: Mac,
 }
 
 /// Probes before it is taken.

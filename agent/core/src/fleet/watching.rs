@@ -49,6 +49,13 @@ struct OneLink {
     vip: bool,
 }
 
+impl Watch {
+    /// Silent on every segment, whether or not the node has ever answered.
+    fn is_free(&self) -> bool {
+        !self.views.is_empty() && self.views.iter().all(|v| v.witness.is_free())
+    }
+}
+
 impl Fleet {
     /// Chooses anew whom this node watches, when sessions have changed.
     fn choose_watches(&mut self) {
@@ -85,12 +92,15 @@ impl Fleet {
             return;
         }
         let acquired = peer.view.record.acquired;
+        // All windows open together: one wake-up for all.
+        let open = self.watches.values().flat_map(|w| &w.views).filter_map(|v| v.witness.next()).min();
+        let open = open.map_or(self.at.now, |at| at.max(self.at.now));
         let views = shared.into_iter().map(|(index, link)| {
             let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
             let transitions = incarnation.transitions;
             let declaration = Declaration { holder: node.clone(), transitions, acquired, macs: link.macs.clone() };
             let first = link.addresses.first().copied();
-            witness.aim(self.at.now, Target::Holder(&declaration), first.into_iter());
+            witness.aim(open, Target::Holder(&declaration), first.into_iter());
             OneLink { index, link, witness, address: first, vip: false }
         });
         let views = views.collect();
@@ -162,6 +172,9 @@ impl Fleet {
         view.vip = vip.is_some();
         view.address = vip.or(own);
         view.witness.set_addresses(view.address);
+        if !view.witness.asks_parties() {
+            return;
+        }
         let mut parties = self.third_parties(view.index, Some(node));
         if view.vip {
             // Its own address says that the segment works, and that its agent does not.
@@ -172,16 +185,14 @@ impl Fleet {
 
     /// The VIP after the one asked for last that the record has long named that node for, on that segment.
     fn next_vip(&self, node: &str, view: &OneLink) -> Option<IpAddr> {
-        let held = self.held.get(node)?;
+        let (held, peer) = (self.held.get(node)?, self.sessions.get(node)?);
         let after = view.address.filter(|_| view.vip).map_or(Bound::Unbounded, Bound::Excluded);
         let round = held.range((after, Bound::Unbounded)).chain(held.iter());
-        let incarnation = self.sessions.get(node).map(|p| p.view.incarnation());
         let stands = |address: &&IpAddr| {
             let Some(vip) = self.vips.get(*address) else { return false };
-            let holder = vip.holder().filter(|h| h.to.is_none() && Some(&h.session) == incarnation.as_ref());
-            let here = vip.demand.as_ref().and_then(|d| {
-                d.link_of(self.sessions.get(node)?.view.links()).map(|l| l.name == view.link.name)
-            });
+            let holder = vip.holder().filter(|h| h.to.is_none() && peer.view.is_of(&h.session));
+            let link = vip.demand.as_ref().and_then(|d| d.link_of(peer.view.links()));
+            let here = link.map(|l| l.name == view.link.name);
             holder.is_some() && here == Some(true) && self.at.now.since(vip.changed) >= STOOD
         };
         round.take(held.len().min(64)).find(stands).copied()
@@ -190,11 +201,12 @@ impl Fleet {
     /// A frame may be the answer of somebody who is watched, or of a third party.
     pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac) {
         let now = self.at.now;
+        let vip = self.vips.contains_key(&address);
         for watch in self.watches.values_mut() {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 let from_it = view.link.macs.contains(&mac);
                 // Any VIP on its interface, rightful or not, says that its fence holds and that it is reached.
-                let counts = self.vips.contains_key(&address) || !view.vip && view.link.addresses.contains(&address);
+                let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
                     Some(asked) if from_it && counts => view.witness.heard(now, asked, mac),
                     // Another's answer for its VIP is not the node's.
@@ -210,8 +222,7 @@ impl Fleet {
 
     /// Whether a node's VIPs are silent: enough to carry one while the API cannot be asked.
     pub(super) fn is_silent_free(&self, node: &str) -> bool {
-        let free = |w: &Watch| !w.views.is_empty() && w.views.iter().all(|v| v.witness.is_free());
-        self.watches.get(node).is_some_and(free)
+        self.watches.get(node).is_some_and(Watch::is_free)
     }
 
     pub(super) fn forget_witness(&mut self, node: &str) {
@@ -246,12 +257,13 @@ impl Fleet {
         let waiting = self.own.flight.as_ref().map(|f| f.sent).into_iter();
         let waiting = waiting.chain(self.calls.ends.values().map(|end| end.sent)).min();
         let away = self.away_since().is_some();
-        let silent: Vec<String> = self.watches.keys().filter(|node| self.is_silent_free(node)).cloned().collect();
-        if let (Some(sent), false, false) = (waiting, away, silent.is_empty()) {
+        if let (Some(sent), false) = (waiting, away)
+            && self.watches.values().any(Watch::is_free)
+        {
             self.due(sent + AWAY);
         }
         for (node, watch) in &mut self.watches {
-            let free = away && silent.contains(node);
+            let free = away && watch.is_free();
             if free && !watch.looked_at {
                 self.dirty.extend(self.held.get(node).into_iter().flatten());
                 self.again = true;

@@ -52,6 +52,15 @@ pub struct Peer {
     pub abandoned_at: Option<Time>,
 }
 
+impl Peer {
+    /// When it ends by this node's clock, if it is live and not renewed.
+    #[must_use]
+    pub fn expires(&self, rules: &Rules) -> Time {
+        let stated = self.view.record.duration.min(LONGEST);
+        self.changed + if stated.is_zero() { rules.lease_duration } else { stated }
+    }
+}
+
 /// What a view changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
@@ -213,9 +222,7 @@ impl Directory {
     /// When a live session ends by this node's clock, if it is not renewed.
     #[must_use]
     pub fn expires(&self, node: &str, rules: &Rules) -> Option<Time> {
-        let peer = self.peers.get(node).filter(|peer| peer.view.is_live())?;
-        let stated = peer.view.record.duration.min(LONGEST);
-        Some(peer.changed + if stated.is_zero() { rules.lease_duration } else { stated })
+        self.peers.get(node).filter(|peer| peer.view.is_live()).map(|peer| peer.expires(rules))
     }
 
     /// Whether the incarnation by which a record names its holder has ended. None: not known.

@@ -234,6 +234,7 @@ impl World<'_> {
         uid: String,
         holder: Option<mooring_core::session::Holder>,
     ) -> AddressView {
+        self.stirred();
         let view = AddressView { uid, version: self.store.next(), holder };
         self.store.addresses.insert(vip, view.clone());
         let address = self.plan.settings.vip(vip);

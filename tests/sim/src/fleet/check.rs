@@ -75,6 +75,8 @@ pub enum Look {
     Again,
     /// All should be settled.
     Settled,
+    /// Perhaps all has been quiet for long enough.
+    Quiet,
 }
 
 /// What the checks remember.
@@ -93,15 +95,17 @@ pub struct Checks {
     pub last: Nanos,
     single: Option<single::Single>,
     settled: Option<Vec<Option<usize>>>,
+    /// When anything last happened that does not go on for ever: who carries what, a record, a session's begin or end.
+    stirred: Nanos,
+    /// All has been quiet: the run is over then.
+    pub over: Nanos,
     moves: Vec<u32>,
     moved: Vec<u32>,
     abandoned: Vec<u32>,
     /// When incarnations ended, and when sessions began.
     ended: BTreeMap<(String, String, u32), Nanos>,
     began: BTreeMap<String, Nanos>,
-    /// Own-address frames heard: who, from whom, when.
-    heard_own: BTreeMap<(usize, usize), Nanos>,
-    /// Frames for VIPs that the record has long named the sender for.
+    /// Frames for VIPs that the record has long named the sender for: who, from whom, when.
     heard_held: BTreeMap<(usize, usize), Nanos>,
     /// Since when a record names its holder.
     recorded: Vec<Nanos>,
@@ -124,12 +128,13 @@ impl Checks {
             last: 0,
             single: None,
             settled: None,
+            stirred: 0,
+            over: Nanos::MAX,
             moves: vec![0; most],
             moved: vec![0; most],
             abandoned: vec![0; nodes],
             ended: BTreeMap::new(),
             began: BTreeMap::new(),
-            heard_own: BTreeMap::new(),
             heard_held: BTreeMap::new(),
             recorded: vec![0; most],
             planned: true,
@@ -138,6 +143,8 @@ impl Checks {
     }
 }
 
+/// One run of so many goes on to the end of its time.
+const WHOLE: u64 = 8;
 /// What was decided by what a store said before it was restored has been written after so long.
 const AFTER_RESTORE: Nanos = 10 * SECOND;
 
@@ -151,6 +158,10 @@ impl World<'_> {
     pub fn plan_looks(&mut self) {
         let settled = self.plan.calm() + self.checks.bounds.settle;
         self.queue.put(settled, Item::Look(Look::Settled));
+        // A few runs go on to the last moment that anything may take; the others until all has been quiet for long.
+        if self.plan.seed % WHOLE != 0 {
+            self.queue.put(self.plan.calm() + SECOND, Item::Look(Look::Quiet));
+        }
     }
 
     /// When the run is over.
@@ -166,6 +177,7 @@ impl World<'_> {
             Look::Pair { vip, a, b, since } => self.check_pair(vip, a, b, since),
             Look::Again => self.touched(),
             Look::Settled => self.check_settled(),
+            Look::Quiet => self.check_quiet(),
         }
     }
 
@@ -178,9 +190,15 @@ impl World<'_> {
 
     /// Who carries a VIP has changed.
     pub fn touched_vip(&mut self, vip: usize) {
+        self.stirred();
         self.watch_owners(vip);
         self.watch_settled(vip);
         self.touch_client();
+    }
+
+    /// Something has happened that does not happen all the time.
+    pub fn stirred(&mut self) {
+        self.checks.stirred = self.now;
     }
 
     /// A fault begins or ends.

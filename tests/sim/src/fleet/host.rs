@@ -1,6 +1,6 @@
 //! A node: its kernel, its clocks, and the process of its agent; and the loop of that.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use mooring_core::event::Moment;
@@ -87,8 +87,6 @@ pub struct Agent {
     pub confirmed: Option<Time>,
     /// Its session writes that took effect: the record of each, and when it was sent.
     pub effects: VecDeque<(Record, Time)>,
-    /// When a frame of another station that speaks for an address of that one's, or for its VIP, came.
-    pub heard: BTreeMap<(usize, usize), Nanos>,
     /// When a third party was heard, by segment.
     pub third: Vec<Nanos>,
     /// Its last step that came late, as long as it has not looked around since.
@@ -162,7 +160,6 @@ impl World<'_> {
             drained: false,
             confirmed: None,
             effects: VecDeque::new(),
-            heard: BTreeMap::new(),
             third: vec![0; self.plan.settings.segments],
             late: None,
             steps: (0, 0),

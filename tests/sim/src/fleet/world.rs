@@ -133,7 +133,7 @@ impl<'a> World<'a> {
         while self.checks.violation.is_none() {
             let queued = self.queue.next().unwrap_or(Nanos::MAX);
             let next = queued.min(self.next_tick);
-            if next > end {
+            if next > end.min(self.checks.over) {
                 break;
             }
             self.now = self.now.max(next);
@@ -146,6 +146,7 @@ impl<'a> World<'a> {
                 self.tick();
             }
         }
+        let end = end.min(self.checks.over);
         self.now = self.now.max(end.min(self.queue.next().unwrap_or(end)));
     }
 
@@ -211,15 +212,16 @@ impl<'a> World<'a> {
             Item::Heard { to, segment, what, from } => {
                 let (address, mac, index) = (self.address(segment, what), settings::mac(from), settings::index(segment));
                 let now = self.now;
-                if let Some(agent) = &mut self.hosts[to].agent {
-                    if matches!(what, What::Vip(_)) {
-                        agent.heard.insert((from, segment), now);
-                    } else {
-                        agent.heard.entry((from, segment)).or_default();
-                        agent.third[segment] = now;
+                match what {
+                    // The edge passes on what means something: an agent that was never told of a VIP hears nothing of it.
+                    What::Vip(_) if !self.hosts[to].agent.as_ref().is_some_and(|a| a.fleet.knows(address)) => return,
+                    What::Vip(vip) => self.note_heard(to, vip, from),
+                    What::Own(_) => {
+                        if let Some(agent) = &mut self.hosts[to].agent {
+                            agent.third[segment] = now;
+                        }
                     }
                 }
-                self.note_heard(to, segment, what, from);
                 self.tell(to, Event::Heard { index, address, mac });
             }
             Item::Asked { to, segment, what, by } => self.asked(0, to, segment, what, by),

@@ -6,7 +6,6 @@ use mooring_core::session::{EndCause, Holder, View};
 use super::Rule;
 use crate::clock::{MS, Nanos, SECOND};
 use crate::fleet::settings;
-use crate::fleet::wire::What;
 use crate::fleet::world::World;
 
 /// A record that has stood for so long is one that witnesses ask for.
@@ -18,6 +17,7 @@ impl World<'_> {
         let key = |v: &View| (v.node.clone(), v.uid.clone(), v.record.transitions);
         if after.is_live() {
             if before.is_none_or(|b| !b.is_live() || b.incarnation() != after.incarnation()) {
+                self.stirred();
                 self.checks.began.insert(after.node.clone(), self.now);
                 if let Some(before) = before {
                     let now = self.now;
@@ -27,6 +27,7 @@ impl World<'_> {
             return;
         }
         let now = self.now;
+        self.stirred();
         self.checks.ended.entry(key(after)).or_insert(now);
         let cause = after.end.as_ref().map(|end| end.cause);
         let Some(of) = settings::number(&after.node).filter(|of| *of != by) else { return };
@@ -74,20 +75,15 @@ impl World<'_> {
         }
     }
 
-    /// A frame reaches an agent.
-    pub fn note_heard(&mut self, to: usize, _segment: usize, what: What, from: usize) {
+    /// A frame for a VIP reaches an agent.
+    pub fn note_heard(&mut self, to: usize, vip: usize, from: usize) {
         let now = self.now;
-        match what {
-            What::Own(_) => {
-                self.checks.heard_own.insert((to, from), now);
-            }
-            What::Vip(vip) => {
-                let holder = self.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
-                let its = holder.is_some_and(|h| settings::number(&h.node) == Some(from) && h.to.is_none());
-                if its && now > self.checks.recorded[vip] + STOOD {
-                    self.checks.heard_held.insert((to, from), now);
-                }
-            }
+        if now <= self.checks.recorded[vip] + STOOD {
+            return;
+        }
+        let holder = self.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
+        if holder.is_some_and(|h| settings::number(&h.node) == Some(from) && h.to.is_none()) {
+            self.checks.heard_held.insert((to, from), now);
         }
     }
 
