@@ -41,7 +41,7 @@ use self::request::Requests;
 
 /// How many kernel events may wait for the driver. When it does not come, the kernel's own buffer fills up, and then
 /// events are lost, which is told by [`KernelEvent::Resync`].
-const EVENTS: usize = 64;
+const EVENTS: usize = 256;
 
 /// What the datapath is opened with.
 #[derive(Clone, Debug)]

@@ -42,7 +42,7 @@ pub(super) struct Reports {
 
 impl Reports {
     /// `lease`: namespace and name of the session.
-    pub(super) const fn new(node: String, lease: (String, String), reach: Reach, ops: Arc<Ops>) -> Self {
+    pub(super) fn new(node: String, lease: (String, String), reach: Reach, ops: Arc<Ops>) -> Self {
         let (namespace, lease) = lease;
         Self {
             node,

@@ -1,6 +1,6 @@
 //! The loop of many VIPs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,8 @@ struct Driver {
     needs: Needs,
     interfaces: Vec<Interface>,
     reports: Reports,
+    /// The addresses that each session last declared.
+    peers: BTreeMap<String, Vec<IpAddr>>,
     show: Show,
     ops: Arc<Ops>,
     /// When the watch of sessions last showed something.
@@ -99,6 +101,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
         needs,
         interfaces: vec![],
         reports: Reports::new(settings.node_name.clone(), (namespace, lease), reach, ops.clone()),
+        peers: BTreeMap::new(),
         show,
         ops,
         watched: Time::default(),
@@ -212,7 +215,7 @@ impl Driver {
             }
             _ => {}
         }
-        let listens = !matches!(event, Event::Tick | Event::Heard { .. } | Event::Put(_) | Event::WroteHolder { .. });
+        let listens = self.may_change_listening(&event);
         let actions = self.fleet.step(at, event);
         // Before anything is asked on the segment.
         if listens {
@@ -228,7 +231,29 @@ impl Driver {
         if !reports.is_empty() {
             self.reports.tell(at, &reports, &self.catalog, &self.calls);
         }
-        self.show.state(&self.fleet);
+        self.show.state(at.now, &self.fleet);
+    }
+
+    /// Whether other addresses may mean something after it. Renewals of sessions come many times a second.
+    fn may_change_listening(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Session(view) => {
+                let addresses: Vec<IpAddr> = view.links().iter().flat_map(|link| link.addresses.clone()).collect();
+                if self.peers.get(&view.node) == Some(&addresses) {
+                    return false;
+                }
+                self.peers.insert(view.node.clone(), addresses);
+                true
+            }
+            Event::Node { .. }
+            | Event::Wanted(_)
+            | Event::Unwanted(_)
+            | Event::SessionDeleted(_)
+            | Event::Sessions { .. }
+            | Event::Address { .. }
+            | Event::LeftOver(_) => true,
+            _ => false,
+        }
     }
 
     async fn act(&mut self, action: Action) {

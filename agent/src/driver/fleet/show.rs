@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -9,10 +10,13 @@ use super::reports::Reports;
 use crate::catalog::{Catalog, interface_text};
 use crate::core::fleet::{Fleet, VipState};
 use crate::core::placement::Demand;
+use crate::core::time::Time;
 use crate::datapath::{Interface, clock};
 use crate::ops::Ops;
 use crate::ops::services::{ServiceVip, ServicesStatus, Watched};
 
+/// How often the gauges are set at most; the loop steps at least as often.
+const EVERY: Duration = Duration::from_secs(1);
 /// So many who would take over are named.
 const SUCCESSORS: usize = 3;
 
@@ -21,6 +25,7 @@ pub(super) struct Show {
     ops: Arc<Ops>,
     node: String,
     lease: String,
+    next: Time,
 }
 
 impl Show {
@@ -32,11 +37,15 @@ impl Show {
     ) -> (Self, mpsc::Receiver<oneshot::Sender<ServicesStatus>>) {
         let (ask, asked) = mpsc::channel(4);
         ops.ask_services(ask);
-        (Self { ops: ops.clone(), node: node.to_owned(), lease }, asked)
+        (Self { ops: ops.clone(), node: node.to_owned(), lease, next: Time::default() }, asked)
     }
 
-    /// The gauges, after a step.
-    pub(super) fn state(&self, fleet: &Fleet) {
+    /// The gauges.
+    pub(super) fn state(&mut self, now: Time, fleet: &Fleet) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + EVERY;
         let (wanted, carried) = fleet.counts();
         self.ops.metrics.services(wanted, carried);
     }
@@ -49,7 +58,7 @@ impl Show {
         reports: &Reports,
     ) -> ServicesStatus {
         let (snapshot, now) = (fleet.snapshot(), clock::boottime());
-        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         ServicesStatus {
             session: snapshot.session.to_owned(),
             lease: self.lease.clone(),
