@@ -19,6 +19,8 @@ pub(crate) const RESOURCE: &str = "ipaddresses.ipam.cluster.x-k8s.io";
 const GROUP: &str = "/apis/ipam.cluster.x-k8s.io";
 /// The versions that are understood, the preferred one first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+/// Objects in one part of a list.
+const PART: u32 = 500;
 /// Longest record that is read, in bytes.
 const LONGEST: usize = 4 << 10;
 
@@ -95,10 +97,17 @@ impl Addresses {
     pub async fn list(&self, within: Duration) -> Result<Vec<IpAddress>, ApiError> {
         let mut all = Vec::new();
         for selector in SELECTORS {
-            let params = ListParams { label_selector: Some(selector.into()), ..ListParams::default() };
-            let request = Request::new(self.path()).list(&params);
-            let call = Call::new(Verb::List, RESOURCE, "the IPAddress objects".into(), request)?;
-            all.extend(self.servers.ask_for_list::<IpAddress>(&call, Limits::within(within)).await?);
+            let mut params = ListParams { label_selector: Some(selector.into()), limit: Some(PART), ..ListParams::default() };
+            loop {
+                let request = Request::new(self.path()).list(&params);
+                let call = Call::new(Verb::List, RESOURCE, "the IPAddress objects".into(), request)?;
+                let (part, more) = self.servers.ask_for_list::<IpAddress>(&call, Limits::within(within)).await?;
+                all.extend(part);
+                params.continue_token = more;
+                if params.continue_token.is_none() {
+                    break;
+                }
+            }
         }
         Ok(all)
     }

@@ -124,14 +124,26 @@ impl Servers {
         (outcome.result.and_then(read), outcome.doubt)
     }
 
-    /// Asks for a list.
-    pub(crate) async fn ask_for_list<T: DeserializeOwned>(&self, call: &Call, limits: Limits) -> Result<Vec<T>, ApiError> {
+    /// Asks for a part of a list; and with what the next part is asked for, if there is one.
+    pub(crate) async fn ask_for_list<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        limits: Limits,
+    ) -> Result<(Vec<T>, Option<String>), ApiError> {
         #[derive(Deserialize)]
         struct Items<T> {
+            #[serde(default)]
+            metadata: More,
             #[serde(default = "Vec::new")]
             items: Vec<T>,
         }
-        self.ask_for::<Items<T>>(call, limits).await.0.map(|list| list.items)
+        #[derive(Default, Deserialize)]
+        struct More {
+            #[serde(default, rename = "continue")]
+            token: Option<String>,
+        }
+        let list = self.ask_for::<Items<T>>(call, limits).await.0?;
+        Ok((list.items, list.metadata.token.filter(|token| !token.is_empty())))
     }
 
     /// Asks by `op`, which is given a client and the request.

@@ -69,7 +69,7 @@ impl Sessions {
         let params = ListParams { label_selector: Some(LABEL.into()), ..ListParams::default() };
         let request = Request::new(self.path()).list(&params);
         let call = Call::new(Verb::List, RESOURCE, "the sessions".into(), request)?;
-        let listed: Vec<Raw> = self.servers.ask_for_list(&call, Limits::within(within)).await?;
+        let (listed, _) = self.servers.ask_for_list::<Raw>(&call, Limits::within(within)).await?;
         Ok(listed.iter().filter_map(view).collect())
     }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use mooring_agent::core::session::Holder;
 use mooring_agent::core::time::Time;
+use mooring_agent::ops::status::Status;
+use mooring_agent::ops::status_client;
 use serde_json::{Value, json};
 
 use crate::agents::{AGENT, AgentOptions};
@@ -144,8 +146,20 @@ impl Field {
         let agent = self.lab().agent(name)?;
         let kubeconfig = agent.host().dir().join("agent.conf");
         let kubeconfig = options.kubeconfig.clone().unwrap_or(kubeconfig);
-        agent.start(AgentOptions { kubeconfig: Some(kubeconfig), ..options.clone() })?;
+        let socket = self.socket(name)?.display().to_string();
+        let options = options.clone().env("MOORING_STATUS_SOCKET", socket);
+        agent.start(AgentOptions { kubeconfig: Some(kubeconfig), ..options })?;
         Ok(())
+    }
+
+    fn socket(&self, name: &str) -> Result<PathBuf> {
+        Ok(self.lab().host(name)?.dir().join("agent.sock"))
+    }
+
+    /// What `mooring-agent status` says on a node.
+    pub async fn status(&self, name: &str) -> Result<Status> {
+        let socket = self.socket(name)?;
+        Ok(tokio::task::spawn_blocking(move || status_client::read(&socket)).await??)
     }
 
     /// Makes the n-th VIP's `IPAddress` and a Service that has it.

@@ -42,6 +42,14 @@ async fn comes_up(ctx: &mut Ctx<()>) -> Result<()> {
     let prober = field.prober(vip(0))?;
     prober.answer_after(now(), Some(&holder), SOON).await?;
     drop(prober);
+    // Every node says who has it, and who would be next.
+    for node in &field.nodes {
+        let status = field.status(node).await?.services.context("nothing about Services")?;
+        let one = status.vips.iter().find(|one| one.address == vip(0)).context("the VIP is not shown")?;
+        let here = one.carried.as_deref() == Some("recorded");
+        ensure!(one.holder == holder && here == (*node == holder) && one.services == ["default/s0"], "{one:?}");
+        ensure!(one.next.len() == 2 && !one.next.contains(&holder) && !one.why.is_empty(), "{one:?}");
+    }
     // One that no Service has, by its label.
     field.make_address(1, &json!({"mooring.dev/advertise": "true"}), &json!({})).await?;
     let other = field.settled(vip(1)).await?;
