@@ -4,6 +4,7 @@
 //! [`segment`]), and the [`driver`] that carries words between them.
 
 pub mod api;
+pub mod catalog;
 pub mod cli;
 pub mod datapath;
 pub mod driver;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_agent::core::time::Time;
-use mooring_agent::datapath::{Datapath, Error, KernelEvent, Kind, Put, Vip, clock};
+use mooring_agent::datapath::{Datapath, Error, KernelEvent, Kind, Options, Placed, Put, Vip, Whose, clock};
 use netlink_packet_core::NLM_F_REPLACE;
 use rtnetlink::RouteMessageBuilder;
 
@@ -375,5 +375,71 @@ fn many_addresses_go_at_once() {
         assert_eq!(next.ours().await.unwrap(), []);
         // The dropped datapath's monitor has ended, after what was told before.
         support::within(async { while events.recv().await.is_some() {} }).await;
+    });
+}
+
+/// Many VIPs, half of them IPv6.
+fn many(count: u16) -> Vec<IpAddr> {
+    let four = (0..count / 2)
+        .map(|n| IpAddr::from([10, 9, 1 + u8::try_from(n / 200).unwrap(), u8::try_from(n % 200).unwrap()]));
+    let six = (0..count / 2).map(|n| IpAddr::from([0xfd09, 0, 0, 0, 0, 0, 1, n]));
+    four.chain(six).collect()
+}
+
+#[test]
+fn many_are_put_refreshed_and_removed_at_once() {
+    lab(async |lab: Lab| {
+        for no_proto in [false, true] {
+            let options = Options { whose: Whose::Services, ..lab.options(no_proto) };
+            let (mut datapath, _events) = lab.datapath_with(&options);
+            let va = lab.va(&datapath).await;
+            // More than one datagram.
+            let all = many(1_000);
+            let placed: Vec<Placed> = all.iter().map(|address| (*address, va.index)).collect();
+            for _ in 0..2 {
+                let put = datapath.put_all(&placed, lease(60_000)).await;
+                assert!(put.failed.is_empty(), "{:?}", put.failed.first());
+                assert_eq!(put.there.len(), all.len());
+                assert_eq!(datapath.ours().await.unwrap().len(), all.len());
+            }
+            // Another agent's run adopts them; who holds the control plane's VIPs sees nothing of its own.
+            let (mut next, _) = lab.datapath_with(&options);
+            let (other, _) = lab.datapath_with(&lab.options(no_proto));
+            assert_eq!(other.ours().await.unwrap(), []);
+            let put = next.put_all(&placed, lease(60_000)).await;
+            assert_eq!((put.there.len(), put.failed.len()), (all.len(), 0));
+            assert_eq!(next.ours().await.unwrap().len(), all.len());
+            assert!(next.remove_many(&all).await.is_empty());
+            assert_eq!(next.ours().await.unwrap(), []);
+            assert!(next.remove_many(&all).await.is_empty(), "they are gone already");
+        }
+    });
+}
+
+#[test]
+fn one_that_cannot_be_put_does_not_keep_the_others_out() {
+    lab(async |lab: Lab| {
+        let options = Options { whose: Whose::Services, ..lab.options(false) };
+        let (mut datapath, _events) = lab.datapath_with(&options);
+        let va = lab.va(&datapath).await;
+        let all = many(8);
+        add(&lab.ha, "va", &format!("{}/32", all[1]), None, false).await;
+        // kube-vip's, left behind.
+        add(&lab.ha, "va", &format!("{}/32", all[2]), None, true).await;
+        let mut placed: Vec<Placed> = all.iter().map(|address| (*address, va.index)).collect();
+        placed[3].1 = 4_711;
+        let put = datapath.put_all(&placed, lease(60_000)).await;
+        let failed: Vec<IpAddr> = put.failed.iter().map(|(address, _)| *address).collect();
+        assert_eq!(failed, [all[1], all[3]], "{:?}", put.failed);
+        assert_eq!(put.there.len(), 6);
+        assert_eq!(kinds(&datapath, all[1]).await, [Kind::NodesOwn]);
+        assert!(is_ours(&datapath, all[2]).await);
+        assert!(datapath.remove_many(&[all[1]]).await.is_empty());
+        assert_eq!(kinds(&datapath, all[1]).await, [Kind::NodesOwn]);
+        // Too late: none of them is there any more.
+        let late = datapath.put_all(&put.there, lease(2_000)).await;
+        assert_eq!((late.there.len(), late.failed.len()), (0, 6));
+        assert!(late.failed.iter().all(|(_, error)| matches!(error, Error::Late { .. })));
+        assert_eq!(datapath.ours().await.unwrap(), []);
     });
 }

@@ -96,15 +96,9 @@ pub fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
 /// Writes the record and the notes into a Lease; all else in it stays. Where the API cannot hold a number, a declaration
 /// for this record has the one that it can: else it would be void at once.
 pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
-    let wall = |time: Option<WallTime>| time.map(|t| MicroTime(timestamp(t)));
-    // What the API accepts: whole seconds, at least one.
-    let seconds = record.duration.as_secs().saturating_add(u64::from(record.duration.subsec_nanos() > 0));
-    let spec = lease.spec.get_or_insert_default();
-    spec.holder_identity = Some(record.holder.clone());
-    spec.lease_duration_seconds = Some(i32::try_from(seconds.max(1)).unwrap_or(i32::MAX));
-    spec.acquire_time = wall(record.acquired);
-    spec.renew_time = wall(record.renewed);
-    spec.lease_transitions = Some(i32::try_from(record.transitions).unwrap_or(i32::MAX));
+    let known = lease.spec.take().unwrap_or_default();
+    let ours = encode_spec(record);
+    lease.spec = Some(LeaseSpec { strategy: known.strategy, preferred_holder: known.preferred_holder, ..ours });
     let most = |transitions: u32| transitions.min(i32::MAX.unsigned_abs());
     let tenure = notes.tenure.clone().map(|d| Declaration { transitions: most(d.transitions), ..d });
     let handover = notes.handover.clone().map(|h| Handover { transitions: most(h.transitions), ..h });
@@ -114,6 +108,21 @@ pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     write(annotations, PARTICIPANTS, Some(&notes.participants).filter(|p| !p.is_empty()));
     if annotations.is_empty() {
         lease.metadata.annotations = None;
+    }
+}
+
+/// The record as a Lease's spec.
+pub(crate) fn encode_spec(record: &Record) -> LeaseSpec {
+    let wall = |time: Option<WallTime>| time.map(|t| MicroTime(timestamp(t)));
+    // What the API accepts: whole seconds, at least one.
+    let seconds = record.duration.as_secs().saturating_add(u64::from(record.duration.subsec_nanos() > 0));
+    LeaseSpec {
+        holder_identity: Some(record.holder.clone()),
+        lease_duration_seconds: Some(i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)),
+        acquire_time: wall(record.acquired),
+        renew_time: wall(record.renewed),
+        lease_transitions: Some(i32::try_from(record.transitions).unwrap_or(i32::MAX)),
+        ..LeaseSpec::default()
     }
 }
 

@@ -47,6 +47,15 @@ pub enum Regarding {
         /// Its uid, if known.
         uid: Option<String>,
     },
+    /// An `IPAddress`.
+    Address {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its uid, if known.
+        uid: Option<String>,
+    },
     /// A Node; the Event stands in the namespace `default`.
     Node {
         /// Its name.
@@ -174,6 +183,10 @@ impl Sender {
         let (kind, api, namespace, name, uid) = match &note.regarding {
             Regarding::Lease { namespace, name, uid } => {
                 ("Lease", "coordination.k8s.io/v1", Some(namespace.clone()), name.clone(), uid.clone())
+            }
+            Regarding::Address { namespace, name, uid } => {
+                let version = "ipam.cluster.x-k8s.io/v1beta2";
+                ("IPAddress", version, Some(namespace.clone()), name.clone(), uid.clone())
             }
             // kubectl describe looks for Events whose uid is the Node's name: so the kubelet's are.
             Regarding::Node { name } => ("Node", "v1", None, name.clone(), Some(name.clone())),

@@ -39,6 +39,8 @@ pub(crate) struct Follow {
     pub(crate) what: String,
     pub(crate) fields: Option<String>,
     pub(crate) labels: Option<String>,
+    /// How many objects a list has at a time; None: all. What is not there yet need not be kept in memory all at once.
+    pub(crate) page: Option<u32>,
     /// For the list, and for the watch to be opened.
     pub(crate) limits: Limits,
     /// Wait after a failure: at first, and at most.
@@ -73,6 +75,8 @@ struct Listing<K> {
 #[serde(rename_all = "camelCase")]
 struct ListingMeta {
     resource_version: String,
+    #[serde(default, rename = "continue")]
+    more: Option<String>,
 }
 
 /// A watch that is open.
@@ -127,16 +131,25 @@ impl Follow {
     }
 
     async fn list<K: DeserializeOwned>(&self) -> Result<Listing<K>, ApiError> {
-        let params = ListParams {
+        let mut params = ListParams {
             field_selector: self.fields.clone(),
             label_selector: self.labels.clone(),
+            limit: self.page,
             ..ListParams::default()
         };
-        let call = self.call(Verb::List, Request::new(self.path.clone()).list(&params))?;
-        let outcome = self.servers.ask(&call, self.limits).await;
-        let body = outcome.result?;
-        serde_json::from_slice(&body)
-            .map_err(|error| away(outcome.server.as_ref(), Failure::Malformed(cut(&error.to_string(), 120))))
+        let mut all = Vec::new();
+        loop {
+            let call = self.call(Verb::List, Request::new(self.path.clone()).list(&params))?;
+            let outcome = self.servers.ask(&call, self.limits).await;
+            let body = outcome.result?;
+            let part: Listing<K> = serde_json::from_slice(&body)
+                .map_err(|error| away(outcome.server.as_ref(), Failure::Malformed(cut(&error.to_string(), 120))))?;
+            all.extend(part.items);
+            match part.metadata.more.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(Listing { metadata: ListingMeta { more: None, ..part.metadata }, items: all }),
+            }
+        }
     }
 
     async fn watch<K, E>(&self, version: &str, opened: &mut Option<Instant>, emit: &mut E) -> End

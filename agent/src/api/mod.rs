@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use crate::core::time::Time;
 
+pub mod addresses;
 mod client;
 pub mod codec;
 pub mod error;
 pub mod events;
-mod follow;
+pub(crate) mod follow;
 pub mod health;
 pub mod lease;
+pub mod objects;
 pub mod race;
 pub mod raw;
 pub mod servers;
+pub mod sessions;
 pub mod slices;
 #[cfg(test)]
 mod testing;
@@ -48,6 +51,8 @@ pub enum Verb {
     Create,
     /// Replace an object.
     Update,
+    /// Change some fields of an object.
+    Patch,
     /// `/readyz`.
     Probe,
 }
@@ -62,6 +67,7 @@ impl Verb {
             Self::Watch => "watch",
             Self::Create => "create",
             Self::Update => "update",
+            Self::Patch => "patch",
             Self::Probe => "probe",
         }
     }
@@ -69,7 +75,7 @@ impl Verb {
     /// Whether it changes something.
     #[must_use]
     pub const fn writes(self) -> bool {
-        matches!(self, Self::Create | Self::Update)
+        matches!(self, Self::Create | Self::Update | Self::Patch)
     }
 }
 
@@ -82,6 +88,11 @@ pub trait Observe: Send + Sync {
 /// Counts nothing.
 impl Observe for () {
     fn on_call(&self, _: Verb, _: &'static str, _: Duration) {}
+}
+
+/// A request that cannot be written down: a name that is no name.
+pub(crate) fn unsayable(error: &dyn std::error::Error) -> ApiError {
+    ApiError::Rejected { code: 0, message: format!("cannot be asked for: {}", error::cut(&error.to_string(), 200)) }
 }
 
 /// Now, on the clock that all deadlines are judged by.

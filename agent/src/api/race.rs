@@ -16,6 +16,8 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use kube::core::Status;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::cut;
@@ -52,6 +54,18 @@ pub(crate) struct Call {
     pub(crate) request: http::Request<Vec<u8>>,
 }
 
+impl Call {
+    pub(crate) fn new<E: std::error::Error>(
+        verb: Verb,
+        resource: &'static str,
+        what: String,
+        request: Result<http::Request<Vec<u8>>, E>,
+    ) -> Result<Self, ApiError> {
+        let request = request.map_err(|error| super::unsayable(&error))?;
+        Ok(Self { verb, resource, what, request })
+    }
+}
+
 /// How a call ended.
 pub(crate) struct Outcome<T> {
     pub(crate) result: Result<T, ApiError>,
@@ -67,6 +81,12 @@ pub(crate) enum Miss {
     Said(u16, String),
     /// It did not answer.
     Failed(Failure),
+}
+
+fn nonsense(error: &serde_json::Error, call: &Call, server: &Option<Key>) -> ApiError {
+    let server = server.as_ref().map(ToString::to_string).unwrap_or_default();
+    let tries = vec![Try { server, failure: Failure::Malformed(cut(&error.to_string(), 120)) }];
+    ApiError::Away(Away { tries, after: std::time::Duration::ZERO, maybe_applied: call.verb.writes() })
 }
 
 struct Running {
@@ -95,6 +115,35 @@ impl Servers {
             if status.is_success() { Ok(body) } else { Err(no(status, &body)) }
         })
         .await
+    }
+
+    /// Asks for one object; and whether another API server may be who applied a write.
+    pub(crate) async fn ask_for<T: DeserializeOwned>(&self, call: &Call, limits: Limits) -> (Result<T, ApiError>, bool) {
+        let outcome = self.ask(call, limits).await;
+        let read = |body: Bytes| serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, &outcome.server));
+        (outcome.result.and_then(read), outcome.doubt)
+    }
+
+    /// Asks for a part of a list; and with what the next part is asked for, if there is one.
+    pub(crate) async fn ask_for_list<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        limits: Limits,
+    ) -> Result<(Vec<T>, Option<String>), ApiError> {
+        #[derive(Deserialize)]
+        struct Items<T> {
+            #[serde(default)]
+            metadata: More,
+            #[serde(default = "Vec::new")]
+            items: Vec<T>,
+        }
+        #[derive(Default, Deserialize)]
+        struct More {
+            #[serde(default, rename = "continue")]
+            token: Option<String>,
+        }
+        let list = self.ask_for::<Items<T>>(call, limits).await.0?;
+        Ok((list.items, list.metadata.token.filter(|token| !token.is_empty())))
     }
 
     /// Asks by `op`, which is given a client and the request.

@@ -42,6 +42,7 @@ impl Slices {
             what: "the `EndpointSlices` of default/kubernetes".into(),
             fields: None,
             labels: Some("kubernetes.io/service-name=kubernetes".into()),
+            page: None,
             limits: Limits::within(DEADLINE),
             backoff: BACKOFF,
             kick: Arc::new(Notify::new()),

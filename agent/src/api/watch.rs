@@ -81,6 +81,7 @@ impl LeaseApi {
             what: self.what(),
             fields: Some(format!("metadata.name={}", self.settings().name)),
             labels: None,
+            page: None,
             limits: Limits::within(deadline),
             backoff: BACKOFF,
             kick: kick.clone(),

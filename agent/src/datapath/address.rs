@@ -13,6 +13,9 @@ use super::error::Error;
 /// (`linux/if_addr.h`); `ip addr` shows it as `proto 77`, and `/etc/iproute2/rt_addrprotos` may give it a name.
 pub const OUR_PROTO: u8 = 0x4d;
 
+/// The same for VIPs of Services and the like (ASCII `S`): who holds the control plane's leaves them alone, and the reverse.
+pub const SERVICES_PROTO: u8 = 0x53;
+
 /// The kernel's "for ever" in seconds.
 const FOREVER: u32 = u32::MAX;
 
@@ -58,7 +61,7 @@ impl Vip {
     }
 
     /// The address to be put on an interface for `lifetime` seconds.
-    pub(super) fn message_for(self, index: u32, lifetime: u32, marked: bool) -> AddressMessage {
+    pub(super) fn message_for(self, index: u32, lifetime: u32, mark: Option<u8>) -> AddressMessage {
         let mut message = self.message(index);
         let mut cache = CacheInfo::default();
         cache.ifa_valid = lifetime;
@@ -70,8 +73,8 @@ impl Vip {
             message.header.flags = AddressHeaderFlags::Nodad;
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad | AddressFlags::Noprefixroute));
         }
-        if marked {
-            message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(OUR_PROTO)));
+        if let Some(mark) = mark {
+            message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(mark)));
         }
         message
     }

@@ -72,7 +72,7 @@ impl Datapath {
         Ok(removed)
     }
 
-    fn found(&self, seen: &Seen) -> Found {
+    pub(super) fn found(&self, seen: &Seen) -> Found {
         let interface = name_of(seen.index);
         let kind = if self.known.lock().is_ours(seen) {
             Kind::Ours { left: left(seen) }

@@ -10,6 +10,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 
 use super::Datapath;
+use super::address::Seen;
 use super::error::Error;
 use super::request::Failure;
 use crate::core::mac::Mac;
@@ -101,12 +102,37 @@ impl Datapath {
             return Err(Error::NotEthernet { name: link.name });
         };
 
-        let mut gateways: Vec<_> =
-            routes.iter().filter(|route| route.index == link.index).filter_map(|route| route.gateway).collect();
-        gateways.sort_unstable();
-        gateways.dedup();
+        let gateways = gateways_of(&routes, link.index);
         let (addresses, link_local) = self.own_addresses(link.index).await?;
         Ok(Interface { index: link.index, name: link.name, mac, up: link.up, addresses, link_local, gateways })
+    }
+
+    /// All Ethernet interfaces of the node.
+    pub async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
+        let mut routes = self.default_routes(AddressFamily::Inet).await?;
+        routes.extend(self.default_routes(AddressFamily::Inet6).await?);
+        let mut seen = self.dump(AddressFamily::Inet).await?;
+        seen.extend(self.dump(AddressFamily::Inet6).await?);
+        let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
+        let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
+        let links = answers.iter().filter_map(link).filter_map(|link| Some((link.mac?, link)));
+        let interfaces = links.map(|(mac, link)| {
+            let (addresses, link_local) = own_of(&seen, link.index);
+            let gateways = gateways_of(&routes, link.index);
+            Interface { index: link.index, name: link.name, mac, up: link.up, addresses, link_local, gateways }
+        });
+        Ok(interfaces.collect())
+    }
+
+    /// The index of the interface of the default route with the lowest metric (IPv4, then IPv6).
+    pub async fn default_interface(&self) -> Result<u32, Error> {
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let routes = self.default_routes(family).await?;
+            if let Some(route) = routes.iter().min_by_key(|route| route.metric) {
+                return Ok(route.index);
+            }
+        }
+        Err(Error::NoDefaultRoute)
     }
 
     /// The Ethernet addresses of all interfaces of the node: a frame from one of them is not from a foreign host.
@@ -120,15 +146,7 @@ impl Datapath {
     async fn own_addresses(&self, index: u32) -> Result<(Vec<IpNet>, Option<Ipv6Addr>), Error> {
         let mut seen = self.dump(AddressFamily::Inet).await?;
         seen.extend(self.dump(AddressFamily::Inet6).await?);
-        let (mut own, mut link_local) = (Vec::new(), None);
-        for there in seen.iter().filter(|there| there.index == index && !there.duplicate) {
-            match there.vip.address {
-                IpAddr::V6(address) if address.is_unicast_link_local() => link_local = link_local.or(Some(address)),
-                address if !there.deprecated => own.extend(IpNet::new(address, there.vip.prefix)),
-                _ => {}
-            }
-        }
-        Ok((own, link_local))
+        Ok(own_of(&seen, index))
     }
 
     async fn default_routes(&self, family: AddressFamily) -> Result<Vec<DefaultRoute>, Error> {
@@ -149,6 +167,27 @@ impl Datapath {
             })
             .collect())
     }
+}
+
+/// The node's own addresses on an interface, and its link-local one.
+fn own_of(seen: &[Seen], index: u32) -> (Vec<IpNet>, Option<Ipv6Addr>) {
+    let (mut own, mut link_local) = (Vec::new(), None);
+    for there in seen.iter().filter(|there| there.index == index && !there.duplicate) {
+        match there.vip.address {
+            IpAddr::V6(address) if address.is_unicast_link_local() => link_local = link_local.or(Some(address)),
+            address if !there.deprecated => own.extend(IpNet::new(address, there.vip.prefix)),
+            _ => {}
+        }
+    }
+    (own, link_local)
+}
+
+fn gateways_of(routes: &[DefaultRoute], index: u32) -> Vec<IpAddr> {
+    let mut all: Vec<_> =
+        routes.iter().filter(|route| route.index == index).filter_map(|route| route.gateway).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn link(answer: &RouteNetlinkMessage) -> Option<LinkSeen> {

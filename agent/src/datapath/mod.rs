@@ -5,6 +5,7 @@
 //! ours is never refreshed and never removed. Every request has a deadline.
 
 pub mod address;
+mod batch;
 pub mod capability;
 pub mod clock;
 pub mod error;
@@ -27,6 +28,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 pub use self::address::Vip;
+pub use self::batch::{Placed, PutAll};
 pub use self::capability::missing_capabilities;
 pub use self::error::{Error, ErrorList};
 pub use self::find::{Found, Kind};
@@ -39,7 +41,7 @@ use self::request::Requests;
 
 /// How many kernel events may wait for the driver. When it does not come, the kernel's own buffer fills up, and then
 /// events are lost, which is told by [`KernelEvent::Resync`].
-const EVENTS: usize = 64;
+const EVENTS: usize = 256;
 
 /// What the datapath is opened with.
 #[derive(Clone, Debug)]
@@ -50,11 +52,41 @@ pub struct Options {
     pub run_dir: PathBuf,
     /// Leave the mark off, as if the kernel did not know it: for tests.
     pub no_proto: bool,
+    /// Whose addresses.
+    pub whose: Whose,
+}
+
+/// Whose addresses: each leaves the other's alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whose {
+    /// The control plane's VIPs.
+    #[default]
+    ControlPlane,
+    /// Those of Services, and others out of `IPAddress` objects.
+    Services,
+}
+
+impl Whose {
+    /// What the file is called that names them, where the kernel keeps no mark.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "addresses",
+            Self::Services => "services",
+        }
+    }
+
+    /// The mark.
+    const fn proto(self) -> u8 {
+        match self {
+            Self::ControlPlane => address::OUR_PROTO,
+            Self::Services => address::SERVICES_PROTO,
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(1), run_dir: "/run/mooring".into(), no_proto: false }
+        Self { deadline: Duration::from_secs(1), run_dir: "/run/mooring".into(), no_proto: false, whose: Whose::default() }
     }
 }
 
@@ -75,7 +107,7 @@ impl Datapath {
     /// Opens it for the network namespace of this thread; spawns on the current runtime.
     pub fn open_with(options: &Options) -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
         let requests = Requests::open(options.deadline)?;
-        let known = Shared::new(Known::load(&options.run_dir, options.no_proto)?);
+        let known = Shared::new(Known::load(options)?);
         let (events, receiver) = mpsc::channel(EVENTS);
         let monitor = monitor::spawn(known.clone(), events)?;
         Ok((Self { requests, known, monitor }, receiver))

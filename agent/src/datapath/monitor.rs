@@ -9,6 +9,9 @@ use futures::StreamExt;
 use futures::channel::mpsc::UnboundedReceiver;
 use netlink_packet_core::{DecodeError, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
+use rtnetlink::sys::AsyncSocket;
 use rtnetlink::{MulticastGroup, new_multicast_connection};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -18,6 +21,9 @@ use super::address::{OUR_PROTO, Seen, Vip};
 use super::error::Error;
 use super::link::LinkSeen;
 use crate::core::mac::Mac;
+
+/// What the kernel keeps for us, in bytes: a refresh of a thousand VIPs is a thousand events at once.
+const BUFFER: usize = 2 << 20;
 
 /// How long after a broken socket the next is opened.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -100,7 +106,12 @@ pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<
 
 fn connect() -> std::io::Result<(Connection, Messages)> {
     let groups = [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
-    new_multicast_connection(&groups).map(|(connection, _, messages)| (connection, messages))
+    let (mut connection, _, messages) = new_multicast_connection(&groups)?;
+    // Past the system's limit, which needs the capability that the agent has anyway. Without it, events are lost sooner.
+    if let Err(errno) = setsockopt(connection.socket_mut().socket_ref(), RcvBufForce, &BUFFER) {
+        tracing::debug!(%errno, "the socket of kernel events keeps its small buffer");
+    }
+    Ok((connection, messages))
 }
 
 /// Passes events on until the socket breaks; `None` when nobody listens any more. While the driver does not take

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::address::{OUR_PROTO, Seen, Vip};
+use super::Options;
+use super::address::{Seen, Vip};
 use super::error::Error;
 
 /// What is known of addresses and their owners.
@@ -25,6 +26,7 @@ pub struct Known {
     /// Whether the kernel keeps the mark; `None` until an address was read back.
     keeps_proto: Option<bool>,
     no_proto: bool,
+    proto: u8,
     record: Record,
 }
 
@@ -44,17 +46,18 @@ struct Entry {
 
 impl Known {
     /// Reads the record of this network namespace, if there is one.
-    pub(super) fn load(run_dir: &Path, no_proto: bool) -> Result<Self, Error> {
+    pub(super) fn load(options: &Options) -> Result<Self, Error> {
         let namespace = "/proc/thread-self/ns/net";
         let inode =
             std::fs::metadata(namespace).map_err(|source| Error::File { path: namespace.into(), source })?.ino();
-        let record = Record::load(run_dir.join(format!("addresses-{inode}.json")))?;
-        Ok(Self { watched: BTreeSet::new(), held: BTreeMap::new(), keeps_proto: None, no_proto, record })
+        let record = Record::load(options.run_dir.join(format!("{}-{inode}.json", options.whose.name())))?;
+        let (no_proto, proto) = (options.no_proto, options.whose.proto());
+        Ok(Self { watched: BTreeSet::new(), held: BTreeMap::new(), keeps_proto: None, no_proto, proto, record })
     }
 
-    /// Whether the mark is set on what is added.
-    pub(super) const fn marks(&self) -> bool {
-        !self.no_proto
+    /// The mark that is set on what is added.
+    pub(super) const fn mark(&self) -> Option<u8> {
+        if self.no_proto { None } else { Some(self.proto) }
     }
 
     /// Whether it was not yet seen if the kernel keeps the mark.
@@ -65,7 +68,7 @@ impl Known {
     /// Whether an address that the kernel shows is ours.
     pub(super) fn is_ours(&self, seen: &Seen) -> bool {
         if let Some(proto) = seen.proto {
-            return proto == OUR_PROTO;
+            return proto == self.proto;
         }
         let entry = Entry { address: seen.vip.address, prefix: seen.vip.prefix, index: seen.index };
         self.keeps_proto != Some(true)
@@ -109,12 +112,13 @@ impl Known {
         }
     }
 
-    /// Writes down that an address is about to be added, where it may be needed to know it again.
-    pub(super) fn adding(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
+    /// Writes down that addresses are about to be added, where it may be needed to know them again.
+    pub(super) fn adding(&mut self, these: impl IntoIterator<Item = (Vip, u32)>) -> Result<(), Error> {
         if self.keeps_proto == Some(true) {
             return Ok(());
         }
-        self.record.entries.insert(Entry { address: vip.address, prefix: vip.prefix, index });
+        let entries = these.into_iter().map(|(v, index)| Entry { address: v.address, prefix: v.prefix, index });
+        self.record.entries.extend(entries);
         let saved = self.record.save();
         // While it is not known that the record is needed, it is no reason not to serve.
         if self.keeps_proto == Some(false) { saved } else { Ok(()) }
@@ -136,9 +140,17 @@ impl Known {
 
     /// Forgets an address that is removed, or was not added.
     pub(super) fn removed(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
-        self.gone(vip, index);
-        let entry = Entry { address: vip.address, prefix: vip.prefix, index };
-        if self.record.entries.remove(&entry) { self.record.save() } else { Ok(()) }
+        self.all_removed([(vip, index)])
+    }
+
+    /// Forgets addresses that are removed, or were not added.
+    pub(super) fn all_removed(&mut self, these: impl IntoIterator<Item = (Vip, u32)>) -> Result<(), Error> {
+        let mut known = false;
+        for (vip, index) in these {
+            self.gone(vip, index);
+            known |= self.record.entries.remove(&Entry { address: vip.address, prefix: vip.prefix, index });
+        }
+        if known { self.record.save() } else { Ok(()) }
     }
 }
 

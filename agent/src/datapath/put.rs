@@ -114,7 +114,7 @@ impl Datapath {
                 self.known.lock().removed(there.vip, index)?;
             }
             prefix::check(vip, index, &seen, &self.known)?;
-            self.known.lock().adding(vip, index)?;
+            self.known.lock().adding([(vip, index)])?;
             match self.request(vip, index, lifetime, NLM_F_CREATE | NLM_F_EXCL).await {
                 Ok(()) => {
                     self.known.lock().added(vip, index);
@@ -134,7 +134,7 @@ impl Datapath {
 
     /// Looks, once, whether the kernel keeps the mark. Where it does not and the record cannot be written either,
     /// the address goes again: it would not be known after a restart.
-    async fn read_back(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
+    pub(super) async fn read_back(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
         if !self.known.lock().must_read_back() {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl Datapath {
     }
 
     async fn request(&self, vip: Vip, index: u32, lifetime: u32, flags: u16) -> Result<(), Failure> {
-        let message = vip.message_for(index, lifetime, self.known.lock().marks());
+        let message = vip.message_for(index, lifetime, self.known.lock().mark());
         self.requests.ask(RouteNetlinkMessage::NewAddress(message), flags).await.map(drop)
     }
 

@@ -7,12 +7,19 @@ use futures::StreamExt;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
+use rtnetlink::sys::SocketAddr;
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use tokio::task::JoinHandle;
 
 use super::error::Error;
 
 /// How often a dump is taken again that changed under the kernel's hands.
 const DUMPS: usize = 4;
+
+/// Changes in one datagram at most. Each is acknowledged; 300 of them overrun a socket's default buffer (measured).
+const BATCH: usize = 200;
+
+type Handle = rtnetlink::proto::ConnectionHandle<RouteNetlinkMessage>;
 
 /// The netlink socket for requests. One that broke is replaced by the next request.
 #[derive(Debug)]
@@ -23,7 +30,7 @@ pub(super) struct Requests {
 
 #[derive(Debug)]
 struct Open {
-    handle: rtnetlink::Handle,
+    handle: Handle,
     connection: JoinHandle<()>,
 }
 
@@ -70,6 +77,54 @@ impl Requests {
         answer.map_err(|_| Failure::Deadline(self.deadline))?.map(|(answers, _)| answers)
     }
 
+    /// Asks for many changes, in as few datagrams as can be: what became of each, in their order. The deadline is for each
+    /// datagram. What is asked for last may not have been sent when this fails.
+    pub(super) async fn batch(
+        &self,
+        changes: Vec<(RouteNetlinkMessage, u16)>,
+    ) -> Result<Vec<Result<(), Errno>>, Failure> {
+        let mut outcomes = Vec::with_capacity(changes.len());
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
+            let some = changes.by_ref().take(BATCH).map(|(message, flags)| {
+                let mut request = NetlinkMessage::from(message);
+                request.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+                request
+            });
+            let some: Vec<_> = some.collect();
+            let until = outcomes.len() + some.len();
+            let answers = self.acknowledged(some, &mut outcomes, until);
+            tokio::time::timeout(self.deadline, answers).await.map_err(|_| Failure::Deadline(self.deadline))??;
+        }
+        Ok(outcomes)
+    }
+
+    /// The kernel answers the messages of a datagram in their order, each with one acknowledgement or error.
+    async fn acknowledged(
+        &self,
+        messages: Vec<NetlinkMessage<RouteNetlinkMessage>>,
+        outcomes: &mut Vec<Result<(), Errno>>,
+        until: usize,
+    ) -> Result<(), Failure> {
+        let sent = self.handle()?.request_batch(messages, kernel());
+        let sent = sent.map_err(|error| Failure::Closed(error.to_string()));
+        let mut stream = sent.inspect_err(|_| self.close())?;
+        while let Some(answer) = stream.next().await {
+            match answer.payload {
+                NetlinkPayload::Error(error) => {
+                    outcomes.push(error.code.map_or(Ok(()), |code| Err(Errno::from_raw(code.get().saturating_neg()))))
+                }
+                NetlinkPayload::Overrun(_) => return Err(Failure::Errno(Errno::ENOBUFS)),
+                _ => {}
+            }
+        }
+        if outcomes.len() == until {
+            return Ok(());
+        }
+        self.close();
+        Err(Failure::Closed("it ended in the middle of the answers".into()))
+    }
+
     /// Asks for all there is.
     pub(super) async fn dump(&self, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, Failure> {
         let all = async {
@@ -92,8 +147,7 @@ impl Requests {
     ) -> Result<(Vec<RouteNetlinkMessage>, bool), Failure> {
         let mut request = NetlinkMessage::from(message);
         request.header.flags = flags;
-        let mut handle = self.handle()?;
-        let sent = handle.request(request).map_err(|error| Failure::Closed(error.to_string()));
+        let sent = self.handle()?.request(request, kernel()).map_err(|error| Failure::Closed(error.to_string()));
         let mut stream = sent.inspect_err(|_| self.close())?;
         let (mut answers, mut whole) = (Vec::new(), true);
         // The end is told by the kernel. A stream that only stops means that the socket broke, not that all is well.
@@ -117,13 +171,13 @@ impl Requests {
         Err(Failure::Closed("it ended in the middle of an answer".into()))
     }
 
-    fn handle(&self) -> Result<rtnetlink::Handle, Failure> {
+    fn handle(&self) -> Result<Handle, Failure> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = open.as_ref().filter(|open| !open.connection.is_finished()) {
             return Ok(open.handle.clone());
         }
-        let (mut connection, handle, _) =
-            rtnetlink::new_connection().map_err(|error| Failure::Closed(error.to_string()))?;
+        let (mut connection, handle, _) = rtnetlink::proto::new_connection::<RouteNetlinkMessage>(NETLINK_ROUTE)
+            .map_err(|error| Failure::Closed(error.to_string()))?;
         connection.set_forward_ack(true);
         connection.set_forward_done(true);
         *open = Some(Open { handle: handle.clone(), connection: tokio::spawn(connection) });
@@ -133,4 +187,9 @@ impl Requests {
     fn close(&self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
+}
+
+/// The kernel's address on a netlink socket.
+fn kernel() -> SocketAddr {
+    SocketAddr::new(0, 0)
 }

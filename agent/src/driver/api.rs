@@ -8,21 +8,17 @@ use http::Uri;
 use tokio::sync::mpsc;
 
 use super::Told;
+use super::reach::Reach;
 use crate::api::{
-    ApiError, Events, HealthError, LeaseApi, LeaseSettings, Observe, Prober, Regarding, Servers, Slices, Source, Verb,
-    WatchHandle, Watched, Write,
+    ApiError, Events, HealthError, LeaseApi, LeaseSettings, Prober, Regarding, Servers, WatchHandle, Watched, Write,
 };
 use crate::core::event::{Event, Failure};
 use crate::core::health::Health;
 use crate::core::lease::{Notes, Record};
-use crate::ops::{Ops, metrics};
-use crate::settings::{Credentials, Settings};
+use crate::settings::Settings;
 
 /// To open a watch, or to list before one.
 const WATCH_WITHIN: Duration = Duration::from_secs(5);
-
-/// Where the pod's service account is, if it has one.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// See the module's text.
 pub struct ApiHands {
@@ -31,16 +27,15 @@ pub struct ApiHands {
     /// What is asked for the health of the local API server.
     health: Uri,
     told: mpsc::Sender<Told>,
-    events: Events,
+    reach: Reach,
     watch: WatchHandle,
     _prober: Prober,
-    _slices: Slices,
 }
 
 impl ApiHands {
     /// Begins to watch the Lease and to probe the local API server.
-    pub fn start(settings: &Arc<Settings>, told: mpsc::Sender<Told>, ops: &Arc<Ops>) -> Self {
-        let servers = Servers::new(reach(settings), Arc::new(Counted(ops.clone())));
+    pub fn start(settings: &Arc<Settings>, told: mpsc::Sender<Told>, reach: Reach) -> Self {
+        let servers = reach.servers.clone();
         let lease = LeaseApi::new(
             servers.clone(),
             LeaseSettings {
@@ -62,17 +57,14 @@ impl ApiHands {
         );
         let counted = Health::new(u32::from(settings.health.rise), u32::from(settings.health.fall));
         tokio::spawn(follow_health(health, counted, told.clone(), servers.clone()));
-        let slices = Slices::follow(&servers);
-        let events = Events::start(servers.clone(), settings.node_name.clone());
         Self {
             lease,
             servers,
             health: settings.health.address.clone(),
             told,
-            events,
+            reach,
             watch,
             _prober: prober,
-            _slices: slices,
         }
     }
 
@@ -122,8 +114,8 @@ impl ApiHands {
 
     /// Sends Events.
     #[must_use]
-    pub const fn events(&self) -> &Events {
-        &self.events
+    pub fn events(&self) -> &Events {
+        &self.reach.events
     }
 
     /// What the Events are about.
@@ -132,23 +124,6 @@ impl ApiHands {
         let (namespace, name) = (settings.lease.namespace.clone(), settings.lease.name.clone());
         Regarding::Lease { namespace, name, uid: self.lease.uid() }
     }
-}
-
-fn reach(settings: &Settings) -> crate::api::Settings {
-    let file = Source::File(settings.api.kubeconfig.clone());
-    let source = match settings.api.credentials {
-        Credentials::Kubeconfig => file,
-        Credentials::InCluster => Source::InCluster,
-        Credentials::Auto => {
-            let in_pod = std::path::Path::new(SERVICE_ACCOUNT).exists() && !settings.api.kubeconfig.is_file();
-            if in_pod { Source::InCluster } else { file }
-        }
-    };
-    let mut reach = crate::api::Settings::control_plane(source, settings.node_name.clone());
-    reach.local = format!("https://127.0.0.1:{}", settings.port).parse().ok();
-    reach.listed.clone_from(&settings.api.servers);
-    reach.server_name = Some(settings.health.server_name.clone());
-    reach
 }
 
 /// What the core needs to know of it; the rest is for people.
@@ -210,33 +185,5 @@ async fn follow_health(
         if told.send(Told::Event(Event::Health(verdict))).await.is_err() {
             return;
         }
-    }
-}
-
-/// Counts calls.
-struct Counted(Arc<Ops>);
-
-impl Observe for Counted {
-    fn on_call(&self, verb: Verb, outcome: &'static str, latency: Duration) {
-        let verb = match verb {
-            Verb::Get => metrics::Verb::Get,
-            Verb::Probe => metrics::Verb::Probe,
-            Verb::List => metrics::Verb::List,
-            Verb::Watch => metrics::Verb::Watch,
-            Verb::Create => metrics::Verb::Create,
-            Verb::Update => metrics::Verb::Update,
-        };
-        let error = match outcome {
-            "ok" => None,
-            "timeout" => Some(metrics::ApiError::Timeout),
-            "refused" | "unreachable" | "broken" => Some(metrics::ApiError::Connect),
-            "tls" => Some(metrics::ApiError::Tls),
-            "forbidden" | "unauthorized" => Some(metrics::ApiError::Denied),
-            "not_found" | "gone" => Some(metrics::ApiError::Gone),
-            "conflict" => Some(metrics::ApiError::Conflict),
-            "server" | "not_ready" => Some(metrics::ApiError::Server),
-            _ => Some(metrics::ApiError::Other),
-        };
-        self.0.metrics.api_request(verb, latency, error);
     }
 }

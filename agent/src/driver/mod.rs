@@ -10,8 +10,10 @@
 
 mod api;
 mod clocks;
+mod fleet;
 mod names;
 mod place;
+mod reach;
 mod reports;
 mod run;
 mod show;

@@ -56,23 +56,9 @@ fn count(report: &Report, ops: &Arc<Ops>) {
     match report {
         Report::Took(cause) => {
             metrics.transition(Transition::Taken);
-            metrics.takeover(match cause {
-                Cause::Free => Takeover::Empty,
-                Cause::Handover => Takeover::Handover,
-                Cause::Expiry => Takeover::Expiry,
-                Cause::Witness => Takeover::Witness,
-                Cause::Adopted => Takeover::Adopted,
-                Cause::Provisional => Takeover::Provisional,
-            });
+            metrics.takeover(Takeover::from(*cause));
         }
-        Report::LetGo(why) => metrics.transition(match why {
-            Why::LeaseLost => Transition::LeaseTaken,
-            Why::Yielded => Transition::Yielded,
-            Why::HandedOver | Why::NotWanted => Transition::HandedOver,
-            Why::ApiLost | Why::Late => Transition::LeaseExpired,
-            Why::LinkDown => Transition::LinkDown,
-            Why::CannotCarry => Transition::CannotCarry,
-        }),
+        Report::LetGo(why) => metrics.transition(Transition::from(*why)),
         Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
         Report::ProbeMissed => metrics.probe_missed(),
         _ => {}
@@ -123,7 +109,7 @@ fn text(report: &Report, vips: &[IpAddr]) -> String {
     }
 }
 
-const fn because(cause: Cause) -> &'static str {
+pub(super) const fn because(cause: Cause) -> &'static str {
     match cause {
         Cause::Free => "nobody held it",
         Cause::Handover => "it was handed over",
@@ -134,7 +120,7 @@ const fn because(cause: Cause) -> &'static str {
     }
 }
 
-const fn let_go(why: Why) -> &'static str {
+pub(super) const fn let_go(why: Why) -> &'static str {
     match why {
         Why::LeaseLost => "another node holds the Lease",
         Why::Yielded => "another node answers for it",

@@ -12,7 +12,8 @@ use super::api::ApiHands;
 use super::clocks::Clocks;
 use super::place::{Dropped, Job, Place};
 use super::show::Show;
-use super::{Told, names, reports, rules};
+use super::reach::Reach;
+use super::{Told, fleet, names, reports, rules};
 use crate::core::action::Action;
 use crate::core::event::{Event, Moment};
 use crate::core::keeper::Keeper;
@@ -90,9 +91,24 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let _lock = Lock::take()?;
     let settings = Arc::new(settings);
     let ops = Ops::new(ops::boottime, &settings.node_name);
-    let heart = ops.liveness.watch("core", STUCK);
     serve(&settings, &ops);
+    let reach = Reach::start(&settings, &ops);
+    // Each goes on whatever becomes of the other, and both end by the same signal.
+    let control_plane = async {
+        if settings.control_plane() { control_plane(settings.clone(), reach.clone(), ops.clone()).await } else { Ok(()) }
+    };
+    let services = async {
+        match settings.services.clone() {
+            Some(services) => fleet::run(settings.clone(), services, reach.clone(), ops.clone()).await,
+            None => Ok(()),
+        }
+    };
+    tokio::try_join!(control_plane, services).map(drop)
+}
 
+/// Holds the control plane's VIPs until the process is asked to end.
+async fn control_plane(settings: Arc<Settings>, reach: Reach, ops: Arc<Ops>) -> Result<(), RunError> {
+    let heart = ops.liveness.watch("core", STUCK);
     let options = datapath::Options { run_dir: settings.run_dir.clone(), ..datapath::Options::default() };
     let (datapath, kernel) = Datapath::open_with(&options)?;
     let (told, mut inbox) = mpsc::channel(256);
@@ -100,7 +116,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let place_heart = ops.liveness.watch("datapath", STUCK);
     let dropped = Dropped::default();
     let place = Place::new(settings.clone(), datapath, dropped.clone(), told.clone(), ops.clone(), place_heart);
-    let api = ApiHands::start(&settings, told, &ops);
+    let api = ApiHands::start(&settings, told, reach);
     let (names, mut resolved) = mpsc::channel(1);
     tokio::spawn(names::follow(settings.addresses.clone(), settings.dns_mode, names));
 
@@ -153,7 +169,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     Ok(())
 }
 
-fn catch(kind: SignalKind) -> Result<Signal, RunError> {
+pub(super) fn catch(kind: SignalKind) -> Result<Signal, RunError> {
     signal(kind).map_err(|source| RunError::Io { what: "cannot catch signals".into(), source })
 }
 

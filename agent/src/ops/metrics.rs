@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::core::action::{Cause, Why};
 use crate::core::time::Time;
 
 /// Makes an enum whose members are the values of a label.
@@ -204,6 +205,34 @@ pub struct Metrics {
     api_requests: Family<ByVerb, Histogram>,
     api_errors: Family<ByVerbAndCategory, Counter>,
     netlink_errors: Family<ByOperation, Counter>,
+    services_wanted: Gauge,
+    services_carried: Gauge,
+}
+
+impl From<Cause> for Takeover {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Free => Self::Empty,
+            Cause::Handover => Self::Handover,
+            Cause::Expiry => Self::Expiry,
+            Cause::Witness => Self::Witness,
+            Cause::Adopted => Self::Adopted,
+            Cause::Provisional => Self::Provisional,
+        }
+    }
+}
+
+impl From<Why> for Transition {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::LeaseLost => Self::LeaseTaken,
+            Why::Yielded => Self::Yielded,
+            Why::HandedOver | Why::NotWanted => Self::HandedOver,
+            Why::ApiLost | Why::Late => Self::LeaseExpired,
+            Why::LinkDown => Self::LinkDown,
+            Why::CannotCarry => Self::CannotCarry,
+        }
+    }
 }
 
 impl Metrics {
@@ -222,6 +251,8 @@ impl Metrics {
             api_requests: Family::new_with_constructor(latencies),
             api_errors: Family::default(),
             netlink_errors: Family::default(),
+            services_wanted: Gauge::default(),
+            services_carried: Gauge::default(),
         };
         metrics.register(node);
         metrics
@@ -272,12 +303,25 @@ impl Metrics {
             self.api_errors.clone(),
         );
         r.register("netlink_errors", "Requests to the kernel that failed, by operation", self.netlink_errors.clone());
+        let services = [
+            ("services_vips", "How many VIPs of Services and the like there should be", &self.services_wanted),
+            ("services_vips_held", "How many VIPs of Services and the like this node carries", &self.services_carried),
+        ];
+        for (name, help, gauge) in services {
+            r.register(name, help, gauge.clone());
+        }
         r.register("build", "Which agent this is", build);
     }
 
     /// Whether this node carries `address`.
     pub fn held(&self, address: IpAddr, held: bool) {
         self.held.get_or_create(&by(address)).set(i64::from(held));
+    }
+
+    /// How many VIPs of Services there should be, and how many this node carries.
+    pub fn services(&self, wanted: usize, carried: usize) {
+        self.services_wanted.set(i64::try_from(wanted).unwrap_or(i64::MAX));
+        self.services_carried.set(i64::try_from(carried).unwrap_or(i64::MAX));
     }
 
     /// Whether this node holds the Lease.

@@ -5,19 +5,22 @@ pub mod lock;
 pub mod metrics;
 pub mod print;
 pub mod server;
+pub mod services;
 pub mod status;
 pub mod status_client;
 pub mod status_server;
 pub mod table;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use mooring_edge::readiness::Readiness;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::time::Time;
 use health::Liveness;
 use metrics::Metrics;
+use services::ServicesStatus;
 use status::Report;
 
 /// How the moment is told: `CLOCK_BOOTTIME`, or a test's own.
@@ -36,7 +39,12 @@ pub struct Ops {
     pub readiness: Readiness,
     /// The last report of what the agent does.
     pub report: watch::Sender<Arc<Report>>,
+    /// Whom to ask about VIPs of Services.
+    services: OnceLock<mpsc::Sender<oneshot::Sender<ServicesStatus>>>,
 }
+
+/// How long an answer about VIPs of Services may take.
+const ANSWERED: Duration = Duration::from_secs(1);
 
 impl Ops {
     /// Nothing told yet; not ready, alive.
@@ -49,7 +57,21 @@ impl Ops {
             liveness: Liveness::new(clock),
             readiness: Readiness::of("agent"),
             report: watch::Sender::new(Arc::new(report)),
+            services: OnceLock::new(),
         })
+    }
+
+    /// Questions about VIPs of Services go there.
+    pub fn ask_services(&self, ask: mpsc::Sender<oneshot::Sender<ServicesStatus>>) {
+        // There is one driver of them in a process.
+        let _ = self.services.set(ask);
+    }
+
+    /// How VIPs of Services are; None: this agent holds none, or does not answer.
+    pub async fn services(&self) -> Option<ServicesStatus> {
+        let (answer, answered) = oneshot::channel();
+        self.services.get()?.try_send(answer).ok()?;
+        tokio::time::timeout(ANSWERED, answered).await.ok()?.ok()
     }
 }
 

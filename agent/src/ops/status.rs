@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::services::ServicesStatus;
 use super::table;
 use crate::core::time::{Time, WallTime};
 
@@ -103,6 +104,9 @@ pub struct Status {
     pub candidates: Vec<Candidate>,
     /// The last transitions, oldest first.
     pub transitions: VecDeque<Transition>,
+    /// VIPs of Services; None: this agent holds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<ServicesStatus>,
 }
 
 /// A VIP.
@@ -231,6 +235,7 @@ impl Report {
             witness,
             candidates: self.candidates.clone(),
             transitions: self.transitions.clone(),
+            services: None,
         }
     }
 }
@@ -248,16 +253,32 @@ impl Status {
         let or = |text: &str, none: &str| {
             if text.is_empty() { none.to_owned() } else { table::plain(text).into_owned() }
         };
-        let _ = writeln!(
-            out,
-            "{}: {}, on {}, mooring-agent {}",
-            table::plain(&self.node),
-            or(&self.state, "starts"),
-            or(&self.interface, "no interface yet"),
-            table::plain(&self.version)
-        );
+        let alone = self.lease.name.is_empty() && self.services.is_some();
+        let _ = if alone {
+            writeln!(
+                out,
+                "{}: VIPs of Services, mooring-agent {}",
+                table::plain(&self.node),
+                table::plain(&self.version)
+            )
+        } else {
+            writeln!(
+                out,
+                "{}: {}, on {}, mooring-agent {}",
+                table::plain(&self.node),
+                or(&self.state, "starts"),
+                or(&self.interface, "no interface yet"),
+                table::plain(&self.version)
+            )
+        };
         for waits in &self.waits {
             let _ = writeln!(out, "not ready: {}", table::plain(waits));
+        }
+        if let Some(services) = &self.services {
+            let _ = write!(out, "\n{}", services.tables());
+            if alone {
+                return out;
+            }
         }
         let vips = self.vips.iter().map(|vip| {
             let fence = vip.fence_left_ms.map_or_else(|| "-".into(), time);

@@ -107,7 +107,9 @@ impl Drop for StatusServer {
 
 async fn answer(mut stream: UnixStream, ops: Arc<Ops>) {
     let report = Arc::clone(&ops.report.borrow());
-    let document = match serde_json::to_vec(&report.at((ops.clock)(), ops.readiness.waits())) {
+    let mut status = report.at((ops.clock)(), ops.readiness.waits());
+    status.services = ops.services().await;
+    let document = match serde_json::to_vec(&status) {
         Ok(document) => document,
         Err(error) => {
             tracing::error!(%error, "the status cannot be written as JSON");

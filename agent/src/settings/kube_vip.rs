@@ -75,12 +75,14 @@ const fn switch(env: &'static str, flag: &'static str, meaning: Meaning) -> Entr
 
 const TRUE: &[&str] = &["true"];
 const FALSE: &[&str] = &["false"];
-const SERVICES: &str = "it is about Services, for which this agent holds no VIPs";
+const ALLOCATOR: &str = "it is mooring-allocator that says which Services have addresses; give it this setting";
+const PLACED: &str = "Mooring spreads VIPs over the nodes by itself, with one Lease for each node: do not run it beside a kube-vip that serves Services";
+const WATCHED: &str = "Mooring watches EndpointSlices, of Services with externalTrafficPolicy Local";
 const BGP: &str = "it is about BGP, which Mooring does not speak";
 const TABLE: &str = "it is about routing tables, which Mooring does not write";
 const BALANCER: &str = "it is about kube-vip's load balancer, which Mooring does not have";
 const DHCP: &str = "it is about DHCP, which Mooring does not speak";
-const EGRESS: &str = "it is about egress for Services, for which this agent holds no VIPs";
+const EGRESS: &str = "it is about egress for Services, which Mooring does not do";
 const DEAD: &str = "kube-vip itself no longer reads it";
 const BGP_HEALTH: &str = "kube-vip does not use it with ARP; see health-address";
 
@@ -113,15 +115,12 @@ pub const ENTRIES: &[Entry] = &[
     switch(
         "cp_enable",
         "controlplane",
-        Only(TRUE, "this agent holds a control plane's VIP: set it to true, or do not run it here"),
+        Same("control-plane"),
     ),
     switch(
         "svc_enable",
         "services",
-        Only(
-            FALSE,
-            "VIPs of Services are not supported yet: set it to false here, and keep a second kube-vip with cp_enable=false and svc_enable=true for them",
-        ),
+        Same("services"),
     ),
     // The VIP.
     entry("address", "", Same("address")),
@@ -233,18 +232,22 @@ pub const ENTRIES: &[Entry] = &[
     switch("vip_startleader", "", NoEffect(FALSE, DEAD)),
     entry("vip_configmap", "", NoEffect(&[], DEAD)),
     // Services.
-    entry("vip_servicesinterface", "serviceInterface", NoEffect(&[], SERVICES)),
-    entry("svc_namespace", "", NoEffect(&[], SERVICES)),
-    switch("svc_election", "servicesElection", NoEffect(FALSE, SERVICES)),
-    switch("per_service_election_on_demand", "perServiceElectionOnDemand", NoEffect(FALSE, SERVICES)),
-    entry("svc_leasename", "servicesLeaseName", NoEffect(&["plndr-svcs-lock"], SERVICES)),
-    switch("lb_class_only", "lbClassOnly", NoEffect(FALSE, SERVICES)),
-    entry("lb_class_name", "lbClassName", NoEffect(&["kube-vip.io/kube-vip-class"], SERVICES)),
-    switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", NoEffect(TRUE, SERVICES)),
-    switch("disable_service_updates", "disableServiceUpdates", NoEffect(FALSE, SERVICES)),
-    switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, SERVICES)),
-    switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], SERVICES)),
-    entry("debounce_time", "debounceTime", NoEffect(&["0s", "0"], SERVICES)),
+    entry("vip_servicesinterface", "serviceInterface", Same("services-interface")),
+    entry(
+        "svc_namespace",
+        "",
+        Only(&[""], "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim"),
+    ),
+    switch("svc_election", "servicesElection", NoEffect(FALSE, PLACED)),
+    switch("per_service_election_on_demand", "perServiceElectionOnDemand", NoEffect(FALSE, PLACED)),
+    entry("svc_leasename", "servicesLeaseName", NoEffect(&["plndr-svcs-lock"], PLACED)),
+    switch("lb_class_only", "lbClassOnly", NoEffect(FALSE, ALLOCATOR)),
+    entry("lb_class_name", "lbClassName", NoEffect(&["kube-vip.io/kube-vip-class"], ALLOCATOR)),
+    switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", NoEffect(TRUE, ALLOCATOR)),
+    switch("disable_service_updates", "disableServiceUpdates", NoEffect(FALSE, ALLOCATOR)),
+    switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, WATCHED)),
+    switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], WATCHED)),
+    entry("debounce_time", "debounceTime", NoEffect(&["0s", "0"], WATCHED)),
     switch(
         "enable_service_security",
         "onlyAllowTrafficServicePorts",

@@ -16,7 +16,7 @@ pub use self::error::{SettingsError, SettingsErrors, Warning};
 pub use self::gather::{Effective, Given, Source};
 pub use self::types::{
     Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Listen, LogFormat, LogLevel,
-    LogSettings, Prefix, Provisional, Settings, Witness,
+    LogSettings, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
 };
 
 /// What the machine says, for defaults.

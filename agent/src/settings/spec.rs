@@ -37,6 +37,7 @@ pub fn find(name: &str) -> Option<&'static Spec> {
 }
 
 const VIP: &str = "VIP";
+const SERVICES: &str = "Services";
 const LEASE: &str = "Lease";
 const API: &str = "Kubernetes API";
 const OUTAGE: &str = "Crashes and outages";
@@ -98,6 +99,40 @@ pub const SETTINGS: &[Spec] = &[
     noted(
         spec(VIP, "node-name", "NAME", "", "This node's name, its identity in the Lease; lower-cased"),
         "the host's name",
+    ),
+    noted(
+        spec(
+            VIP,
+            "control-plane",
+            "ON|OFF",
+            "",
+            "Whether this node holds the control plane's VIPs, which address names, with the others that do",
+        ),
+        "on, if address is given",
+    ),
+    spec(
+        SERVICES,
+        "services",
+        "ON|OFF",
+        "off",
+        "Whether this node holds VIPs of Services, and others out of IPAddress objects, with the others that do",
+    ),
+    noted(
+        spec(
+            SERVICES,
+            "services-interface",
+            "NAME|auto",
+            "",
+            "The interface for VIPs whose Service and IPAddress name none. auto: the one whose subnet has the address",
+        ),
+        "as interface",
+    ),
+    spec(
+        SERVICES,
+        "sessions-namespace",
+        "NAME",
+        "mooring-system",
+        "The namespace of the nodes' sessions, one Lease for each node. The same on all nodes",
     ),
     spec(LEASE, "namespace", "NAME", "kube-system", "The namespace of the Lease"),
     spec(

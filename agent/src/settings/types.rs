@@ -14,7 +14,9 @@ use super::parse;
 /// All that the agent is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The VIPs, at least one, none twice.
+    /// VIPs of Services and the like; None: off.
+    pub services: Option<Services>,
+    /// The control plane's VIPs, none twice; empty: this node does not hold them.
     pub addresses: Vec<Address>,
     /// Which answers of a DNS name count.
     pub dns_mode: DnsMode,
@@ -58,6 +60,26 @@ pub struct Settings {
     pub log: LogSettings,
 }
 
+/// VIPs of Services and the like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Services {
+    /// Where VIPs belong that name no interface.
+    pub interface: ServicesInterface,
+    /// The namespace of sessions.
+    pub sessions: String,
+}
+
+/// Where VIPs belong that name no interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServicesInterface {
+    /// On that of the control plane's: named, or that of the default route.
+    Same,
+    /// On that one.
+    Named(String),
+    /// On the one whose subnet has the address.
+    Auto,
+}
+
 /// A VIP as it was named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
@@ -65,6 +87,14 @@ pub enum Address {
     Ip(IpAddr),
     /// A DNS name, to be followed when its answer changes. Lower case, no dot at the end.
     Name(String),
+}
+
+impl Settings {
+    /// Whether this node holds the control plane's VIPs.
+    #[must_use]
+    pub fn control_plane(&self) -> bool {
+        !self.addresses.is_empty()
+    }
 }
 
 impl fmt::Display for Address {

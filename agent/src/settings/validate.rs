@@ -9,7 +9,7 @@ use super::gather::Gathered;
 use super::parse::{self, Problem};
 use super::types::{
     Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, LogFormat, LogSettings, Prefix,
-    Provisional, Settings, Witness,
+    Provisional, Services, ServicesInterface, Settings, Witness,
 };
 use super::{Host, Source};
 
@@ -22,12 +22,15 @@ const HOUR: Duration = Duration::from_hours(1);
 const FENCE_MARGIN: Duration = Duration::from_millis(1500);
 /// The longest path of a Unix socket, in bytes.
 const SOCKET_PATH: usize = 107;
+/// The longest name of a node: that of its session's Lease begins with another 16 characters.
+const LONGEST_NODE: usize = 237;
 /// What annotations of our own begin with.
 const OUR_ANNOTATIONS: &str = "mooring.dev/";
 
 /// The settings, or None with errors in `g`. All fields are looked at before any is given up.
 pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
-    let addresses = addresses(g);
+    let services = services(g);
+    let addresses = addresses(g, matches!(services, Some(None)));
     let dns_mode = field(g, "dns-mode", |text| {
         let words =
             [("first", DnsMode::First), ("ipv4", DnsMode::Ipv4), ("ipv6", DnsMode::Ipv6), ("dual", DnsMode::Dual)];
@@ -54,6 +57,7 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let record = field(g, "record", |text| (!text.is_empty()).then(|| absolute(text)).transpose());
     let log = log(g);
     Some(Settings {
+        services: services?,
         addresses: addresses?,
         dns_mode: dns_mode?,
         prefix: prefix?,
@@ -107,8 +111,40 @@ fn small(g: &mut Gathered, name: &str, low: u32, high: u32) -> Option<u8> {
     field(g, name, |text| parse::number(text, low, high)).and_then(|n| u8::try_from(n).ok())
 }
 
-fn addresses(g: &mut Gathered) -> Option<Vec<Address>> {
-    let (text, _) = g.get("address");
+fn services(g: &mut Gathered) -> Option<Option<Services>> {
+    let on = field(g, "services", parse::on_off);
+    let interface = field(g, "services-interface", |text| match text {
+        "" => Ok(ServicesInterface::Same),
+        "auto" => Ok(ServicesInterface::Auto),
+        name => parse::interface(name).map(ServicesInterface::Named),
+    });
+    let sessions = field(g, "sessions-namespace", parse::subdomain);
+    let (on, interface, sessions) = (on?, interface?, sessions?);
+    Some(on.then_some(Services { interface, sessions }))
+}
+
+/// The control plane's VIPs; none, if this node does not hold them. `alone`: it does nothing else.
+fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
+    let (text, from) = g.get("address");
+    if g.get("control-plane").0.is_empty() {
+        g.default("control-plane", if alone || !text.is_empty() { "on" } else { "off" }.to_owned());
+    }
+    if !field(g, "control-plane", parse::on_off)? {
+        if alone {
+            g.refuse("control-plane", "off, and services is off too", "switch one of them on: there is nothing to do");
+            return None;
+        }
+        if !text.is_empty() {
+            let text = "has no effect: control-plane is off".to_owned();
+            g.warnings.push(super::Warning { setting: from.to_string(), text });
+        }
+        let (record, from) = g.get("record");
+        if !record.is_empty() {
+            let text = "has no effect: it is the control plane's VIPs that are recorded".to_owned();
+            g.warnings.push(super::Warning { setting: from.to_string(), text });
+        }
+        return Some(Vec::new());
+    }
     let mut all = Vec::new();
     let mut sound = true;
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -178,7 +214,11 @@ fn node_name(g: &mut Gathered, host: &Host) -> Option<String> {
                 "give --node-name, or the pod spec.nodeName as MOORING_NODE_NAME".into(),
             ));
         }
-        parse::subdomain(&text.to_lowercase())
+        let name = parse::subdomain(&text.to_lowercase())?;
+        if name.len() > LONGEST_NODE {
+            return Err((format!("{} characters long", name.len()), format!("give one of at most {LONGEST_NODE}")));
+        }
+        Ok(name)
     })?;
     g.show("node-name", &lower);
     Some(lower)

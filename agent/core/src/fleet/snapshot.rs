@@ -83,6 +83,12 @@ impl Fleet {
         Some(VipState { address, carried, put: vip.put, holder: vip.holder().cloned(), claim })
     }
 
+    /// How many VIPs should exist, and how many are carried here.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.vips.values().filter(|vip| vip.demand.is_some()).count(), self.carried.len())
+    }
+
     /// Whether it has been told of a VIP of that address.
     #[must_use]
     pub fn knows(&self, address: IpAddr) -> bool {

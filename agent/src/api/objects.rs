@@ -1,0 +1,315 @@
+//! What is read of objects that say which VIPs there are: the few fields that count; the rest is never kept.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Deserializer};
+
+/// Label on an `IPAddress` that was made for a Service; the allocator's.
+pub const SERVICE_FAMILY: &str = "mooring.dev/service-family";
+/// Label on an `IPAddress` that no Service has and that is to be advertised all the same: `"true"`.
+pub const ADVERTISE: &str = "mooring.dev/advertise";
+/// Annotation on an `IPAddress`: who holds it.
+pub const HOLDER: &str = "mooring.dev/holder";
+/// Annotation on an `IPAddress`: another host has it on the wire; who, and when it was heard, for people.
+pub const CONFLICT: &str = "mooring.dev/conflict";
+
+/// A namespace and a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Metadata, as far as it counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    /// `name`.
+    pub name: String,
+    /// `namespace`.
+    pub namespace: String,
+    /// `uid`.
+    pub uid: String,
+    /// `resourceVersion`.
+    pub resource_version: String,
+    /// `creationTimestamp`: RFC 3339 in UTC, which sorts as text.
+    pub creation_timestamp: Option<String>,
+    /// `deletionTimestamp`.
+    pub deletion_timestamp: Option<String>,
+    /// Those that mean something here.
+    #[serde(deserialize_with = "or_default")]
+    pub annotations: Annotations,
+    /// Those that mean something here.
+    #[serde(deserialize_with = "or_default")]
+    pub labels: Labels,
+}
+
+impl Meta {
+    /// Which object.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
+/// The annotations that mean something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Annotations {
+    /// On an `IPAddress`: [`HOLDER`].
+    #[serde(rename = "mooring.dev/holder")]
+    pub holder: Option<String>,
+    /// On an `IPAddress`: [`CONFLICT`].
+    #[serde(rename = "mooring.dev/conflict")]
+    pub conflict: Option<String>,
+    /// On an `IPAddress`: the interface it belongs on, or `auto`.
+    #[serde(rename = "mooring.dev/interface")]
+    pub interface: Option<String>,
+    /// On an `IPAddress`: labels that a node must have to hold it, `key=value,key`.
+    #[serde(rename = "mooring.dev/node-selector")]
+    pub node_selector: Option<String>,
+    /// On an `IPAddress`: nodes that should rather hold it, with weights: `node1=100,node2=10`.
+    #[serde(rename = "mooring.dev/preferred-nodes")]
+    pub preferred_nodes: Option<String>,
+    /// On a Service: its `IPAddress` objects, `NAMESPACE/NAME=ADDRESS`; the allocator's.
+    #[serde(rename = "mooring.dev/ip-addresses")]
+    pub ip_addresses: Option<String>,
+    /// On a Service: the interface, or `auto`; kube-vip's.
+    #[serde(rename = "kube-vip.io/serviceInterface")]
+    pub service_interface: Option<String>,
+    /// On a Node, `true`: it hands over its VIPs and takes no more.
+    #[serde(rename = "mooring.dev/drain")]
+    pub drain: Option<String>,
+    /// On a Node: another value than before asks it to hand over what belongs elsewhere.
+    #[serde(rename = "mooring.dev/rebalance")]
+    pub rebalance: Option<String>,
+}
+
+/// The labels that mean something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Labels {
+    /// On an `IPAddress`: [`SERVICE_FAMILY`].
+    #[serde(rename = "mooring.dev/service-family")]
+    pub service_family: Option<String>,
+    /// On an `IPAddress`: [`ADVERTISE`].
+    #[serde(rename = "mooring.dev/advertise")]
+    pub advertise: Option<String>,
+    /// On an `EndpointSlice`: its Service.
+    #[serde(rename = "kubernetes.io/service-name")]
+    pub service: Option<String>,
+}
+
+/// An `IPAddress`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct IpAddress {
+    /// Its metadata.
+    pub metadata: Meta,
+    spec: IpAddressSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct IpAddressSpec {
+    address: String,
+}
+
+impl IpAddress {
+    /// The address; None when it makes no sense.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        let ip: IpAddr = self.spec.address.parse().ok()?;
+        Some(ip.to_canonical())
+    }
+}
+
+/// A Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// Its metadata.
+    pub metadata: Meta,
+    spec: ServiceSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceSpec {
+    r#type: String,
+    external_traffic_policy: String,
+}
+
+impl Service {
+    /// Whether it is of type `LoadBalancer`, and not about to go.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.spec.r#type == "LoadBalancer" && self.metadata.deletion_timestamp.is_none()
+    }
+
+    /// Whether its `externalTrafficPolicy` is `Local`.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.spec.external_traffic_policy == "Local"
+    }
+
+    /// The `IPAddress` objects that it says it has. What cannot be read is left out: the allocator writes it anew.
+    pub fn addresses(&self) -> impl Iterator<Item = (Key, IpAddr)> + '_ {
+        let lines = self.metadata.annotations.ip_addresses.iter().flat_map(|text| text.split(','));
+        lines.filter_map(|line| {
+            let (key, ip) = line.trim().split_once('=')?;
+            let (namespace, name) = key.split_once('/')?;
+            Some((Key { namespace: namespace.into(), name: name.into() }, ip.parse::<IpAddr>().ok()?.to_canonical()))
+        })
+    }
+}
+
+/// An `EndpointSlice`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Slice {
+    /// Its metadata.
+    pub metadata: Meta,
+    #[serde(deserialize_with = "or_default")]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Endpoint {
+    node_name: Option<String>,
+    conditions: EndpointConditions,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct EndpointConditions {
+    ready: Option<bool>,
+    serving: Option<bool>,
+}
+
+impl Slice {
+    /// The nodes with an endpoint: those that are ready (unknown counts as ready), and those that end but still serve.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.endpoints.iter().filter_map(|endpoint| {
+            let ready = endpoint.conditions.ready.unwrap_or(true);
+            let serving = endpoint.conditions.serving.unwrap_or(ready);
+            let node = endpoint.node_name.as_deref()?;
+            (ready || serving).then_some((node, ready))
+        })
+    }
+}
+
+/// A Node, with all its labels: pools select by them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Its metadata.
+    pub metadata: NodeMeta,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+/// A Node's metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeMeta {
+    /// `name`.
+    pub name: String,
+    /// All of them.
+    #[serde(deserialize_with = "or_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Those that mean something.
+    #[serde(deserialize_with = "or_default")]
+    pub annotations: Annotations,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    unschedulable: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<NodeCondition>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeCondition {
+    r#type: String,
+    status: String,
+}
+
+impl Node {
+    /// Whether its `Ready` condition is true, or it has none (yet).
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let ready = self.status.conditions.iter().find(|condition| condition.r#type == "Ready");
+        ready.is_none_or(|condition| condition.status == "True")
+    }
+
+    /// Whether it is cordoned.
+    #[must_use]
+    pub fn is_cordoned(&self) -> bool {
+        self.spec.unschedulable
+    }
+}
+
+/// The API writes null for nothing here and there.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_allocator_writes() {
+        let service: Service = serde_json::from_str(
+            r#"{"metadata":{"name":"web","namespace":"shop","annotations":{"other":"1",
+            "mooring.dev/ip-addresses":"shop/web-1-ipv4=10.0.0.5,shop/web-1-ipv6=fd00::5,nonsense,a/b=c"}},
+            "spec":{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"port":80}]}}"#,
+        )
+        .unwrap();
+        let all: Vec<String> = service.addresses().map(|(key, ip)| format!("{key}={ip}")).collect();
+        assert_eq!(all, ["shop/web-1-ipv4=10.0.0.5", "shop/web-1-ipv6=fd00::5"]);
+        assert!(service.is_served() && service.is_local());
+    }
+
+    #[test]
+    fn an_endpoint_of_unknown_state_is_ready() {
+        let slice: Slice = serde_json::from_str(
+            r#"{"metadata":{"name":"s"},"endpoints":[{"nodeName":"a","conditions":{}},
+            {"nodeName":"b","conditions":{"ready":false,"serving":true,"terminating":true}},
+            {"nodeName":"c","conditions":{"ready":false,"serving":false}},{"conditions":{"ready":true}}]}"#,
+        )
+        .unwrap();
+        assert_eq!(slice.nodes().collect::<Vec<_>>(), [("a", true), ("b", false)]);
+        assert_eq!(serde_json::from_str::<Slice>(r#"{"endpoints":null}"#).unwrap().nodes().count(), 0);
+    }
+
+    #[test]
+    fn a_node_is_ready_unless_it_says_otherwise() {
+        let node = |status: &str| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"n"}},"status":{{"conditions":[{{"type":"Ready","status":"{status}"}}]}}}}"#
+            );
+            serde_json::from_str::<Node>(&text).unwrap()
+        };
+        assert!(node("True").is_ready() && !node("Unknown").is_ready() && Node::default().is_ready());
+    }
+}

@@ -1,0 +1,225 @@
+//! Sessions: one Lease for each node, under one label.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Request;
+use kube::core::params::{GetParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::codec::encode_spec;
+use super::error::cut;
+use super::lease::RESOURCE;
+use super::race::{Call, Limits};
+use super::raw::Raw;
+use super::servers::Servers;
+use super::{ApiError, Verb};
+use crate::core::lease::Record;
+use crate::core::session::{Declared, End, View};
+
+/// What the names of session Leases begin with; the node's name follows.
+pub const PREFIX: &str = "mooring-session.";
+/// The label of session Leases.
+pub const LABEL: &str = "mooring.dev/session";
+/// Annotation: [`Declared`].
+pub const DECLARED: &str = "mooring.dev/session";
+/// Annotation: [`End`].
+pub const ENDED: &str = "mooring.dev/ended";
+/// Longest annotation that is read, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Reads and writes them. Clones are the same.
+#[derive(Clone)]
+pub struct Sessions {
+    servers: Servers,
+    namespace: String,
+}
+
+/// A write by compare-and-swap.
+#[derive(Clone, Debug)]
+pub struct SessionWrite {
+    /// Whose session.
+    pub node: String,
+    /// The version it must still have; None: it must not exist.
+    pub base: Option<String>,
+    /// The Lease's spec.
+    pub record: Record,
+    /// What it declares; None: as it is.
+    pub declared: Option<Declared>,
+    /// Who ended it, when this is an end.
+    pub end: Option<End>,
+}
+
+impl Sessions {
+    /// Makes no call.
+    #[must_use]
+    pub const fn new(servers: Servers, namespace: String) -> Self {
+        Self { servers, namespace }
+    }
+
+    /// The collection.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    }
+
+    /// All of them, consistently.
+    pub async fn list(&self, within: Duration) -> Result<Vec<View>, ApiError> {
+        let params = ListParams { label_selector: Some(LABEL.into()), ..ListParams::default() };
+        let request = Request::new(self.path()).list(&params);
+        let call = Call::new(Verb::List, RESOURCE, "the sessions".into(), request)?;
+        let (listed, _) = self.servers.ask_for_list::<Raw>(&call, Limits::within(within)).await?;
+        Ok(listed.iter().filter_map(view).collect())
+    }
+
+    /// Writes one, and answers with what it is now.
+    pub async fn write(&self, write: &SessionWrite, within: Duration) -> Result<View, ApiError> {
+        let name = format!("{PREFIX}{}", write.node);
+        let what = format!("Lease {}/{name}", self.namespace);
+        let limits = Limits::within(within);
+        let path = Request::new(self.path());
+        let call = match &write.base {
+            None => {
+                Call::new(Verb::Create, RESOURCE, what.clone(), path.create(&PostParams::default(), created(write)?))?
+            }
+            Some(base) => {
+                let patch = Patch::Merge(patched(write, base));
+                Call::new(Verb::Patch, RESOURCE, what.clone(), path.patch(&name, &PatchParams::default(), &patch))?
+            }
+        };
+        let none = || ApiError::NotFound { what: what.clone(), message: "it is no session".into() };
+        let (result, doubt) = self.servers.ask_for::<Raw>(&call, limits).await;
+        match result {
+            Err(error @ ApiError::Conflict { .. }) if doubt => {
+                // Two API servers were asked, and the silent one may be who applied it.
+                let request = Request::new(self.path()).get(&name, &GetParams::default());
+                let call = Call::new(Verb::Get, RESOURCE, what.clone(), request)?;
+                let found = view(&self.servers.ask_for::<Raw>(&call, limits).await.0?).ok_or_else(none)?;
+                if is_as_written(&found, write) { Ok(found) } else { Err(error) }
+            }
+            result => view(&result?).ok_or_else(none),
+        }
+    }
+}
+
+fn is_as_written(found: &View, write: &SessionWrite) -> bool {
+    let (a, b) = (&found.record, &write.record);
+    (&a.holder, a.transitions, a.renewed, a.acquired) == (&b.holder, b.transitions, b.renewed, b.acquired)
+}
+
+/// A Lease as a session; None: it is none.
+#[must_use]
+pub(crate) fn view(raw: &Raw) -> Option<View> {
+    let (shown, flaws) = raw.show();
+    let meta = &raw.lease.metadata;
+    let node = meta.name.as_deref()?.strip_prefix(PREFIX).filter(|node| !node.is_empty())?;
+    let annotation =
+        |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).filter(|t| t.len() <= LONGEST);
+    let declared = annotation(DECLARED).and_then(|text| match serde_json::from_str::<Declared>(text) {
+        Ok(declared) => Some(sane(declared)),
+        Err(error) => {
+            tracing::warn!(node, error = cut(&error.to_string(), 120), "a session declares what cannot be read");
+            None
+        }
+    });
+    if let Some(flaw) = flaws.first() {
+        tracing::debug!(node, %flaw, "a session's Lease holds what makes no sense");
+    }
+    Some(View {
+        node: node.to_owned(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        version: shown.version,
+        record: shown.record,
+        declared,
+        end: annotation(ENDED).and_then(|text| serde_json::from_str(text).ok()),
+    })
+}
+
+/// Others write Leases too: what no host can have is left out.
+fn sane(mut declared: Declared) -> Declared {
+    declared.links.truncate(64);
+    for link in &mut declared.links {
+        link.macs.retain(|mac| mac.is_host());
+        link.macs.truncate(16);
+        link.addresses.retain(|ip| !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback());
+        link.addresses.truncate(64);
+        link.subnets.truncate(64);
+    }
+    declared
+}
+
+fn created(write: &SessionWrite) -> Result<Vec<u8>, ApiError> {
+    let metadata = ObjectMeta {
+        name: Some(format!("{PREFIX}{}", write.node)),
+        labels: Some([(LABEL.to_owned(), String::new())].into()),
+        annotations: Some(
+            annotations(write)
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+                .collect(),
+        ),
+        ..ObjectMeta::default()
+    };
+    let lease = Lease { metadata, spec: Some(encode_spec(&write.record)) };
+    serde_json::to_vec(&lease).map_err(|error| super::unsayable(&error))
+}
+
+fn patched(write: &SessionWrite, base: &str) -> Value {
+    json!({
+        "metadata": {
+            "resourceVersion": base,
+            "labels": { LABEL: "" },
+            "annotations": annotations(write).into_iter().collect::<serde_json::Map<_, _>>(),
+        },
+        "spec": encode_spec(&write.record),
+    })
+}
+
+/// Null takes one off.
+fn annotations(write: &SessionWrite) -> Vec<(String, Value)> {
+    let text = |value: serde_json::Result<String>| value.map_or(Value::Null, Value::String);
+    let mut all = Vec::new();
+    if let Some(declared) = &write.declared {
+        all.push((DECLARED.to_owned(), text(serde_json::to_string(declared))));
+    }
+    all.push((ENDED.to_owned(), write.end.as_ref().map_or(Value::Null, |end| text(serde_json::to_string(end)))));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::session::EndCause;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let record =
+            Record { holder: "n1".into(), duration: Duration::from_secs(15), transitions: 4, ..Record::default() };
+        let declared = Declared { transitions: 4, began: Some("7".into()), ..Declared::default() };
+        let write = SessionWrite { node: "n1".into(), base: None, record, declared: Some(declared.clone()), end: None };
+        let raw: Raw = serde_json::from_slice(&created(&write).unwrap()).unwrap();
+        let found = view(&raw).unwrap();
+        assert_eq!((found.node.as_str(), found.declared(), found.is_live()), ("n1", Some(&declared), true));
+        assert!(is_as_written(&found, &write));
+    }
+
+    #[test]
+    fn an_end_says_who_wrote_it_and_leaves_the_declaration() {
+        let end = End { by: "n2".into(), cause: EndCause::Abandoned };
+        let record = Record { transitions: 4, duration: Duration::from_secs(1), ..Record::default() };
+        let write = SessionWrite { node: "n1".into(), base: Some("9".into()), record, declared: None, end: Some(end) };
+        let patch = patched(&write, "9");
+        assert_eq!(patch["metadata"]["resourceVersion"], "9");
+        assert_eq!(patch["metadata"]["annotations"].as_object().unwrap().len(), 1);
+        assert_eq!(patch["metadata"]["annotations"][ENDED], r#"{"by":"n2","cause":"abandoned"}"#);
+        assert_eq!(patch["spec"]["holderIdentity"], "");
+    }
+
+    #[test]
+    fn another_lease_is_no_session() {
+        let raw: Raw =
+            serde_json::from_str(r#"{"metadata":{"name":"plndr-cp-lock"},"spec":{"holderIdentity":"a"}}"#).unwrap();
+        assert!(view(&raw).is_none());
+    }
+}

@@ -1,0 +1,88 @@
+//! What a VIP demands of its holder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::{Catalog, select, text};
+use crate::api::addresses;
+use crate::api::objects::{IpAddress, Key, Service};
+use crate::core::placement::{Demand, Interface};
+
+impl Catalog {
+    /// Whether it should exist: a Service has it, or its label says so.
+    pub(super) fn is_advertised(&self, key: &Key, object: &IpAddress) -> bool {
+        addresses::is_advertised(object) || self.users_of(key, object.address()).next().is_some()
+    }
+
+    /// What it demands; `Some(None)`: it should not exist; None: not known yet.
+    #[expect(clippy::option_option, reason = "not known is another thing than not wanted")]
+    pub(super) fn demand(&self, address: IpAddr, key: &Key, object: &IpAddress) -> Option<Option<Demand>> {
+        let by_label = addresses::is_advertised(object);
+        if !by_label && !self.listed.services {
+            return None;
+        }
+        let users: Vec<&Service> = self.users_of(key, Some(address)).collect();
+        if !by_label && users.is_empty() {
+            return Some(None);
+        }
+        let local: Vec<&Service> = users.iter().copied().filter(|service| service.is_local()).collect();
+        if local.iter().any(|service| !self.covered.contains(&service.metadata.key())) {
+            return None;
+        }
+        let local = (!local.is_empty()).then(|| Arc::new(self.common_nodes(&local)));
+        let notes = &object.metadata.annotations;
+        let by_service = users.iter().find_map(|service| service.metadata.annotations.service_interface.as_deref());
+        let interface = by_service.or(notes.interface.as_deref()).and_then(text::interface);
+        let preferred = notes.preferred_nodes.as_deref().map(|t| Arc::new(text::weights(t)));
+        let interface = interface.unwrap_or_else(|| self.interface.clone());
+        let selector = notes.node_selector.clone();
+        let allowed = selector.as_deref().map(|selector| self.selected(selector));
+        Some(Some(Demand { address, interface, allowed, local, preferred }))
+    }
+
+    /// The Services that have it.
+    fn users_of(&self, key: &Key, address: Option<IpAddr>) -> impl Iterator<Item = &Service> {
+        let users = self.users.get(key).into_iter().flatten().filter_map(|key| self.services.get(key));
+        // What the record on the Service says of it must be true.
+        users.filter(move |service| service.addresses().any(|(object, ip)| object == *key && Some(ip) == address))
+    }
+
+    /// The nodes with an endpoint of each of these Services: ready ones, or where a Service has none, those that still serve.
+    fn common_nodes(&self, services: &[&Service]) -> BTreeSet<String> {
+        let mut common: Option<BTreeSet<String>> = None;
+        for service in services {
+            let slices = self.slices_of.get(&service.metadata.key()).into_iter().flatten();
+            let nodes: Vec<(&str, bool)> =
+                slices.filter_map(|key| self.slices.get(key)).flat_map(|slice| slice.nodes()).collect();
+            let any_ready = nodes.iter().any(|(_, ready)| *ready);
+            let mut of: BTreeSet<String> =
+                nodes.iter().filter(|(_, ready)| *ready || !any_ready).map(|(node, _)| (*node).to_owned()).collect();
+            if let Some(common) = common {
+                of.retain(|node| common.contains(node));
+            }
+            common = Some(of);
+        }
+        common.unwrap_or_default()
+    }
+
+    /// The nodes that a selector allows; the same set for all who have the same selector.
+    fn selected(&self, selector: &str) -> Arc<BTreeSet<String>> {
+        self.selected.get(selector).cloned().unwrap_or_else(|| self.select(selector))
+    }
+
+    pub(super) fn select(&self, selector: &str) -> Arc<BTreeSet<String>> {
+        let allows = |labels: &BTreeMap<String, String>| select::matches(selector, labels);
+        Arc::new(self.nodes.iter().filter(|(_, n)| allows(&n.metadata.labels)).map(|(name, _)| name.clone()).collect())
+    }
+}
+
+/// For people: where a VIP belongs.
+#[must_use]
+pub fn interface_text(interface: &Interface) -> String {
+    match interface {
+        Interface::First => "the default one".to_owned(),
+        Interface::Subnet => "the one whose subnet has the address".to_owned(),
+        Interface::Named(name) => name.clone(),
+    }
+}

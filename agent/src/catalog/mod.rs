@@ -1,0 +1,395 @@
+//! Which VIPs there should be, and what each demands of its holder: worked out of `IPAddress` objects, Services,
+//! `EndpointSlices` and Nodes. Pure: told what was seen, it answers with what the core is to be told.
+//!
+//! An `IPAddress` is advertised when a Service of type `LoadBalancer` says that it has it (the allocator writes that once the
+//! address is bound), or when it is labelled for it. One that is merely there is not: it may never be bound.
+
+mod demand;
+mod select;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use demand::interface_text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::api::addresses::view;
+use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
+use crate::core::fleet::Event;
+use crate::core::placement::{Demand, Interface};
+use crate::core::session::{AddressView, Standing};
+
+/// How many watches of `IPAddress` there are: one for each label.
+pub const WATCHES: usize = 2;
+
+/// Something was seen.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// By one of the watches of `IPAddress`.
+    Addresses(usize, Change<IpAddress>),
+    /// A Service.
+    Services(Change<Service>),
+    /// `EndpointSlices` of these Services, and no others, are watched.
+    Slices(Arc<BTreeSet<Key>>, Change<Slice>),
+    /// A Node.
+    Nodes(Change<Node>),
+}
+
+/// What a watch shows.
+#[derive(Clone, Debug)]
+pub enum Change<K> {
+    /// All there are.
+    All(Vec<K>),
+    /// One was made or changed.
+    One(K),
+    /// One is gone.
+    Gone(K),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Catalog {
+    node: String,
+    /// Where VIPs belong of which nobody says so.
+    interface: Interface,
+    addresses: BTreeMap<Key, Address>,
+    by_ip: BTreeMap<IpAddr, BTreeSet<Key>>,
+    services: BTreeMap<Key, Service>,
+    /// The Services that say they have an `IPAddress`.
+    users: BTreeMap<Key, BTreeSet<Key>>,
+    slices: BTreeMap<Key, Slice>,
+    slices_of: BTreeMap<Key, BTreeSet<Key>>,
+    /// The Services of which all slices are known.
+    covered: Arc<BTreeSet<Key>>,
+    nodes: BTreeMap<String, Node>,
+    selected: BTreeMap<String, Arc<BTreeSet<String>>>,
+    listed: Listed,
+    told: BTreeMap<IpAddr, Told>,
+    standing: BTreeMap<String, Standing>,
+    drain: bool,
+    rebalance: Option<Option<String>>,
+    dirty: BTreeSet<IpAddr>,
+    synced: bool,
+}
+
+/// An `IPAddress`, and the watches that show it.
+#[derive(Debug)]
+struct Address {
+    object: IpAddress,
+    shown_by: [bool; WATCHES],
+}
+
+/// What was listed at least once.
+#[derive(Debug, Default)]
+struct Listed {
+    addresses: [bool; WATCHES],
+    services: bool,
+    nodes: bool,
+}
+
+/// What the core knows of a VIP.
+#[derive(Debug, Default)]
+struct Told {
+    /// Its object.
+    key: Key,
+    view: Option<AddressView>,
+    demand: Option<Demand>,
+}
+
+impl Catalog {
+    /// Of a node that has seen nothing. `interface`: where VIPs belong of which nobody says so.
+    #[must_use]
+    pub fn new(node: &str, interface: Interface) -> Self {
+        Self {
+            node: node.to_owned(),
+            interface,
+            addresses: BTreeMap::new(),
+            by_ip: BTreeMap::new(),
+            services: BTreeMap::new(),
+            users: BTreeMap::new(),
+            slices: BTreeMap::new(),
+            slices_of: BTreeMap::new(),
+            covered: Arc::default(),
+            nodes: BTreeMap::new(),
+            selected: BTreeMap::new(),
+            listed: Listed::default(),
+            told: BTreeMap::new(),
+            standing: BTreeMap::new(),
+            drain: false,
+            rebalance: None,
+            dirty: BTreeSet::new(),
+            synced: false,
+        }
+    }
+
+    /// Takes in what was seen, and answers with what the core is to be told.
+    pub fn take(&mut self, seen: Seen) -> Vec<Event> {
+        let mut out = Vec::new();
+        let mut listed = false;
+        match seen {
+            Seen::Addresses(watch, change) => {
+                listed = matches!(change, Change::All(_));
+                self.take_addresses(watch, change);
+            }
+            Seen::Services(change) => self.take_services(change),
+            Seen::Slices(of, change) => self.take_slices(of, change),
+            Seen::Nodes(change) => self.take_nodes(change, &mut out),
+        }
+        self.tell(listed, &mut out);
+        out
+    }
+
+    /// The Services whose `EndpointSlices` are to be watched.
+    #[must_use]
+    pub fn local_services(&self) -> BTreeSet<Key> {
+        let used = self.users.values().flatten();
+        used.filter(|key| self.services.get(*key).is_some_and(|s| s.is_served() && s.is_local())).cloned().collect()
+    }
+
+    /// The object of a VIP.
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> Option<&Key> {
+        self.told.get(&address).map(|told| &told.key)
+    }
+
+    /// The uid of a VIP's object.
+    #[must_use]
+    pub fn uid_of(&self, address: IpAddr) -> Option<&str> {
+        self.told.get(&address)?.view.as_ref().map(|view| view.uid.as_str())
+    }
+
+    /// The Services that have a VIP.
+    #[must_use]
+    pub fn services_of(&self, address: IpAddr) -> Vec<&Key> {
+        let users = self.told.get(&address).and_then(|told| self.users.get(&told.key));
+        users.into_iter().flatten().collect()
+    }
+
+    /// What a VIP demands.
+    #[must_use]
+    pub fn demand_of(&self, address: IpAddr) -> Option<&Demand> {
+        self.told.get(&address)?.demand.as_ref()
+    }
+
+    /// What all VIPs demand.
+    pub fn demands(&self) -> impl Iterator<Item = &Demand> {
+        self.told.values().filter_map(|told| told.demand.as_ref())
+    }
+
+    /// Whether all that is needed was listed.
+    #[must_use]
+    pub const fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    fn take_addresses(&mut self, watch: usize, change: Change<IpAddress>) {
+        match change {
+            Change::All(all) => {
+                let there: BTreeSet<Key> = all.iter().map(|one| one.metadata.key()).collect();
+                let shown = self.addresses.iter().filter(|(_, a)| a.shown_by.get(watch) == Some(&true));
+                let gone: Vec<Key> = shown.map(|(key, _)| key).filter(|key| !there.contains(key)).cloned().collect();
+                for key in gone {
+                    self.hide_address(watch, &key);
+                }
+                for one in all {
+                    self.put_address(watch, one);
+                }
+                if let Some(listed) = self.listed.addresses.get_mut(watch) {
+                    *listed = true;
+                }
+            }
+            Change::One(one) => self.put_address(watch, one),
+            Change::Gone(one) => self.hide_address(watch, &one.metadata.key()),
+        }
+    }
+
+    fn put_address(&mut self, watch: usize, object: IpAddress) {
+        let key = object.metadata.key();
+        let mut shown_by = self.forget_address(&key);
+        if let Some(shown) = shown_by.get_mut(watch) {
+            *shown = true;
+        }
+        if let Some(ip) = object.address() {
+            self.by_ip.entry(ip).or_default().insert(key.clone());
+            self.dirty.insert(ip);
+        } else {
+            tracing::warn!(object = %key, "its spec.address cannot be read: it is not advertised");
+        }
+        self.addresses.insert(key, Address { object, shown_by });
+    }
+
+    /// One of the watches no longer shows it: it lost that label, or is gone.
+    fn hide_address(&mut self, watch: usize, key: &Key) {
+        let Some(address) = self.addresses.get_mut(key) else { return };
+        if let Some(shown) = address.shown_by.get_mut(watch) {
+            *shown = false;
+        }
+        if address.shown_by.contains(&true) {
+            self.dirty.extend(address.object.address());
+        } else {
+            self.forget_address(key);
+        }
+    }
+
+    fn forget_address(&mut self, key: &Key) -> [bool; WATCHES] {
+        let Some(known) = self.addresses.remove(key) else { return [false; WATCHES] };
+        if let Some(ip) = known.object.address() {
+            if let Some(keys) = self.by_ip.get_mut(&ip) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_ip.remove(&ip);
+                }
+            }
+            self.dirty.insert(ip);
+        }
+        known.shown_by
+    }
+
+    fn take_services(&mut self, change: Change<Service>) {
+        match change {
+            Change::All(all) => {
+                let there: BTreeSet<Key> = all.iter().map(|one| one.metadata.key()).collect();
+                let gone: Vec<Key> = self.services.keys().filter(|key| !there.contains(key)).cloned().collect();
+                for key in gone {
+                    self.forget_service(&key);
+                }
+                for one in all {
+                    self.put_service(one);
+                }
+                self.listed.services = true;
+                self.dirty.extend(self.by_ip.keys().copied());
+            }
+            Change::One(one) => self.put_service(one),
+            Change::Gone(one) => self.forget_service(&one.metadata.key()),
+        }
+    }
+
+    fn put_service(&mut self, service: Service) {
+        let key = service.metadata.key();
+        self.forget_service(&key);
+        if !service.is_served() {
+            return;
+        }
+        for (object, ip) in service.addresses() {
+            self.users.entry(object).or_default().insert(key.clone());
+            self.dirty.insert(ip);
+        }
+        self.services.insert(key, service);
+    }
+
+    fn forget_service(&mut self, key: &Key) {
+        let Some(known) = self.services.remove(key) else { return };
+        for (object, ip) in known.addresses() {
+            if let Some(users) = self.users.get_mut(&object) {
+                users.remove(key);
+                if users.is_empty() {
+                    self.users.remove(&object);
+                }
+            }
+            self.dirty.insert(ip);
+        }
+    }
+
+    fn take_slices(&mut self, of: Arc<BTreeSet<Key>>, change: Change<Slice>) {
+        match change {
+            Change::All(all) => {
+                self.slices.clear();
+                let before = std::mem::take(&mut self.slices_of);
+                for one in all {
+                    self.put_slice(&of, one);
+                }
+                let concerned: BTreeSet<Key> =
+                    before.into_keys().chain(self.covered.iter().cloned()).chain(of.iter().cloned()).collect();
+                self.covered = of;
+                concerned.iter().for_each(|service| self.service_dirty(service));
+            }
+            Change::One(one) => {
+                let service = service_of(&one);
+                self.put_slice(&of, one);
+                service.iter().for_each(|service| self.service_dirty(service));
+            }
+            Change::Gone(one) => {
+                let key = one.metadata.key();
+                self.slices.remove(&key);
+                if let Some(service) = service_of(&one) {
+                    if let Some(slices) = self.slices_of.get_mut(&service) {
+                        slices.remove(&key);
+                    }
+                    self.service_dirty(&service);
+                }
+            }
+        }
+    }
+
+    fn put_slice(&mut self, of: &BTreeSet<Key>, slice: Slice) {
+        let (key, service) = (slice.metadata.key(), service_of(&slice));
+        if let Some(service) = service.filter(|service| of.contains(service)) {
+            self.slices_of.entry(service).or_default().insert(key.clone());
+            self.slices.insert(key, slice);
+        }
+    }
+
+    fn service_dirty(&mut self, service: &Key) {
+        if let Some(service) = self.services.get(service) {
+            self.dirty.extend(service.addresses().map(|(_, ip)| ip));
+        }
+    }
+
+    /// Tells the core what has changed of the VIPs that were concerned.
+    fn tell(&mut self, listed: bool, out: &mut Vec<Event>) {
+        let mut wanted = Vec::new();
+        for address in std::mem::take(&mut self.dirty) {
+            let object = self.object_of(address);
+            let (key, shown) = match object {
+                Some((key, object)) => (key.clone(), Some(view(object))),
+                None => (Key::default(), None),
+            };
+            let demand = object.map_or(Some(None), |(key, object)| self.demand(address, key, object));
+            let told = self.told.entry(address).or_default();
+            if told.view != shown || (listed && shown.is_some()) {
+                told.view.clone_from(&shown);
+                out.push(Event::Address { listed, address, view: shown.clone() });
+            }
+            told.key = key;
+            // What is not known yet is as it was.
+            if let Some(demand) = demand {
+                if demand.is_none() && told.demand.is_some() {
+                    out.push(Event::Unwanted(address));
+                }
+                if told.demand != demand {
+                    wanted.extend(demand.clone());
+                    told.demand = demand;
+                }
+            }
+            if shown.is_none() && told.demand.is_none() {
+                self.told.remove(&address);
+            }
+        }
+        if !wanted.is_empty() {
+            out.push(Event::Wanted(wanted));
+        }
+        let complete = self.listed.addresses == [true; WATCHES] && self.listed.services && self.listed.nodes;
+        if !self.synced && complete && self.local_services().is_subset(&self.covered) {
+            self.synced = true;
+            out.push(Event::Synced);
+        }
+    }
+
+    /// The `IPAddress` of a VIP. Should several have the address, the first that is advertised, the oldest first.
+    fn object_of(&self, address: IpAddr) -> Option<(&Key, &IpAddress)> {
+        let all = self.by_ip.get(&address)?.iter().filter_map(|key| Some((key, &self.addresses.get(key)?.object)));
+        all.min_by_key(|(key, object)| {
+            let meta = &object.metadata;
+            (!self.is_advertised(key, object), meta.creation_timestamp.clone(), meta.uid.clone())
+        })
+    }
+}
+
+fn service_of(slice: &Slice) -> Option<Key> {
+    let name = slice.metadata.labels.service.clone()?;
+    Some(Key { namespace: slice.metadata.namespace.clone(), name })
+}

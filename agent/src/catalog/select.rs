@@ -1,0 +1,135 @@
+//! Nodes by label: who may hold what, who ranks how; and what people ask of this node by an annotation on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Catalog, Change};
+use crate::api::objects::Node;
+use crate::core::fleet::Event;
+use crate::core::session::Standing;
+
+/// Nodes with it, whatever its value, are last in order. Source: `LabelNodeExcludeBalancers` in `k8s.io/api/core/v1`.
+const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// Whether labels fulfil all parts of a selector: `key=value`, `key!=value`, `key`, `!key`.
+pub(super) fn matches(selector: &str, labels: &BTreeMap<String, String>) -> bool {
+    selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        if let Some(key) = part.strip_prefix('!') {
+            !labels.contains_key(key.trim())
+        } else if let Some((key, value)) = part.split_once("!=") {
+            labels.get(key.trim()).map(String::as_str) != Some(value.trim())
+        } else if let Some((key, value)) = part.split_once('=') {
+            labels.get(key.trim()).map(String::as_str) == Some(value.trim_start_matches('=').trim())
+        } else {
+            labels.contains_key(part)
+        }
+    })
+}
+
+impl Catalog {
+    pub(super) fn take_nodes(&mut self, change: Change<Node>, out: &mut Vec<Event>) {
+        match change {
+            Change::All(all) => {
+                let there: BTreeSet<&str> = all.iter().map(|one| one.metadata.name.as_str()).collect();
+                let gone: Vec<String> =
+                    self.nodes.keys().filter(|name| !there.contains(name.as_str())).cloned().collect();
+                for name in gone {
+                    self.forget_node(&name, out);
+                }
+                for one in all {
+                    self.put_node(one, out);
+                }
+                self.listed.nodes = true;
+            }
+            Change::One(one) => self.put_node(one, out),
+            Change::Gone(one) => self.forget_node(&one.metadata.name, out),
+        }
+        self.select_anew();
+    }
+
+    fn put_node(&mut self, node: Node, out: &mut Vec<Event>) {
+        let name = node.metadata.name.clone();
+        let standing = Standing {
+            ready: node.is_ready(),
+            schedulable: !node.is_cordoned(),
+            excluded: node.metadata.labels.contains_key(EXCLUDE),
+        };
+        if self.standing.insert(name.clone(), standing) != Some(standing) {
+            out.push(Event::Standing { node: name.clone(), standing: Some(standing) });
+        }
+        if name == self.node {
+            self.asked(&node, out);
+        }
+        self.nodes.insert(name, node);
+    }
+
+    fn forget_node(&mut self, name: &str, out: &mut Vec<Event>) {
+        self.nodes.remove(name);
+        if self.standing.remove(name).is_some() {
+            out.push(Event::Standing { node: name.to_owned(), standing: None });
+        }
+    }
+
+    /// What people ask of this node.
+    fn asked(&mut self, node: &Node, out: &mut Vec<Event>) {
+        let notes = &node.metadata.annotations;
+        let drain = notes.drain.as_deref() == Some("true");
+        if drain != self.drain {
+            self.drain = drain;
+            out.push(Event::Drain(drain));
+        }
+        // What stood there when the agent started was asked of an earlier one.
+        match &self.rebalance {
+            Some(known) if *known != notes.rebalance => {
+                if notes.rebalance.is_some() {
+                    out.push(Event::Rebalance);
+                }
+                self.rebalance = Some(notes.rebalance.clone());
+            }
+            Some(_) => {}
+            None => self.rebalance = Some(notes.rebalance.clone()),
+        }
+    }
+
+    /// Which nodes each selector allows; VIPs are concerned when that is another set now.
+    fn select_anew(&mut self) {
+        let mut used: BTreeMap<String, Vec<std::net::IpAddr>> = BTreeMap::new();
+        for address in self.addresses.values() {
+            if let (Some(selector), Some(ip)) =
+                (&address.object.metadata.annotations.node_selector, address.object.address())
+            {
+                used.entry(selector.clone()).or_default().push(ip);
+            }
+        }
+        let mut selected = BTreeMap::new();
+        for (selector, addresses) in used {
+            let nodes = self.select(&selector);
+            if self.selected.get(&selector) != Some(&nodes) {
+                self.dirty.extend(addresses);
+            }
+            selected.insert(selector, nodes);
+        }
+        self.selected = selected;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_of_a_selector_count() {
+        let labels: BTreeMap<String, String> =
+            [("zone".to_owned(), "a".to_owned()), ("edge".to_owned(), String::new())].into();
+        for (selector, expected) in [
+            ("", true),
+            ("zone=a", true),
+            ("zone==a, edge", true),
+            ("zone=b", false),
+            ("zone!=b,!worker", true),
+            ("!edge", false),
+            ("worker", false),
+        ] {
+            assert_eq!(matches(selector, &labels), expected, "{selector}");
+        }
+    }
+}

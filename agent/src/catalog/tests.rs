@@ -1,0 +1,180 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::core::session::{Holder, Incarnation};
+
+fn address(name: &str, ip: &str, labels: &Value) -> IpAddress {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": format!("u-{name}"), "resourceVersion": "1", "labels": labels},
+        "spec": {"address": ip},
+    }))
+    .unwrap()
+}
+
+fn for_service(name: &str, ip: &str) -> IpAddress {
+    address(name, ip, &json!({"mooring.dev/service-family": "ipv4"}))
+}
+
+fn service(name: &str, record: &str, policy: &str) -> Service {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": name, "annotations": {"mooring.dev/ip-addresses": record}},
+        "spec": {"type": "LoadBalancer", "externalTrafficPolicy": policy},
+    }))
+    .unwrap()
+}
+
+fn slice(name: &str, of: &str, nodes: &[(&str, bool)]) -> Slice {
+    let endpoints: Vec<Value> = nodes
+        .iter()
+        .map(|(node, ready)| json!({"nodeName": node, "conditions": {"ready": ready, "serving": true}}))
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": name, "labels": {"kubernetes.io/service-name": of}},
+        "endpoints": endpoints,
+    }))
+    .unwrap()
+}
+
+fn node(name: &str, labels: &Value) -> Node {
+    serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// Nothing is there, and all of that is known.
+fn listed() -> Catalog {
+    let mut catalog = Catalog::new("n1", Interface::First);
+    catalog.take(Seen::Addresses(0, Change::All(vec![])));
+    catalog.take(Seen::Addresses(1, Change::All(vec![])));
+    catalog.take(Seen::Services(Change::All(vec![])));
+    let out = catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
+    assert!(out.contains(&Event::Synced) && catalog.is_synced());
+    catalog
+}
+
+#[test]
+fn an_address_is_advertised_once_a_service_says_that_it_has_it() {
+    let mut catalog = listed();
+    let out = catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+    assert!(matches!(out.as_slice(), [Event::Address { view: Some(_), .. }]), "{out:?}");
+    let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.5", "Cluster"))));
+    assert_eq!(out, [Event::Wanted(vec![Demand::of(ip("10.0.0.5"))])]);
+    assert_eq!(catalog.services_of(ip("10.0.0.5")).len(), 1);
+    // The record of another object, or of another address, is none of it.
+    let out = catalog.take(Seen::Services(Change::One(service("web", "shop/b=10.0.0.5", "Cluster"))));
+    assert_eq!(out, [Event::Unwanted(ip("10.0.0.5"))]);
+    let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.6", "Cluster"))));
+    assert_eq!(out, []);
+}
+
+#[test]
+fn a_label_is_enough_and_each_watch_counts_for_itself() {
+    let mut catalog = listed();
+    let both =
+        address("a", "10.0.0.5", &json!({"mooring.dev/service-family": "ipv4", "mooring.dev/advertise": "true"}));
+    catalog.take(Seen::Addresses(0, Change::One(both.clone())));
+    catalog.take(Seen::Addresses(1, Change::One(both.clone())));
+    assert!(catalog.demand_of(ip("10.0.0.5")).is_some());
+    assert_eq!(catalog.take(Seen::Addresses(0, Change::Gone(both.clone()))), []);
+    let out = catalog.take(Seen::Addresses(1, Change::Gone(both)));
+    assert!(out.contains(&Event::Unwanted(ip("10.0.0.5"))) && catalog.told.is_empty(), "{out:?}");
+}
+
+#[test]
+fn nothing_is_said_of_a_local_service_before_its_endpoints_are_known() {
+    let mut catalog = listed();
+    catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+    let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.5", "Local"))));
+    assert_eq!(out, []);
+    let of = Arc::new(catalog.local_services());
+    assert_eq!(of.len(), 1);
+    catalog.take(Seen::Slices(
+        of.clone(),
+        Change::All(vec![slice("s1", "web", &[("n1", true)]), slice("x", "other", &[("n9", true)])]),
+    ));
+    let local = |catalog: &Catalog| catalog.demand_of(ip("10.0.0.5")).unwrap().local.as_deref().cloned().unwrap();
+    assert_eq!(local(&catalog), ["n1".to_owned()].into());
+    // All slices count.
+    catalog.take(Seen::Slices(of.clone(), Change::One(slice("s2", "web", &[("n2", true)]))));
+    assert_eq!(local(&catalog), ["n1".to_owned(), "n2".to_owned()].into());
+    // One that ends but serves counts only while none is ready.
+    catalog.take(Seen::Slices(of.clone(), Change::One(slice("s1", "web", &[("n1", false)]))));
+    assert_eq!(local(&catalog), ["n2".to_owned()].into());
+    catalog.take(Seen::Slices(of, Change::Gone(slice("s2", "web", &[]))));
+    assert_eq!(local(&catalog), ["n1".to_owned()].into());
+}
+
+#[test]
+fn services_that_share_an_address_need_a_node_in_common() {
+    let mut catalog = listed();
+    catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+    for name in ["tcp", "udp"] {
+        catalog.take(Seen::Services(Change::One(service(name, "shop/a=10.0.0.5", "Local"))));
+    }
+    let of = Arc::new(catalog.local_services());
+    let all =
+        vec![slice("s1", "tcp", &[("n1", true), ("n2", true)]), slice("s2", "udp", &[("n2", true), ("n3", true)])];
+    catalog.take(Seen::Slices(of, Change::All(all)));
+    let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
+    assert_eq!(demand.local.as_deref(), Some(&["n2".to_owned()].into()));
+}
+
+#[test]
+fn a_selector_follows_the_nodes() {
+    let mut catalog = listed();
+    let mut one = address("a", "10.0.0.5", &json!({"mooring.dev/advertise": "true"}));
+    one.metadata.annotations.node_selector = Some("edge".into());
+    one.metadata.annotations.interface = Some("eth1".into());
+    catalog.take(Seen::Addresses(1, Change::One(one)));
+    let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
+    assert_eq!(
+        (demand.allowed.as_deref(), &demand.interface),
+        (Some(&BTreeSet::new()), &Interface::Named("eth1".into()))
+    );
+    let out = catalog.take(Seen::Nodes(Change::One(node("n1", &json!({"edge": ""})))));
+    assert_eq!(out.len(), 1, "{out:?}");
+    assert_eq!(catalog.demand_of(ip("10.0.0.5")).unwrap().allowed.as_deref(), Some(&["n1".to_owned()].into()));
+}
+
+#[test]
+fn of_two_objects_with_one_address_the_advertised_and_older_counts() {
+    let mut catalog = listed();
+    catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+    catalog.take(Seen::Addresses(0, Change::One(for_service("b", "10.0.0.5"))));
+    assert_eq!(catalog.key_of(ip("10.0.0.5")).unwrap().name, "a");
+    catalog.take(Seen::Services(Change::One(service("web", "shop/b=10.0.0.5", "Cluster"))));
+    assert_eq!(catalog.key_of(ip("10.0.0.5")).unwrap().name, "b");
+}
+
+#[test]
+fn a_list_shows_again_what_is_there_and_takes_away_what_is_not() {
+    let mut catalog = listed();
+    let mut one = address("a", "10.0.0.5", &json!({"mooring.dev/advertise": "true"}));
+    let holder = Holder { node: "n2".into(), session: Incarnation { uid: "u".into(), transitions: 0 }, to: None };
+    one.metadata.annotations.holder = Some(serde_json::to_string(&holder).unwrap());
+    catalog.take(Seen::Addresses(1, Change::One(one.clone())));
+    assert_eq!(catalog.take(Seen::Addresses(1, Change::One(one.clone()))), []);
+    let out = catalog.take(Seen::Addresses(1, Change::All(vec![one])));
+    assert!(
+        matches!(out.as_slice(), [Event::Address { listed: true, view: Some(v), .. }] if v.holder == Some(holder)),
+        "{out:?}"
+    );
+    let out = catalog.take(Seen::Addresses(1, Change::All(vec![])));
+    assert!(out.contains(&Event::Address { listed: true, address: ip("10.0.0.5"), view: None }), "{out:?}");
+}
+
+#[test]
+fn people_ask_this_node_by_its_annotations() {
+    let mut catalog = listed();
+    let asked = |drain: Option<&str>, rebalance: Option<&str>| {
+        let mut node = node("n1", &json!({}));
+        node.metadata.annotations.drain = drain.map(str::to_owned);
+        node.metadata.annotations.rebalance = rebalance.map(str::to_owned);
+        Seen::Nodes(Change::One(node))
+    };
+    assert_eq!(catalog.take(asked(Some("true"), None)), [Event::Drain(true)]);
+    assert_eq!(catalog.take(asked(None, Some("1"))), [Event::Drain(false), Event::Rebalance]);
+    assert_eq!(catalog.take(asked(None, Some("1"))), []);
+}

@@ -1,0 +1,140 @@
+//! Calls to the API that the core asks for; what comes of each is told.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Told;
+use crate::api::addresses::{Addresses, view};
+use crate::api::objects::Key;
+use crate::api::sessions::{SessionWrite, Sessions};
+use crate::api::{ApiError, Servers};
+use crate::core::event::Failure;
+use crate::core::fleet::Event;
+use crate::core::session::{AddressView, Holder};
+
+/// So many objects are read one by one; more by a list.
+const FEW: usize = 8;
+/// To tell of a conflict.
+const TELL: Duration = Duration::from_secs(5);
+
+/// See the module's text.
+pub(super) struct Calls {
+    sessions: Sessions,
+    addresses: Option<Addresses>,
+    told: mpsc::Sender<Told>,
+}
+
+impl Calls {
+    pub(super) const fn new(servers: Servers, namespace: String, told: mpsc::Sender<Told>) -> Self {
+        Self { sessions: Sessions::new(servers, namespace), addresses: None, told }
+    }
+
+    /// The cluster has the kind, or has it no longer.
+    pub(super) fn set_addresses(&mut self, addresses: Option<Addresses>) {
+        self.addresses = addresses;
+    }
+
+    pub(super) fn read_sessions(&self, id: u64, within: Duration) {
+        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = sessions.list(within).await.map_err(|error| failure(&error, "list sessions", false));
+            tell(&told, Event::Sessions { id: Some(id), result }).await;
+        });
+    }
+
+    pub(super) fn write_session(&self, id: u64, write: SessionWrite, within: Duration) {
+        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = sessions.write(&write, within).await;
+            let result = result.map_err(|error| failure(&error, "write a session", true));
+            tell(&told, Event::WroteSession { id, result }).await;
+        });
+    }
+
+    /// `these`: VIPs, and the object of each as far as it is known.
+    pub(super) fn read_addresses(&self, id: u64, these: Vec<(IpAddr, Option<Key>)>, within: Duration) {
+        let (api, told) = (self.addresses.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = match api {
+                Some(api) => {
+                    let read = tokio::time::timeout(within, read(&api, these, within)).await;
+                    read.map_or(Err(Failure::Away), |read| {
+                        read.map_err(|error| failure(&error, "read IPAddress", false))
+                    })
+                }
+                None => Err(Failure::Away),
+            };
+            tell(&told, Event::Addresses { id, result }).await;
+        });
+    }
+
+    pub(super) fn write_holder(&self, id: u64, key: Option<Key>, base: String, holder: Holder, within: Duration) {
+        let (api, told) = (self.addresses.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = match (api, key) {
+                (Some(api), Some(key)) => {
+                    let written = api.hold(&key, &base, &holder, within).await;
+                    written.map_err(|error| failure(&error, "write who holds an IPAddress", true))
+                }
+                (None, _) => Err(Failure::Away),
+                // It is gone.
+                (_, None) => Err(Failure::Conflict),
+            };
+            tell(&told, Event::WroteHolder { id, result }).await;
+        });
+    }
+
+    /// Another host has the address on the wire: told on its object, for the allocator and people.
+    pub(super) fn tell_conflict(&self, key: Key, text: String) {
+        let Some(api) = self.addresses.clone() else { return };
+        tokio::spawn(async move {
+            if let Err(error) = api.tell_conflict(&key, &text, TELL).await {
+                tracing::warn!(object = %key, %error, "the conflict could not be told on the IPAddress");
+            }
+        });
+    }
+}
+
+async fn tell(told: &mpsc::Sender<Told>, event: Event) {
+    // The driver's end: nobody is left to be told.
+    let _ = told.send(Told::Event(event)).await;
+}
+
+async fn read(
+    api: &Addresses,
+    these: Vec<(IpAddr, Option<Key>)>,
+    within: Duration,
+) -> Result<Vec<(IpAddr, Option<AddressView>)>, ApiError> {
+    if these.len() > FEW {
+        let all = api.list(within).await?;
+        let all: BTreeMap<Key, AddressView> = all.iter().map(|object| (object.metadata.key(), view(object))).collect();
+        return Ok(these.into_iter().map(|(ip, key)| (ip, key.and_then(|key| all.get(&key).cloned()))).collect());
+    }
+    let reads = these.into_iter().map(|(ip, key)| async move {
+        match key {
+            Some(key) => api.get(&key, within).await.map(|found| (ip, found.as_ref().map(view))),
+            None => Ok((ip, None)),
+        }
+    });
+    futures::future::try_join_all(reads).await
+}
+
+/// What the core needs to know of it; the rest is for people.
+fn failure(error: &ApiError, what: &'static str, writes: bool) -> Failure {
+    match error {
+        ApiError::Conflict { .. } => Failure::Conflict,
+        // A write to what was deleted meanwhile.
+        ApiError::NotFound { .. } if writes => Failure::Conflict,
+        error if error.answered() => {
+            tracing::warn!(%error, what, "the API refuses");
+            Failure::Away
+        }
+        error => {
+            tracing::debug!(%error, what, "the API is away");
+            Failure::Away
+        }
+    }
+}

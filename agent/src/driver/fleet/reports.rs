@@ -1,0 +1,290 @@
+//! What people are told of many VIPs: log lines, Events, metrics; conflicts on the `IPAddress`. What happens to hundreds of VIPs
+//! at once is told once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::calls::Calls;
+use crate::api::{EventNote, Regarding, Severity};
+use crate::catalog::Catalog;
+use crate::core::action::{Cause, Why};
+use crate::core::event::Moment;
+use crate::core::fleet::Report;
+use crate::core::session::EndCause;
+use crate::core::time::{Time, WallTime};
+use crate::driver::reach::Reach;
+use crate::driver::reports::{because, let_go};
+use crate::ops::Ops;
+use crate::ops::metrics::{Takeover, Transition};
+
+/// So many VIPs are named one by one; of more, how many.
+const NAMED: usize = 4;
+/// The same conflict is told again on the object after so long, should somebody have taken it off.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// See the module's text.
+pub(super) struct Reports {
+    node: String,
+    namespace: String,
+    lease: String,
+    reach: Reach,
+    ops: Arc<Ops>,
+    /// Why each VIP is where it is, as far as this node had a part in it.
+    why: BTreeMap<IpAddr, String>,
+    conflicts: BTreeMap<IpAddr, (String, Time)>,
+    wrong: BTreeMap<&'static str, String>,
+}
+
+impl Reports {
+    /// `lease`: namespace and name of the session.
+    pub(super) fn new(node: String, lease: (String, String), reach: Reach, ops: Arc<Ops>) -> Self {
+        let (namespace, lease) = lease;
+        Self {
+            node,
+            namespace,
+            lease,
+            reach,
+            ops,
+            why: BTreeMap::new(),
+            conflicts: BTreeMap::new(),
+            wrong: BTreeMap::new(),
+        }
+    }
+
+    /// Why a VIP is where it is, as far as this node had a part in it.
+    pub(super) fn why(&self, address: IpAddr) -> Option<&str> {
+        self.why.get(&address).map(String::as_str)
+    }
+
+    /// The API server that is asked, and whether it answers.
+    pub(super) fn server(&self) -> Option<String> {
+        self.reach.servers.status().current
+    }
+
+    /// A watch is lost, or works (again).
+    pub(super) fn watch(&mut self, what: &'static str, wrong: Option<String>) {
+        match wrong {
+            Some(text) => {
+                // The words change with every try; that it is lost is told once.
+                if self.wrong.insert(what, text.clone()).is_none() {
+                    tracing::warn!(error = text, "{what} cannot be watched; all stays as it is until they can");
+                }
+            }
+            None => {
+                if self.wrong.remove(what).is_some() {
+                    tracing::info!("{what} are watched again");
+                }
+            }
+        }
+    }
+
+    /// Whether the cluster has the kind `IPAddress`.
+    pub(super) fn kind(&mut self, version: Option<&str>) {
+        let text = "the cluster has no kind IPAddress (ipam.cluster.x-k8s.io, v1beta1 or v1beta2): install the CRDs; \
+                    until then there are no VIPs of Services";
+        match version {
+            Some(version) => tracing::info!(version, "IPAddress objects say which VIPs there are"),
+            None if self.wrong.insert("kind", text.into()).is_none() => tracing::warn!("{text}"),
+            None => {}
+        }
+        if version.is_some() {
+            self.wrong.remove("kind");
+        }
+        let waits = version.is_none().then(|| text.to_owned());
+        self.ops.readiness.set("services-kind", waits);
+    }
+
+    /// Tells what came of one step.
+    pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
+        let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();
+        for report in reports {
+            self.count(report);
+            if let Some((address, reason, text, severity)) = of_many(report) {
+                self.remember(address, report, &text);
+                many.entry((reason, text)).or_insert_with(|| (vec![], severity)).0.push(address);
+            } else {
+                self.tell_one(at, report, catalog, calls);
+            }
+        }
+        for ((reason, text), (addresses, severity)) in many {
+            let text = format!("{}: {text}", names(&addresses));
+            self.say(severity, reason, &text);
+            let regarding = match addresses.as_slice() {
+                [one] => self.object(*one, catalog),
+                _ => self.session(),
+            };
+            self.event(regarding, severity, reason, text);
+        }
+    }
+
+    fn tell_one(&mut self, at: Moment, report: &Report, catalog: &Catalog, calls: &Calls) {
+        use Severity::{Normal, Warning};
+        let (severity, reason, address, text) = match report {
+            Report::Began { adopted: false, .. } => {
+                (Normal, "SessionBegan", None, "the node's session began".to_owned())
+            }
+            Report::Began { .. } => {
+                (Normal, "SessionBegan", None, "the node's session goes on after a restart".to_owned())
+            }
+            Report::Ended => {
+                (Warning, "SessionEnded", None, "the node's session was ended: all VIPs are let go".to_owned())
+            }
+            Report::Lapsed => (
+                Warning,
+                "SessionLapsed",
+                None,
+                "the session could not be renewed; its VIPs stay until another host is heard to have them".to_owned(),
+            ),
+            Report::Confirmed => (Normal, "SessionConfirmed", None, "the session is renewed again".to_owned()),
+            Report::EndedOther { node, cause } => {
+                let cause = match cause {
+                    EndCause::Planned => "it has left",
+                    EndCause::Expired => "it was not renewed in time",
+                    EndCause::Abandoned => "the node fell silent on the segment while others answered",
+                };
+                (Warning, "SessionOfOtherEnded", None, format!("ended the session of {node}: {cause}"))
+            }
+            Report::ForeignOwner { address, mac } => {
+                self.conflict(at, *address, &format!("{mac} answers for it"), catalog, calls);
+                let text =
+                    format!("{address} is not taken: {mac} answers for it; find that host and remove the address");
+                (Warning, "ForeignOwner", Some(*address), text)
+            }
+            Report::Contested { address, mac, node: None } => {
+                self.conflict(at, *address, &format!("{mac} claims it"), catalog, calls);
+                let text = format!("{mac} claims {address}, which is held here; find that host and remove the address");
+                (Warning, "AddressContested", Some(*address), text)
+            }
+            Report::Contested { address, mac, node: Some(node) } => (
+                Warning,
+                "AddressContested",
+                Some(*address),
+                format!(
+                    "{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"
+                ),
+            ),
+            Report::Defended { address } => {
+                (Normal, "AddressDefended", Some(*address), format!("announced {address} against another's claim"))
+            }
+            Report::Restored { address } => (
+                Warning,
+                "AddressRestored",
+                Some(*address),
+                format!(
+                    "{address} was removed by another program, and put back; look for what manages addresses there"
+                ),
+            ),
+            Report::CannotCarry { address, reason } => {
+                let text = format!("cannot carry {address}: {reason}");
+                self.why.insert(*address, text.clone());
+                (Warning, "CannotCarry", Some(*address), text)
+            }
+            Report::Late { by } => (
+                Warning,
+                "AgentLate",
+                None,
+                format!("came late by {} ms: the node was stopped or starved", by.as_millis()),
+            ),
+            Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
+            Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,
+        };
+        self.say(severity, reason, &text);
+        let regarding = address.map_or_else(|| self.session(), |address| self.object(address, catalog));
+        self.event(regarding, severity, reason, text);
+    }
+
+    /// On the `IPAddress`: the allocator then gives another one, where nobody asked for this.
+    fn conflict(&mut self, at: Moment, address: IpAddr, what: &str, catalog: &Catalog, calls: &Calls) {
+        let known = self.conflicts.get(&address);
+        if known.is_some_and(|(text, told)| text == what && at.now.since(*told) < AGAIN) {
+            return;
+        }
+        self.conflicts.retain(|_, (_, told)| at.now.since(*told) < AGAIN);
+        self.conflicts.insert(address, (what.to_owned(), at.now));
+        if let Some(key) = catalog.key_of(address) {
+            calls.tell_conflict(key.clone(), format!("{}: {what}, heard by {}", stamp(at.wall), self.node));
+        }
+    }
+
+    fn remember(&mut self, address: IpAddr, report: &Report, text: &str) {
+        match report {
+            Report::LetGo { .. } => drop(self.why.remove(&address)),
+            _ => drop(self.why.insert(address, text.to_owned())),
+        }
+    }
+
+    fn say(&self, severity: Severity, reason: &'static str, text: &str) {
+        match severity {
+            Severity::Normal => tracing::info!(reason, "{text}"),
+            Severity::Warning => tracing::warn!(reason, "{text}"),
+        }
+    }
+
+    fn event(&self, regarding: Regarding, severity: Severity, reason: &'static str, text: String) {
+        let note = format!("{}: {text}", self.node);
+        self.reach.events.send(EventNote { regarding, severity, reason, action: "Advertise", note });
+    }
+
+    fn session(&self) -> Regarding {
+        Regarding::Lease { namespace: self.namespace.clone(), name: self.lease.clone(), uid: None }
+    }
+
+    fn object(&self, address: IpAddr, catalog: &Catalog) -> Regarding {
+        match catalog.key_of(address) {
+            Some(key) => Regarding::Address {
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                uid: catalog.uid_of(address).map(str::to_owned),
+            },
+            None => self.session(),
+        }
+    }
+
+    fn count(&self, report: &Report) {
+        let metrics = &self.ops.metrics;
+        match report {
+            Report::Took { cause, .. } => {
+                metrics.transition(Transition::Taken);
+                metrics.takeover(Takeover::from(*cause));
+            }
+            Report::LetGo { why, .. } => metrics.transition(Transition::from(*why)),
+            Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
+            _ => {}
+        }
+    }
+}
+
+/// What happens to many at once: the VIP, reason, text, severity.
+fn of_many(report: &Report) -> Option<(IpAddr, &'static str, String, Severity)> {
+    use Severity::{Normal, Warning};
+    Some(match report {
+        Report::Took { address, cause: cause @ Cause::Provisional } => {
+            (*address, "ProvisionalHold", format!("carried here: {}", because(*cause)), Warning)
+        }
+        Report::Took { address, cause } => (*address, "VIPTaken", format!("carried here: {}", because(*cause)), Normal),
+        Report::LetGo { address, why } => {
+            let severity = if matches!(why, Why::HandedOver | Why::NotWanted) { Normal } else { Warning };
+            (*address, "VIPReleased", format!("no longer carried here: {}", let_go(*why)), severity)
+        }
+        Report::HandingOver { address, to } => (*address, "HandingOver", format!("handed over to {to}"), Normal),
+        _ => return None,
+    })
+}
+
+fn names(addresses: &[IpAddr]) -> String {
+    let mut text = addresses.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if let Some(more) = addresses.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        // A String takes everything.
+        let _ = write!(text, " and {more} more");
+    }
+    text
+}
+
+fn stamp(at: WallTime) -> String {
+    Timestamp::from_microsecond(at.0).map_or_else(|_| "at an unknown time".to_owned(), |at| format!("{at:.0}"))
+}

@@ -1,0 +1,137 @@
+//! The part of the status document that is about VIPs of Services.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::table;
+
+/// Longest text in a cell of a table, in characters.
+const WIDEST: usize = 120;
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServicesStatus {
+    /// This node's session: `none`, `live`, `lapsed` or `leaving`.
+    pub session: String,
+    /// Its Lease, NAMESPACE/NAME.
+    pub lease: String,
+    /// Its number.
+    pub transitions: Option<u32>,
+    /// When it ends if it is not renewed, in milliseconds.
+    pub ends_in_ms: Option<u64>,
+    /// Since when no call to the API was answered, in milliseconds.
+    pub api_away_ms: Option<u64>,
+    /// The API server that is asked; empty: none yet.
+    pub api_server: String,
+    /// The interfaces that VIPs may be on, the default one first.
+    pub interfaces: Vec<String>,
+    /// The nodes that this one watches on the segment.
+    pub watches: Vec<Watched>,
+    /// All VIPs.
+    pub vips: Vec<ServiceVip>,
+}
+
+/// A node that this one watches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Its name.
+    pub node: String,
+    /// Whether it does not answer.
+    pub silent: bool,
+}
+
+/// A VIP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceVip {
+    /// The address.
+    pub address: IpAddr,
+    /// Its `IPAddress`, NAMESPACE/NAME.
+    pub object: String,
+    /// The Services that have it.
+    pub services: Vec<String>,
+    /// On which interface it belongs.
+    pub interface: String,
+    /// The node in its record; empty: none.
+    pub holder: String,
+    /// By what this node carries it, if it does: `recorded`, `beside`, `provisional`, `left-over`.
+    pub carried: Option<String>,
+    /// Who would have it next, the first first.
+    pub next: Vec<String>,
+    /// Why it is where it is.
+    pub why: String,
+}
+
+impl ServicesStatus {
+    /// As tables.
+    #[must_use]
+    pub fn tables(&self) -> String {
+        let mut out = String::new();
+        let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
+        let ends = self.ends_in_ms.map_or_else(String::new, |ms| format!(", ends in {} s if not renewed", ms / 1000));
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "session {}: {}{ends}", table::plain(&self.lease), or(&self.session, "none"));
+        let _ = write!(out, "interfaces: {}", or(&self.interfaces.join(" "), "none yet"));
+        if let Some(ms) = self.api_away_ms {
+            let _ = write!(out, "; the API has not answered for {} s", ms / 1000);
+        }
+        out.push('\n');
+        let silent: Vec<&str> = self.watches.iter().filter(|one| one.silent).map(|one| one.node.as_str()).collect();
+        if !silent.is_empty() {
+            let _ = writeln!(out, "silent on the segment: {}", table::plain(&silent.join(" ")));
+        }
+        let rows = self.vips.iter().map(|vip| {
+            let holder = match (&vip.carried, vip.holder.as_str()) {
+                (Some(how), "") => format!("this node ({how})"),
+                (Some(_), holder) => format!("{holder} (here)"),
+                (None, holder) => or(holder, "nobody"),
+            };
+            let whose = if vip.services.is_empty() { vip.object.clone() } else { vip.services.join(" ") };
+            vec![vip.address.to_string(), holder, or(&vip.next.join(" "), "-"), whose, vip.why.clone()]
+        });
+        let _ = write!(out, "\n{}", table::render(&["VIP", "HELD BY", "NEXT", "FOR", "WHY"], rows, WIDEST));
+        out
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::ops) fn services() -> ServicesStatus {
+        ServicesStatus {
+            session: "live".into(),
+            lease: "mooring-system/mooring-session.n1".into(),
+            transitions: Some(3),
+            ends_in_ms: Some(13_900),
+            api_away_ms: None,
+            api_server: "https://10.0.0.1:443".into(),
+            interfaces: vec!["eth0".into()],
+            watches: vec![Watched { node: "n2".into(), silent: true }],
+            vips: vec![ServiceVip {
+                address: IpAddr::from([10, 0, 0, 5]),
+                object: "shop/web-ipv4".into(),
+                services: vec!["shop/web".into()],
+                interface: "the default one".into(),
+                holder: "n1".into(),
+                carried: Some("recorded".into()),
+                next: vec!["n3".into()],
+                why: "carried here: nobody held it".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn tables_for_eyes() {
+        let golden = "\
+session mooring-system/mooring-session.n1: live, ends in 13 s if not renewed
+interfaces: eth0
+silent on the segment: n2
+
+VIP       HELD BY    NEXT  FOR       WHY
+10.0.0.5  n1 (here)  n3    shop/web  carried here: nobody held it
+";
+        assert_eq!(services().tables(), golden);
+    }
+}
