@@ -1,0 +1,115 @@
+//! Whether a Service may share a claim with those who have it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::names::Key;
+
+use crate::objects::Service;
+use crate::ports::{Clash, clash};
+use crate::reason::Reason;
+use crate::request::shows;
+use crate::sharing;
+
+use super::Machine;
+use super::slots::Topic;
+
+/// Why a Service cannot have what it wants, and what may change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) until: Vec<Topic>,
+}
+
+impl Trouble {
+    pub(super) fn new(reason: Reason, message: impl Into<String>, until: impl IntoIterator<Item = Topic>) -> Self {
+        Self { reason, message: message.into(), until: until.into_iter().collect() }
+    }
+}
+
+impl Machine {
+    /// Whether a Service may have a claim together with those who have it.
+    pub(super) fn may_join(&self, service: &Service, claim: &Key) -> Result<(), Trouble> {
+        let until = [Topic::Claim(claim.clone())];
+        let ip = self.address_of(claim).and_then(|address| address.address);
+        let what = ip.map_or_else(|| "the address".to_owned(), |ip| ip.to_string());
+        let mut common = self.nodes_of(service);
+        for other in self.others(service, claim) {
+            if !self.agree(service, other, ip) {
+                let message = format!(
+                    "Service {} has {what}: ask for another address, or give both Services the same annotation {}",
+                    other.key,
+                    crate::words::SHARING_KEY
+                );
+                return Err(Trouble::new(Reason::AddressTaken, message, until));
+            }
+            match clash(&service.ports, &other.ports) {
+                None => {}
+                Some(Clash::Port(port)) => {
+                    let message =
+                        format!("Service {} has port {port} of {what}: change the port, or do not share", other.key);
+                    return Err(Trouble::new(Reason::PortConflict, message, until));
+                }
+                Some(Clash::Whole) => {
+                    let message =
+                        format!("it cannot share {what} with Service {}: one of them has no ports", other.key);
+                    return Err(Trouble::new(Reason::PortConflict, message, until));
+                }
+            }
+            let theirs = self.nodes_of(other);
+            common = match (common, theirs) {
+                (Some(mine), Some(theirs)) => {
+                    let both: BTreeSet<Arc<str>> = mine.intersection(theirs.as_ref()).cloned().collect();
+                    if both.is_empty() {
+                        let message = format!(
+                            "it cannot share {what} with Service {}: both have externalTrafficPolicy Local, and no node has ready \
+                             endpoints of both; run them on the same nodes, or set Cluster on one",
+                            other.key
+                        );
+                        return Err(Trouble::new(Reason::NoCommonNode, message, until));
+                    }
+                    Some(std::borrow::Cow::Owned(both))
+                }
+                (mine, theirs) => mine.or(theirs),
+            };
+        }
+        Ok(())
+    }
+
+    /// The others who have a claim.
+    pub(super) fn others<'a>(&'a self, service: &'a Service, claim: &Key) -> impl Iterator<Item = &'a Service> {
+        let members = self.claims.get(claim).into_iter().flat_map(|slot| slot.members.keys());
+        let others = members.filter(|key| **key != service.key).filter_map(|key| self.services.get(key));
+        others.map(|slot| &*slot.service)
+    }
+
+    /// The nodes on which the address of a Service must be; None: any, or not known yet.
+    fn nodes_of(&self, service: &Service) -> Option<std::borrow::Cow<'_, BTreeSet<Arc<str>>>> {
+        let nodes = self.endpoints.get(&service.key).filter(|_| service.local)?;
+        Some(std::borrow::Cow::Borrowed(nodes))
+    }
+
+    /// Whether two Services may share at all: they have the same key. Or neither has one, and both had the address before
+    /// Mooring came: kube-vip lets Services share without a word, and what works is left alone.
+    pub(super) fn agree(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
+        match (sharing::key(one, &self.config), sharing::key(other, &self.config)) {
+            (Some(one), Some(other)) => one.text == other.text,
+            (None, None) => {
+                one.key.namespace == other.key.namespace && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip))
+            }
+            _ => false,
+        }
+    }
+
+    /// The claims of those with whom a Service would share, lowest address first.
+    pub(super) fn group(&self, text: &Arc<str>, family: mooring_allocator_core::block::Family) -> Vec<Key> {
+        let claims = self.by_group.get(&(text.clone(), family)).into_iter().flatten();
+        let alive = claims.filter(|key| self.claims.get(key).is_some_and(|slot| !slot.going()));
+        let place = |key: &Key| self.address_of(key).and_then(|a| a.address).map(mooring_allocator_core::block::number);
+        let mut all: Vec<(u128, &Key)> = alive.map(|key| (place(key).unwrap_or(u128::MAX), key)).collect();
+        all.sort();
+        all.into_iter().map(|(_, key)| key.clone()).collect()
+    }
+}
