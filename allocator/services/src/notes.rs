@@ -48,7 +48,7 @@ impl Notes {
         }
     }
 
-    /// What an annotation that is written here says now.
+    /// What an annotation says now.
     #[must_use]
     pub fn written(&self, key: &str) -> Option<&str> {
         match key {
@@ -58,6 +58,10 @@ impl Notes {
             words::RECORD => self.record.as_deref(),
             words::REQUESTED => self.requested.as_deref(),
             words::GIVEN_INTERFACE => self.given_interface.as_deref(),
+            words::POOL => self.pool.as_deref(),
+            words::SHARING_KEY => self.sharing_key.as_deref(),
+            words::LEASE_NAME => self.lease_name.as_deref(),
+            words::IGNORE => self.ignore.then_some("true"),
             words::REALLOCATE => self.reallocate.then_some("true"),
             _ => None,
         }

@@ -171,6 +171,12 @@ impl Machine {
         &self.config
     }
 
+    /// Whether such a pool is wanted.
+    #[cfg(test)]
+    pub(crate) fn wants(&self, made: &crate::objects::Made) -> bool {
+        self.wanted_pools.values().any(|wanted| wanted == made)
+    }
+
     /// Something happened: what is to be done?
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
         self.moment = moment;
