@@ -14,7 +14,8 @@ pub fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The claim of a Service. `home`: where claims are that Services of several namespaces may share.
+/// The claim of a Service. `home`: where claims are that Services of several namespaces may share. `attempt`: another one where
+/// the first name is taken.
 #[must_use]
 pub fn claim(
     service: &Key,
@@ -23,9 +24,11 @@ pub fn claim(
     pool: &PoolRef,
     requested: Option<IpAddr>,
     home: Option<&Arc<str>>,
+    attempt: u32,
 ) -> Key {
     let requested = requested.map(|ip| ip.to_string()).unwrap_or_default();
-    let sum = hash([&*uid.0, pool.kind.name(), &*pool.namespace, &*pool.name, &*requested]) & 0xff_ffff_ffff;
+    let sum = hash([&*uid.0, pool.kind.name(), &*pool.namespace, &*pool.name, &*requested, &*attempt.to_string()])
+        & 0xff_ffff_ffff;
     let family = if family == Family::V4 { "ipv4" } else { "ipv6" };
     let name = match home {
         None => format!("{}-{sum:010x}-{family}", service.name),
@@ -45,16 +48,16 @@ mod tests {
         let service = Key::new("shop", "web");
         let pool = |name: &str| PoolRef::new(PoolKind::GlobalInClusterIPPool, "", name);
         let uid = Uid::from("u1");
-        let one = claim(&service, &uid, Family::V4, &pool("a"), None, None);
-        assert_eq!(one, claim(&service, &uid, Family::V4, &pool("a"), None, None));
+        let one = claim(&service, &uid, Family::V4, &pool("a"), None, None, 0);
+        assert_eq!(one, claim(&service, &uid, Family::V4, &pool("a"), None, None, 0));
         assert!(one.name.starts_with("web-") && one.name.ends_with("-ipv4"), "{one}");
         let ip = "10.0.0.5".parse().ok();
         let others = [
-            claim(&service, &uid, Family::V6, &pool("a"), None, None),
-            claim(&service, &uid, Family::V4, &pool("b"), None, None),
-            claim(&service, &uid, Family::V4, &pool("a"), ip, None),
-            claim(&service, &Uid::from("u2"), Family::V4, &pool("a"), None, None),
-            claim(&service, &uid, Family::V4, &pool("a"), None, Some(&"kube-system".into())),
+            claim(&service, &uid, Family::V6, &pool("a"), None, None, 0),
+            claim(&service, &uid, Family::V4, &pool("b"), None, None, 0),
+            claim(&service, &uid, Family::V4, &pool("a"), ip, None, 0),
+            claim(&service, &Uid::from("u2"), Family::V4, &pool("a"), None, None, 0),
+            claim(&service, &uid, Family::V4, &pool("a"), None, Some(&"kube-system".into()), 0),
         ];
         assert!(others.iter().all(|other| *other != one), "{others:?}");
     }

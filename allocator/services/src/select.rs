@@ -12,6 +12,7 @@ use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Standing;
 
 use crate::configmap::Config;
+use crate::families::place;
 use crate::objects::{Pool, Scope, Service, Source};
 use crate::reason::Reason;
 
@@ -189,10 +190,7 @@ impl Pools {
                 .ok_or_else(|| (Reason::PoolNotUsable, unfit(&named, namespace, family)));
         }
         let ranked = self.ranked(service, namespace, family, config);
-        ranked
-            .first()
-            .map(|pool| pool.reference.clone())
-            .ok_or_else(|| (Reason::NoPool, self.none(service, family, config)))
+        ranked.first().map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
     }
 
     /// The pool that has an address a Service asks for.
@@ -235,30 +233,39 @@ impl Pools {
         })
     }
 
-    fn none(&self, service: &Service, family: Family, config: &Config) -> String {
+    fn none(&self, service: &Service, family: Family, config: &Config) -> NoPool {
         let namespace = &service.key.namespace;
         if let Some(scope) = config.scope(namespace) {
-            let broken = self
-                .made
-                .get(&Source { scope: scope.clone(), family })
-                .and_then(|r| self.all.get(r))
-                .and_then(|p| p.plan.as_ref().err());
-            if let Some(why) = broken {
-                return format!("the pool made from the ConfigMap for {scope} cannot be used: {why}");
-            }
-            let has =
-                config.ranges.get(&scope).is_some_and(|ranges| !ranges[crate::families::place(family)].is_empty());
-            if has {
-                return format!("the {family} pool for {scope} is being made from the ConfigMap");
-            }
-            return format!("the ConfigMap has no {family} address for {scope}: add some to its cidr- or range- entry");
+            let made =
+                self.made.get(&Source { scope: scope.clone(), family }).and_then(|reference| self.all.get(reference));
+            let has = config.ranges.get(&scope).is_some_and(|ranges| !ranges[place(family)].is_empty());
+            return match made {
+                Some(Pool { plan: Err(why), .. }) => {
+                    (Reason::NoPool, format!("the pool made from the ConfigMap for {scope} cannot be used: {why}"))
+                }
+                Some(pool) => {
+                    let why = format!(
+                        "{} is for {scope} alone: Services that share an address across namespaces need a pool for all",
+                        pool.reference
+                    );
+                    (Reason::NoPool, why)
+                }
+                None if has => {
+                    (Reason::Allocating, format!("the {family} pool for {scope} is being made from the ConfigMap"))
+                }
+                None => {
+                    let why = "add some to its cidr- or range- entry";
+                    (Reason::NoPool, format!("the ConfigMap has no {family} address for {scope}: {why}"))
+                }
+            };
         }
-        format!(
+        let why = format!(
             "no pool has {family} addresses for Services of namespace {namespace}: set the annotation {}=true on one, name one in {}, or \
              write cidr-global into the ConfigMap kubevip",
             crate::words::SERVICE_DEFAULT,
             crate::words::POOL
-        )
+        );
+        (Reason::NoPool, why)
     }
 }
 

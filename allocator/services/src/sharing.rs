@@ -76,7 +76,9 @@ mod tests {
 
     #[test]
     fn the_configmap_comes_before_the_lease() {
-        let data = BTreeMap::from([("allow-share-a".to_owned(), "true".to_owned())]);
+        let data = BTreeMap::from(
+            [("allow-share-a", "true"), ("cidr-a", "10.0.0.0/24")].map(|(k, v)| (k.to_owned(), v.to_owned())),
+        );
         let config = Config::read(&data);
         let (mut one, mut other) = (service("a", "web"), service("b", "web"));
         one.notes.lease_name = Some("l".into());

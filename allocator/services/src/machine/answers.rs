@@ -68,8 +68,16 @@ impl Machine {
                     }
                     Err(_) => slot.writes.back_off(now),
                 }
-                if let Err(Failure::Refused(why)) = result {
-                    slot.refused = Some(why.into());
+                let why = match result {
+                    Ok(_) => None,
+                    Err(Failure::Exists) => {
+                        Some("a claim of this name exists, and is not for Services: delete it".into())
+                    }
+                    Err(Failure::Refused(why)) => Some(why.into()),
+                    Err(_) => slot.refused.take(),
+                };
+                if slot.refused != why {
+                    slot.refused = why;
                     let members: Vec<_> = slot.members.keys().cloned().collect();
                     members.iter().for_each(|key| self.mark_service(key));
                 }
@@ -95,11 +103,12 @@ impl Machine {
             return;
         };
         let version = writes.1.clone();
-        match (version, known) {
+        match (version, known.clone()) {
             (Some(version), Some(known)) => writes.0.ended(now, &version, &known, result),
             _ => {
                 writes.0.pending = None;
                 match result {
+                    Ok(_) | Err(Failure::Exists) if known.is_some() => writes.0.not_before = now,
                     Ok(_) | Err(Failure::Exists) => writes.0.not_before = now + SHOWN_WITHIN,
                     Err(_) => writes.0.back_off(now),
                 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::{place, wanted};
@@ -13,6 +12,7 @@ use crate::objects::{Member, Scope, Service};
 use crate::request::{self, Origin};
 use crate::sharing;
 
+use super::place::Want;
 use super::slots::{ClaimSlot, Held, Topic, Writes};
 use super::{Machine, NewClaim, Target, Who, Write};
 
@@ -188,38 +188,28 @@ impl Machine {
         wish.addresses.into_iter().flatten().any(|ip| request::shows(service, ip))
     }
 
-    /// The claim that a Service makes for itself; None: an earlier one of that name is still going.
-    pub(super) fn own_claim(
-        &mut self,
-        member: &Member,
-        family: Family,
-        pool: &Arc<PoolRef>,
-        requested: Option<IpAddr>,
-        across: bool,
-    ) -> Result<Key, Key> {
+    /// The claim that a Service makes for itself.
+    pub(super) fn own_claim(&mut self, member: &Member, want: Want, pool: &Arc<PoolRef>, across: bool) -> Key {
+        let Want { family, requested } = want;
         let home = across.then_some(&self.settings.home);
-        let key = naming::claim(&member.0, &member.1, family, pool, requested, home);
-        match self.claims.get(&key) {
-            Some(slot) if slot.going() => return Err(key),
-            Some(_) => {}
-            None => {
-                let slot = ClaimSlot {
-                    family,
-                    pool: pool.clone(),
-                    requested,
-                    across,
-                    members: BTreeMap::new(),
-                    group: None,
-                    seen: None,
-                    writes: Writes::default(),
-                    doomed: false,
-                    refused: None,
-                };
-                self.index(&key, slot);
-            }
-        }
+        let name = |attempt| naming::claim(&member.0, &member.1, family, pool, requested, home, attempt);
+        // Whatever there is of that name is not what it wants: it is going, or others share it, or it has another address.
+        let key = (0..).map(name).find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
+        let slot = ClaimSlot {
+            family,
+            pool: pool.clone(),
+            requested,
+            across,
+            members: BTreeMap::new(),
+            group: None,
+            seen: None,
+            writes: Writes::default(),
+            doomed: false,
+            refused: None,
+        };
+        self.index(&key, slot);
         self.attach(&key, &member.0);
-        Ok(key)
+        key
     }
 
     /// Looks at a claim anew.

@@ -14,7 +14,7 @@ use crate::request::{self, RequestError, Wish, shows};
 
 use super::join::Trouble;
 use super::place::Want;
-use super::slots::Topic;
+use super::slots::{Held, Topic};
 use super::{LASTING, Machine, Report, Who};
 
 /// Addresses from before that nobody can claim for so long are no longer waited for.
@@ -97,6 +97,10 @@ impl Machine {
         }
         self.settled(&service, wish.as_ref().ok(), &troubles);
         self.retire_old(&service);
+        // What is written on its claims follows what it asks for.
+        let slot = self.services.get(key);
+        let held: Vec<Key> = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all)).cloned().collect();
+        held.iter().for_each(|claim| self.mark_claim(claim));
         let condition = self.condition(&service, &wanted, &lines, &troubles, moving);
         self.judge(key, condition);
         let content = troubles.is_empty();

@@ -35,7 +35,7 @@ impl Machine {
         let until = [Topic::Claim(claim.clone())];
         let ip = self.address_of(claim).and_then(|address| address.address);
         let what = ip.map_or_else(|| "the address".to_owned(), |ip| ip.to_string());
-        let mut common = self.nodes_of(service);
+        let mut nodes = self.nodes_of(service).cloned();
         for other in self.others(service, claim) {
             if !self.agree(service, other, ip) {
                 let message = format!(
@@ -58,22 +58,19 @@ impl Machine {
                     return Err(Trouble::new(Reason::PortConflict, message, until));
                 }
             }
+            // Where they are all, if that is known, must be a node for this one.
             let theirs = self.nodes_of(other);
-            common = match (common, theirs) {
-                (Some(mine), Some(theirs)) => {
-                    let both: BTreeSet<Arc<str>> = mine.intersection(theirs.as_ref()).cloned().collect();
-                    if both.is_empty() {
-                        let message = format!(
-                            "it cannot share {what} with Service {}: both have externalTrafficPolicy Local, and no node has ready \
-                             endpoints of both; run them on the same nodes, or set Cluster on one",
-                            other.key
-                        );
-                        return Err(Trouble::new(Reason::NoCommonNode, message, until));
-                    }
-                    Some(std::borrow::Cow::Owned(both))
+            if let (Some(mine), Some(theirs)) = (&mut nodes, theirs) {
+                mine.retain(|node| theirs.contains(node));
+                if mine.is_empty() {
+                    let message = format!(
+                        "it cannot share {what} with Service {}: both have externalTrafficPolicy Local, and no node has ready \
+                         endpoints of both; run them on the same nodes, or set Cluster on one",
+                        other.key
+                    );
+                    return Err(Trouble::new(Reason::NoCommonNode, message, until));
                 }
-                (mine, theirs) => mine.or(theirs),
-            };
+            }
         }
         Ok(())
     }
@@ -86,9 +83,8 @@ impl Machine {
     }
 
     /// The nodes on which the address of a Service must be; None: any, or not known yet.
-    fn nodes_of(&self, service: &Service) -> Option<std::borrow::Cow<'_, BTreeSet<Arc<str>>>> {
-        let nodes = self.endpoints.get(&service.key).filter(|_| service.local)?;
-        Some(std::borrow::Cow::Borrowed(nodes))
+    fn nodes_of(&self, service: &Service) -> Option<&BTreeSet<Arc<str>>> {
+        self.endpoints.get(&service.key).filter(|_| service.local)
     }
 
     /// Whether two Services may share at all: they have the same key. Or neither has one, and both had the address before

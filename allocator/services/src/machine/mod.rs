@@ -66,9 +66,9 @@ pub struct Settings {
 /// Who is to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
+    Pools,
     Service(Key),
     Claim(Key),
-    Pools,
 }
 
 /// From Services to claims, and back.

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mooring_allocator_core::block::Family;
+use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{Key, PoolRef};
+use mooring_allocator_core::pool::Standing;
 
 use crate::families::place;
-use crate::objects::{Address, Reserved, Service};
+use crate::objects::{Address, Made, Reserved, Scope, Service, Source};
 use crate::reason::Reason;
 use crate::request::shows;
 use crate::sharing::{self, Join};
@@ -149,10 +150,7 @@ impl Machine {
         };
         let (_, across) = self.namespace(service);
         let member = (service.key.clone(), service.uid.clone());
-        self.own_claim(&member, want.family, &pool, want.requested, across).map_err(|going| {
-            let message = format!("its earlier claim {going} is still being deleted");
-            Trouble::new(Reason::Allocating, message, [Topic::Claim(going)])
-        })
+        Ok(self.own_claim(&member, want, &pool, across))
     }
 
     /// A particular address.
@@ -205,15 +203,37 @@ impl Machine {
         let (namespace, _) = self.namespace(service);
         match self.pools.listing(service, &namespace, ip, &self.config) {
             Ok(pool) => Ok(Found::Pool(pool)),
+            Err((Reason::AddressNotInPool, _)) if self.coming(ip, &namespace) => {
+                let message = format!("the pool that has {ip} is being made from the ConfigMap");
+                Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
+            }
             Err((Reason::AddressNotInPool, _)) if from_before => {
                 if self.kept.entry(ip).or_default().insert(service.key.clone()) {
                     self.dirty.insert(super::Who::Pools);
                 }
                 let message = format!("{ip} is in no pool: one is made for it, because the Service had it before");
-                Err(Trouble::new(Reason::AddressNotInPool, message, [Topic::Pools]))
+                Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
             Err((reason, message)) => Err(Trouble::new(reason, message, [Topic::Pools])),
         }
+    }
+
+    /// Whether a pool with this address is being made, or edited so that it has it.
+    fn coming(&self, ip: IpAddr, namespace: &Arc<str>) -> bool {
+        let mut wanted = self.wanted_pools.iter().filter(|(source, made)| match &source.scope {
+            Scope::Global => self.config.scope(namespace) == Some(Scope::Global),
+            Scope::Namespace(name) => name == namespace,
+            Scope::Kept => false,
+        } && self.made(source) != Some(*made));
+        wanted.any(|(_, made)| {
+            let plan = made.spec.plan();
+            plan.is_ok_and(|plan| plan.standing(Block::host(ip)) == Standing::Usable)
+        })
+    }
+
+    /// What the pool for this is made from now.
+    fn made(&self, source: &Source) -> Option<&Made> {
+        self.pools.get(self.pools.made.get(source)?)?.made.as_ref()
     }
 
     /// Any address of its pool; first one to share.

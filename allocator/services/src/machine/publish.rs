@@ -18,7 +18,14 @@ impl Machine {
         let whole = !wanted.all || lines.len() == wanted.families.len();
         let lines: Vec<&Line> =
             lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
+        let status = self.status(service, &had, &lines);
+        let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
+            && status.condition == service.condition;
         let notice = self.notice(service, findings, &lines);
+        // What it has lost leaves the status before the record: what stood there alone would be taken for one from before.
+        if lines.is_empty() && !had.is_empty() && !same {
+            return self.service_write(service, |target| Write::Status(target, Box::new(status)));
+        }
         if notice != Notice::default() {
             let now: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
             let (addresses, before) = (record::addresses(&now), record::addresses(&had));
@@ -34,9 +41,6 @@ impl Machine {
             }
             return;
         }
-        let status = self.status(service, &had, &lines);
-        let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
-            && status.condition == service.condition;
         if !same {
             self.service_write(service, |target| Write::Status(target, Box::new(status)));
         }

@@ -68,5 +68,5 @@ fn who_prefers_both_takes_what_there_is() {
     );
     world.configure(&[("cidr-global", "fd00::10/128,10.0.0.0/24")]);
     world.run();
-    assert_eq!((&*world.shows(&web), &*world.shows(&second)), ("10.0.0.1,fd00::10", "10.0.0.2"));
+    assert_eq!((&*world.shows(&web), &*world.shows(&second)), ("10.0.0.2,fd00::10", "10.0.0.1"));
 }
