@@ -96,7 +96,7 @@ impl Machine {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family).into_iter();
-                match group.find(|other| other != claim && self.in_pool(other, &slot.pool)) {
+                match group.find(|other| self.in_pool(other, &slot.pool) && !self.has(service, other)) {
                     None => Ok(true),
                     // It stays where it is if it cannot; and says why.
                     Some(other) => self.may_join(service, &other).map(|()| false),
@@ -112,6 +112,10 @@ impl Machine {
             |service| sharing::key(service, &self.config).filter(|key| key.join != Join::May).map(|key| key.text);
         let parted = matches!((explicit(one), explicit(other)), (Some(one), Some(other)) if one != other);
         self.agree(one, other, ip) || (!parted && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip)))
+    }
+
+    fn has(&self, service: &Service, claim: &Key) -> bool {
+        self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key))
     }
 
     fn in_pool(&self, claim: &Key, pool: &Arc<PoolRef>) -> bool {
@@ -244,8 +248,7 @@ impl Machine {
         };
         let mut trouble = None;
         for claim in self.group(&key.text, family) {
-            let has_it = self.claims.get(&claim).is_some_and(|slot| slot.members.contains_key(&service.key));
-            if has_it || !self.in_pool(&claim, &pool) {
+            if self.has(service, &claim) || !self.in_pool(&claim, &pool) {
                 continue;
             }
             match self.may_join(service, &claim) {

@@ -34,6 +34,7 @@ pub(super) struct World {
     pub(super) todo: VecDeque<(u64, Write)>,
     pub(super) reports: Vec<Report>,
     pub(super) writes: usize,
+    pub(super) delivered: usize,
     /// Whether nodes advertise.
     pub(super) agents: bool,
     pub(super) allocates: bool,
@@ -73,6 +74,7 @@ impl World {
             todo: VecDeque::new(),
             reports: Vec::new(),
             writes: 0,
+            delivered: 0,
             agents: true,
             allocates: true,
         }
@@ -259,6 +261,7 @@ impl World {
     // The API server.
 
     pub(super) fn deliver(&mut self, event: Event) {
+        self.delivered += 1;
         let actions = self.machine.step(Moment { now: self.now, wall: 0 }, event);
         for action in actions {
             match action {
@@ -412,7 +415,7 @@ impl World {
 
     /// Everybody goes on until nobody has anything to do.
     pub(super) fn run(&mut self) {
-        for _ in 0..100_000 {
+        for _ in 0..30_000 {
             if let Some(event) = self.events.pop_front() {
                 self.deliver(event);
             } else if let Some((id, write)) = self.todo.pop_front() {
