@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use mooring_allocator_core::block::number;
 use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::{place, wanted};
@@ -105,22 +106,24 @@ impl Machine {
         let first = slot.members.keys().next().and_then(|key| self.services.get(key));
         let group = first.and_then(|slot| sharing::key(&slot.service, &self.config)).map(|key| key.text);
         let family = slot.family;
-        if group == slot.group {
+        let rank = self.address_of(claim).and_then(|address| address.address).map_or(u128::MAX, number);
+        if group == slot.group && rank == slot.rank {
             return;
         }
         if let Some(before) = slot.group.clone()
             && let Some(keys) = self.by_group.get_mut(&(before.clone(), family))
         {
-            keys.remove(claim);
+            keys.remove(&(slot.rank, claim.clone()));
             if keys.is_empty() {
                 self.by_group.remove(&(before, family));
             }
         }
         if let Some(group) = &group {
-            self.by_group.entry((group.clone(), family)).or_default().insert(claim.clone());
+            self.by_group.entry((group.clone(), family)).or_default().insert((rank, claim.clone()));
         }
         if let Some(slot) = self.claims.get_mut(claim) {
             slot.group = group;
+            slot.rank = rank;
         }
     }
 
@@ -202,6 +205,7 @@ impl Machine {
             across,
             members: BTreeMap::new(),
             group: None,
+            rank: u128::MAX,
             seen: None,
             writes: Writes::default(),
             doomed: false,

@@ -168,6 +168,7 @@ impl Machine {
         let Some(slot) = self.claims.get(claim) else { return };
         let members: Vec<Key> = slot.members.keys().cloned().collect();
         members.iter().for_each(|key| self.mark_service(key));
+        self.regroup(claim);
         self.mark_claim(claim);
         self.wake(&Topic::Claim(claim.clone()));
     }

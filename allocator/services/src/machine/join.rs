@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::Key;
 
 use crate::objects::Service;
@@ -100,12 +101,13 @@ impl Machine {
     }
 
     /// The claims of those with whom a Service would share, lowest address first.
-    pub(super) fn group(&self, text: &Arc<str>, family: mooring_allocator_core::block::Family) -> Vec<Key> {
-        let claims = self.by_group.get(&(text.clone(), family)).into_iter().flatten();
-        let alive = claims.filter(|key| self.claims.get(key).is_some_and(|slot| !slot.going()));
-        let place = |key: &Key| self.address_of(key).and_then(|a| a.address).map(mooring_allocator_core::block::number);
-        let mut all: Vec<(u128, &Key)> = alive.map(|key| (place(key).unwrap_or(u128::MAX), key)).collect();
-        all.sort();
-        all.into_iter().map(|(_, key)| key.clone()).collect()
+    pub(super) fn group<'a>(&'a self, text: &Arc<str>, family: Family) -> impl Iterator<Item = &'a Key> {
+        let claims = self.by_group.get(&(text.clone(), family)).into_iter().flatten().map(|(_, key)| key);
+        claims.filter(|key| self.claims.get(*key).is_some_and(|slot| !slot.going()))
+    }
+
+    /// Whether a Service has a port that those who have a claim have too: a quick look at many.
+    pub(super) fn clashes(&self, service: &Service, claim: &Key) -> bool {
+        self.others(service, claim).any(|other| clash(&service.ports, &other.ports).is_some())
     }
 }

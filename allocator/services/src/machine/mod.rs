@@ -92,7 +92,7 @@ pub struct Machine {
     /// Claims by pool, by the address they ask for, and by the key of those who share them.
     by_pool: BTreeMap<Arc<PoolRef>, BTreeSet<Key>>,
     by_request: HashMap<IpAddr, BTreeSet<Key>>,
-    by_group: HashMap<(Arc<str>, Family), BTreeSet<Key>>,
+    by_group: HashMap<(Arc<str>, Family), BTreeSet<(u128, Key)>>,
     /// Services that have an address from before and have not claimed it yet: nobody gets any address meanwhile.
     unsettled: BTreeSet<Key>,
     /// But not beyond this.

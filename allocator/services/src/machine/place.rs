@@ -95,11 +95,11 @@ impl Machine {
         match sharing::key(service, &self.config).filter(|key| key.join == Join::Must && alone) {
             None => Ok(true),
             Some(key) => {
-                let mut group = self.group(&key.text, want.family).into_iter();
+                let mut group = self.group(&key.text, want.family);
                 match group.find(|other| self.in_pool(other, &slot.pool) && !self.has(service, other)) {
                     None => Ok(true),
                     // It stays where it is if it cannot; and says why.
-                    Some(other) => self.may_join(service, &other).map(|()| false),
+                    Some(other) => self.may_join(service, other).map(|()| false),
                 }
             }
         }
@@ -248,11 +248,14 @@ impl Machine {
         };
         let mut trouble = None;
         for claim in self.group(&key.text, family) {
-            if self.has(service, &claim) || !self.in_pool(&claim, &pool) {
+            if self.has(service, claim) || !self.in_pool(claim, &pool) {
                 continue;
             }
-            match self.may_join(service, &claim) {
-                Ok(()) => return Ok(Found::Join(claim)),
+            if key.join == Join::May && self.clashes(service, claim) {
+                continue;
+            }
+            match self.may_join(service, claim) {
+                Ok(()) => return Ok(Found::Join(claim.clone())),
                 Err(why) => trouble = Some(why),
             }
         }

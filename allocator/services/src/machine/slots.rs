@@ -87,6 +87,8 @@ pub(super) struct ClaimSlot {
     pub(super) members: BTreeMap<Key, Uid>,
     /// The key of those who share it.
     pub(super) group: Option<Arc<str>>,
+    /// Its place among them: its address, as a number.
+    pub(super) rank: u128,
     pub(super) seen: Option<Claim>,
     pub(super) writes: Writes,
     /// It is being deleted, though that was not shown yet.
@@ -105,6 +107,7 @@ impl ClaimSlot {
             across: *claim.key.namespace == *home,
             members: BTreeMap::new(),
             group: None,
+            rank: u128::MAX,
             writes: Writes::default(),
             doomed: false,
             refused: None,

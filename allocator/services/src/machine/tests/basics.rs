@@ -212,4 +212,5 @@ fn a_thousand_at_once() {
     assert_eq!(world.claims.len(), 1000);
     assert!(world.services.values().all(|service| service.ingress.len() == 1));
     assert!(world.writes - before <= 4000, "{}", world.writes - before);
+    println!("the machine thought {:?} over {} Services", world.thought, world.services.len());
 }

@@ -34,7 +34,8 @@ pub(super) struct World {
     pub(super) todo: VecDeque<(u64, Write)>,
     pub(super) reports: Vec<Report>,
     pub(super) writes: usize,
-    pub(super) delivered: usize,
+    /// How long the machine has thought.
+    pub(super) thought: Duration,
     /// Whether nodes advertise.
     pub(super) agents: bool,
     pub(super) allocates: bool,
@@ -74,7 +75,7 @@ impl World {
             todo: VecDeque::new(),
             reports: Vec::new(),
             writes: 0,
-            delivered: 0,
+            thought: Duration::ZERO,
             agents: true,
             allocates: true,
         }
@@ -261,8 +262,9 @@ impl World {
     // The API server.
 
     pub(super) fn deliver(&mut self, event: Event) {
-        self.delivered += 1;
+        let start = std::time::Instant::now();
         let actions = self.machine.step(Moment { now: self.now, wall: 0 }, event);
+        self.thought += start.elapsed();
         for action in actions {
             match action {
                 Action::Write { id, write } => self.todo.push_back((id, write)),
@@ -382,7 +384,9 @@ impl World {
                 if pool.version != target.version {
                     return Err(Failure::Conflict);
                 }
-                assert!(self.claims.values().all(|claim| claim.pool != target.reference || claim.deleting), "in use");
+                if self.claims.values().any(|claim| claim.pool == target.reference) {
+                    return Err(Failure::Refused("it is in use".to_owned()));
+                }
                 self.pools.remove(&target.reference);
                 self.events.push_back(Event::PoolGone(target.reference.clone(), pool.uid));
                 Ok(Done::Gone)
