@@ -1,6 +1,6 @@
 //! Claims: whose they are, and what is written on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use mooring_allocator_core::names::{Key, PoolRef};
 use crate::families::{place, wanted};
 use crate::naming;
 use crate::objects::{Member, Scope, Service};
+use crate::ports::Port;
 use crate::request::{self, Origin};
 use crate::sharing;
 
@@ -107,23 +108,30 @@ impl Machine {
         let group = first.and_then(|slot| sharing::key(&slot.service, &self.config)).map(|key| key.text);
         let family = slot.family;
         let rank = self.address_of(claim).and_then(|address| address.address).map_or(u128::MAX, number);
-        if group == slot.group && rank == slot.rank {
+        let members = slot.members.keys().filter_map(|key| self.services.get(key));
+        let ports: BTreeSet<Port> = members.flat_map(|slot| slot.service.ports.iter().copied()).collect();
+        if group == slot.group && rank == slot.rank && ports == slot.ports {
             return;
         }
-        if let Some(before) = slot.group.clone()
-            && let Some(keys) = self.by_group.get_mut(&(before.clone(), family))
-        {
-            keys.remove(&(slot.rank, claim.clone()));
-            if keys.is_empty() {
-                self.by_group.remove(&(before, family));
+        if let Some(before) = slot.group.clone() {
+            for port in &slot.ports {
+                less(&mut self.by_port, &(before.clone(), family, *port));
+            }
+            if let Some(keys) = self.by_group.get_mut(&(before.clone(), family)) {
+                keys.remove(&(slot.rank, claim.clone()));
+                if keys.is_empty() {
+                    self.by_group.remove(&(before, family));
+                }
             }
         }
         if let Some(group) = &group {
             self.by_group.entry((group.clone(), family)).or_default().insert((rank, claim.clone()));
+            for port in &ports {
+                *self.by_port.entry((group.clone(), family, *port)).or_default() += 1;
+            }
         }
         if let Some(slot) = self.claims.get_mut(claim) {
-            slot.group = group;
-            slot.rank = rank;
+            (slot.group, slot.rank, slot.ports) = (group, rank, ports);
         }
     }
 
@@ -132,6 +140,7 @@ impl Machine {
         self.restored = true;
         self.waiting.clear();
         self.by_group.clear();
+        self.by_port.clear();
         self.kept.clear();
         self.unsettled.clear();
         let unseen = self.claims.iter().filter(|(_, slot)| slot.seen.is_none()).map(|(key, _)| key.clone());
@@ -206,6 +215,7 @@ impl Machine {
             members: BTreeMap::new(),
             group: None,
             rank: u128::MAX,
+            ports: BTreeSet::new(),
             seen: None,
             writes: Writes::default(),
             doomed: false,
@@ -275,6 +285,16 @@ impl Machine {
         let id = self.write(Who::Claim(key.clone()), write);
         if let Some(slot) = self.claims.get_mut(key) {
             slot.writes.pending = Some(id);
+        }
+    }
+}
+
+/// One less of this.
+fn less<K: std::hash::Hash + Eq>(counts: &mut std::collections::HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }

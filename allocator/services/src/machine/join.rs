@@ -106,8 +106,9 @@ impl Machine {
         claims.filter(|key| self.claims.get(*key).is_some_and(|slot| !slot.going()))
     }
 
-    /// Whether a Service has a port that those who have a claim have too: a quick look at many.
-    pub(super) fn clashes(&self, service: &Service, claim: &Key) -> bool {
-        self.others(service, claim).any(|other| clash(&service.ports, &other.ports).is_some())
+    /// Whether a Service has a port that all claims of a group have already: then it need not look at any.
+    pub(super) fn full(&self, service: &Service, text: &Arc<str>, family: Family) -> bool {
+        let all = self.by_group.get(&(text.clone(), family)).map_or(0, BTreeSet::len);
+        service.ports.iter().any(|port| self.by_port.get(&(text.clone(), family, *port)) == Some(&all))
     }
 }

@@ -37,6 +37,7 @@ use mooring_allocator_core::protocol::Moment;
 use crate::class::ClassRules;
 use crate::configmap::Config;
 use crate::objects::{Reserved, Source};
+use crate::ports::Port;
 use crate::reason::Condition;
 use crate::select::Pools;
 
@@ -93,6 +94,8 @@ pub struct Machine {
     by_pool: BTreeMap<Arc<PoolRef>, BTreeSet<Key>>,
     by_request: HashMap<IpAddr, BTreeSet<Key>>,
     by_group: HashMap<(Arc<str>, Family), BTreeSet<(u128, Key)>>,
+    /// How many claims of a group have a port.
+    by_port: HashMap<(Arc<str>, Family, Port), usize>,
     /// Services that have an address from before and have not claimed it yet: nobody gets any address meanwhile.
     unsettled: BTreeSet<Key>,
     /// But not beyond this.
@@ -130,6 +133,7 @@ impl Machine {
             by_pool: BTreeMap::new(),
             by_request: HashMap::new(),
             by_group: HashMap::new(),
+            by_port: HashMap::new(),
             unsettled: BTreeSet::new(),
             settles_by: None,
             kept: BTreeMap::new(),

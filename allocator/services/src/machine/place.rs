@@ -246,12 +246,12 @@ impl Machine {
         let Some(key) = sharing::key(service, &self.config).filter(|key| key.join != Join::IfAsked) else {
             return Ok(Found::Pool(pool));
         };
+        if key.join == Join::May && self.full(service, &key.text, family) {
+            return Ok(Found::Pool(pool));
+        }
         let mut trouble = None;
         for claim in self.group(&key.text, family) {
             if self.has(service, claim) || !self.in_pool(claim, &pool) {
-                continue;
-            }
-            if key.join == Join::May && self.clashes(service, claim) {
                 continue;
             }
             match self.may_join(service, claim) {

@@ -9,6 +9,7 @@ use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 
 use crate::objects::{Address, Claim, Member, Service};
+use crate::ports::Port;
 use crate::reason::Condition;
 
 /// Writes about one object: one at a time, each on a version that has been seen.
@@ -89,6 +90,8 @@ pub(super) struct ClaimSlot {
     pub(super) group: Option<Arc<str>>,
     /// Its place among them: its address, as a number.
     pub(super) rank: u128,
+    /// All ports of those who share it.
+    pub(super) ports: BTreeSet<Port>,
     pub(super) seen: Option<Claim>,
     pub(super) writes: Writes,
     /// It is being deleted, though that was not shown yet.
@@ -108,6 +111,7 @@ impl ClaimSlot {
             members: BTreeMap::new(),
             group: None,
             rank: u128::MAX,
+            ports: BTreeSet::new(),
             writes: Writes::default(),
             doomed: false,
             refused: None,
