@@ -14,6 +14,7 @@ use crate::ports::Port;
 use crate::reason::Condition;
 
 /// A Service as one read or watch event showed it; all are told, of whatever type.
+#[expect(clippy::struct_excessive_bools, reason = "as its object has them")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Its namespace and name.

@@ -156,14 +156,13 @@ impl Pools {
         let scope = config.scope(&service.key.namespace);
         let made = |scope: Scope| self.made.get(&Source { scope, family });
         let mut all: Vec<&Arc<PoolRef>> = own.collect();
-        match scope {
+        if let Some(scope @ Scope::Namespace(_)) = scope {
             // A namespace with an entry of its own gets none of the global addresses: they may be of another network.
-            Some(Scope::Namespace(name)) => all.extend(made(Scope::Namespace(name))),
-            _ => {
-                all.extend(classed);
-                all.extend(&self.open);
-                all.extend(made(Scope::Global));
-            }
+            all.extend(made(scope));
+        } else {
+            all.extend(classed);
+            all.extend(&self.open);
+            all.extend(made(Scope::Global));
         }
         let found = all.into_iter().filter_map(|reference| self.all.get(reference));
         found.filter(|pool| pool.serves(namespace) && pool.family() == Some(family)).collect()
@@ -209,13 +208,13 @@ impl Pools {
             let named = named?;
             let found = named.iter().find(|pool| pool.serves(namespace) && pool.lists(ip));
             return found.map(|pool| pool.reference.clone()).ok_or_else(|| {
-                let names: Vec<String> = named.iter().map(|pool| pool.reference.to_string()).collect();
+                let all: Vec<String> = named.iter().map(|pool| pool.reference.to_string()).collect();
                 (
                     Reason::AddressNotInPool,
                     format!(
                         "{ip} is not in {}, which the Service names: ask for another address, name another pool, \
                       or add it",
-                        names.join(", ")
+                        all.join(", ")
                     ),
                 )
             });
@@ -290,7 +289,9 @@ mod tests {
 
     fn pools(list: &[Pool]) -> Pools {
         let mut pools = Pools::default();
-        list.iter().for_each(|pool| pools.set(pool.clone()));
+        for pool in &list {
+            pools.set(pool.clone());
+        }
         pools
     }
 

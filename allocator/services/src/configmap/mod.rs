@@ -79,7 +79,9 @@ impl Config {
                 let ranges = self.ranges.entry(scope).or_default();
                 for family in [Family::V4, Family::V6] {
                     let (own, new) = (&mut ranges[place(family)], &sets[place(family)]);
-                    new.iter().for_each(|(first, last)| own.insert(first, last));
+                    for (first, last) in new.iter() {
+                        own.insert(first, last);
+                    }
                 }
             }
             "allow-share" => match value {

@@ -30,7 +30,9 @@ pub fn pools(config: &Config, others: &BTreeSet<IpAddr>) -> BTreeMap<Source, Mad
     for (scope, ranges) in &config.ranges {
         for family in [Family::V4, Family::V6] {
             let mut set = ranges[place(family)].clone();
-            others.iter().for_each(|&ip| set.remove(number(ip), number(ip)));
+            for &ip in others {
+                set.remove(number(ip), number(ip));
+            }
             if let Some(mut spec) = spec(&set, family) {
                 spec.policy = Policy {
                     strategy: if config.from_the_end { Strategy::Highest } else { Strategy::Lowest },

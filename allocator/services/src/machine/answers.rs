@@ -79,7 +79,9 @@ impl Machine {
                 if slot.refused != why {
                     slot.refused = why;
                     let members: Vec<_> = slot.members.keys().cloned().collect();
-                    members.iter().for_each(|key| self.mark_service(key));
+                    for key in &members {
+                        self.mark_service(key);
+                    }
                 }
             }
             Write::CreatePool(pool) | Write::UpdatePool(_, pool) => self.pool_answer(&pool.reference, id, &result),
@@ -103,16 +105,14 @@ impl Machine {
             return;
         };
         let version = writes.1.clone();
-        match (version, known.clone()) {
-            (Some(version), Some(known)) => writes.0.ended(now, &version, &known, result),
-            _ => {
-                writes.0.pending = None;
-                match result {
-                    Ok(_) | Err(Failure::Exists) if known.is_some() => writes.0.not_before = now,
-                    Ok(_) | Err(Failure::Exists) => writes.0.not_before = now + SHOWN_WITHIN,
-                    Err(_) => writes.0.back_off(now),
-                }
-            }
+        if let (Some(version), Some(known)) = (&version, &known) {
+            return writes.0.ended(now, version, known, result);
+        }
+        writes.0.pending = None;
+        match result {
+            Ok(_) | Err(Failure::Exists) if known.is_some() => writes.0.not_before = now,
+            Ok(_) | Err(Failure::Exists) => writes.0.not_before = now + SHOWN_WITHIN,
+            Err(_) => writes.0.back_off(now),
         }
     }
 }

@@ -90,7 +90,9 @@ impl Machine {
             self.regroup(claim);
             self.mark_claim(claim);
             self.wake(&Topic::Claim(claim.clone()));
-            requested.into_iter().for_each(|ip| self.wake(&Topic::Ip(ip)));
+            for ip in requested {
+                self.wake(&Topic::Ip(ip));
+            }
         }
     }
 
@@ -98,7 +100,9 @@ impl Machine {
     pub(super) fn let_go(&mut self, service: &Key) {
         let Some(slot) = self.services.get(service) else { return };
         let held: Vec<Key> = slot.held.iter().flat_map(Held::all).cloned().collect();
-        held.iter().for_each(|claim| self.detach(claim, service));
+        for claim in &held {
+            self.detach(claim, service);
+        }
     }
 
     /// A claim is found by the key of those who share it.
@@ -206,7 +210,7 @@ impl Machine {
         let home = across.then_some(&self.settings.home);
         let name = |attempt| naming::claim(&member.0, &member.1, family, pool, requested, home, attempt);
         // Whatever there is of that name is not what it wants: it is going, or others share it, or it has another address.
-        let key = (0..).map(name).find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
+        let key = (0..=u32::MAX).map(name).find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
         let slot = ClaimSlot {
             family,
             pool: pool.clone(),

@@ -93,14 +93,18 @@ impl Machine {
             }
         }
         for trouble in &troubles {
-            trouble.until.iter().for_each(|topic| self.wait(key, topic.clone()));
+            for topic in &trouble.until {
+                self.wait(key, topic.clone());
+            }
         }
         self.settled(&service, wish.as_ref().ok(), &troubles);
         self.retire_old(&service);
         // What is written on its claims follows what it asks for.
         let slot = self.services.get(key);
         let held: Vec<Key> = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all)).cloned().collect();
-        held.iter().for_each(|claim| self.mark_claim(claim));
+        for claim in &held {
+            self.mark_claim(claim);
+        }
         let condition = self.condition(&service, &wanted, &lines, &troubles, moving);
         self.judge(key, condition);
         let content = troubles.is_empty();
@@ -168,7 +172,7 @@ impl Machine {
         // One family is enough for those who merely prefer both.
         let does_without = |trouble: &&Trouble| !wanted.all && !lines.is_empty() && trouble.reason.lacks();
         let (without, troubles): (Vec<_>, Vec<_>) = troubles.iter().partition(does_without);
-        let worst = troubles.iter().find(|trouble| !trouble.reason.passes()).or(troubles.first());
+        let worst = troubles.iter().find(|trouble| !trouble.reason.passes()).or_else(|| troubles.first());
         let mut but: Vec<String> = without.iter().map(|trouble| trouble.message.clone()).collect();
         but.extend(self.strays(service, lines));
         let condition = |ready, reason: Reason, message: String| Condition {

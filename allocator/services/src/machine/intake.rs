@@ -25,8 +25,12 @@ impl Machine {
                 let listed: HashSet<&Key> = list.iter().map(|service| &service.key).collect();
                 let gone = self.services.iter().filter(|(key, _)| !listed.contains(key));
                 let gone: Vec<(Key, Uid)> = gone.map(|(key, slot)| (key.clone(), slot.service.uid.clone())).collect();
-                gone.iter().for_each(|(key, uid)| self.service_gone(key, uid));
-                list.into_iter().for_each(|service| self.service(service));
+                for (key, uid) in &gone {
+                    self.service_gone(key, uid);
+                }
+                for service in list {
+                    self.service(service);
+                }
                 self.listed[0] = true;
             }
             Event::Service(service) => self.service(*service),
@@ -38,8 +42,12 @@ impl Machine {
                     .filter(|claim| !listed.contains(&claim.uid))
                     .map(|claim| (claim.key.clone(), claim.uid.clone()));
                 let gone: Vec<(Key, Uid)> = gone.collect();
-                gone.iter().for_each(|(key, uid)| self.claim_gone(key, uid));
-                list.into_iter().for_each(|claim| self.claim(claim));
+                for (key, uid) in &gone {
+                    self.claim_gone(key, uid);
+                }
+                for claim in list {
+                    self.claim(claim);
+                }
                 self.listed[1] = true;
             }
             Event::Claim(claim) => self.claim(*claim),
@@ -47,8 +55,12 @@ impl Machine {
             Event::Addresses(list) => {
                 let listed: HashSet<&Uid> = list.iter().map(|address| &address.uid).collect();
                 let gone: Vec<Uid> = self.addresses.uids().into_iter().filter(|uid| !listed.contains(uid)).collect();
-                gone.iter().for_each(|uid| self.address_gone(uid));
-                list.into_iter().for_each(|address| self.address(address));
+                for uid in &gone {
+                    self.address_gone(uid);
+                }
+                for address in list {
+                    self.address(address);
+                }
                 self.listed[2] = true;
             }
             Event::Address(address) => self.address(address),
@@ -58,15 +70,19 @@ impl Machine {
                 let gone = self.pools.iter().filter(|pool| !listed.contains(&pool.reference));
                 let gone: Vec<(Arc<PoolRef>, Uid)> =
                     gone.map(|pool| (pool.reference.clone(), pool.uid.clone())).collect();
-                gone.iter().for_each(|(reference, uid)| self.pool_gone(reference, uid));
-                list.into_iter().for_each(|pool| self.pool(pool));
+                for (reference, uid) in &gone {
+                    self.pool_gone(reference, uid);
+                }
+                for pool in list {
+                    self.pool(pool);
+                }
                 self.listed[3] = true;
             }
             Event::Pool(pool) => self.pool(*pool),
             Event::PoolGone(reference, uid) => self.pool_gone(&reference, &uid),
             Event::Config(data) => self.configured(&data.unwrap_or_default()),
             Event::Reserved(all) => self.reserve(all),
-            Event::Endpoints(key, nodes) => self.endpoints_of(key, nodes),
+            Event::Endpoints(key, nodes) => self.endpoints_of(&key, &nodes),
             Event::Answer { id, result } => self.answer(id, result),
         }
     }
@@ -137,7 +153,9 @@ impl Machine {
             self.index(&key, slot);
         }
         self.claim_moved(&key);
-        members.iter().for_each(|key| self.mark_service(key));
+        for key in &members {
+            self.mark_service(key);
+        }
     }
 
     fn claim_gone(&mut self, key: &Key, uid: &Uid) {
@@ -152,14 +170,18 @@ impl Machine {
             (address.address, Key { namespace: address.key.namespace.clone(), name: address.claim.clone() });
         let before = self.addresses.set(address);
         if before.as_ref().and_then(|b| b.address) != ip {
-            [before.and_then(|b| b.address), ip].into_iter().flatten().for_each(|ip| self.wake(&Topic::Ip(ip)));
+            for ip in [before.and_then(|b| b.address), ip].into_iter().flatten() {
+                self.wake(&Topic::Ip(ip));
+            }
         }
         self.claim_moved(&claim);
     }
 
     fn address_gone(&mut self, uid: &Uid) {
         let Some(address) = self.addresses.remove(uid) else { return };
-        address.address.into_iter().for_each(|ip| self.wake(&Topic::Ip(ip)));
+        for ip in address.address {
+            self.wake(&Topic::Ip(ip));
+        }
         self.claim_moved(&Key { namespace: address.key.namespace, name: address.claim });
     }
 
@@ -167,7 +189,9 @@ impl Machine {
     fn claim_moved(&mut self, claim: &Key) {
         let Some(slot) = self.claims.get(claim) else { return };
         let members: Vec<Key> = slot.members.keys().cloned().collect();
-        members.iter().for_each(|key| self.mark_service(key));
+        for key in &members {
+            self.mark_service(key);
+        }
         self.regroup(claim);
         self.mark_claim(claim);
         self.wake(&Topic::Claim(claim.clone()));
@@ -198,7 +222,9 @@ impl Machine {
         self.dirty.insert(Who::Pools);
         self.wake(&Topic::Pools);
         let claims: Vec<Key> = self.by_pool.get(reference).into_iter().flatten().cloned().collect();
-        claims.iter().for_each(|claim| self.claim_moved(claim));
+        for claim in &claims {
+            self.claim_moved(claim);
+        }
     }
 
     fn configured(&mut self, data: &BTreeMap<String, String>) {
@@ -209,9 +235,13 @@ impl Machine {
         }
         let before = std::mem::replace(&mut self.config, config);
         let new: Vec<_> = self.config.problems.iter().filter(|p| !before.problems.contains(p)).cloned().collect();
-        new.into_iter().for_each(|problem| self.report(Report::Problem(problem)));
+        for problem in new {
+            self.report(Report::Problem(problem));
+        }
         let claims: Vec<Key> = self.claims.keys().cloned().collect();
-        claims.iter().for_each(|claim| self.regroup(claim));
+        for claim in &claims {
+            self.regroup(claim);
+        }
         self.dirty.extend(self.services.keys().cloned().map(Who::Service));
         self.dirty.insert(Who::Pools);
     }
@@ -227,15 +257,17 @@ impl Machine {
         }
     }
 
-    fn endpoints_of(&mut self, key: Key, nodes: BTreeSet<Arc<str>>) {
+    fn endpoints_of(&mut self, key: &Key, nodes: &BTreeSet<Arc<str>>) {
         let before = if nodes.is_empty() {
-            self.endpoints.remove(&key)
+            self.endpoints.remove(key)
         } else {
             self.endpoints.insert(key.clone(), nodes.clone())
         };
-        let Some(slot) = self.services.get(&key).filter(|_| before.unwrap_or_default() != nodes) else { return };
+        let Some(slot) = self.services.get(key).filter(|_| before.unwrap_or_default() != *nodes) else { return };
         let held: Vec<Key> = slot.held.iter().flat_map(super::slots::Held::all).cloned().collect();
-        self.mark_service(&key);
-        held.into_iter().for_each(|claim| self.wake(&Topic::Claim(claim)));
+        self.mark_service(key);
+        for claim in held {
+            self.wake(&Topic::Claim(claim));
+        }
     }
 }

@@ -64,6 +64,9 @@ pub struct Settings {
     pub home: Arc<str>,
 }
 
+/// Claims, lowest address first.
+type Ranked = BTreeSet<(u128, Key)>;
+
 /// Who is to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
@@ -93,7 +96,7 @@ pub struct Machine {
     /// Claims by pool, by the address they ask for, and by the key of those who share them.
     by_pool: BTreeMap<Arc<PoolRef>, BTreeSet<Key>>,
     by_request: HashMap<IpAddr, BTreeSet<Key>>,
-    by_group: HashMap<(Arc<str>, Family), BTreeSet<(u128, Key)>>,
+    by_group: HashMap<(Arc<str>, Family), Ranked>,
     /// How many claims of a group have a port.
     by_port: HashMap<(Arc<str>, Family, Port), usize>,
     /// Services that have an address from before and have not claimed it yet: nobody gets any address meanwhile.

@@ -49,29 +49,14 @@ impl Machine {
                 let fits = same.or_else(|| pools.iter().position(|pool| self.may_become(pool, &made.spec)))?;
                 Some(pools.remove(fits))
             });
-            match found {
-                Some(pool) => {
-                    current.insert(source.clone(), pool.reference.clone());
-                    if pool.made.as_ref() != Some(made) {
-                        let new = NewPool { reference: pool.reference.clone(), made: made.clone() };
-                        let target = target(&pool);
-                        self.pool_write(&pool.reference, Some(&pool), Write::UpdatePool(target, Box::new(new)));
-                    }
-                }
-                None => {
-                    let plain = NewPool::new(made.clone(), None);
-                    let new = if self.pools.get(&plain.reference).is_some() {
-                        // One of people's making, or one whose addresses are in use elsewhere.
-                        let sum = naming::hash(made.spec.addresses.iter().map(String::as_str));
-                        NewPool::new(made.clone(), Some(&format!("{:08x}", sum & 0xffff_ffff)))
-                    } else {
-                        plain
-                    };
-                    if self.pools.get(&new.reference).is_none() {
-                        let reference = new.reference.clone();
-                        self.pool_write(&reference, None, Write::CreatePool(Box::new(new)));
-                    }
-                }
+            let Some(pool) = found else {
+                self.make_pool(made);
+                continue;
+            };
+            current.insert(source.clone(), pool.reference.clone());
+            if pool.made.as_ref() != Some(made) {
+                let new = NewPool { reference: pool.reference.clone(), made: made.clone() };
+                self.pool_write(&pool.reference, Some(&pool), Write::UpdatePool(target(&pool), Box::new(new)));
             }
         }
         for pool in there.into_values().flatten() {
@@ -83,6 +68,21 @@ impl Machine {
         if current != self.pools.made {
             self.pools.made = current;
             self.wake(&Topic::Pools);
+        }
+    }
+
+    fn make_pool(&mut self, made: &Made) {
+        let plain = NewPool::new(made.clone(), None);
+        let new = if self.pools.get(&plain.reference).is_some() {
+            // One of people's making, or one whose addresses are in use elsewhere.
+            let sum = naming::hash(made.spec.addresses.iter().map(String::as_str));
+            NewPool::new(made.clone(), Some(&format!("{:08x}", sum & 0xffff_ffff)))
+        } else {
+            plain
+        };
+        if self.pools.get(&new.reference).is_none() {
+            let reference = new.reference.clone();
+            self.pool_write(&reference, None, Write::CreatePool(Box::new(new)));
         }
     }
 

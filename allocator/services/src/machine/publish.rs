@@ -81,8 +81,8 @@ impl Machine {
             }
             let given = self.config.interface(&service.key.namespace);
             if notes.interface.is_none() || notes.interface == notes.given_interface {
-                says.push((words::INTERFACE, given.map(|interface| interface.to_string())));
-                says.push((words::GIVEN_INTERFACE, given.map(|interface| interface.to_string())));
+                says.push((words::INTERFACE, given.map(ToString::to_string)));
+                says.push((words::GIVEN_INTERFACE, given.map(ToString::to_string)));
             }
             if notes.reallocate && findings.content && !findings.moving {
                 says.push((words::REALLOCATE, None));

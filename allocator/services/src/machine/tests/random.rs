@@ -134,7 +134,7 @@ fn operation(dice: &mut Dice, world: &mut World, serial: u64) {
             }
         }
         14 => {
-            let data: &[(&str, &str)] = *dice.one::<&[(&str, &str)]>(CONFIGS);
+            let data: &[(&str, &str)] = dice.one::<&[(&str, &str)]>(CONFIGS);
             world.configure(data);
         }
         15 => {
@@ -266,7 +266,9 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         }
         if &*standing.reason == "PoolExhausted" {
             let waiting = claims.iter().filter(|claim| claim.bound.is_none());
-            waiting.for_each(|claim| assert_eq!(world.free(&claim.pool), None, "{claim:?}"));
+            for claim in waiting {
+                assert_eq!(world.free(&claim.pool), None, "{claim:?}");
+            }
         }
         let both = service.policy == FamilyPolicy::RequireDualStack && service.families.len() == 2;
         assert!(!standing.ready || !both || shown.len() == 2);
@@ -281,7 +283,7 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
 
 fn life(seed: u64, operations: u64) {
     let mut dice = Dice(seed);
-    let mut world = World::before(*dice.one::<&[(&str, &str)]>(CONFIGS));
+    let mut world = World::before(dice.one::<&[(&str, &str)]>(CONFIGS));
     world.start();
     let mut edited: BTreeSet<Key> = BTreeSet::new();
     for serial in 0..operations {
@@ -301,11 +303,15 @@ fn life(seed: u64, operations: u64) {
         }
         if dice.chance(10) {
             // What failed is tried again after at most half a minute.
-            (0..4).for_each(|_| world.later(40));
+            for _ in 0..4 {
+                world.later(40);
+            }
             at_rest(&world, &edited);
         }
     }
-    (0..4).for_each(|_| world.later(40));
+    for _ in 0..4 {
+        world.later(40);
+    }
     at_rest(&world, &edited);
 }
 

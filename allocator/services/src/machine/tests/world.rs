@@ -208,7 +208,7 @@ impl World {
             Some(ip) if !self.lists(&claim.pool, ip) => Err(("AllocationFailed", format!("{ip} is not in the pool"))),
             Some(ip) if self.used().contains(&ip) => Err(("AllocationFailed", format!("{ip} is taken"))),
             Some(ip) => Ok(ip),
-            None => self.free(&claim.pool).ok_or(("PoolExhausted", "nothing is free".to_owned())),
+            None => self.free(&claim.pool).ok_or_else(|| ("PoolExhausted", "nothing is free".to_owned())),
         };
         let mut new = claim.clone();
         match given {
@@ -274,6 +274,7 @@ impl World {
     }
 
     /// Does a write; what is answered.
+    #[expect(clippy::too_many_lines, reason = "one arm for each write")]
     pub(super) fn execute(&mut self, write: &Write) -> Result<Done, Failure> {
         self.writes += 1;
         match write {
