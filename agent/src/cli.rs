@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::ops::print::{complain, say};
-use crate::ops::{log, status_client, table};
+use crate::ops::{status_client, table};
 use crate::settings::kube_vip::ENTRIES;
 use crate::settings::spec::{self, ENV_PREFIX, SETTINGS, Spec};
 use crate::settings::{Effective, Given, Host, Loaded, Settings, SettingsErrors};
@@ -185,7 +185,7 @@ fn refuse(errors: &SettingsErrors) -> ExitCode {
 }
 
 fn run(loaded: Loaded) -> ExitCode {
-    log::init(loaded.settings.log);
+    mooring_edge::log::init("mooring_agent", loaded.settings.log);
     for warning in &loaded.warnings {
         tracing::warn!(setting = %warning.setting, "{}", warning.text);
     }

@@ -9,6 +9,7 @@ pub mod event;
 pub mod fence;
 pub mod health;
 pub mod keeper;
+pub mod leader;
 pub mod lease;
 pub mod mac;
 pub mod moves;

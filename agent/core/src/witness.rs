@@ -24,6 +24,17 @@ pub enum Target {
     Anybody,
 }
 
+/// What is looked for, not yet kept.
+#[derive(Clone, Copy, Debug)]
+pub enum Aim<'a> {
+    /// See [`Target::Nothing`].
+    Nothing,
+    /// See [`Target::Holder`].
+    Holder(&'a Declaration),
+    /// See [`Target::Anybody`].
+    Anybody,
+}
+
 /// A probe to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -55,6 +66,8 @@ pub struct Witness {
     quiet: u32,
     answered: Option<(Time, Mac)>,
     in_tenure: bool,
+    /// The last tenure whose holder answered: it may be looked at again after this node held provisionally.
+    last_tenure: Option<Declaration>,
 }
 
 /// Between two windows of [`Target::Anybody`] while somebody answers.
@@ -77,20 +90,39 @@ impl Witness {
             quiet: 0,
             answered: None,
             in_tenure: false,
+            last_tenure: None,
         }
     }
 
-    /// Looks for `target` from now on. What was seen of another target is forgotten.
-    pub fn aim(&mut self, now: Time, target: Target, vips: Vec<IpAddr>, parties: Vec<IpAddr>) {
-        self.parties = parties;
-        if self.target == target && self.vips == vips {
+    /// Looks for `aim` from now on. What was seen of another target is forgotten.
+    pub fn aim(&mut self, now: Time, aim: Aim<'_>, vips: impl Iterator<Item = IpAddr> + Clone) {
+        let same = match (&self.target, aim) {
+            (Target::Nothing, Aim::Nothing) | (Target::Anybody, Aim::Anybody) => true,
+            (Target::Holder(known), Aim::Holder(declaration)) => known == declaration,
+            _ => false,
+        };
+        if same && self.vips.iter().copied().eq(vips.clone()) {
             return;
         }
-        self.vips = vips;
-        self.target = target;
+        self.vips = vips.collect();
+        let target = match aim {
+            Aim::Nothing => Target::Nothing,
+            Aim::Holder(declaration) => Target::Holder(declaration.clone()),
+            Aim::Anybody => Target::Anybody,
+        };
+        if let Target::Holder(declaration) = std::mem::replace(&mut self.target, target)
+            && self.in_tenure
+        {
+            self.last_tenure = Some(declaration);
+        }
         self.forget(now);
         self.answered = None;
-        self.in_tenure = false;
+        self.in_tenure = matches!(&self.target, Target::Holder(d) if self.last_tenure.as_ref() == Some(d));
+    }
+
+    /// Who is asked beside the holder when the next window opens.
+    pub fn set_parties(&mut self, parties: Vec<IpAddr>) {
+        self.parties = parties;
     }
 
     /// The own step came late, or the link was down: what was not heard says nothing.
@@ -99,6 +131,18 @@ impl Witness {
         self.next = now;
         self.misses = 0;
         self.quiet = 0;
+    }
+
+    /// A step begins: when it comes late for the window that is open, or for the one to open, what was missed says nothing.
+    pub fn begin(&mut self, now: Time) {
+        let due = self.window.map_or(self.next, |w| w.opened + self.interval);
+        if self.misses > 0 && now > due + self.slack() {
+            self.forget(now);
+        }
+    }
+
+    fn slack(&self) -> Duration {
+        (self.interval / 2).max(Duration::from_millis(25))
     }
 
     /// Another host spoke for `address`, which is a VIP or a third party's.
@@ -197,8 +241,7 @@ impl Witness {
             }
             return false;
         }
-        let slack = (self.interval / 2).max(Duration::from_millis(25));
-        if now > window.opened + self.interval + slack {
+        if now > window.opened + self.interval + self.slack() {
             self.forget(now);
             return false;
         }
@@ -248,7 +291,8 @@ mod tests {
     fn watching() -> Witness {
         let mut witness = Witness::new(Duration::from_millis(100), 3);
         let declaration = Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER] };
-        witness.aim(ms(0), Target::Holder(declaration), vec![VIP], vec![GATEWAY]);
+        witness.aim(ms(0), Aim::Holder(&declaration), [VIP].into_iter());
+        witness.set_parties(vec![GATEWAY]);
         witness
     }
 
@@ -310,6 +354,17 @@ mod tests {
                 }
             }
         }
+        assert!(!witness.is_silent());
+    }
+
+    #[test]
+    fn who_stood_still_judges_nothing_by_what_it_missed_before() {
+        let mut witness = watching();
+        run(&mut witness, 0, 1_000, true, true);
+        run(&mut witness, 1_000, 1_400, false, true);
+        witness.begin(ms(1_420));
+        assert!(witness.is_silent());
+        witness.begin(ms(1_800));
         assert!(!witness.is_silent());
     }
 

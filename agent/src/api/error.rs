@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+pub(crate) use mooring_edge::text::cut;
+
 use super::kubeconfig::ConfigError;
 
 /// Why a call did not bring what was asked for.
@@ -176,14 +178,5 @@ impl fmt::Display for Away {
             write!(f, "{} {}: {}", if n == 0 { ":" } else { ";" }, one.server, one.failure)?;
         }
         if self.maybe_applied { f.write_str(" (the write may have been applied)") } else { Ok(()) }
-    }
-}
-
-/// The first `most` characters: what comes from outside is not logged at any length.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The preferred API server is asked. If it cannot answer, the next one is asked at once; if it does not answer for a
 //! while, the next one is asked *beside* it, and the first answer counts. That is safe for writes too, because each
-//! carries the version it is based on: at most one of them is applied.
+//! carries the version it is based on: at most one of them is applied. One that forbids is no proof that all do: the next
+//! one is asked.
 
 use std::future::Future;
 use std::io;
@@ -144,6 +145,7 @@ impl Servers {
         let mut runners: Vec<Running> = Vec::new();
         let mut running = FuturesUnordered::new();
         let mut config = None;
+        let mut forbidden = None;
         let mut start = |runners: &mut Vec<Running>, running: &FuturesUnordered<_>| {
             for key in next.by_ref() {
                 match self.client(&key) {
@@ -180,6 +182,16 @@ impl Servers {
                             self.good(&key);
                             break (Some(Ok(value)), Some(key));
                         }
+                        Ok(Err(error @ ApiError::Forbidden { .. })) => {
+                            // One that has lost its view of RBAC (a cache that does not follow, a webhook) forbids what
+                            // the others allow: its no counts if none of them says anything else.
+                            self.observer().on_call(call.verb, error.category(), took);
+                            self.bad(&key);
+                            forbidden.get_or_insert((error, key));
+                            if start(&mut runners, &running) {
+                                patience = Instant::now() + limits.patience;
+                            }
+                        }
                         Ok(Err(error)) => {
                             self.observer().on_call(call.verb, error.category(), took);
                             self.good(&key);
@@ -211,6 +223,10 @@ impl Servers {
         drop(running);
         doubt |= self.give_up(call, &runners, result.is_none().then_some(&mut tries));
         doubt &= call.verb.writes();
+        let (result, server) = match forbidden {
+            Some((error, key)) if result.is_none() => (Some(Err(error)), Some(key)),
+            _ => (result, server),
+        };
         let result = result.unwrap_or_else(|| match config.filter(|_| tries.is_empty()) {
             Some(error) => Err(ApiError::Config(error)),
             None => Err(ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: doubt })),

@@ -33,23 +33,29 @@ pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sende
     }
     let mut answers: Vec<Vec<IpAddr>> = vec![vec![]; names.len()];
     let mut sent = fixed(&addresses);
+    // What was wrong with each name when it was looked up last: told when it changes, not every time.
+    let mut told: Vec<Option<String>> = vec![None; names.len()];
     loop {
-        for (name, answer) in names.iter().zip(&mut answers) {
-            match look_up(name).await {
+        for ((name, answer), told) in names.iter().zip(&mut answers).zip(&mut told) {
+            let wrong = match look_up(name).await {
                 Ok(found) => {
                     let picked = mode.pick(&found);
-                    if picked.is_empty() {
-                        tracing::warn!(
-                            name,
-                            ?found,
-                            "the name has no address that could be a VIP; the last answer is kept"
-                        );
-                    } else {
+                    let usable = !picked.is_empty();
+                    if usable {
                         *answer = picked;
                     }
+                    (!usable).then(|| format!("none of its addresses could be a VIP: {found:?}"))
                 }
-                Err(error) => tracing::warn!(name, %error, "the VIP's name does not resolve; the last answer is kept"),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(wrong) = wrong.as_ref().filter(|wrong| told.as_ref() != Some(wrong)) {
+                tracing::warn!(
+                    name,
+                    wrong,
+                    "the VIP's name does not resolve; the last answer is kept, and it is tried again"
+                );
             }
+            *told = wrong;
         }
         let mut all = fixed(&addresses);
         all.extend(answers.iter().flatten());

@@ -2,11 +2,9 @@
 
 pub mod health;
 pub mod lock;
-pub mod log;
 pub mod metrics;
 pub mod print;
 pub mod server;
-mod slots;
 pub mod status;
 pub mod status_client;
 pub mod status_server;

@@ -1,173 +1,38 @@
 //! `/metrics`, `/livez` and `/readyz` over HTTP.
-//!
-//! Anybody on the network may connect: one request a connection, little memory for each, a deadline for all of it, and
-//! a newcomer is never kept out by those who hold on ([`Slots`]).
 
-use std::convert::Infallible;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
-
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use http::StatusCode;
+pub use mooring_edge::server::{ListenError, Server, serve};
+use mooring_edge::server::{Page, Pages};
 
 use super::Ops;
-use super::slots::Slots;
-use crate::settings::Listen;
 
-/// Connections at once.
-const CONNECTIONS: usize = 32;
-/// For a request's header to arrive.
-const HEADER_DEADLINE: Duration = Duration::from_secs(3);
-/// For a whole connection.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// Before the next try to listen, or to accept when no file descriptor is left.
-const RETRY: Duration = Duration::from_secs(5);
-/// The least that hyper takes.
-const BUFFER: usize = 8192;
-
-/// The server cannot listen.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot serve metrics and health at {listen}: {source}; is another agent or kube-vip there? --metrics sets another place"
-)]
-pub struct ListenError {
-    listen: Listen,
-    source: io::Error,
-}
-
-/// The server, listening.
-#[derive(Debug)]
-pub struct Server {
-    listener: TcpListener,
-}
-
-/// Serves for ever, and tries again while the address is taken: that is no reason to carry no VIP. Ends when dropped.
-pub async fn serve(listen: Listen, ops: Arc<Ops>) -> Infallible {
-    loop {
-        match Server::listen(listen) {
-            Ok(server) => match server.serve(&ops).await {},
-            Err(error) => tracing::warn!(%error, "no metrics yet"),
-        }
-        tokio::time::sleep(RETRY).await;
-    }
-}
-
-impl Server {
-    /// Begins to listen. Must be called within a tokio runtime.
-    ///
-    /// # Errors
-    /// When the address is taken, or is none of this host's.
-    pub fn listen(listen: Listen) -> Result<Self, ListenError> {
-        let listener = match listen {
-            Listen::At(address) => bind(address),
-            // An IPv6 socket takes IPv4 as well; a kernel without IPv6 has none.
-            Listen::Any(port) => match bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)) {
-                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                    bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
-                }
-                other => other,
-            },
-        };
-        listener.map(|listener| Self { listener }).map_err(|source| ListenError { listen, source })
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
-    /// Serves for ever. Ends when dropped, with all connections.
-    pub async fn serve(self, ops: &Arc<Ops>) -> Infallible {
-        let mut slots = Slots::new(CONNECTIONS);
-        loop {
-            match self.listener.accept().await {
-                Ok((stream, _)) => slots.spawn(connection(stream, Arc::clone(ops))),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection to metrics and health");
-                    tokio::time::sleep(RETRY).await;
-                }
-            }
+impl Pages for Ops {
+    fn page(&self, path: &str) -> Page {
+        match path {
+            "/livez" => Page::check(&self.liveness.stale().iter().map(ToString::to_string).collect::<Vec<_>>()),
+            "/readyz" => Page::check(&self.readiness.waits()),
+            "/metrics" => Page::metrics(self.metrics.page((self.clock)())),
+            "/" => Page::text(StatusCode::OK, "mooring-agent: /metrics /livez /readyz\n"),
+            _ => Page::text(StatusCode::NOT_FOUND, "there is /metrics, /livez and /readyz\n"),
         }
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(64)?;
-    TcpListener::from_std(socket.into())
-}
-
-async fn connection(stream: TcpStream, ops: Arc<Ops>) {
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let response = answer(request.method(), request.uri().path(), &ops);
-        async move { Ok::<_, Infallible>(response) }
-    });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_DEADLINE).keep_alive(false).max_buf_size(BUFFER);
-    match tokio::time::timeout(DEADLINE, http.serve_connection(TokioIo::new(stream), answer)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a connection to metrics and health failed"),
-        Err(_) => tracing::debug!("a connection to metrics and health took too long"),
-    }
-}
-
-fn answer(method: &Method, path: &str, ops: &Ops) -> Response<Full<Bytes>> {
-    const TEXT: &str = "text/plain; charset=utf-8";
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    if method != Method::GET && method != Method::HEAD {
-        return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into());
-    }
-    let check = |failures: Vec<String>| {
-        if failures.is_empty() {
-            respond(StatusCode::OK, TEXT, "ok\n".into())
-        } else {
-            respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, failures.join("\n") + "\n")
-        }
-    };
-    match path {
-        "/livez" => check(ops.liveness.stale().iter().map(ToString::to_string).collect()),
-        "/readyz" => check(ops.readiness.waits()),
-        "/metrics" => match ops.metrics.page((ops.clock)()) {
-            Ok(page) => respond(StatusCode::OK, OPEN_METRICS, page),
-            Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n")),
-        },
-        "/" => respond(StatusCode::OK, TEXT, "mooring-agent: /metrics /livez /readyz\n".into()),
-        _ => respond(StatusCode::NOT_FOUND, TEXT, "there is /metrics, /livez and /readyz\n".into()),
-    }
-}
-
-fn respond(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    response
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+
     use super::*;
     use crate::core::time::Time;
+    use crate::settings::Listen;
 
     fn start(ops: &Arc<Ops>) -> SocketAddr {
         // Port 0 is refused as a setting; here the kernel chooses.
@@ -225,7 +90,7 @@ mod tests {
         let ops = Ops::new(super::super::boottime, "cp1");
         let address = start(&ops);
         let mut silent = Vec::new();
-        for _ in 0..3 * CONNECTIONS {
+        for _ in 0..3 * mooring_edge::server::CONNECTIONS {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));

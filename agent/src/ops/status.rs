@@ -265,7 +265,8 @@ impl Status {
         });
         let _ = write!(out, "\n{}", table::render(&["VIP", "CARRIED HERE", "FENCE LEFT"], vips, WIDEST));
         let lease = &self.lease;
-        let holder = if lease.mine { format!("{} (this node)", lease.holder) } else { or(&lease.holder, "nobody") };
+        let nobody = if lease.renewed_ago_ms.is_some() { "nobody" } else { "not known yet" };
+        let holder = if lease.mine { format!("{} (this node)", lease.holder) } else { or(&lease.holder, nobody) };
         let cells = vec![
             or(&lease.name, "-"),
             holder,
@@ -389,7 +390,9 @@ WHEN                      FROM       TO      WHY
     fn an_agent_that_starts_has_a_status_too() {
         let tables = Report::default().at(NOW, Vec::new()).tables();
         assert!(
-            tables.contains("starts, on no interface yet") && tables.contains("nobody") && tables.contains("none yet"),
+            tables.contains("starts, on no interface yet")
+                && tables.contains("not known yet")
+                && tables.contains("none yet"),
             "{tables}"
         );
     }

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::Ops;
-use super::slots::Slots;
+use mooring_edge::slots::Slots;
 
 /// Connections at once.
 const CONNECTIONS: usize = 8;

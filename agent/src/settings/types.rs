@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use mooring_edge::log::{LogFormat, LogLevel, LogSettings};
+pub use mooring_edge::values::Listen;
 
 use super::parse;
 
@@ -209,55 +212,4 @@ pub struct Announce {
     pub refresh: Option<Duration>,
     /// Frames a second and interface at most; None: no limit.
     pub rate_limit: Option<u32>,
-}
-
-/// Where to listen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// On every address of the host, IPv6 and IPv4.
-    Any(u16),
-    /// On this one.
-    At(SocketAddr),
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any(port) => write!(f, ":{port}"),
-            Self::At(address) => address.fmt(f),
-        }
-    }
-}
-
-/// The log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogSettings {
-    /// What is logged.
-    pub level: LogLevel,
-    /// How.
-    pub format: LogFormat,
-}
-
-/// What is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// What failed.
-    Error,
-    /// And what should be looked at.
-    Warn,
-    /// And what changed.
-    Info,
-    /// And why.
-    Debug,
-    /// And every frame, and what the libraries say.
-    Trace,
-}
-
-/// How the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For eyes.
-    Text,
-    /// One JSON object a line.
-    Json,
 }

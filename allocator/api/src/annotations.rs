@@ -7,11 +7,23 @@ pub const OURS: &str = "mooring.dev/";
 /// says why.
 pub const REQUESTED_ADDRESS: &str = "mooring.dev/requested-address";
 
+/// On a claim: how many of its `IPAddress` objects were declared void, one after another had its address earlier. None of a
+/// lower number may ever be bound.
+pub const VOIDED: &str = "mooring.dev/voided";
+
+/// On an `IPAddress`: for which claim it was made or adopted, and its number: `UID NUMBER`, or `UID NUMBER adopted`.
+pub const ATTEMPT: &str = "mooring.dev/attempt";
+
+/// On an `IPAddress` without a claim: the uid of the one whose address it keeps back, until [`QUARANTINED_UNTIL`].
+pub const RESTS_FOR: &str = "mooring.dev/rests-for";
+
 /// On an `IPAddress`: nobody may have the address before this moment (RFC 3339, UTC), though its claim is gone.
 pub const QUARANTINED_UNTIL: &str = "mooring.dev/quarantined-until";
 
-/// On an `IPAddress`: a node heard another owner of the address on the wire; the value says who and when. The allocator
-/// quarantines the address and gives the claim another.
+/// On an `IPAddress`: a node heard another owner of the address on the wire; the value says who and when, for people. The
+/// address then rests (`quarantine.afterConflictSeconds` of its pool; 600 without), and its claim gets another one. A claim
+/// that was given this very address (by [`REQUESTED_ADDRESS`], by `preAllocations`, or by an `IPAddress` made beforehand)
+/// keeps it: its condition says what to do, until the annotation is taken off.
 pub const CONFLICT: &str = "mooring.dev/conflict";
 
 /// Its presence, whatever the value, stops all work on an object, its deletion too.

@@ -179,11 +179,27 @@ pub fn claim_status(
     address: Option<&str>,
     condition: &Condition,
 ) -> Result<Option<LockedPatch>, NotSeen> {
-    let status = claim.status.clone().unwrap_or_default();
     let mut changes = Map::new();
     if let Some(name) = address.filter(|name| claim.bound_to() != Some(name)) {
         changes.insert("addressRef".to_owned(), json!(NameRef { name: name.to_owned() }));
     }
+    status_with(claim, changes, condition)
+}
+
+/// The patch for a claim's status (`Api::patch_status`): bound to nothing any more, and that condition.
+///
+/// # Errors
+/// The claim was never seen.
+pub fn claim_unbound(claim: &IpAddressClaim, condition: &Condition) -> Result<Option<LockedPatch>, NotSeen> {
+    status_with(claim, Map::from_iter([("addressRef".to_owned(), Value::Null)]), condition)
+}
+
+fn status_with(
+    claim: &IpAddressClaim,
+    mut changes: Map<String, Value>,
+    condition: &Condition,
+) -> Result<Option<LockedPatch>, NotSeen> {
+    let status = claim.status.clone().unwrap_or_default();
     match claim.version {
         IpamVersion::V1beta2 => {
             if let Some(all) = conditions::with(&status.conditions, condition.clone()) {

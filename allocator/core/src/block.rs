@@ -110,6 +110,15 @@ impl Block {
         (length <= family.bits()).then(|| Self::around(number(address), family.widened(length)))
     }
 
+    /// The block that [`Display`](fmt::Display) wrote; None: that wrote something else.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        match text.split_once('/') {
+            Some((address, length)) => Self::prefix(address.parse().ok()?, length.parse().ok()?),
+            None => text.parse().ok().map(Self::host),
+        }
+    }
+
     /// The block of `length` of 128 bits around a number.
     #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
     pub(crate) const fn around(number: u128, length: u8) -> Self {
@@ -175,6 +184,16 @@ mod tests {
         let mapped: IpAddr = "::ffff:10.1.2.3".parse().unwrap();
         assert_eq!(Block::host(v4), Block::host(mapped));
         assert_eq!(Block::host(mapped).to_string(), "10.1.2.3");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for text in ["10.0.0.7", "fd00::7", "fd00::/64", "10.0.0.0/24", "::/0"] {
+            assert_eq!(Block::read(text).unwrap().to_string(), text);
+        }
+        for text in ["", "10.0.0.7/33", "10.0.0.7/", "x/24", "its IPAddress was deleted"] {
+            assert_eq!(Block::read(text), None);
+        }
     }
 
     #[test]

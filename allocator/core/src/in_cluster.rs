@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::block::Block;
 use crate::book::{Book, Freed, Holder, PoolId};
-use crate::names::PoolRef;
+use crate::names::{Key, PoolRef};
 use crate::pool::{Plan, SpecError, Standing};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
-use crate::provider::{Ask, Description, Offer, Provider, Refusal, Until, Woken};
+use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
 
 /// The book, and what the pools' objects say beside their plans.
 #[derive(Debug, Default)]
@@ -50,38 +50,85 @@ impl InCluster {
             let message = format!("{what} {block} is {}: ask for another, or change the pool", standing.words());
             return Err(failed(message, Until::PoolChanges));
         }
-        let holders = self.book.holders(pool, block).into_iter();
-        let mut others = holders.filter(|(_, h)| !(own && *h == Holder::Kept(pool.0)));
-        let message = match others.next() {
+        let holders = self.book.holders(pool, block).into_iter().map(|(_, h)| h);
+        let held_by = match holders.filter(|h| !(own && *h == Holder::Kept(pool.0))).min() {
             None => return Ok(block),
-            Some((_, Holder::Kept(_))) => {
-                return Err(failed(
-                    format!("{what} {block} is kept for another claim: ask for another"),
-                    Until::PoolChanges,
-                ));
+            Some(Holder::Kept(_)) => {
+                let message = format!("{what} {block} is kept for another claim (preAllocations): ask for another");
+                return Err(failed(message, Until::PoolChanges));
             }
-            Some((_, Holder::Object(_) | Holder::Reserved(_))) => {
-                format!("{what} {block} is taken or rests: release it, wait, or ask for another")
-            }
+            Some(Holder::Object(slot)) => HeldBy::Object(slot),
+            Some(Holder::Reserved(slot)) => HeldBy::Claim(slot),
         };
-        Err(failed(message, Until::Free(block)))
+        let message = format!("{what} {block}");
+        Err(Refusal { held_by: Some(held_by), ..failed(message, Until::Free(block)) })
+    }
+
+    /// What a plan keeps for a claim.
+    fn kept(plan: &Plan, claim: &Key) -> Option<Block> {
+        plan.kept.get(&*claim.to_string()).or_else(|| plan.kept.get(&*claim.name)).copied()
+    }
+
+    /// Chooses, and reserves.
+    fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+        let pool = self.book.pool(ask.pool);
+        let Some(facts) = self.facts.get(&pool) else {
+            return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
+        };
+        if facts.deleting {
+            return Err(not_ready(format!("{} is being deleted: claim from another pool", ask.pool)));
+        }
+        let Some(plan) = self.book.plan(pool) else {
+            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
+        };
+        if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
+            let message = format!(
+                "{} does not serve namespace {}: add it to allowedNamespaces, or claim from another pool",
+                ask.pool, ask.claim.namespace
+            );
+            return Err(failed(message, Until::PoolChanges));
+        }
+        let (prefix, gateway) = (plan.prefix, plan.gateway);
+        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
+        let mine = Holder::Reserved(ask.slot);
+        if let Some(block) = self.book.block(mine) {
+            // Unless its claim asks for another by now, or somebody else was quicker.
+            let asked = ask.requested.filter(|r| !r.is_empty()).map(|text| plan.unit_of(text).ok());
+            let wanted = asked.or_else(|| Self::kept(plan, ask.claim).map(Some));
+            let taken = self.book.holders(pool, block).iter().any(|(_, h)| matches!(h, Holder::Object(_)));
+            if plan.covers(block) && !taken && wanted.is_none_or(|w| w == Some(block)) {
+                return Ok(offer(block));
+            }
+            let freed = self.book.vacate(mine);
+            self.wake(freed);
+        }
+        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(format!("{} cannot be used", ask.pool))) };
+        let block = self.choose(pool, plan, ask)?;
+        self.book.occupy(mine, pool, Some(block));
+        Ok(offer(block))
     }
 
     fn choose(&self, pool: PoolId, plan: &Plan, ask: &Ask<'_>) -> Result<Block, Refusal> {
-        let kept = plan.kept.get(&*ask.claim.to_string()).or_else(|| plan.kept.get(&*ask.claim.name));
+        let kept = Self::kept(plan, ask.claim);
         let requested = ask.requested.filter(|r| !r.is_empty());
         if let Some(text) = requested {
             let block = plan.unit_of(text).map_err(|error| {
-                failed(format!("the requested address cannot be read: {error}"), Until::PoolChanges)
+                failed(
+                    format!("the requested address cannot be read: {error}; make the claim again"),
+                    Until::PoolChanges,
+                )
             })?;
-            if kept.is_some_and(|&kept| kept != block) {
-                let message = format!("{block} is requested, but the pool keeps another address for this claim");
+            if let Some(kept) = kept.filter(|&kept| kept != block) {
+                let message = format!(
+                    "the requested address is {block}, but {} keeps {kept} for this claim (preAllocations): ask for that one, or change the pool",
+                    ask.pool
+                );
                 return Err(failed(message, Until::PoolChanges));
             }
             return self.particular(pool, plan, block, "the requested address", kept.is_some());
         }
-        if let Some(&block) = kept {
-            return self.particular(pool, plan, block, "the address kept for this claim,", true);
+        if let Some(block) = kept {
+            return self.particular(pool, plan, block, "the address kept for this claim (preAllocations)", true);
         }
         if let Some(block) = ask.before
             && self.particular(pool, plan, block, "", false).is_ok()
@@ -91,20 +138,20 @@ impl InCluster {
         self.book.next_free(pool, ask.seed).ok_or_else(|| {
             let counts = self.book.counts(pool);
             let message = format!(
-                "{} has no free address ({} in all, {} used): add addresses to it, or release some",
-                ask.pool, counts.total, counts.used
+                "{} has no free address ({} in all, {} used, {} resting): add addresses to it, or delete claims",
+                ask.pool, counts.total, counts.used, counts.resting
             );
-            Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree }
+            Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree, held_by: None }
         })
     }
 }
 
 const fn failed(message: String, until: Until) -> Refusal {
-    Refusal { reason: Reason::AllocationFailed, message, until }
+    Refusal { reason: Reason::AllocationFailed, message, until, held_by: None }
 }
 
 fn not_ready(message: String) -> Refusal {
-    Refusal { reason: Reason::PoolNotReady, message, until: Until::PoolChanges }
+    Refusal { reason: Reason::PoolNotReady, message, until: Until::PoolChanges, held_by: None }
 }
 
 fn lines(errors: &[SpecError]) -> String {
@@ -119,34 +166,11 @@ fn block(address: &Address) -> Option<Block> {
 
 impl Provider for InCluster {
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
-        let pool = self.book.pool(ask.pool);
-        let Some(facts) = self.facts.get(&pool) else {
-            return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
-        };
-        if facts.deleting {
-            return Err(not_ready(format!("{} is being deleted", ask.pool)));
+        let offer = self.reserve(ask);
+        if offer.is_err() {
+            self.release(ask.slot);
         }
-        let Some(plan) = self.book.plan(pool) else {
-            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
-        };
-        if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
-            let message = format!("{} does not serve namespace {}", ask.pool, ask.claim.namespace);
-            return Err(failed(message, Until::PoolChanges));
-        }
-        let (prefix, gateway) = (plan.prefix, plan.gateway);
-        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
-        let mine = Holder::Reserved(ask.slot);
-        if let Some(block) = self.book.block(mine) {
-            if plan.covers(block) {
-                return Ok(offer(block));
-            }
-            let freed = self.book.vacate(mine);
-            self.wake(freed);
-        }
-        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(String::new())) };
-        let block = self.choose(pool, plan, ask)?;
-        self.book.occupy(mine, pool, Some(block));
-        Ok(offer(block))
+        offer
     }
 
     fn release(&mut self, slot: u32) {
@@ -159,7 +183,12 @@ impl Provider for InCluster {
         let facts = self.facts.get(&pool)?;
         let (quarantine, conflict_quarantine) = facts.quarantines;
         let available = self.book.available(pool);
-        Some(Description { paused: facts.paused, quarantine, conflict_quarantine, available })
+        Some(Description { paused: facts.paused, deleting: facts.deleting, quarantine, conflict_quarantine, available })
+    }
+
+    fn keeps(&self, pool: &Arc<PoolRef>, claim: &Key, block: Block) -> bool {
+        let plan = self.book.find(pool).and_then(|id| self.book.plan(id));
+        plan.is_some_and(|plan| Self::kept(plan, claim) == Some(block))
     }
 
     fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus> {

@@ -46,6 +46,17 @@ pub struct Refusal {
     pub message: String,
     /// What may change it.
     pub until: Until,
+    /// Who has what the message, which then ends with it, is about.
+    pub held_by: Option<HeldBy>,
+}
+
+/// Who has an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldBy {
+    /// The object in this slot.
+    Object(u32),
+    /// The claim in this slot: an object is about to be created for it.
+    Claim(u32),
 }
 
 /// What ends a refusal.
@@ -64,6 +75,8 @@ pub enum Until {
 pub struct Description {
     /// It must be left alone.
     pub paused: bool,
+    /// It is being deleted: nothing of it rests any more.
+    pub deleting: bool,
     /// How long a released address rests.
     pub quarantine: Duration,
     /// How long an address rests that somebody else was heard to have.
@@ -89,6 +102,8 @@ pub trait Provider {
     fn release(&mut self, slot: u32);
     /// What is known of a pool. None: it is not there.
     fn describe(&self, pool: &Arc<PoolRef>) -> Option<Description>;
+    /// Whether a pool keeps a block for a claim.
+    fn keeps(&self, pool: &Arc<PoolRef>, claim: &Key, block: Block) -> bool;
     /// The status of a pool.
     fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus>;
 

@@ -74,17 +74,10 @@ impl World<'_> {
         let mut kick = false;
         match &event {
             Event::Shutdown => agent.ending = true,
-            Event::Wrote { id, result } => {
-                let sent = agent.api.sent.iter().position(|s| s.0 == *id).map(|n| agent.api.sent.swap_remove(n).1);
-                if let (Ok(view), Some(sent)) = (result, sent)
-                    && view.record.holder == self.plan.names[host]
-                {
-                    agent.confirmed = agent.confirmed.max(Some(sent));
-                    agent.late = agent.late.filter(|late| Time::from_nanos(*late) > sent);
-                }
-            }
+            Event::Wrote { result: Ok(view), .. } | Event::Seen(Some(view)) => agent.was_shown(view),
             Event::Read { result: Ok(Some(read)), .. } => {
                 kick = agent.keeper.snapshot().lease.is_some_and(|known| known.version != read.version);
+                agent.was_shown(read);
             }
             _ => {}
         }

@@ -146,6 +146,7 @@ impl World<'_> {
                     self.set_link(host, true);
                 }
             }
+            Fault::Starve(host, _) => self.runs_again(host),
             Fault::Primary(host) => self.hosts[host].own = true,
             Fault::Foreign(_) => self.segment.foreign = false,
             Fault::SlowKernel(host, ms) => {
@@ -155,6 +156,19 @@ impl World<'_> {
                 self.put(wait, Item::Look(crate::check::Look::Again));
             }
             _ => {}
+        }
+    }
+
+    /// An agent that was starved has time again: what is overdue is done at once.
+    fn runs_again(&mut self, host: usize) {
+        let (now, late) = (self.now, self.rng.below(MS));
+        let of = &mut self.hosts[host];
+        let awake = of.is_awake();
+        if let Some(agent) = of.agent.as_mut().filter(|_| awake)
+            && let Some(wake) = agent.wake
+        {
+            agent.tick = agent.tick.min(of.clock.when(wake.as_nanos()).max(now) + late);
+            self.next_tick = self.next_tick.min(agent.tick);
         }
     }
 
@@ -246,6 +260,8 @@ impl World<'_> {
         }
         self.checks.slept(host, now);
         self.resume(host, true);
+        // What should have started it again meanwhile stood still too.
+        self.restart_if_wanted(host);
         if let Some(rival) = self.hosts[host].rival.clone() {
             self.put(MS, Item::Rival { host, life: rival.life() });
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mooring_core::event::{Event, Moment, Node};
 use mooring_core::keeper::Keeper;
-use mooring_core::lease::Participant;
+use mooring_core::lease::{LeaseView, Participant, Record};
 use mooring_core::rules::Rules;
 use mooring_core::time::{Time, WallTime};
 
@@ -27,6 +27,8 @@ pub struct Standing {
     pub until: Time,
     /// Whether that was the end of the holder's Lease, not of a short fence.
     pub leased: bool,
+    /// Which process asked for it.
+    pub life: u32,
 }
 
 /// Why a host is silent, with nothing in it going on.
@@ -102,7 +104,9 @@ pub struct Agent {
     pub ending: bool,
     /// It has looked for what an earlier run left.
     pub looked: bool,
-    /// When the last write that made this node the holder was sent.
+    /// Its writes that took effect and made this node the holder, and when each was sent.
+    pub effects: VecDeque<(Record, Time)>,
+    /// When the last of those that it was shown was sent.
     pub confirmed: Option<Time>,
     /// When it let go of what it carried: what it had heard of a holder before is forgotten.
     pub let_go: Nanos,
@@ -170,7 +174,28 @@ impl Host {
     }
 }
 
+/// So many writes are remembered.
+const EFFECTS: usize = 16;
+
 impl Agent {
+    /// A write of its own has taken effect.
+    pub fn took_effect(&mut self, id: u64, record: &Record) {
+        if let Some((_, sent)) = self.api.sent.iter().find(|(one, _)| *one == id) {
+            self.effects.push_back((record.clone(), *sent));
+            while self.effects.len() > EFFECTS {
+                self.effects.pop_front();
+            }
+        }
+    }
+
+    /// The Lease was shown to it: by an answer, a read, the watch.
+    pub fn was_shown(&mut self, view: &LeaseView) {
+        if let Some((_, sent)) = self.effects.iter().rev().find(|(record, _)| *record == view.record) {
+            self.confirmed = self.confirmed.max(Some(*sent));
+            self.late = self.late.filter(|late| Time::from_nanos(*late) > *sent);
+        }
+    }
+
     /// A process that has just begun.
     #[must_use]
     pub fn new(n: usize, settings: &Settings) -> Self {
@@ -185,6 +210,7 @@ impl Agent {
             prober: Prober::new(settings),
             ending: false,
             looked: false,
+            effects: VecDeque::new(),
             confirmed: None,
             heard: 0,
             let_go: 0,

@@ -14,8 +14,8 @@ impl World<'_> {
         let late = self.rng.below(SECOND);
         let of = &mut self.hosts[host];
         of.generation += 1;
-        let generation = of.generation;
-        let was = of.vips[vip].replace(Standing { ends: Some(ends), generation, until, leased });
+        let (generation, life) = (of.generation, of.life);
+        let was = of.vips[vip].replace(Standing { ends: Some(ends), generation, until, leased, life });
         self.queue.put(ends + late, Item::Expire { host, vip, generation });
         let due = self.hosts[host].clock.when(until.as_nanos()).max(self.now);
         self.queue.put(due + self.past_fence(host), Item::Look(crate::check::Look::Fence { host, vip, generation }));
@@ -30,8 +30,9 @@ impl World<'_> {
     pub fn stand_for_ever(&mut self, host: usize, vip: usize) {
         let of = &mut self.hosts[host];
         of.generation += 1;
+        let (generation, life) = (of.generation, of.life);
         let until = Time::from_nanos(u64::MAX);
-        if of.vips[vip].replace(Standing { ends: None, generation: of.generation, until, leased: false }).is_none() {
+        if of.vips[vip].replace(Standing { ends: None, generation, until, leased: false, life }).is_none() {
             self.say(|w| format!("cp{} carries {}", host + 1, w.plan.settings.vips[vip]));
             self.record_carry(host, vip, true);
             self.touched();

@@ -1,7 +1,7 @@
 //! Agents on hosts.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mooring_agent::core::time::Time;
@@ -200,5 +200,11 @@ impl Lab {
         };
         *known = Some(path.clone());
         Ok(path)
+    }
+
+    /// Where the agent's binary is, if one was started.
+    #[must_use]
+    pub fn agent_folder(&self) -> Option<PathBuf> {
+        lock(&self.0.agent).as_ref().and_then(|path| path.parent()).map(Path::to_owned)
     }
 }

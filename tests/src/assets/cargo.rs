@@ -18,29 +18,34 @@ pub enum Profile {
     Release,
 }
 
-/// Builds `mooring-agent` and answers where it is.
+/// Builds `mooring-agent` and answers where it is, or that of `MOORING_LAB_AGENT`.
 ///
 /// # Errors
 /// Cargo fails; its messages go to standard error.
 pub fn agent(profile: Profile) -> Result<PathBuf, Error> {
-    program("mooring-agent", profile)
+    program("mooring-agent", "MOORING_LAB_AGENT", profile)
 }
 
-/// Builds `mooring-allocator` and answers where it is.
+/// Builds `mooring-allocator` and answers where it is, or that of `MOORING_LAB_ALLOCATOR`.
 ///
 /// # Errors
 /// As [`agent`].
 pub fn allocator(profile: Profile) -> Result<PathBuf, Error> {
-    program("mooring-allocator", profile)
+    program("mooring-allocator", "MOORING_LAB_ALLOCATOR", profile)
 }
 
-fn program(name: &str, profile: Profile) -> Result<PathBuf, Error> {
-    let ours = name;
+/// `instead`: names a binary to take in place of a build, to try another one.
+fn program(ours: &str, instead: &str, profile: Profile) -> Result<PathBuf, Error> {
+    if let Some(path) = std::env::var_os(instead) {
+        return Ok(path.into());
+    }
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cargo = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo"));
     let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
     let mut command = Command::new(cargo.ok_or_else(missing)?);
-    command.current_dir(workspace).args(["build", "--quiet", "--package", ours, "--bin", ours]);
+    // Both packages, whichever is wanted: what they have in common is then built once.
+    let packages = ["--package", "mooring-agent", "--package", "mooring-allocator"];
+    command.current_dir(workspace).args(["build", "--quiet"]).args(packages).args(["--bin", ours]);
     command.arg("--message-format=json-render-diagnostics");
     if profile == Profile::Release {
         let target = host_triple()?;

@@ -56,10 +56,9 @@ impl Project {
                 "ipam.cluster.x-k8s.io_ipaddressclaims.yaml",
                 "ipam.cluster.x-k8s.io_ipaddresses.yaml",
             ],
-            Self::InClusterProvider => &[
-                "ipam.cluster.x-k8s.io_globalinclusterippools.yaml",
-                "ipam.cluster.x-k8s.io_inclusterippools.yaml",
-            ],
+            Self::InClusterProvider => {
+                &["ipam.cluster.x-k8s.io_globalinclusterippools.yaml", "ipam.cluster.x-k8s.io_inclusterippools.yaml"]
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod agent_gone;
 mod api_cut;
 mod api_dead;
+mod claims;
 mod disturbed;
 mod failover;
 pub mod floor;
@@ -28,6 +29,21 @@ pub struct Order {
     pub runs: usize,
     /// The agent's binary.
     pub agent: PathBuf,
+    /// The allocator's binary.
+    pub allocator: PathBuf,
+    /// How many claims; each bench has its own number otherwise.
+    pub count: Option<usize>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Our agent.
+    Agent,
+    /// Our allocator.
+    Allocator,
+    /// What there is to compare the agent with.
+    Peer,
 }
 
 /// Figures that are measured together.
@@ -37,39 +53,43 @@ pub struct Bench {
     pub name: &'static str,
     /// How many runs it makes when nobody says.
     pub runs: usize,
-    /// Whether it is of the agent; the others are there for comparison.
-    pub ours: bool,
+    /// Of what.
+    pub of: Subject,
     /// Measures.
     pub measure: for<'a> fn(&'a Order) -> LocalBoxFuture<'a, Result<Vec<Figure>>>,
 }
 
 macro_rules! bench {
-    ($name:literal, $runs:literal, $ours:literal, $measure:path) => {
-        Bench { name: $name, runs: $runs, ours: $ours, measure: |order| Box::pin($measure(order)) }
+    ($name:literal, $runs:literal, $of:ident, $measure:path) => {
+        Bench { name: $name, runs: $runs, of: Subject::$of, measure: |order| Box::pin($measure(order)) }
     };
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 19] = [
-    bench!("failover", 5, true, failover::plain),
-    bench!("failover-stacked", 5, true, failover::stacked),
-    bench!("failover-tuned", 5, true, failover::tuned),
-    bench!("failover-api-down", 5, true, failover::api_down),
-    bench!("handover", 5, true, handover::measure),
-    bench!("outage", 1, true, outage::measure),
-    bench!("api-cut", 3, true, api_cut::measure),
-    bench!("agent-restart", 3, true, agent_gone::restart),
-    bench!("agent-dead", 3, true, agent_gone::dead),
-    bench!("freeze-two-owners", 3, true, agent_gone::frozen),
-    bench!("api-dead-on-holder", 3, true, api_dead::measure),
-    bench!("link-flap", 5, true, disturbed::link_flap),
-    bench!("addr-deleted", 5, true, disturbed::deleted),
-    bench!("foreign-takes", 5, true, disturbed::foreign),
-    bench!("idle-requests", 1, true, idle::requests),
-    bench!("agent-rss", 1, true, idle::rss),
-    bench!("agent-binary", 1, true, idle::binary),
-    bench!("floor", 10, false, peers::floor),
-    bench!("keepalived", 5, false, peers::keepalived),
+pub const ALL: [Bench; 23] = [
+    bench!("failover", 5, Agent, failover::plain),
+    bench!("failover-stacked", 5, Agent, failover::stacked),
+    bench!("failover-tuned", 5, Agent, failover::tuned),
+    bench!("failover-api-down", 5, Agent, failover::api_down),
+    bench!("handover", 5, Agent, handover::measure),
+    bench!("outage", 1, Agent, outage::measure),
+    bench!("api-cut", 3, Agent, api_cut::measure),
+    bench!("agent-restart", 3, Agent, agent_gone::restart),
+    bench!("agent-dead", 3, Agent, agent_gone::dead),
+    bench!("freeze-two-owners", 3, Agent, agent_gone::frozen),
+    bench!("api-dead-on-holder", 3, Agent, api_dead::measure),
+    bench!("link-flap", 5, Agent, disturbed::link_flap),
+    bench!("addr-deleted", 5, Agent, disturbed::deleted),
+    bench!("foreign-takes", 5, Agent, disturbed::foreign),
+    bench!("idle-requests", 1, Agent, idle::requests),
+    bench!("agent-rss", 1, Agent, idle::rss),
+    bench!("agent-binary", 1, Agent, idle::binary),
+    bench!("claims", 1, Allocator, claims::measure),
+    bench!("claims-policy", 1, Allocator, claims::with_policy),
+    bench!("claims-growth", 1, Allocator, claims::grown),
+    bench!("floor", 10, Peer, peers::floor),
+    bench!("claims-floor", 1, Peer, claims::floor),
+    bench!("keepalived", 5, Peer, peers::keepalived),
 ];
 
 /// A figure of values that must be there.

@@ -46,13 +46,22 @@ pub enum Statistic {
     Max,
 }
 
-/// What a figure shall be: at most so much.
+/// What a figure shall be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
     /// Of what.
     pub of: Statistic,
-    /// The largest good value.
-    pub at_most: f64,
+    /// Which values are good.
+    pub bound: Bound,
+}
+
+/// Which values are good.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// Up to this one.
+    AtMost(f64),
+    /// From this one on.
+    AtLeast(f64),
 }
 
 impl Figure {
@@ -91,7 +100,14 @@ impl Figure {
     /// Adds what is to be reached.
     #[must_use]
     pub fn goal(mut self, of: Statistic, at_most: f64) -> Self {
-        self.goals.push(Goal { of, at_most });
+        self.goals.push(Goal { of, bound: Bound::AtMost(at_most) });
+        self
+    }
+
+    /// Adds what is to be reached, where more is better.
+    #[must_use]
+    pub fn at_least(mut self, of: Statistic, least: f64) -> Self {
+        self.goals.push(Goal { of, bound: Bound::AtLeast(least) });
         self
     }
 
@@ -107,7 +123,10 @@ impl Figure {
             Statistic::P99 => self.p99,
             Statistic::Max => self.max,
         };
-        value <= goal.at_most
+        match goal.bound {
+            Bound::AtMost(most) => value <= most,
+            Bound::AtLeast(least) => value >= least,
+        }
     }
 
     fn judged(&self) -> String {
@@ -121,7 +140,11 @@ impl Figure {
             let verdict = if self.reached(goal) { "reached" } else { "MISSED" };
             let comma = if text.is_empty() { "" } else { ", " };
             // Writing to a string cannot fail.
-            let _ = write!(text, "{comma}{name} <= {} {verdict}", number(goal.at_most));
+            let bound = match goal.bound {
+                Bound::AtMost(most) => format!("<= {}", number(most)),
+                Bound::AtLeast(least) => format!(">= {}", number(least)),
+            };
+            let _ = write!(text, "{comma}{name} {bound} {verdict}");
         }
         text
     }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::assets::{self, Profile};
 use crate::bench::stats::{json, table};
-use crate::bench::{ALL, Bench, Order};
+use crate::bench::{ALL, Bench, Order, Subject};
 use crate::{guard, say};
 
 /// What to measure.
@@ -28,6 +28,12 @@ pub struct Args {
     /// Measure this agent instead of a release build of the clone
     #[arg(long)]
     agent: Option<PathBuf>,
+    /// Measure this allocator instead of a release build of the clone
+    #[arg(long)]
+    allocator: Option<PathBuf>,
+    /// How many claims the benches of claims make [default: 10000, or 50000 in use]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
 }
 
 /// Runs the benches that were asked for. A bench that fails is told; the others run all the same.
@@ -35,15 +41,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let chosen = choose(args)?;
     let agent = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None if chosen.iter().all(|bench| !bench.ours) => PathBuf::new(),
+        None if chosen.iter().all(|bench| bench.of != Subject::Agent) => PathBuf::new(),
         None => assets::agent(Profile::Release)?,
     };
+    let allocator = match &args.allocator {
+        Some(path) => path.canonicalize()?,
+        None if chosen.iter().all(|bench| bench.of != Subject::Allocator) => PathBuf::new(),
+        None => assets::allocator(Profile::Release)?,
+    };
+    let count = args.count.map(usize::try_from).transpose()?;
     let runtime = tokio::runtime::Runtime::new()?;
     let (mut figures, mut failed) = (Vec::new(), false);
     for bench in chosen {
         let runs = args.runs.map_or(bench.runs, usize::from);
         say::line(format_args!("{}: {runs} {}", bench.name, if runs == 1 { "run" } else { "runs" }));
-        let order = Order { runs, agent: agent.clone() };
+        let order = Order { runs, agent: agent.clone(), allocator: allocator.clone(), count };
         match runtime.block_on(guard::guarded((bench.measure)(&order)))? {
             Ok(measured) if args.json => print(&json(&measured)?),
             Ok(measured) => figures.extend(measured),
@@ -64,7 +76,7 @@ fn choose(args: &Args) -> Result<Vec<Bench>> {
         return Ok(ALL.to_vec());
     };
     let chosen: Vec<Bench> =
-        ALL.into_iter().filter(|bench| bench.name == name || (args.with_peers && !bench.ours)).collect();
+        ALL.into_iter().filter(|bench| bench.name == name || (args.with_peers && bench.of == Subject::Peer)).collect();
     if !chosen.iter().any(|bench| bench.name == name) {
         let all: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
         bail!("there is no bench {name:?}; there are: {}", all.join(" "));

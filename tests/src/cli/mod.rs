@@ -126,7 +126,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Down => standing::down(&args.name)?,
         Verb::Enter { host, command } => {
-            let status = enter::enter(standing::init_of(&args.name, &host)?, &command)?;
+            let (init, programs) = standing::init_of(&args.name, &host)?;
+            let status = enter::enter(init, &command, programs.as_deref())?;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }

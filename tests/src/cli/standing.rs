@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,8 @@ enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Done(String),
-    Init(u32),
+    /// The PID of a host's init, and where its agent's program is.
+    Init(u32, Option<PathBuf>),
     Failed(String),
 }
 
@@ -135,7 +136,7 @@ fn answer(lab: &Lab, request: Request) -> Answer {
             Err(error) => Answer::Failed(error.to_string()),
         },
         Request::Init { host } => match lab.host(&host).map(|host| host.pid()) {
-            Ok(Some(pid)) => Answer::Init(pid),
+            Ok(Some(pid)) => Answer::Init(pid, lab.agent_folder()),
             Ok(None) => Answer::Failed(format!("{host} is down")),
             Err(error) => {
                 let all: Vec<_> = lab.hosts().iter().map(|host| host.name().to_owned()).collect();
@@ -193,10 +194,10 @@ pub fn fault(name: &str, fault: Fault) -> anyhow::Result<()> {
     done(ask(name, &Request::Fault(fault))?)
 }
 
-/// The PID of a host's init.
-pub fn init_of(name: &str, host: &str) -> anyhow::Result<u32> {
+/// The PID of a host's init, and where its agent's program is.
+pub fn init_of(name: &str, host: &str) -> anyhow::Result<(u32, Option<PathBuf>)> {
     match ask(name, &Request::Init { host: host.to_owned() })? {
-        Answer::Init(pid) => Ok(pid),
+        Answer::Init(pid, programs) => Ok((pid, programs)),
         Answer::Failed(why) | Answer::Done(why) => bail!("{why}"),
     }
 }
@@ -204,7 +205,7 @@ pub fn init_of(name: &str, host: &str) -> anyhow::Result<u32> {
 fn done(answer: Answer) -> anyhow::Result<()> {
     match answer {
         Answer::Done(text) => say::line(text),
-        Answer::Init(pid) => say::line(pid),
+        Answer::Init(pid, _) => say::line(pid),
         Answer::Failed(why) => bail!("{why}"),
     }
     Ok(())
@@ -237,6 +238,9 @@ fn tell(lab: &Lab, name: &str) {
         ));
     }
     say::line(format_args!("  a host       cargo lab{other} enter cp1"));
+    if lab.agent_folder().is_some() {
+        say::line(format_args!("  its agent    cargo lab{other} enter cp1 mooring-agent status"));
+    }
     say::line(format_args!("  a fault      cargo lab{other} fault crash cp1"));
     say::line(format_args!("  logs         {}", dir.display()));
     say::line(format_args!("  the end      cargo lab{other} down"));

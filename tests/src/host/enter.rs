@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use nix::sched::{CloneFlags, setns};
@@ -9,11 +10,11 @@ use nix::sched::{CloneFlags, setns};
 use super::Error;
 
 /// Runs a command on the host whose init has that PID, and waits for its end. To be called before there are threads:
-/// the process itself enters all the host's namespaces.
+/// the process itself enters all the host's namespaces. `programs`: a folder that is searched for it first.
 ///
 /// # Errors
 /// The host is gone, this user may not enter it, or the command cannot be executed.
-pub fn enter(init: u32, command: &[String]) -> Result<ExitStatus, Error> {
+pub fn enter(init: u32, command: &[String], programs: Option<&Path>) -> Result<ExitStatus, Error> {
     let open = |kind: &str| {
         let path = format!("/proc/{init}/ns/{kind}");
         File::open(&path).map_err(Error::io(format!("open {path} (is the lab down, or another user's?)")))
@@ -39,5 +40,15 @@ pub fn enter(init: u32, command: &[String]) -> Result<ExitStatus, Error> {
     let [program, args @ ..] = (if command.is_empty() { &shell[..] } else { command }) else {
         return Err(Error::Unknown { what: "command", name: String::new() });
     };
-    Command::new(program).args(args).status().map_err(Error::io(format!("execute {program}")))
+    let found = programs.map(|folder| folder.join(program)).filter(|path| path.is_file());
+    let mut command = found.map_or_else(|| Command::new(program), Command::new);
+    if let Some(folder) = programs {
+        // For what a shell is asked for.
+        let rest = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&rest));
+        if let Ok(path) = std::env::join_paths(path) {
+            command.env("PATH", path);
+        }
+    }
+    command.args(args).status().map_err(Error::io(format!("execute {program}")))
 }

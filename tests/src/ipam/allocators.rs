@@ -40,9 +40,8 @@ impl Allocator {
         let spec = Spec::new(name, binary)
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .arg(format!("--metrics-bind-address=127.0.0.1:{port}"))
-            .args(args.iter().copied())
-            .env("RUST_LOG", "info");
+            .arg(format!("--metrics=127.0.0.1:{port}"))
+            .args(args.iter().copied());
         Ok(Self { host: host.clone(), process: host.start(spec)?, port })
     }
 

@@ -5,4 +5,5 @@ pub mod audit;
 pub mod scope;
 pub mod server;
 pub mod stage;
+pub mod table;
 pub mod world;

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::audit::{at_rest, ready, twice};
-use super::server::{Refused, place_in};
-use super::stage::Stage;
+use super::server::{Crds, Refused, place_in};
+use super::stage::{Stage, name};
 use crate::host::lock;
 
 /// The kind of pool that most tests use.
@@ -90,6 +90,7 @@ impl<'a> Scope<'a> {
 
     /// What [`Scope::create`] sends.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "as json! makes it")]
     pub fn object(&self, kind: &str, name: &str, spec: Value, meta: Value) -> Value {
         let mut object = json!({
             "apiVersion": format!("ipam.cluster.x-k8s.io/{}", version(kind)), "kind": kind,
@@ -113,8 +114,7 @@ impl<'a> Scope<'a> {
 
     /// An `IPAddress` by hand.
     pub async fn address(&self, name: &str, pool: &str, ip: &str, meta: Value) -> Result<Value> {
-        let spec =
-            json!({"claimRef": {"name": name}, "poolRef": reference(POOL, pool), "address": ip, "prefix": 24});
+        let spec = json!({"claimRef": {"name": name}, "poolRef": reference(POOL, pool), "address": ip, "prefix": 24});
         self.create(ADDRESS, name, spec, meta).await
     }
 
@@ -132,10 +132,15 @@ impl<'a> Scope<'a> {
 
     /// Waits until a claim's `Ready` is false for that reason; answers the message.
     pub async fn refused(&self, name: &str, reason: &str) -> Result<String> {
-        let what = format!("claim {}/{name} to say {reason}", self.ns);
+        self.refused_with(name, reason, "").await
+    }
+
+    /// As [`Scope::refused`], and until the message has that part. (What a claim asks for may be seen after it.)
+    pub async fn refused_with(&self, name: &str, reason: &str, part: &str) -> Result<String> {
+        let what = format!("claim {}/{name} to say {reason}: {part}", self.ns);
         let found = self.stage.world.until(&what, |state| {
             let (is, why, message) = ready(state.get(CLAIM, &self.ns, name)?)?;
-            (!is && why == reason).then_some(message)
+            (!is && why == reason && message.contains(part)).then_some(message)
         });
         found.await.with_context(|| self.known(name))
     }
@@ -166,7 +171,8 @@ impl<'a> Scope<'a> {
             }
             Some(read)
         };
-        let found = self.stage.world.until(&what, |state| (read(state.get(kind, ns, name)) == Some(wanted)).then_some(()));
+        let found =
+            self.stage.world.until(&what, |state| (read(state.get(kind, ns, name)) == Some(wanted)).then_some(()));
         let known = || self.stage.world.look(|state| format!("it has {:?}", read(state.get(kind, ns, name))));
         found.await.with_context(known)
     }
@@ -195,6 +201,76 @@ impl<'a> Scope<'a> {
         self.stage.server.delete(&self.path(kind, name)).await
     }
 
+    /// A Cluster; where there are none, nothing.
+    pub async fn cluster(&self, name: &str, spec: Value) -> Result<()> {
+        if self.stage.crds == Crds::Standalone {
+            return Ok(());
+        }
+        // It must not be empty.
+        let mut all = json!({"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}});
+        if let (Some(all), Value::Object(spec)) = (all.as_object_mut(), spec) {
+            all.extend(spec);
+        }
+        let object = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name}, "spec": all,
+        });
+        self.stage.server.create(&self.clusters(), &object).await.context("the Cluster is refused")?;
+        Ok(())
+    }
+
+    /// Merges into a Cluster.
+    pub async fn merge_cluster(&self, name: &str, patch: Value) -> Result<Value, Refused> {
+        self.stage.server.merge(&format!("{}/{name}", self.clusters()), &patch).await
+    }
+
+    /// Deletes a Cluster.
+    pub async fn delete_cluster(&self, name: &str) -> Result<Value, Refused> {
+        self.stage.server.delete(&format!("{}/{name}", self.clusters())).await
+    }
+
+    fn clusters(&self) -> String {
+        format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/clusters", self.ns)
+    }
+
+    /// A pool for all namespaces; answers its name, which no other scope's has.
+    pub async fn global_pool(&self, spec: Value) -> Result<String> {
+        let name = format!("{}-global", self.ns);
+        self.create("GlobalInClusterIPPool", &name, spec, json!({})).await?;
+        Ok(name)
+    }
+
+    /// Deletes all claims and waits until they are gone with their addresses: those that are paused or held by others are let
+    /// go. Then the pools.
+    pub async fn leave(self) -> Result<()> {
+        let names = |kind: &'static str| {
+            self.stage.world.look(|state| state.all(kind, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>())
+        };
+        for claim in names(CLAIM) {
+            // Gone meanwhile is as good.
+            let freed = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}});
+            for done in [self.merge(CLAIM, &claim, freed).await, self.delete(CLAIM, &claim).await] {
+                ensure!(done.as_ref().map_or_else(|error| error.code == 404, |_| true), "{done:?}");
+            }
+        }
+        let what = format!("{} to be empty", self.ns);
+        let empty = self.stage.world.until(&what, |state| state.all(CLAIM, &self.ns).next().is_none().then_some(()));
+        empty.await.with_context(|| format!("left are {:?}", names(CLAIM)))?;
+        let ns = format!("{}-", self.ns);
+        for kind in ["InClusterIPPool", "InClusterPrefixPool"] {
+            for pool in names(kind) {
+                self.delete(kind, &pool).await?;
+            }
+        }
+        for kind in ["GlobalInClusterIPPool", "GlobalInClusterPrefixPool"] {
+            let all =
+                self.stage.world.look(|state| state.all(kind, "").map(|one| name(one).to_owned()).collect::<Vec<_>>());
+            for pool in all.iter().filter(|pool| pool.starts_with(&ns)) {
+                self.delete(kind, pool).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns when the allocator has dealt with everything that was there before: a claim that comes last has come to its
     /// address, and a second one after it.
     pub async fn canary(&self) -> Result<()> {
@@ -208,8 +284,14 @@ impl<'a> Scope<'a> {
         let (first, last) = (number * 2, number * 2 + 1);
         ensure!(number < 120, "too many canaries");
         self.pool(&pool, json!({"addresses": [format!("{}-{}", ip(first), ip(last))], "prefix": 24})).await?;
+        self.cluster(&pool, json!({})).await?;
         for name in [format!("{pool}-a"), format!("{pool}-b")] {
-            self.claim(&name, &pool).await?;
+            // Of a Cluster, so that news of Clusters have come as well.
+            let mut spec = json!({"poolRef": reference(POOL, &pool)});
+            if self.stage.crds != Crds::Standalone {
+                spec["clusterName"] = json!(pool);
+            }
+            self.create(CLAIM, &name, spec, json!({})).await?;
             self.bound(&name).await?;
         }
         Ok(())

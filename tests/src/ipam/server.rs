@@ -51,7 +51,11 @@ pub struct Refused {
 impl Server {
     /// An API server without CRDs.
     pub async fn bare() -> Result<Self> {
-        let lab = Lab::up(Shape::api_servers(1)).await?;
+        Self::of(Lab::up(Shape::api_servers(1)).await?).await
+    }
+
+    /// The first API server of a lab that is up.
+    pub async fn of(lab: Lab) -> Result<Self> {
         let cluster = lab.cluster()?;
         let server = cluster.servers().first().cloned().context("no API server")?;
         let client = cluster.client(&cluster.pki().super_admin()?, &server).await?;
@@ -64,7 +68,9 @@ impl Server {
         let fetched = tokio::task::spawn_blocking(move || match crds {
             Crds::Standalone => Ok(vec![]),
             Crds::ClusterApi => assets::crds(Project::ClusterApi),
-            Crds::Theirs => Ok([assets::crds(Project::ClusterApi)?, assets::crds(Project::InClusterProvider)?].concat()),
+            Crds::Theirs => {
+                Ok([assets::crds(Project::ClusterApi)?, assets::crds(Project::InClusterProvider)?].concat())
+            }
         });
         let files = fetched.await??;
         let server = Self::bare().await?;
@@ -159,8 +165,8 @@ impl Server {
     }
 
     /// Merges.
-    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {
-        self.call(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
+    pub async fn merge(&self, path: &str, change: &Value) -> Result<Value, Refused> {
+        self.call(Method::PATCH, path, Some(("application/merge-patch+json", change))).await
     }
 
     /// Deletes.
@@ -245,16 +251,19 @@ fn manifests() -> Result<PathBuf> {
 }
 
 /// An object of the group.
+#[must_use]
 pub fn object(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": format!("ipam.cluster.x-k8s.io/{version}"), "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
 /// Where objects of a kind are; those with a namespace in `default`.
+#[must_use]
 pub fn place(version: &str, kind: &str) -> String {
     place_in(version, kind, "default")
 }
 
 /// Where objects of a kind are, in that namespace if it has one.
+#[must_use]
 pub fn place_in(version: &str, kind: &str, namespace: &str) -> String {
     let plural = if kind == "IPAddress" { "ipaddresses".to_owned() } else { format!("{}s", kind.to_lowercase()) };
     let namespace = if kind.starts_with("Global") { String::new() } else { format!("namespaces/{namespace}/") };

@@ -42,22 +42,34 @@ impl Stage {
     /// The lab's, or a CRD is refused.
     pub async fn up(crds: Crds) -> Result<Self> {
         let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
-        Self::with(crds, binary).await
+        Self::with(crds, binary, true).await
     }
 
-    /// As [`Stage::up`], with that allocator.
+    /// As [`Stage::up`], with that allocator. `all`: whether all kinds are watched, or none, which costs nothing.
     ///
     /// # Errors
     /// As [`Stage::up`].
-    pub async fn with(crds: Crds, binary: PathBuf) -> Result<Self> {
-        let server = Server::with(crds).await?;
+    pub async fn with(crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
+        Self::on(Server::with(crds).await?, crds, binary, all).await
+    }
+
+    /// On a server that has Mooring's own CRDs.
+    ///
+    /// # Errors
+    /// As [`Stage::up`].
+    pub async fn of(server: Server) -> Result<Self> {
+        let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
+        Self::on(server, Crds::Standalone, binary, true).await
+    }
+
+    async fn on(server: Server, crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
         let kubeconfig = cluster.pki().kubeconfig(&cluster.pki().super_admin()?, &url)?;
         std::fs::write(server.lab().dir().join(KUBECONFIG), kubeconfig)?;
         let kinds = World::kinds();
         let kinds: Vec<&str> =
-            kinds.into_iter().filter(|kind| crds != Crds::Theirs || !kind.contains("Prefix")).collect();
+            kinds.into_iter().filter(|kind| all && (crds != Crds::Theirs || !kind.contains("Prefix"))).collect();
         let world = World::watch(&server.client, &kinds).await?;
         Ok(Self { server, world, crds, binary, ports: AtomicU16::new(8_081), nets: AtomicU8::new(20) })
     }
@@ -114,14 +126,12 @@ impl Stage {
             let place = all.iter().position(|(stage, _)| stage.crds == crds);
             place.map(|place| all.swap_remove(place))
         };
-        match idle {
-            Some(one) => Ok(one),
-            None => {
-                let stage = Self::up(crds).await?;
-                let allocator = stage.start("allocator").await?;
-                Ok((stage, allocator))
-            }
+        if let Some(one) = idle {
+            return Ok(one);
         }
+        let stage = Self::up(crds).await?;
+        let allocator = stage.start("allocator").await?;
+        Ok((stage, allocator))
     }
 }
 

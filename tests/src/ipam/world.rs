@@ -75,8 +75,7 @@ impl State {
 
     fn shown(&mut self, kind: &'static str, object: Value, gone: bool) {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        let id =
-            (kind, text("/metadata/namespace").unwrap_or_default(), text("/metadata/name").unwrap_or_default());
+        let id = (kind, text("/metadata/namespace").unwrap_or_default(), text("/metadata/name").unwrap_or_default());
         let says = match kind {
             "IPAddress" => text("/spec/address").map(|address| {
                 let pool = &object["spec"]["poolRef"];

@@ -3,6 +3,7 @@
 
 mod agent;
 mod conflict;
+mod contract;
 mod crash;
 mod election;
 mod families;
@@ -47,6 +48,7 @@ pub fn all() -> Vec<Test<()>> {
         families::all,
         mixed::all,
         kinds::all,
+        contract::all,
     ] {
         all.extend(theme());
     }

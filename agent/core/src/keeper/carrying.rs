@@ -13,6 +13,8 @@ use crate::time::Time;
 const REMOVED_OFTEN: usize = 5;
 /// See [`REMOVED_OFTEN`].
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
+/// A node that could put none of the VIPs on its interface tries again after this.
+const CANNOT_CARRY: Duration = Duration::from_secs(5);
 /// What the way to the kernel may take.
 const ON_THE_WAY: Duration = Duration::from_millis(50);
 
@@ -167,7 +169,8 @@ impl Keeper {
     pub(super) fn cannot_carry(&mut self) {
         let release = matches!(self.role, Role::Holding(_));
         self.let_go(Why::CannotCarry);
-        self.hold_off = self.at.now + Duration::from_secs(5);
+        self.hold_off = self.at.now + CANNOT_CARRY;
+        self.refused_until = self.hold_off;
         if release {
             self.release(None);
         }

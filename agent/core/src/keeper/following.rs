@@ -46,7 +46,7 @@ impl Keeper {
 
     fn consider_taking(&mut self) {
         let busy = self.flight.as_ref().is_some_and(|f| f.purpose != Purpose::Participate);
-        if busy || !self.is_able() || self.health != Some(true) || !self.due(self.hold_off) {
+        if busy || !self.is_able() || self.health.is_none() || !self.due(self.hold_off) {
             return;
         }
         let Some(cause) = self.cause() else {
@@ -65,18 +65,29 @@ impl Keeper {
         {
             return;
         }
-        if let (Cause::Witness, Some(view)) = (cause, self.seen.view()) {
-            let holder = view.record.holder.clone();
-            self.report(Report::Abandoned { holder });
+        if !self.is_fit(cause) {
+            return;
+        }
+        if cause == Cause::Witness {
+            let declaration = self.seen.view().and_then(LeaseView::declaration).cloned();
+            if let Some(declaration) = declaration.filter(|d| self.told_silent.as_ref() != Some(d)) {
+                self.report(Report::Abandoned { holder: declaration.holder.clone() });
+                self.told_silent = Some(declaration);
+            }
         }
         self.searching = false;
         self.take(cause);
     }
 
+    /// A node whose own service is not healthy takes only what no healthy one is there for.
+    fn is_fit(&mut self, cause: Cause) -> bool {
+        self.health == Some(true) || matches!(cause, Cause::Free | Cause::Expiry) && self.is_nobody_better()
+    }
+
     /// Why this node may take the Lease now.
     fn cause(&mut self) -> Option<Cause> {
         let now = self.at.now;
-        if self.may_take_early() {
+        if self.health == Some(true) && self.may_take_early() {
             return Some(Cause::Witness);
         }
         if !self.seen.is_fresh(now, &self.rules) {
@@ -168,8 +179,9 @@ impl Keeper {
     }
 
     fn hold_off_provisional(&self) -> Time {
-        // Only a foreign owner keeps a free VIP from being carried; a lost race does not.
-        self.foreign_told.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1))
+        // A foreign owner keeps a free VIP from being carried, and an interface that took none; a lost race does not.
+        let foreign = self.foreign_told.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1));
+        foreign.max(self.refused_until)
     }
 
     /// Whether a fresh answer of the peers says that none is healthy. Asks them if there is none.

@@ -1,5 +1,6 @@
 //! The holder by Lease: renewing, the fence, and what another's frame does to it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -21,11 +22,10 @@ pub(super) struct Holding {
     pub(super) acquired: Option<WallTime>,
     pub(super) transitions: u32,
     challenge: Option<Challenge>,
-    /// The last challenge; frames heard soon after it are answered together, later.
-    last_challenge: Option<Time>,
-    /// That one was a participant's.
-    last_by_peer: bool,
-    again: Option<(IpAddr, Mac)>,
+    /// The last challenge by each: frames heard soon after it are answered together, later.
+    challenged: BTreeMap<Challenger, Time>,
+    /// Frames that wait for that.
+    again: BTreeMap<Challenger, (IpAddr, Mac)>,
     /// A hand-over for health has begun: the peers are asked.
     pub(super) leaving_since: Option<Time>,
     /// Taken from a holder that did not let it go: until its Lease would have ended, it may come back with the VIP.
@@ -36,11 +36,15 @@ pub(super) struct Holding {
     look: Time,
 }
 
+/// A participant, by the MAC address that spoke; None: any stranger, so that inventing addresses gains nobody anything.
+type Challenger = Option<Mac>;
+
 #[derive(Clone, Copy, Debug)]
 struct Challenge {
     since: Time,
     address: IpAddr,
     mac: Mac,
+    by: Challenger,
 }
 
 impl Keeper {
@@ -54,9 +58,8 @@ impl Keeper {
             acquired,
             transitions,
             challenge: None,
-            last_challenge: None,
-            last_by_peer: false,
-            again: None,
+            challenged: BTreeMap::new(),
+            again: BTreeMap::new(),
             leaving_since: None,
             returns_until: None,
             in_doubt: false,
@@ -104,32 +107,29 @@ impl Keeper {
     pub(super) fn challenged(&mut self, address: IpAddr, mac: Mac) {
         let now = self.at.now;
         let participant = self.seen.view().and_then(|v| v.participant_with(mac)).map(str::to_owned);
-        let again_by_peer =
-            matches!(&self.role, Role::Holding(Holding { again: Some((_, mac)), .. }) if self.is_peer(*mac));
         let Role::Holding(holding) = &mut self.role else { return };
+        let by = participant.is_some().then_some(mac);
+        let lately = holding.challenged.get(&by).is_some_and(|at| now.since(*at) < DEFEND);
         // A participant's frame does not wait behind a stranger's: it may be the rightful holder's.
-        let by_peer = participant.is_some();
-        let busy = holding.challenge.is_some() || holding.last_challenge.is_some_and(|at| now.since(at) < DEFEND);
-        if busy && (holding.last_by_peer || !by_peer) {
-            if by_peer || !again_by_peer {
-                holding.again = Some((address, mac));
-            }
+        let behind = holding.challenge.is_some_and(|c| c.by.is_some() || by.is_none());
+        if lately || behind {
+            holding.again.insert(by, (address, mac));
             return;
         }
-        holding.last_by_peer = by_peer;
-        holding.challenge = Some(Challenge { since: now, address, mac });
-        holding.last_challenge = Some(now);
+        holding.challenge = Some(Challenge { since: now, address, mac, by });
+        holding.challenged.retain(|_, at| now.since(*at) < DEFEND);
+        holding.challenged.insert(by, now);
         self.next_write = now;
         self.report(Report::Contested { address, mac, participant });
         if planted!(DefendFromMemory) {
             self.next_write = now + self.rules.retry_period;
-            self.defend(Challenge { since: now, address, mac });
+            self.defend(Challenge { since: now, address, mac, by });
         }
     }
 
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
-        let (sent, challenge, last, again) = (holding.sent, holding.challenge, holding.last_challenge, holding.again);
+        let (sent, challenge) = (holding.sent, holding.challenge);
         if self.due(self.lapses_at(sent)) {
             self.ran_out();
             return;
@@ -143,14 +143,7 @@ impl Keeper {
             }
             self.defend(challenge);
         }
-        if let (None, Some((address, mac)), Some(last)) = (challenge, again, last)
-            && self.due(last + DEFEND)
-        {
-            if let Role::Holding(holding) = &mut self.role {
-                holding.again = None;
-            }
-            self.challenged(address, mac);
-        }
+        self.challenge_again();
         // After a conflict the Lease is read first: it may have been only a note that changed.
         // With the API away the read may hang, and is not waited for.
         let free = self.flight.is_none() && (self.reading.is_none() || self.away.is_some());
@@ -159,6 +152,24 @@ impl Keeper {
         }
         self.look_for_another();
         self.consider_leaving();
+    }
+
+    /// Frames that came while another challenge was under way, or soon after one by the same host.
+    fn challenge_again(&mut self) {
+        let Role::Holding(holding) = &self.role else { return };
+        if holding.challenge.is_some() {
+            return;
+        }
+        let last = |by| holding.challenged.get(by).map_or_else(Time::default, |at| *at + DEFEND);
+        // Participants first.
+        let waiting = holding.again.iter().map(|(by, (address, mac))| (last(by), by.is_none(), *by, *address, *mac));
+        let Some((when, _, by, address, mac)) = waiting.min() else { return };
+        if self.due(when) {
+            if let Role::Holding(holding) = &mut self.role {
+                holding.again.remove(&by);
+            }
+            self.challenged(address, mac);
+        }
     }
 
     /// When a holder gives up renewing: at the deadline, or just before the kernel drops the VIP (a Lease of a few seconds, a
@@ -184,8 +195,10 @@ impl Keeper {
         let now = self.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let look = holding.look;
-        let certain = !holding.in_doubt && holding.returns_until.is_none_or(|until| now >= until);
-        let unanswered = self.flight.as_ref().map(|flight| flight.sent + AWAY);
+        let certain =
+            !holding.in_doubt && self.unsure.is_none() && holding.returns_until.is_none_or(|until| now >= until);
+        let asked = self.flight.as_ref().map(|flight| flight.sent);
+        let unanswered = asked.into_iter().chain(self.reading.as_ref().map(|r| r.sent)).min().map(|sent| sent + AWAY);
         if certain && self.away.is_none() && !unanswered.is_some_and(|at| self.due(at)) {
             return;
         }

@@ -25,6 +25,7 @@ impl Keeper {
             Event::Seen(view) => {
                 self.answered();
                 self.see(view);
+                self.shows_own_write();
             }
             Event::Tick => {}
             Event::WatchLost => {
@@ -49,11 +50,15 @@ impl Keeper {
                     // A write that was given up has taken effect after all.
                     self.answered();
                     self.see(Some(view));
+                    self.shows_own_write();
                 } else if result == Err(Failure::Conflict) {
                     self.answered();
                 }
             }
-            Event::Health(verdict) => self.health = Some(verdict),
+            Event::Health(verdict) => {
+                self.health = Some(verdict);
+                self.nobody_was_better = false;
+            }
             Event::Peers { id, healthy } => {
                 // The own service answers again as well, only its verdict takes some answers more: nobody is better then.
                 let own = &self.node.participant.addresses;
@@ -83,6 +88,7 @@ impl Keeper {
         } else {
             self.see(view);
         }
+        self.shows_own_write();
     }
 
     /// The Lease was shown.

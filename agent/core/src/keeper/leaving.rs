@@ -39,6 +39,8 @@ const ASK_WITHIN: Duration = Duration::from_millis(150);
 const HEARD_FRESH: Duration = Duration::from_secs(1);
 /// When nobody was better, the peers are asked again after this.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// An outage that all shared ends for each a moment apart: who is better right after it is asked again after this.
+const RECOVERS: Duration = Duration::from_secs(1);
 /// How long a successor that nobody knows of is waited for: client-go's candidates look at the Lease every 2 to 2.4 s.
 const STRANGER_WITHIN: Duration = Duration::from_secs(3);
 /// How often the old holder asks the segment for its successor, should the announcement be lost.
@@ -95,7 +97,14 @@ impl Keeper {
         if !self.shutting_down && (successor.is_none() || healthy.is_empty()) {
             self.mark_leaving(None);
             self.better_at = now + ASK_AGAIN;
-            self.report(Report::NobodyBetter);
+            if !std::mem::replace(&mut self.nobody_was_better, true) {
+                self.report(Report::NobodyBetter);
+            }
+            return;
+        }
+        if !self.shutting_down && std::mem::take(&mut self.nobody_was_better) {
+            self.mark_leaving(None);
+            self.better_at = now + RECOVERS;
             return;
         }
         if successor.is_none() && self.away.is_some() {

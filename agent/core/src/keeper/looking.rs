@@ -7,21 +7,24 @@ use std::time::Duration;
 use super::{Keeper, Role};
 use crate::action::{Action, Report};
 use crate::lease::LeaseView;
-use crate::witness::Target;
+use crate::witness::Aim;
 
 impl Keeper {
     pub(super) fn advance_witness(&mut self) {
         let (now, me) = (self.at.now, &self.rules.node);
         let following = matches!(self.role, Role::Following) && self.link == Some(true) && !self.shutting_down;
         let declaration = self.seen.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
-        let target = match declaration {
-            _ if !following => Target::Nothing,
-            Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration.clone()),
-            _ if self.searching || self.away.is_some() => Target::Anybody,
-            _ => Target::Nothing,
+        let aim = match declaration {
+            _ if !following => Aim::Nothing,
+            Some(declaration) if !self.rules.witness_interval.is_zero() => Aim::Holder(declaration),
+            _ if self.searching || self.away.is_some() => Aim::Anybody,
+            _ => Aim::Nothing,
         };
-        let parties = self.third_parties();
-        self.witness.aim(now, target, self.vips.keys().copied().collect(), parties);
+        self.witness.aim(now, aim, self.vips.keys().copied());
+        if self.witness.next().is_some_and(|next| next <= now) {
+            let parties = self.third_parties();
+            self.witness.set_parties(parties);
+        }
         let (probes, missed) = self.witness.tick(now);
         if missed {
             self.report(Report::ProbeMissed);

@@ -30,7 +30,7 @@ use std::net::IpAddr;
 
 use super::action::{Action, Report};
 use super::event::{Event, Moment, Node};
-use super::lease::Record;
+use super::lease::{Declaration, Record};
 use super::mac::Mac;
 use super::moves::Moves;
 use super::observation::Observation;
@@ -63,11 +63,15 @@ pub struct Keeper {
     /// Since when no call to the API has been answered.
     away: Option<Time>,
     flight: Option<Flight>,
+    /// The last writes that were given up without an answer: they may have taken effect, or may yet.
+    unanswered: VecDeque<Flight>,
     reading: Option<Reading>,
     next_read: Time,
     next_write: Time,
     /// Nothing is taken before: a conflict, a lost race.
     hold_off: Time,
+    /// The interface took none of the VIPs: nothing is carried before.
+    refused_until: Time,
     /// A take waits for the segment to say that nobody has the VIP.
     searching: bool,
     participate_at: Option<Time>,
@@ -76,6 +80,10 @@ pub struct Keeper {
     turns: u32,
     asked: Option<Asked>,
     better_at: Time,
+    /// The tenure whose holder was told to be silent: told once, however often the Lease is tried.
+    told_silent: Option<Declaration>,
+    /// When the peers were asked last, none of them was healthy either.
+    nobody_was_better: bool,
     third_heard: BTreeMap<IpAddr, Time>,
     /// After a late step: nothing is announced or refreshed until the Lease or the segment was looked at since.
     unsure: Option<Time>,
@@ -116,6 +124,7 @@ enum Role {
 #[derive(Debug)]
 struct Reading {
     id: u64,
+    sent: Time,
     until: Time,
     /// The version that was known when it was sent.
     known: Option<String>,
@@ -149,16 +158,20 @@ impl Keeper {
             left: false,
             away: None,
             flight: None,
+            unanswered: VecDeque::new(),
             reading: None,
             next_read: Time::default(),
             next_write: Time::default(),
             hold_off: Time::default(),
+            refused_until: Time::default(),
             searching: false,
             participate_at: None,
             free_since: None,
             turns: 0,
             asked: None,
             better_at: Time::default(),
+            told_silent: None,
+            nobody_was_better: false,
             third_heard: BTreeMap::new(),
             unsure: None,
             unsure_probe: Time::default(),
@@ -181,6 +194,7 @@ impl Keeper {
         if let Some(wake) = self.wake.filter(|wake| at.now > *wake + LATE) {
             self.late(at.now.since(wake));
         }
+        self.witness.begin(at.now);
         self.take_in(event);
         self.wake = None;
         // Two roles may follow each other within one step; more than a few would be a fault, and wait for the next.

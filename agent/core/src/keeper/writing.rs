@@ -17,6 +17,9 @@ pub(super) struct Flight {
     pub(super) purpose: Purpose,
     pub(super) sent: Time,
     until: Time,
+    /// The version it was based on, and what it wrote: by these it is known again, should its answer be lost.
+    base: Option<String>,
+    record: Record,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub(super) enum Purpose {
 
 /// How long a take or a release may go unanswered.
 const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// So many writes that were given up are known again when they are shown.
+const UNANSWERED: usize = 8;
 /// When the Lease changes hands and names more nodes than this, the list begins anew.
 const MANY: usize = 16;
 /// How soon a note that was written, and is gone, is written again.
@@ -64,8 +69,8 @@ impl Keeper {
         let id = self.new_id();
         let within = self.rules.retry_period;
         // The edge has its own deadline; a little more here, for the answer's way.
-        self.reading =
-            Some(Reading { id, until: self.at.now + within + MARGIN, known: self.seen.version().map(str::to_owned) });
+        let (sent, known) = (self.at.now, self.seen.version().map(str::to_owned));
+        self.reading = Some(Reading { id, sent, until: sent + within + MARGIN, known });
         self.act(Action::Read { id, within });
     }
 
@@ -186,9 +191,10 @@ impl Keeper {
     fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
         let id = self.new_id();
         let now = self.at.now;
-        self.flight = Some(Flight { id, purpose, sent: now, until: now + within + MARGIN });
-        let base =
-            self.seen.version().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v.to_owned() });
+        let known = self.seen.version().map(str::to_owned);
+        let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
+        self.flight =
+            Some(Flight { id, purpose, sent: now, until: now + within + MARGIN, base: known, record: record.clone() });
         self.act(Action::Write { id, base, record, notes, within });
     }
 
@@ -197,6 +203,31 @@ impl Keeper {
         let Some(flight) = self.flight.take() else { return };
         self.answered();
         self.see(Some(view));
+        self.took_effect(&flight);
+    }
+
+    /// A watch event or a read shows exactly what a write of this node's wrote: that is its answer, should its own be lost.
+    pub(super) fn shows_own_write(&mut self) {
+        let Some(view) = self.seen.view() else { return };
+        let shown = |flight: &mut Flight| {
+            // One that takes part leaves the record as it was: no record tells whether it did.
+            flight.purpose != Purpose::Participate
+                && flight.record == view.record
+                && flight.base.as_deref() != Some(view.version.as_str())
+        };
+        let mut flight = self.flight.take_if(shown);
+        if flight.is_none()
+            && let Some(nth) = self.unanswered.iter_mut().position(shown)
+        {
+            // Those before it were based on what it wrote over: they can take effect no more.
+            flight = self.unanswered.drain(..=nth).next_back();
+        }
+        if let Some(flight) = flight {
+            self.took_effect(&flight);
+        }
+    }
+
+    fn took_effect(&mut self, flight: &Flight) {
         let valid = self.at.now + MARGIN < flight.sent + self.rules.lease_duration;
         match flight.purpose {
             // Should somebody strip the note, it is not written again at once.
@@ -234,7 +265,14 @@ impl Keeper {
             self.hold_off = self.hold_off.max(now + self.rules.retry_period / 8);
         }
         self.next_write = now + if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
-        match flight.purpose {
+        let purpose = flight.purpose;
+        if failure == Failure::Away {
+            while self.unanswered.len() >= UNANSWERED {
+                self.unanswered.pop_front();
+            }
+            self.unanswered.push_back(flight);
+        }
+        match purpose {
             Purpose::Participate => self.participate_at = Some(now + self.rules.retry_period + self.rules.turn(0)),
             Purpose::Release => self.release_failed(failure),
             Purpose::Take(_) | Purpose::Renew => {}

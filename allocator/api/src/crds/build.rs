@@ -33,6 +33,7 @@ pub enum Error {
 }
 
 /// A kind.
+#[expect(clippy::struct_field_names, reason = "kind is what Kubernetes calls it")]
 pub(super) struct Kind {
     pub kind: &'static str,
     pub plural: &'static str,

@@ -38,15 +38,15 @@ pub fn standalone() -> Result<Vec<CustomResourceDefinition>, Error> {
             "An address that was given to a claim.",
             &address,
             None,
-            columns::address(),
+            &columns::address(),
         )?,
         kind(
             IpAddressClaim::KIND,
             IpAddressClaim::PLURAL,
             "Somebody wants an address.",
             &claim,
-            Some(status),
-            columns::claim(),
+            Some(&status),
+            &columns::claim(),
         )?,
     ])
 }
@@ -67,8 +67,8 @@ fn kind(
     plural: &'static str,
     description: &'static str,
     spec: &Value,
-    status: Option<Value>,
-    columns: Vec<Value>,
+    status: Option<&Value>,
+    columns: &[Value],
 ) -> Result<CustomResourceDefinition, Error> {
     let columns = json!(columns);
     let version = |name, stored, deprecated: bool| Version {
@@ -78,7 +78,7 @@ fn kind(
         columns: columns.clone(),
         description,
         spec: spec.clone(),
-        status: status.clone(),
+        status: status.cloned(),
     };
     let versions =
         vec![version("v1alpha1", false, true), version("v1beta1", false, true), version("v1beta2", true, false)];

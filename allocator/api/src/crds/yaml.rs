@@ -105,7 +105,7 @@ fn line(text: &mut String, value: &Value) {
         Value::String(string) => scalar(text, string),
         // Bounds are floats in the types of CRDs.
         Value::Number(number) if number.to_string().ends_with(".0") => {
-            text.push_str(number.to_string().trim_end_matches(".0"))
+            text.push_str(number.to_string().trim_end_matches(".0"));
         }
         // Writing to a String cannot fail.
         other => _ = write!(text, "{other}"),

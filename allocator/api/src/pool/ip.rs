@@ -45,7 +45,7 @@ pub struct IpPoolSpec {
     #[schemars(range(min = 0))]
     pub address_reuse_grace_period_seconds: Option<i32>,
 
-    /// Which free address a claim gets: LowestFree (the default), HighestFree, Random, or LeastRecentlyUsed.
+    /// Which free address a claim gets: `LowestFree` (the default), `HighestFree`, `Random`, or `LeastRecentlyUsed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
 

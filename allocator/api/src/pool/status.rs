@@ -27,7 +27,7 @@ pub struct Counts {
     pub total: i64,
     /// That may be given now. Less than none, where more are used out of range than are free.
     pub free: i64,
-    /// That were given: as many as there are IPAddress objects of this pool.
+    /// That were given: as many as there are `IPAddress` objects of this pool.
     pub used: i64,
     /// That were given and are no longer in the pool.
     pub out_of_range: i64,

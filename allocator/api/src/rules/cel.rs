@@ -1,5 +1,7 @@
 //! Pieces of CEL.
 
+use std::fmt::Write as _;
+
 /// Whether an optional text was given: absent and empty are the same (Go writes the empty one).
 pub(crate) fn given(field: &str) -> String {
     format!("(has(self.{field}) && self.{field} != '')")
@@ -56,12 +58,13 @@ pub(crate) fn in_order_v6(a: &str, b: &str) -> String {
     let mut known = "0".to_owned();
     for step in 0..7 {
         let half = 64 >> step;
-        let next = format!("n{step}");
+        let same = format!("n{step}");
         // A list of one, as `all` is the only way of CEL to name a value.
-        text +=
-            &format!("[{known} + ({}.containsIP({b}) ? {half} : 0)].all({next}, ", net(&format!("{known} + {half}")));
-        known = next;
+        let wider = net(&format!("{known} + {half}"));
+        // Writing to a String cannot fail.
+        _ = write!(text, "[{known} + ({wider}.containsIP({b}) ? {half} : 0)].all({same}, ");
+        known = same;
     }
-    text += &format!("{}.masked().ip() == {}.masked().ip()", net(&format!("{known} + 1")), net(&known));
+    _ = write!(text, "{}.masked().ip() == {}.masked().ip()", net(&format!("{known} + 1")), net(&known));
     text + &")".repeat(7)
 }

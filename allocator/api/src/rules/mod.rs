@@ -20,6 +20,7 @@ pub(crate) use prefix_pool::prefix_pool;
 
 /// A rule and what it is about.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "rule is what Kubernetes calls it")]
 pub(crate) struct Rule {
     /// True where all is well.
     rule: String,

@@ -1,44 +1,60 @@
 //! Which pools of a network may hand out an address.
 
-/// The pools' ranges, cut where one begins or ends.
-#[derive(Clone, Debug, Default)]
+use std::collections::BTreeMap;
+
+/// The pools' ranges, cut where one begins or ends. A change costs what lies inside the range that it is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// In order: from this address on, these pools, until the next cut.
-    cuts: Vec<(u128, Vec<u32>)>,
+    /// From this address on, these pools, until the next cut.
+    cuts: BTreeMap<u128, Vec<u32>>,
 }
 
 impl Coverage {
-    /// From each pool's ranges, as first and last address.
-    pub(super) fn new(ranges: impl IntoIterator<Item = (u32, u128, u128)>) -> Self {
-        let mut edges: Vec<(u128, bool, u32)> = Vec::new();
-        for (pool, first, last) in ranges {
-            edges.push((first, true, pool));
-            if let Some(after) = last.checked_add(1) {
-                edges.push((after, false, pool));
+    /// A pool has a range, from its first to its last address.
+    pub(super) fn add(&mut self, pool: u32, first: u128, last: u128) {
+        self.cut(first);
+        if let Some(after) = last.checked_add(1) {
+            self.cut(after);
+        }
+        for (_, pools) in self.cuts.range_mut(first..=last) {
+            if let Err(place) = pools.binary_search(&pool) {
+                pools.insert(place, pool);
             }
         }
-        edges.sort_unstable();
-        let mut cuts: Vec<(u128, Vec<u32>)> = Vec::new();
-        let mut inside: Vec<u32> = Vec::new();
-        for (at, begins, pool) in edges {
-            if begins {
-                inside.push(pool);
-            } else if let Some(i) = inside.iter().position(|&p| p == pool) {
-                inside.swap_remove(i);
-            }
-            match cuts.last_mut() {
-                Some((last, pools)) if *last == at => pools.clone_from(&inside),
-                _ => cuts.push((at, inside.clone())),
+    }
+
+    /// A pool has a range no more, which it had as it is given here.
+    pub(super) fn remove(&mut self, pool: u32, first: u128, last: u128) {
+        for (_, pools) in self.cuts.range_mut(first..=last) {
+            pools.retain(|&p| p != pool);
+        }
+        // Cuts that part nothing any more.
+        let mut before = self.cuts.range(..first).next_back().map(|(_, pools)| pools.clone()).unwrap_or_default();
+        let mut idle = Vec::new();
+        for (&at, pools) in self.cuts.range(first..=last.saturating_add(1)) {
+            if *pools == before {
+                idle.push(at);
+            } else {
+                before.clone_from(pools);
             }
         }
-        Self { cuts }
+        for at in idle {
+            self.cuts.remove(&at);
+        }
+    }
+
+    fn cut(&mut self, at: u128) {
+        if !self.cuts.contains_key(&at) {
+            let pools = self.cuts.range(..at).next_back().map(|(_, pools)| pools.clone()).unwrap_or_default();
+            self.cuts.insert(at, pools);
+        }
     }
 
     /// The pools that have an address in this range; each once.
     pub(super) fn pools(&self, first: u128, last: u128) -> Vec<u32> {
-        let after = self.cuts.partition_point(|&(at, _)| at <= first);
+        let start = self.cuts.range(..=first).next_back().map_or(first, |(&at, _)| at);
         let mut found = Vec::new();
-        for (_, pools) in self.cuts[after.saturating_sub(1)..].iter().take_while(|&&(at, _)| at <= last) {
+        for (_, pools) in self.cuts.range(start..=last) {
             for &pool in pools {
                 if !found.contains(&pool) {
                     found.push(pool);
@@ -47,15 +63,42 @@ impl Coverage {
         }
         found
     }
+}
 
-    /// The pairs of pools that have addresses in common; each once.
-    pub(super) fn overlaps(&self) -> Vec<(u32, u32)> {
-        let mut pairs = std::collections::BTreeSet::new();
-        for (_, pools) in &self.cuts {
-            for (i, &a) in pools.iter().enumerate() {
-                pairs.extend(pools[i + 1..].iter().map(|&b| (a.min(b), a.max(b))));
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::proptest;
+
+    use super::Coverage;
+
+    proptest! {
+        #[test]
+        fn as_a_naive_list(steps in proptest::collection::vec((0u32..5, 0u128..40, 0u128..12, 0u128..50), 1..40)) {
+            let mut coverage = Coverage::default();
+            let mut naive: Vec<(u32, u128, u128)> = Vec::new();
+            for (pool, first, length, probe) in steps {
+                // At the end of the space too.
+                let (first, last) = (u128::MAX - 51 + first, u128::MAX - 51 + first + length);
+                if let Some(at) = naive.iter().position(|n| n.0 == pool) {
+                    let (pool, first, last) = naive.swap_remove(at);
+                    coverage.remove(pool, first, last);
+                } else {
+                    naive.push((pool, first, last));
+                    coverage.add(pool, first, last);
+                }
+                for from in [u128::MAX - 51 + probe, u128::MAX] {
+                    let to = from.saturating_add(3);
+                    let mut found = coverage.pools(from, to);
+                    found.sort_unstable();
+                    let mut all: Vec<u32> = naive.iter().filter(|n| n.1 <= to && from <= n.2).map(|n| n.0).collect();
+                    all.sort_unstable();
+                    assert_eq!(found, all);
+                }
             }
+            for (pool, first, last) in naive {
+                coverage.remove(pool, first, last);
+            }
+            assert_eq!(coverage, Coverage::default(), "nothing is left of what is gone");
         }
-        pairs.into_iter().collect()
     }
 }

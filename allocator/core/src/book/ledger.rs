@@ -1,6 +1,6 @@
 //! The book: all pools and networks together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -151,10 +151,13 @@ impl Book {
             self.networks[old].used.remove(block, holder);
             freed.extend(self.offer_again(old, block));
         }
+        for (first, last) in ranges_of(self.pools[id as usize].plan.as_ref()) {
+            self.networks[old].coverage.remove(id, first, last);
+        }
         self.pools[id as usize].plan = plan;
         self.pools[id as usize].network = new;
-        for network in [old, new] {
-            self.cover(network);
+        for (first, last) in ranges_of(self.pools[id as usize].plan.as_ref()) {
+            self.networks[new].coverage.add(id, first, last);
         }
         for &(holder, block) in &moving {
             self.networks[new].used.insert(block, holder);
@@ -179,13 +182,6 @@ impl Book {
             self.networks.push(NetworkBook::default());
         }
         id
-    }
-
-    fn cover(&mut self, network: usize) {
-        let pools = self.pools.iter().zip(0u32..).filter(|(p, _)| p.network == network);
-        let ranges = pools.filter_map(|(p, id)| Some((p.plan.as_ref()?, id)));
-        let ranges = ranges.flat_map(|(plan, id)| plan.address_ranges().map(move |(f, l)| (id, f, l)));
-        self.networks[network].coverage = Coverage::new(ranges);
     }
 
     /// All that refers to a pool and has a block.
@@ -361,9 +357,10 @@ impl Book {
     #[must_use]
     pub fn overlapping_pools(&self, pool: PoolId) -> Vec<PoolId> {
         let Some(entry) = self.pools.get(pool.0 as usize) else { return Vec::new() };
-        let pairs = self.networks[entry.network].coverage.overlaps().into_iter();
-        let others = pairs.filter_map(|(a, b)| if a == pool.0 { Some(b) } else { (b == pool.0).then_some(a) });
-        others.map(PoolId).collect()
+        let coverage = &self.networks[entry.network].coverage;
+        let ranges = ranges_of(entry.plan.as_ref()).into_iter();
+        let others: BTreeSet<u32> = ranges.flat_map(|(first, last)| coverage.pools(first, last)).collect();
+        others.into_iter().filter(|&other| other != pool.0).map(PoolId).collect()
     }
 
     /// The columns of a pool.
@@ -383,6 +380,10 @@ impl Book {
     pub fn available(&self, pool: PoolId) -> u128 {
         self.pools.get(pool.0 as usize).map_or(0, |p| p.free.size())
     }
+}
+
+fn ranges_of(plan: Option<&Plan>) -> Vec<(u128, u128)> {
+    plan.into_iter().flat_map(Plan::address_ranges).collect()
 }
 
 fn inside(plan: Option<&Plan>, block: Option<Block>) -> bool {

@@ -2,6 +2,8 @@
 
 mod error;
 mod legacy;
+#[cfg(test)]
+mod model;
 mod plan;
 mod prefixes;
 mod remark;

@@ -306,7 +306,7 @@ fn negative(field: &'static str, seconds: i64, errors: &mut Vec<SpecError>) {
 }
 
 /// How long an address rests that somebody else was heard to have, where its pool does not say.
-const CONFLICT_RESTS: Duration = Duration::from_secs(600);
+const CONFLICT_RESTS: Duration = Duration::from_mins(10);
 
 fn conflict_quarantine(policy: &Policy) -> Duration {
     policy.conflict_quarantine_seconds.map_or(CONFLICT_RESTS, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)))

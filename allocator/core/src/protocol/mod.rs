@@ -19,9 +19,14 @@ mod event;
 mod flaws;
 mod machine;
 mod objects;
+#[cfg(test)]
+mod odd;
 mod registry;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod tests;
+mod times;
 
 pub use action::{Action, New, PoolTarget, Purpose, Report, Target, Write};
 pub use event::{Done, Event, Failure, Moment};

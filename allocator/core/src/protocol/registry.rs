@@ -23,10 +23,19 @@ pub(super) struct Entry {
     pub(super) spoiled: bool,
     pub(super) not_before: Duration,
     pub(super) failures: u32,
+    /// So often the server would not have a tombstone for it.
+    pub(super) refusals: u32,
     /// A tombstone stands for it.
     pub(super) rested: bool,
     /// A write of ours has ended it, or found it ended.
     pub(super) ended: bool,
+}
+
+impl Entry {
+    /// The claim that it says it is for.
+    pub(super) fn claim(&self) -> Key {
+        Key { namespace: self.address.key.namespace.clone(), name: self.address.claim.clone() }
+    }
 }
 
 /// What is to become of an object.
@@ -116,6 +125,7 @@ impl Registry {
             spoiled: false,
             not_before: Duration::ZERO,
             failures: 0,
+            refusals: 0,
             rested: false,
             ended: false,
         });

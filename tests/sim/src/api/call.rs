@@ -37,9 +37,7 @@ pub enum Answer {
     Lease(Option<LeaseView>),
     /// 409.
     Conflict,
-    /// 403.
-    Denied,
-    /// Nothing that says anything: the connection broke, or 500. Whether the request may have taken effect.
+    /// Nothing that says anything: the connection broke, 500, or 403, for which another server is asked. Whether the request may have taken effect.
     Miss(bool),
 }
 
@@ -111,10 +109,7 @@ impl World<'_> {
             Fate::Refused => self.put(MS / 5, miss(false)),
             Fate::Unreachable => self.put(SECOND, miss(false)),
             Fate::Hangs => {}
-            Fate::Errors => self.put(2 * MS, miss(false)),
-            Fate::Forbidden => {
-                self.put(2 * MS, Item::Answer { call: number, server, answer: Box::new(Answer::Denied) });
-            }
+            Fate::Errors | Fate::Forbidden => self.put(2 * MS, miss(false)),
         }
         self.put(patience, Item::Patience { call: number, tries });
         true
@@ -123,7 +118,7 @@ impl World<'_> {
     /// A request reaches a server.
     pub fn arrive(&mut self, number: u32, server: usize) {
         let call = &self.calls[number as usize];
-        let host = call.host;
+        let (host, id, life) = (call.host, call.id, call.life);
         let kind = call.kind.clone();
         if !self.serves(server) {
             // The store has no majority: some requests hang, others are told so.
@@ -145,6 +140,12 @@ impl World<'_> {
                 let written = self.store.write(self.now, base.as_deref(), record, notes);
                 match written {
                     Some(view) => {
+                        let of = &mut self.hosts[host];
+                        if let Some(agent) =
+                            of.agent.as_mut().filter(|_| of.life == life && view.record.holder == self.plan.names[host])
+                        {
+                            agent.took_effect(id, &view.record);
+                        }
                         self.written(Some(host), &before, &view);
                         self.publish(Some(&view));
                         Answer::Lease(Some(view))

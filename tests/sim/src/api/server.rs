@@ -147,6 +147,15 @@ impl World<'_> {
                 .any(|s| self.reaches(host, s) && self.serves(s) && fine(self.servers.all[s].how))
     }
 
+    /// Whether some server answers a host, however late and however seldom.
+    #[must_use]
+    pub fn has_some_api(&self, host: usize) -> bool {
+        let answers = |how: Option<How>| !matches!(how, Some(How::Refused | How::Hangs | How::Errors | How::Forbidden));
+        answers(self.servers.of[host])
+            && (0..self.servers.all.len())
+                .any(|s| self.reaches(host, s) && self.serves(s) && answers(self.servers.all[s].how))
+    }
+
     /// Hosts came or went, or the ways between them changed: where etcd has its majority.
     pub fn elect(&mut self) {
         if self.plan.settings.shape != Shape::Stacked {

@@ -21,9 +21,11 @@ impl World<'_> {
         let slept = self.checks.slept[host];
         // Excused: the kernel's lifetimes stand still with a machine that does. When it goes on, its agent looks at the
         // clock within a second (its own timer stood still too) and drops what is over; an agent that cannot act leaves it
-        // to the kernel, whose time goes on from where it stood.
+        // to the kernel, whose time goes on from where it stood; so does one that has begun since, and finds the address.
         let recent = slept + 2 * SECOND > self.now;
-        if self.hosts[host].asleep.is_some() || recent || slept > 0 && !self.hosts[host].is_live() {
+        let of = &self.hosts[host];
+        let left_over = slept > 0 && (!of.is_live() || of.life != standing.life);
+        if of.asleep.is_some() || recent || left_over {
             if standing.ends.is_some_and(|ends| ends + SECOND > self.now) || recent {
                 self.put(SECOND, Item::Look(Look::Fence { host, vip, generation }));
             }

@@ -83,7 +83,7 @@ impl World<'_> {
         let declared = self.checks.witness.began().max(self.checks.witness.stripped);
         let heard = self.hosts[host].agent.as_ref().is_some_and(|a| a.heard_from[holder] > declared.max(a.let_go));
         let runs = self.hosts[holder].is_live() || self.hosts[holder].rival.is_some();
-        let renews = runs && self.has_api(holder);
+        let renews = runs && self.has_some_api(holder);
         let ours = self.hosts[holder].rival.is_none();
         holder != host && renews && !(witness && heard && ours)
     }

@@ -56,8 +56,7 @@ impl World<'_> {
             Fault::Freeze(h) => h != holder || planned.lasts + bounds.stopped < lease,
             Fault::Unhealthy(h) => h != holder || planned.lasts < fall,
             Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
-            // Where some requests get through, those of another than the holder may; and a server that answers 403 is believed,
-            // though another may not.
+            // Where some requests get through, those of another than the holder may.
             Fault::Api(servers, How::Refused | How::Hangs | How::Errors | How::Forbidden) => {
                 (0..self.servers.all.len()).all(|s| has(servers, s))
             }

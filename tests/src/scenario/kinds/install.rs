@@ -44,7 +44,8 @@ pub async fn replaced(ctx: &mut Ctx<()>) -> Result<()> {
     }
     let ours = documents_of("crds")?;
     let named = |name: &str| ours.iter().find(|one| one["metadata"]["name"] == name).context("not ours");
-    let refused = server.apply(named(first)?).await.err().context("a server-side apply is no longer refused: say so")?;
+    let refused =
+        server.apply(named(first)?).await.err().context("a server-side apply is no longer refused: say so")?;
     ctx.note(&format!("server-side apply over a webhook: {refused}"));
     // What the guide says: once for each of the two.
     server.merge(&path(first), &json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})).await?;

@@ -88,8 +88,8 @@ pub async fn taken_over(_: &mut Ctx<()>) -> Result<()> {
         ensure!(seen["spec"] == *spec, "{name} is cut: {}", seen["spec"]);
         // The allocator can say what is wrong, and hold on to it.
         let pool: InClusterIpPool = serde_json::from_value(seen)?;
-        let patch = MetaChange::new().finalizer(PROTECT_POOL).of(&pool.metadata)?.context("no change")?;
-        server.merge(&path, patch.body()).await.with_context(|| format!("{name} takes no finalizer"))?;
+        let change = MetaChange::new().finalizer(PROTECT_POOL).of(&pool.metadata)?.context("no change")?;
+        server.merge(&path, change.body()).await.with_context(|| format!("{name} takes no finalizer"))?;
         let status = json!({"status": {"ipAddresses": {"total": 0, "free": 0, "used": 0, "outOfRange": 0}, "conditions": [{
             "type": "Ready", "status": "False", "reason": "InvalidSpec", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z",
         }]}});

@@ -106,7 +106,7 @@ pub async fn statuses(_: &mut Ctx<()>) -> Result<()> {
     }))?;
     let made = addresses.create(&post, &IpAddress::new("a", spec)).await?;
     let mut other = made.clone();
-    other.spec.address = "10.0.0.2".to_owned();
+    "10.0.0.2".clone_into(&mut other.spec.address);
     let refused = addresses.replace("a", &post, &other).await;
     ensure!(matches!(&refused, Err(kube::Error::Api(s)) if s.message.contains("spec is immutable")), "{refused:?}");
     Ok(())

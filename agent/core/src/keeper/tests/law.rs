@@ -6,6 +6,7 @@ use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::{Cause, Report};
 use crate::event::Event;
 use crate::lease::{Notes, Record};
+use crate::mac::Mac;
 use crate::rules::Rules;
 
 fn short() -> Rules {
@@ -163,4 +164,24 @@ fn vips_come_and_go_without_the_others() {
         assert_eq!(has.len(), vips.len());
     }
     assert!(world.time_with(since, |n| n != 1).is_zero());
+}
+
+#[test]
+fn each_participant_is_answered_at_once_and_strangers_together() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let macs: Vec<Mac> = (1..3).map(|n| world.hosts[(holder + n) % 3].mac).collect();
+    let asked = |world: &World| world.hosts[holder].writes;
+    for mac in macs {
+        let before = asked(&world);
+        world.claim(holder, mac);
+        world.run(ms(20));
+        assert_eq!(asked(&world), before + 1, "a renewal of its own");
+    }
+    world.run(ms(1_500));
+    let before = asked(&world);
+    for n in 1..50 {
+        world.claim(holder, Mac([2, 0, 0, 0, 7, n]));
+        world.run(ms(2));
+    }
+    assert!(asked(&world) - before <= 2, "however many they claim to be");
 }

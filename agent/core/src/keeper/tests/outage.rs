@@ -105,3 +105,65 @@ fn a_partition_heals_in_a_frame() {
     assert!(world.time_with(since, |n| n == 0).is_zero());
     assert_ne!(world.owners(), [holder]);
 }
+
+#[test]
+fn lost_answers_move_nothing_while_the_lease_can_be_read() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_api_everywhere(Api::Lossy);
+    let since = world.now;
+    world.run(ms(60_000));
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+    assert_eq!((world.owners(), world.role(holder)), (vec![holder], "holding"), "its renewals took effect");
+    world.crash(holder);
+    let since = world.now;
+    world.run(ms(60_000));
+    assert!(world.time_with(since, |n| n == 0) < ms(1_000), "{:?}", world.time_with(since, |n| n == 0));
+    let took: usize = (0..3).map(|n| world.reported(n, |r| matches!(r, Report::Took(_)))).sum();
+    assert_eq!(took, 2, "the first, and the successor");
+    assert_eq!(world.role(world.owners()[0]), "holding");
+}
+
+#[test]
+fn a_peer_that_recovers_a_moment_earlier_is_not_better() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    for n in (1..=3).map(|n| (holder + n) % 3) {
+        world.set_health(n, false);
+    }
+    world.run(ms(5_000));
+    assert!(world.reported(holder, |r| *r == Report::NobodyBetter) > 0);
+    world.set_health((holder + 1) % 3, true);
+    // The next look finds that one well.
+    world.run(ms(2_300));
+    world.set_health(holder, true);
+    world.run(ms(10_000));
+    assert_eq!(world.owners(), [holder]);
+    world.set_health(holder, false);
+    world.run(ms(3_000));
+    assert_eq!(world.owners(), [(holder + 1) % 3], "one that stays better gets it");
+}
+
+#[test]
+fn who_is_unhealthy_takes_what_no_healthy_one_is_there_for() {
+    let mut world = World::new(3, &Rules::default());
+    for n in 0..3 {
+        world.hosts[n].healthy = false;
+        world.start(n, &[super::world::VIP]);
+    }
+    world.run(ms(10_000));
+    assert_eq!(world.owners().len(), 1);
+    let better = (world.owners()[0] + 1) % 3;
+    world.set_health(better, true);
+    world.run(ms(10_000));
+    assert_eq!(world.owners(), [better]);
+}
+
+#[test]
+fn an_interface_that_refuses_is_not_tried_all_the_time() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    world.hosts[1 - holder].refuses = vec![super::world::VIP];
+    world.set_api_everywhere(Api::Refused);
+    world.crash(holder);
+    world.run(ms(31_000));
+    let tried = world.reported(1 - holder, |r| matches!(r, Report::CannotCarry { .. }));
+    assert!((3..=7).contains(&tried), "{tried}");
+}

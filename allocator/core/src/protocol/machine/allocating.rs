@@ -3,32 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::{Key, Uid};
-use crate::provider::{Ask, Provider, Refusal, Until};
+use crate::names::Key;
+use crate::provider::{Ask, HeldBy, Provider, Refusal, Until};
 
 use super::super::action::{New, Purpose, Report, Target, Write};
-use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Condition, Hold, Mark, Reason};
-use super::super::registry::{Entry, Fate};
-use super::claims::{Missing, Slot};
-use super::{Machine, Who};
+use super::super::registry::Fate;
+use super::super::times::moment_text;
+use super::claims::Slot;
+use super::{Machine, PATIENCE, Who};
 
 impl Slot {
-    fn target(&self) -> Target {
+    pub(super) fn target(&self) -> Target {
         let Claim { key, uid, version, .. } = &self.claim;
         Target { key: key.clone(), uid: uid.clone(), version: version.clone() }
-    }
-}
-
-impl Entry {
-    pub(super) fn target(&self) -> Target {
-        let address = &self.address;
-        Target { key: address.key.clone(), uid: address.uid.clone(), version: address.version.clone() }
-    }
-
-    /// Which attempt of this claim the object is; None: it was not made (or adopted) for it.
-    fn attempt(&self, claim: &Uid) -> Option<&Mark> {
-        self.address.mark.as_ref().filter(|m| m.claim == *claim && self.address.owner.as_ref() == Some(claim))
     }
 }
 
@@ -36,7 +24,7 @@ impl<P: Provider> Machine<P> {
     /// Looks at a claim anew.
     pub(super) fn look_at_claim(&mut self, slot: u32) {
         let now = self.moment.now;
-        let Some(known) = self.claims.get_mut(slot) else { return };
+        let Some(known) = self.claims.get(slot) else { return };
         if known.pending.is_some() {
             return;
         }
@@ -50,13 +38,25 @@ impl<P: Provider> Machine<P> {
             self.leave(slot);
             self.give_up(slot);
             self.pass_on(&claim.pool);
-            return self.wait(slot, Until::PoolChanges);
+            self.wait(slot, Until::PoolChanges);
+            // A paused claim is left alone. Of a paused pool its claims may learn.
+            if claim.hold == Hold::None && !claim.deleting && claim.bound.is_none() {
+                let message = format!("{} is paused: it goes on when its annotation is taken off", claim.pool);
+                self.tell(slot, &claim, Reason::PoolNotReady, message);
+            }
+            return;
         }
         if claim.deleting {
             return self.release(slot, &claim);
         }
         if let Hold::NoCluster(name) = &claim.hold {
-            let message = format!("Cluster {name} does not exist: create it, or take it out of the claim");
+            if claim.bound.is_some() {
+                return;
+            }
+            self.leave(slot);
+            self.give_up(slot);
+            self.pass_on(&claim.pool);
+            let message = format!("Cluster {name} does not exist: create it, or make a claim that does not name it");
             return self.tell(slot, &claim, Reason::AllocationFailed, message);
         }
         if claim.bound.is_some() { self.settle(slot, &claim) } else { self.obtain(slot, &claim) }
@@ -69,8 +69,21 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    fn target(&self, slot: u32) -> Option<Target> {
+    pub(super) fn target(&self, slot: u32) -> Option<Target> {
         self.claims.get(slot).map(Slot::target)
+    }
+
+    /// Declares void what the claim has, by number, so that nobody can bind it any more.
+    pub(super) fn void(&mut self, slot: u32, claim: &Claim) {
+        if let Some(target) = self.target(slot) {
+            self.claim_write(slot, Write::Void(target, claim.voided.saturating_add(1)));
+        }
+    }
+
+    pub(super) fn add_finalizer(&mut self, slot: u32) {
+        if let Some(target) = self.target(slot) {
+            self.claim_write(slot, Write::AddFinalizer(target));
+        }
     }
 
     /// Sets a claim's condition, unless that is what it says.
@@ -87,239 +100,75 @@ impl<P: Provider> Machine<P> {
         self.claim_write(slot, Write::Condition(target, condition));
     }
 
-    /// A bound claim: its object must be there, and be ours.
-    fn settle(&mut self, slot: u32, claim: &Claim) {
-        self.leave(slot);
-        self.provider.release(slot);
-        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
-        let key = Key { namespace: claim.key.namespace.clone(), name };
-        let there = self.addresses.named(&key).iter().copied().filter(|&a| {
-            let entry = self.addresses.get(a);
-            entry.is_some_and(|e| !e.ended && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
-        });
-        let Some(address) = there.max() else { return self.find_missing(slot, claim) };
-        let Some(entry) = self.addresses.get(address) else { return };
-        let (target, block) = (entry.target(), entry.block);
-        let dressed = entry.address.deleting || (entry.address.owner.is_some() && entry.address.finalizer);
-        if !claim.finalizer {
-            if let Some(target) = self.target(slot) {
-                self.claim_write(slot, Write::AddFinalizer(target));
-            }
-            return;
+    /// Tells what a claim waits for, if it waits for long: as a rule it need not be told.
+    pub(super) fn tell_in_time(&mut self, slot: u32, claim: &Claim, message: String) {
+        let now = self.moment.now;
+        let Some(known) = self.claims.get_mut(slot) else { return };
+        let since = *known.progress().waits_since.get_or_insert(now);
+        if since + PATIENCE > now {
+            return self.later(since + PATIENCE, Who::Claim(slot));
         }
-        if !dressed {
-            let adopted = entry.attempt(&claim.uid).is_none_or(|m| m.adopted);
-            let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted };
-            return self.claim_write(slot, Write::Adopt(target, mark));
-        }
-        if planted(Flaw::BoundWithdraws) && !self.earlier(address).is_empty() {
-            return self.dispose(address, false);
-        }
-        self.tell_of_duplicates(slot, address);
-        let message = block.map_or_else(String::new, |b| b.to_string());
-        if !claim.condition.as_ref().is_some_and(|c| c.ready) {
-            self.tell(slot, claim, Reason::AddressAllocated, message);
-        } else if let Some(known) = self.claims.get_mut(slot) {
-            known.rest();
-        }
-    }
-
-    /// A bound claim's object is not there. Perhaps it was only not shown yet: a list decides. If it is really gone, what
-    /// stood under its name must never be bound again: void, unbind, and start anew.
-    fn find_missing(&mut self, slot: u32, claim: &Claim) {
-        let missing = self.claims.get(slot).map_or(Missing::No, |s| s.so_far().missing);
-        let Some(target) = self.target(slot) else { return };
-        match missing {
-            Missing::Asked(_) => {}
-            Missing::No => {
-                let id = self.want_list();
-                self.listeners.insert(slot);
-                if let Some(known) = self.claims.get_mut(slot) {
-                    known.progress().missing = Missing::Asked(id);
-                }
-            }
-            Missing::Gone(count) if claim.voided <= count => {
-                self.claim_write(slot, Write::Void(target, claim.voided.saturating_add(1)));
-            }
-            Missing::Gone(_) => {
-                let message = "its IPAddress was deleted; it gets one again".to_owned();
-                let condition = Condition { ready: false, reason: Reason::AllocationFailed, message };
-                self.claim_write(slot, Write::Unbind(target, condition));
-            }
-        }
+        self.tell(slot, claim, Reason::AllocationFailed, message);
     }
 
     /// A claim without an address.
     fn obtain(&mut self, slot: u32, claim: &Claim) {
-        if let Some(known) = self.claims.get_mut(slot) {
-            known.progress().missing = Missing::No;
-        }
         let named = self.addresses.named(&claim.key).to_vec();
         if named.is_empty() {
+            if let Some(known) = self.claims.get_mut(slot) {
+                known.progress().waits_since = None;
+            }
             return self.create(slot, claim);
         }
+        let mut held = false;
         for address in named {
             let Some(entry) = self.addresses.get(address) else { continue };
-            if entry.ended || matches!(entry.fate, Fate::Goes { .. }) {
-                // Its name comes free.
-                continue;
-            }
+            let goes = entry.ended || matches!(entry.fate, Fate::Goes { .. });
             match &entry.address.owner {
+                // Its name comes free.
+                _ if goes => held |= entry.address.deleting && !entry.address.finalizer && !entry.ended,
                 // Another claim's of the same name, an earlier one most likely: that is its own affair.
-                Some(owner) if *owner != claim.uid => self.mark(Who::Address(address)),
+                Some(owner) if *owner != claim.uid => {
+                    self.mark(Who::Address(address));
+                    held = true;
+                }
                 _ => return self.pass(slot, claim, address),
             }
         }
-    }
-
-    /// The gate: an object that is, or would become, the claim's.
-    fn pass(&mut self, slot: u32, claim: &Claim, address: u32) {
-        let Some(entry) = self.addresses.get(address) else { return };
-        let name = entry.address.key.name.clone();
-        let attempt = entry.attempt(&claim.uid).cloned();
-        if let Some(mark) = attempt.as_ref().filter(|m| !m.adopted) {
-            if mark.number < claim.voided && !planted(Flaw::VoidIsBound) {
-                // Declared void: nobody can bind it any more.
-                return self.dispose(address, false);
-            }
-            if mark.number > claim.voided {
-                // The claim's own news is under way.
-                return;
-            }
+        if held {
+            let message = format!(
+                "IPAddress {} of an earlier claim still exists: wait until it is gone, or see what finalizers hold it",
+                claim.key
+            );
+            self.tell_in_time(slot, claim, message);
         }
-        if entry.address.pool != claim.pool {
-            let message =
-                format!("IPAddress {name} exists, but is of {}: delete it, or claim from there", entry.address.pool);
-            return self.tell(slot, claim, Reason::AllocationFailed, message);
-        }
-        let Some(block) = entry.block else {
-            let message = format!("IPAddress {name} exists, but its address cannot be read: delete it");
-            return self.tell(slot, claim, Reason::AllocationFailed, message);
-        };
-        let earlier = self.earlier(address);
-        if let Some(&rival) = earlier.first() {
-            if attempt.is_some_and(|m| !m.adopted) {
-                return self.withdraw(slot, claim, address, &earlier);
-            }
-            // Somebody else made it, and may be using it: it is not ours to withdraw.
-            let other = self.addresses.get(rival).map_or_else(String::new, |e| e.address.key.to_string());
-            let message = format!("IPAddress {name} has {block}, which IPAddress {other} has too: delete one of them");
-            return self.tell(slot, claim, Reason::AllocationFailed, message);
-        }
-        let target = entry.target();
-        let number = |m: &Mark| m.number == claim.voided || planted(Flaw::VoidIsBound);
-        let current = attempt.as_ref().is_some_and(number) && entry.address.finalizer;
-        if !claim.finalizer {
-            if let Some(target) = self.target(slot) {
-                self.claim_write(slot, Write::AddFinalizer(target));
-            }
-            return;
-        }
-        if !current && !entry.address.deleting {
-            let adopted = attempt.is_none_or(|m| m.adopted);
-            let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted };
-            return self.claim_write(slot, Write::Adopt(target, mark));
-        }
-        if !current {
-            let message = format!("IPAddress {name} is being deleted: wait until it is gone");
-            return self.tell(slot, claim, Reason::AllocationFailed, message);
-        }
-        self.leave(slot);
-        let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: block.to_string() };
-        if let Some(target) = self.target(slot) {
-            self.claim_write(slot, Write::Bind(target, name, condition));
-        }
-    }
-
-    /// The objects with an address in common that count as earlier.
-    fn earlier(&self, address: u32) -> Vec<u32> {
-        let Some(entry) = self.addresses.get(address) else { return Vec::new() };
-        let mut rivals = self.provider.rivals(address);
-        rivals.retain(|&r| {
-            self.addresses.get(r).is_some_and(|rival| {
-                let resting_of_it = rival.address.rest.as_ref().is_some_and(|rest| rest.of == entry.address.uid);
-                let earlier =
-                    rival.rank < entry.rank || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater));
-                let counts = !planted(Flaw::UnboundDoNotCount) || self.is_bound(rival);
-                earlier && !resting_of_it && counts
-            })
-        });
-        rivals
-    }
-
-    /// An earlier object has the address: this one goes. Of two that one list has shown, one is enough.
-    fn withdraw(&mut self, slot: u32, claim: &Claim, address: u32, earlier: &[u32]) {
-        let Some(entry) = self.addresses.get(address) else { return };
-        if earlier.iter().all(|&rival| self.will_withdraw(rival, entry)) {
-            let at = self.moment.now + Duration::from_secs(1);
-            return self.later(at, Who::Claim(slot));
-        }
-        self.report(Report::Withdrawn { claim: claim.key.clone(), block: entry.block });
-        if planted(Flaw::NoVoid) {
-            return self.dispose(address, false);
-        }
-        if let Some(target) = self.target(slot) {
-            self.claim_write(slot, Write::Void(target, claim.voided.saturating_add(1)));
-        }
-    }
-
-    /// Whether an object's claim is bound to it, as far as is seen.
-    fn is_bound(&self, entry: &Entry) -> bool {
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-        let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
-        claim.is_some_and(|s| s.claim.bound.as_ref() == Some(&entry.address.key.name))
-    }
-
-    /// Whether a rival is about to be withdrawn by the same rule: then this one may wait.
-    fn will_withdraw(&self, rival: u32, than: &Entry) -> bool {
-        let Some(entry) = self.addresses.get(rival) else { return true };
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-        let claim = self.claims.find(&key).and_then(|s| self.claims.get(s)).map(|s| &s.claim);
-        entry.rank == than.rank
-            && entry.address.uid > than.address.uid
-            && claim.is_some_and(|c| {
-                let held = c.hold != Hold::None || self.provider.describe(&c.pool).is_none_or(|d| d.paused);
-                let mark = entry.attempt(&c.uid);
-                c.bound.is_none() && !c.deleting && !held && mark.is_some_and(|m| !m.adopted && m.number == c.voided)
-            })
     }
 
     fn create(&mut self, slot: u32, claim: &Claim) {
-        let now = self.moment.now;
-        let known = self.claims.get(slot);
-        if let Some(unseen) = known.and_then(|s| s.so_far().unseen) {
-            if unseen.list.is_some() {
-                return;
-            }
-            if unseen.until > now {
-                return self.later(unseen.until, Who::Claim(slot));
-            }
-            let list = Some(self.want_list());
-            self.listeners.insert(slot);
-            if let Some(known) = self.claims.get_mut(slot) {
-                known.progress().unseen = Some(super::claims::Unseen { list, ..unseen });
-            }
+        if !self.all_is_seen(slot) {
             return;
         }
-        let before = known.and_then(|s| s.so_far().before);
+        let progress = self.claims.get(slot).map(Slot::so_far).unwrap_or_default();
+        if progress.lost.is_some_and(|number| claim.voided <= number) {
+            // Its object vanished under our eyes. A bind that is still under way must not meet the next one.
+            return self.void(slot, claim);
+        }
         let seed = self.random();
         let requested = claim.requested.as_deref();
-        let ask = Ask { claim: &claim.key, slot, pool: &claim.pool, requested, before, seed };
+        let ask = Ask { claim: &claim.key, slot, pool: &claim.pool, requested, before: progress.before, seed };
         let offer = match self.provider.ensure(&ask) {
             Ok(offer) => offer,
-            Err(Refusal { reason, message, until }) => {
+            Err(Refusal { reason, message, until, held_by }) => {
                 self.leave(slot);
                 self.wait(slot, until);
+                let message = self.by_whom(message, held_by);
                 return self.tell(slot, claim, reason, message);
             }
         };
         self.leave(slot);
         self.pass_on(&claim.pool);
         if !claim.finalizer {
-            if let Some(target) = self.target(slot) {
-                self.claim_write(slot, Write::AddFinalizer(target));
-            }
-            return;
+            return self.add_finalizer(slot);
         }
         let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted: false };
         let new = New {
@@ -333,20 +182,26 @@ impl<P: Provider> Machine<P> {
         self.claim_write(slot, Write::Create(Box::new(new)));
     }
 
-    /// Two bound objects with an address in common: told once.
-    fn tell_of_duplicates(&mut self, slot: u32, address: u32) {
-        if self.claims.get(slot).is_none_or(|s| s.told) {
-            return;
-        }
-        let Some(entry) = self.addresses.get(address) else { return };
-        let mine = entry.address.key.clone();
-        let others = self.provider.rivals(address).into_iter().filter_map(|r| self.addresses.get(r));
-        let keys: Vec<Key> = others.filter(|e| self.is_bound(e)).map(|e| e.address.key.clone()).collect();
-        for other in keys {
-            self.report(Report::Duplicate { address: mine.clone(), other });
-            if let Some(known) = self.claims.get_mut(slot) {
-                known.told = true;
+    /// Who has what is refused, and what can be done.
+    fn by_whom(&self, what: String, held_by: Option<HeldBy>) -> String {
+        let claim = match held_by {
+            None => return what,
+            Some(HeldBy::Claim(slot)) => self.claims.get(slot).map(|s| s.claim.key.clone()),
+            Some(HeldBy::Object(slot)) => {
+                let Some(entry) = self.addresses.get(slot) else { return what };
+                if let Some(rest) = &entry.address.rest {
+                    return format!("{what} rests until {}: wait, or ask for another", moment_text(rest.until));
+                }
+                Some(entry.claim())
             }
-        }
+        };
+        let claim = claim.as_ref().map_or_else(String::new, Key::to_string);
+        format!("{what} is taken by claim {claim}: delete that one, or ask for another")
+    }
+
+    /// Waits a second, then looks at a claim again.
+    pub(super) fn look_again(&mut self, slot: u32) {
+        let at = self.moment.now + Duration::from_secs(1);
+        self.later(at, Who::Claim(slot));
     }
 }

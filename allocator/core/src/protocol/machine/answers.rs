@@ -10,6 +10,9 @@ use super::super::objects::{Claim, Condition, Reason};
 use super::claims::Unseen;
 use super::{Machine, SHOWN_WITHIN, Who};
 
+/// After so many times that the server would not have it, an address is released without having rested.
+const REFUSALS: u32 = 3;
+
 /// The version a write was decided on.
 fn base(write: &Write) -> Option<&Version> {
     match write {
@@ -64,7 +67,9 @@ impl<P: Provider> Machine<P> {
         let creating = matches!(write, Write::Create(_));
         match result {
             Ok(done) => {
-                known.progress().failures = 0;
+                if !matches!(write, Write::Condition(..)) {
+                    known.progress().failures = 0;
+                }
                 if let Write::Void(..) = write {
                     // The next attempt comes a little later than the other's, perhaps.
                     known.progress().not_before = now + wait;
@@ -96,8 +101,17 @@ impl<P: Provider> Machine<P> {
                     }
                 }
             }
-            Err(Failure::Exists | Failure::Unknown) if creating => {
+            Err(Failure::Exists) if creating && known.so_far().exists > 0 => {
+                // A list has begun after it was said first, and shows nothing: it is of none of our pools.
                 let progress = known.progress();
+                progress.failures = (progress.failures + 1).max(6);
+                progress.not_before = now + wait;
+                self.provider.release(slot);
+                self.foreign(slot);
+            }
+            Err(failure @ (Failure::Exists | Failure::Unknown)) if creating => {
+                let progress = known.progress();
+                progress.exists += u32::from(failure == Failure::Exists);
                 progress.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
                 progress.failures += 1;
                 self.already_shown(slot);
@@ -109,13 +123,18 @@ impl<P: Provider> Machine<P> {
                 self.provider.release(slot);
                 self.refused(slot, &why);
             }
-            Err(_) => {
+            Err(failure) => {
                 let spoiled = base(write) == Some(&known.claim.version);
                 let progress = known.progress();
                 progress.failures += 1;
                 progress.spoiled = spoiled;
                 if spoiled || creating || matches!(write, Write::Adopt(..)) {
                     progress.not_before = now + wait;
+                }
+                if let Failure::Refused(why) = failure
+                    && !matches!(write, Write::Condition(..))
+                {
+                    self.refused(slot, &why);
                 }
             }
         }
@@ -143,10 +162,22 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// The server will not have an object: that is told on the claim, and tried again.
+    /// The server will not have a write: that is told on the claim, and tried again.
     fn refused(&mut self, slot: u32, why: &str) {
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
-        let message = format!("the API server refuses the IPAddress: {why}");
+        if claim.bound.is_none() && !claim.deleting {
+            let message = format!("the API server refuses what the allocator writes for this claim: {why}");
+            self.tell(slot, &claim, Reason::AllocationFailed, message);
+        }
+    }
+
+    /// An object of the claim's name is there, and is none of ours.
+    fn foreign(&mut self, slot: u32) {
+        let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
+        let message = format!(
+            "an IPAddress {} exists, of a pool that is not served here: delete it, or make a claim of another name",
+            claim.key
+        );
         self.tell(slot, &claim, Reason::AllocationFailed, message);
     }
 
@@ -162,6 +193,17 @@ impl<P: Provider> Machine<P> {
                 // It rests; the watch shows it before the object that it stands for is gone.
                 entry.failures = 0;
                 entry.rested = true;
+            }
+            Err(Failure::Refused(_)) if create && entry.refusals < REFUSALS => {
+                entry.refusals += 1;
+                entry.failures += 1;
+                entry.not_before = now + wait;
+            }
+            Err(Failure::Refused(why)) if create => {
+                // Its namespace is being deleted, say. Nothing may wait for ever.
+                entry.rested = true;
+                let report = Report::NotRested { address: entry.address.key.clone(), block: entry.block, why };
+                self.report(report);
             }
             Ok(done) => {
                 entry.failures = 0;
@@ -184,8 +226,8 @@ impl<P: Provider> Machine<P> {
                 }
             }
         }
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-        if let Some(claim) = self.claims.find(&key) {
+        let claim = self.addresses.get(slot).and_then(|e| self.claims.find(&e.claim()));
+        if let Some(claim) = claim {
             self.mark(Who::Claim(claim));
         }
     }

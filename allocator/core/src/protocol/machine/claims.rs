@@ -16,7 +16,6 @@ pub(super) struct Slot {
     pub(super) turn: (u64, u64),
     /// A write about it is under way.
     pub(super) pending: Option<u64>,
-    pub(super) told: bool,
     /// What most claims have nothing of: there are many, and most are bound and at rest.
     progress: Option<Box<Progress>>,
 }
@@ -34,6 +33,12 @@ pub(super) struct Progress {
     pub(super) missing: Missing,
     /// What its last object had.
     pub(super) before: Option<Block>,
+    /// Its object of this number vanished, and nobody here had taken it away.
+    pub(super) lost: Option<u32>,
+    /// The server said so often that an object of its name exists, which no list has shown.
+    pub(super) exists: u32,
+    /// It waits for its name since then.
+    pub(super) waits_since: Option<Duration>,
 }
 
 impl Slot {
@@ -105,7 +110,7 @@ impl Claims {
         self.by_name.insert(claim.key.clone(), slot);
         self.turns += 1;
         self.slots[slot as usize] =
-            Some(Slot { turn: (claim.created, self.turns), claim, pending: None, told: false, progress: None });
+            Some(Slot { turn: (claim.created, self.turns), claim, pending: None, progress: None });
         slot
     }
 

@@ -1,5 +1,7 @@
 //! How objects go: released, withdrawn, orphaned, rested.
 
+use std::time::Duration;
+
 use crate::names::Key;
 use crate::provider::{Provider, Until};
 
@@ -8,7 +10,6 @@ use super::super::event::Failure;
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Rest};
 use super::super::registry::Fate;
-use super::claims::Unseen;
 use super::{Machine, Who};
 
 impl<P: Provider> Machine<P> {
@@ -21,21 +22,10 @@ impl<P: Provider> Machine<P> {
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;
         }
-        // An object that may be there but was not shown must go too.
-        if let Some(unseen) = self.claims.get(slot).and_then(|s| s.so_far().unseen) {
-            if unseen.list.is_none() {
-                if unseen.until > self.moment.now {
-                    return self.later(unseen.until, Who::Claim(slot));
-                }
-                let list = Some(self.want_list());
-                self.listeners.insert(slot);
-                if let Some(known) = self.claims.get_mut(slot) {
-                    known.progress().unseen = Some(Unseen { list, ..unseen });
-                }
-            }
+        if !self.all_is_seen(slot) {
+            // An object that may be there but was not shown must go too.
             return;
         }
-        self.provider.release(slot);
         let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
         let key = Key { namespace: claim.key.namespace.clone(), name };
         let own: Vec<u32> = self
@@ -43,18 +33,25 @@ impl<P: Provider> Machine<P> {
             .named(&key)
             .iter()
             .copied()
-            .filter(|&a| {
-                self.addresses.get(a).is_some_and(|e| !e.ended && e.address.owner.as_ref() == Some(&claim.uid))
-            })
+            .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.is_of(&claim.uid)))
             .collect();
         if own.is_empty() {
             let Claim { key, uid, version, .. } = claim.clone();
             return self.claim_write(slot, Write::RemoveFinalizer(super::super::action::Target { key, uid, version }));
         }
+        let mut held = false;
         for address in own {
-            self.dispose(address, claim.bound.is_some());
+            let entry = self.addresses.get(address);
+            held |= entry.is_some_and(|e| e.address.deleting && !e.address.finalizer);
+            let conflict = entry.is_some_and(|e| e.address.conflict.is_some());
+            self.dispose(address, claim.bound.is_some() || conflict);
         }
         self.wait(slot, Until::PoolChanges);
+        if held {
+            let message =
+                format!("IPAddress {key} is being deleted, but somebody else's finalizer holds it: see whose");
+            self.tell_in_time(slot, claim, message);
+        }
     }
 
     /// An object is to go; `rest`: its address may have been used.
@@ -88,14 +85,20 @@ impl<P: Provider> Machine<P> {
     fn judge(&mut self, slot: u32) {
         let Some(entry) = self.addresses.get(slot) else { return };
         if let Some(rest) = &entry.address.rest {
-            if rest.until <= self.moment.wall {
+            let ends = self.provider.describe(&entry.address.pool).is_some_and(|p| p.deleting);
+            if ends || rest.until <= self.moment.wall {
                 return self.dispose(slot, false);
             }
-            let left = std::time::Duration::from_secs(rest.until - self.moment.wall);
-            return self.later(self.moment.now + left, Who::Address(slot));
+            // One that cannot be read rests for ever; clocks are put right: it is looked at once an hour at least.
+            let left = Duration::from_secs((rest.until - self.moment.wall).min(3600));
+            return self.later(self.moment.now.saturating_add(left), Who::Address(slot));
         }
         let Some(owner) = &entry.address.owner else { return };
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
+        let key = entry.claim();
+        if key.name != entry.address.key.name {
+            // Made by hand, for nobody knows whom.
+            return;
+        }
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
         let known = claim.is_some_and(|s| s.claim.uid == *owner);
         match entry.fate {
@@ -127,14 +130,16 @@ impl<P: Provider> Machine<P> {
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         entry.pending = None;
         match result {
-            Ok(Some(claim)) if entry.address.owner.as_ref() == Some(&claim.uid) => {
+            Ok(Some(claim)) if entry.is_of(&claim.uid) => {
                 entry.fate = Fate::Stays;
                 // The watch is behind; it will show it too.
                 if self.claims.find(&claim.key).is_none() {
                     self.claim_seen(claim);
                 }
             }
-            Ok(_) => self.dispose(slot, true),
+            Ok(_) if entry.address.owner.is_some() => self.dispose(slot, true),
+            // Meanwhile somebody took its owner off: then it is nobody's, or who has it will see to it.
+            Ok(_) => entry.fate = Fate::Stays,
             Err(_) => {
                 entry.not_before = at;
                 self.later(at, Who::Address(slot));
@@ -149,8 +154,11 @@ impl<P: Provider> Machine<P> {
         if pool.is_some_and(|p| p.paused) && rest {
             return;
         }
-        let rest = rest && !planted(Flaw::NoRest);
-        let quarantine = pool.map(|p| p.quarantine).unwrap_or_default();
+        let conflict = entry.address.conflict.is_some();
+        let rest = (rest || conflict) && !planted(Flaw::NoRest);
+        let resting = pool.filter(|p| !p.deleting);
+        let quarantine = resting.map(|p| p.quarantine.max(if conflict { p.conflict_quarantine } else { p.quarantine }));
+        let quarantine = quarantine.unwrap_or_default();
         if let Some(block) = entry.block.filter(|_| rest && !entry.rested && !quarantine.is_zero()) {
             let uid = &entry.address.uid;
             let name = format!("rest-{uid}");

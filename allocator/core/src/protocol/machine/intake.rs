@@ -10,7 +10,7 @@ use crate::provider::Provider;
 use super::super::action::Report;
 use super::super::event::Event;
 use super::super::objects::{Address, Claim, Pool};
-use super::super::registry::Fate;
+use super::super::registry::{Entry, Fate};
 use super::claims::{Missing, Progress};
 use super::pools::PoolSlot;
 use super::{DOUBT, Machine, Who};
@@ -147,13 +147,14 @@ impl<P: Provider> Machine<P> {
         {
             self.forget(slot);
         }
-        // A uid never comes back: what this claim owned goes.
+        // What it owned, as a rule nothing, is nobody's now. Whether it is really gone, and not only left out of what is
+        // told here, is asked before anything is released.
         for slot in self.addresses.named(key).to_vec() {
             if let Some(entry) = self.addresses.get_mut(slot)
                 && entry.address.owner.as_ref() == Some(uid)
-                && !matches!(entry.fate, Fate::Goes { .. })
+                && entry.fate == Fate::Stays
             {
-                entry.fate = Fate::Goes { rest: true };
+                entry.fate = Fate::Doubtful(self.moment.now);
                 self.dirty.push_back(Who::Address(slot));
             }
         }
@@ -190,7 +191,11 @@ impl<P: Provider> Machine<P> {
             if matches!(claim.so_far().missing, Missing::Asked(id) if Some(id) <= asked) {
                 claim.progress().missing = Missing::Gone(claim.claim.voided);
             }
-            self.listeners.remove(&slot);
+            let Progress { unseen, missing, .. } = claim.so_far();
+            if unseen.is_none_or(|u| u.list.is_none()) && !matches!(missing, Missing::Asked(_)) {
+                // Else it waits for a later list.
+                self.listeners.remove(&slot);
+            }
             self.dirty.push_back(Who::Claim(slot));
         }
     }
@@ -204,7 +209,14 @@ impl<P: Provider> Machine<P> {
                     entry.spoiled = false;
                     entry.not_before = Duration::ZERO;
                 }
+                let same = |a: &Address| (a.pool.clone(), a.address, a.prefix, a.rest.is_some());
+                let other = same(&entry.address) != same(&address);
                 entry.address = address;
+                if other {
+                    // As good as another object.
+                    entry.rank = rank;
+                    self.shown_as_other(slot);
+                }
             }
             slot
         } else {
@@ -218,14 +230,16 @@ impl<P: Provider> Machine<P> {
         };
         self.mark(Who::Address(slot));
         let Some(entry) = self.addresses.get(slot) else { return };
-        let claim = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
+        let claim = entry.claim();
         let owner = entry.address.owner.clone();
         for key in [&claim, &entry.address.key] {
             let Some(claim) = self.claims.find(key) else { continue };
             self.dirty.push_back(Who::Claim(claim));
-            if let Some(known) = self.claims.get_mut(claim)
-                && owner.as_ref() == Some(&known.claim.uid)
-            {
+            let Some(known) = self.claims.get_mut(claim) else { continue };
+            if known.so_far().exists > 0 {
+                known.progress().exists = 0;
+            }
+            if owner.as_ref() == Some(&known.claim.uid) {
                 // It is there: whatever was reserved for it has become its own.
                 if known.so_far() != Progress::default() {
                     known.progress().unseen = None;
@@ -236,28 +250,44 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    fn address_gone(&mut self, slot: u32) {
-        // Whoever it was in the way of may go on.
+    /// Where the API server lets people change it, an object may come to have another address.
+    fn shown_as_other(&mut self, slot: u32) {
+        self.rivals_may_go_on(slot);
+        self.forget_duplicates(slot);
+        self.provider.gone(slot);
+        if let Some(entry) = self.addresses.get_mut(slot) {
+            entry.block = self.provider.shown(slot, &entry.address);
+            let pool = entry.address.pool.clone();
+            self.mark(Who::Pool(pool));
+        }
+    }
+
+    fn rivals_may_go_on(&mut self, slot: u32) {
         for rival in self.provider.rivals(slot) {
             if let Some(entry) = self.addresses.get(rival) {
-                let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-                self.dirty.extend(self.claims.find(&key).map(Who::Claim));
+                self.dirty.extend(self.claims.find(&entry.claim()).map(Who::Claim));
             }
             self.dirty.push_back(Who::Address(rival));
         }
+    }
+
+    fn address_gone(&mut self, slot: u32) {
+        self.rivals_may_go_on(slot);
+        self.forget_duplicates(slot);
         self.provider.gone(slot);
         let Some(entry) = self.addresses.remove(slot) else { return };
         if let Some(id) = entry.pending {
             self.writes.remove(&id);
             self.reads.remove(&id);
         }
-        let key = Key { namespace: entry.address.key.namespace.clone(), name: entry.address.claim.clone() };
-        if let Some(claim) = self.claims.find(&key) {
+        if let Some(claim) = self.claims.find(&entry.claim()) {
             if let Some(known) = self.claims.get_mut(claim)
                 && entry.address.owner.as_ref() == Some(&known.claim.uid)
                 && entry.fate == Fate::Stays
             {
+                let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;
+                known.progress().lost = Some(number);
             }
             self.mark(Who::Claim(claim));
         }
@@ -276,8 +306,13 @@ impl<P: Provider> Machine<P> {
         let told = |p: &Pool| (p.uid.clone(), p.generation, p.paused, p.deleting);
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);
-            // Others may have got, or lost, addresses in common with it.
-            self.dirty.extend(self.pools.keys().cloned().map(Who::Pool));
+            self.pools_changed = true;
+            // What could not go on while the pool was paused or unknown.
+            let concerned = self.addresses.slots().filter(|&s| {
+                let concerns = |e: &Entry| e.address.pool == reference && (e.fate != Fate::Stays || pool.deleting);
+                self.addresses.get(s).is_some_and(concerns)
+            });
+            self.dirty.extend(concerned.map(Who::Address));
         }
         match self.pools.get_mut(&reference) {
             Some(slot) if slot.pool.uid == pool.uid => slot.pool = pool,
@@ -285,19 +320,14 @@ impl<P: Provider> Machine<P> {
                 self.pools.insert(reference.clone(), PoolSlot::new(pool));
             }
         }
-        self.mark(Who::Pool(reference.clone()));
-        // What could not go on while the pool was paused or unknown.
-        let concerned = self
-            .addresses
-            .slots()
-            .filter(|&s| self.addresses.get(s).is_some_and(|e| e.address.pool == reference && e.fate != Fate::Stays));
-        self.dirty.extend(concerned.map(Who::Address));
+        self.mark(Who::Pool(reference));
     }
 
     fn pool_gone(&mut self, reference: &Arc<PoolRef>, uid: &Uid) {
         if self.pools.get(reference).is_some_and(|s| s.pool.uid == *uid) {
             self.pools.remove(reference);
             self.provider.pool_gone(reference);
+            self.pools_changed = true;
         }
     }
 

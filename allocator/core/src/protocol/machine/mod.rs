@@ -7,8 +7,10 @@ mod allocating;
 mod answers;
 mod claims;
 mod disposing;
+mod gate;
 mod intake;
 mod pools;
+mod settling;
 mod sharing;
 mod waiting;
 
@@ -16,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::PoolRef;
+use crate::names::{Key, PoolRef};
 use crate::provider::Provider;
 
 use self::claims::Claims;
@@ -25,12 +27,15 @@ use self::sharing::Shared;
 use self::waiting::Waiting;
 use super::action::{Action, Report, Write};
 use super::event::{Event, Moment};
+use super::objects::Claim;
 use super::registry::Registry;
 
 /// An object that was created but not shown for so long is looked for by a list.
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 /// An object whose claim was not seen for so long: the claim is asked for.
 const DOUBT: Duration = Duration::from_secs(1);
+/// A claim that waits for so long is told for what.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// A pool's status is written so long after the first change that it does not show.
 const STATUS_BEHIND: Duration = Duration::from_millis(500);
 /// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].
@@ -67,6 +72,10 @@ pub struct Machine<P> {
     list_again: bool,
     /// Claims that wait for a list, or for what it shows.
     listeners: BTreeSet<u32>,
+    /// Pools may have got, or lost, addresses in common.
+    pools_changed: bool,
+    /// Bound objects that have an address in common, by slot, the lower first.
+    duplicates: BTreeSet<(u32, u32)>,
     timers: BTreeSet<(Duration, Who)>,
     dirty: VecDeque<Who>,
     actions: Vec<Action>,
@@ -92,6 +101,8 @@ impl<P: Provider> Machine<P> {
             list: None,
             list_again: false,
             listeners: BTreeSet::new(),
+            pools_changed: false,
+            duplicates: BTreeSet::new(),
             timers: BTreeSet::new(),
             dirty: VecDeque::new(),
             actions: Vec::new(),
@@ -105,6 +116,12 @@ impl<P: Provider> Machine<P> {
         &self.provider
     }
 
+    /// A claim as it was last told, to tell it again with another hold.
+    #[must_use]
+    pub fn claim(&self, key: &Key) -> Option<&Claim> {
+        self.claims.find(key).and_then(|slot| self.claims.get(slot)).map(|known| &known.claim)
+    }
+
     /// When a [`Event::Tick`] is wanted at the latest; None: none is.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
@@ -115,6 +132,9 @@ impl<P: Provider> Machine<P> {
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
         self.moment = moment;
         self.take_in(event);
+        if std::mem::take(&mut self.pools_changed) {
+            self.dirty.extend(self.pools.keys().cloned().map(Who::Pool));
+        }
         while self.timers.first().is_some_and(|(at, _)| *at <= moment.now) {
             if let Some((_, who)) = self.timers.pop_first() {
                 self.dirty.push_back(who);

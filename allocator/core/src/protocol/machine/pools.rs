@@ -43,27 +43,31 @@ impl<P: Provider> Machine<P> {
             return self.later(at, who);
         }
         slot.spoiled = None;
-        let Some(status) = self.provider.status(reference) else { return };
         let Pool { uid, version, .. } = &slot.pool;
         let target = PoolTarget { reference: reference.clone(), uid: uid.clone(), version: version.clone() };
         if !slot.pool.finalizer && !slot.pool.deleting {
             let id = self.write(who, Write::AddPoolFinalizer(target));
             return self.pool_waits_for(reference, id);
         }
-        if slot.pool.finalizer && slot.pool.deleting && status.counts.used + status.counts.resting == 0 {
-            let id = self.write(who, Write::RemovePoolFinalizer(target));
-            return self.pool_waits_for(reference, id);
-        }
-        if slot.pool.status.as_ref() == Some(&status) {
-            slot.due = None;
-            return;
+        if slot.pool.finalizer && slot.pool.deleting {
+            let counts = self.provider.status(reference).map(|s| s.counts).unwrap_or_default();
+            if counts.used + counts.resting == 0 {
+                let id = self.write(who, Write::RemovePoolFinalizer(target));
+                return self.pool_waits_for(reference, id);
+            }
         }
         // Many changes, one write.
+        let Some(slot) = self.pools.get_mut(reference) else { return };
         let due = *slot.due.get_or_insert(now + STATUS_BEHIND);
         if due > now {
             return self.later(due, who);
         }
         slot.due = None;
+        let Some(mut status) = self.provider.status(reference) else { return };
+        status.duplicates = self.duplicates_of(reference);
+        if self.pools.get(reference).is_none_or(|slot| slot.pool.status.as_ref() == Some(&status)) {
+            return;
+        }
         let id = self.write(who, Write::PoolStatus(target, status));
         self.pool_waits_for(reference, id);
     }

@@ -1,6 +1,6 @@
 //! Claims that wait for their pool.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -8,6 +8,7 @@ use crate::names::PoolRef;
 use crate::provider::{Provider, Until, Woken};
 
 use super::super::flaws::{Flaw, planted};
+use super::claims::Unseen;
 use super::{Machine, Who};
 
 /// Who waits for a pool, and for what.
@@ -17,8 +18,8 @@ pub(super) struct Waiting {
     line: BTreeSet<((u64, u64), u32)>,
     /// For a particular one.
     asking: BTreeSet<(Block, u32)>,
-    /// For the pool to change.
-    held: BTreeSet<u32>,
+    /// For the pool to change: all of them; and for which particular one.
+    held: BTreeMap<u32, Option<Block>>,
 }
 
 impl<P: Provider> Machine<P> {
@@ -27,33 +28,52 @@ impl<P: Provider> Machine<P> {
         let Some(claim) = self.claims.get(slot) else { return };
         let turn = claim.turn;
         let waiting = self.waiting.entry(claim.claim.pool.clone()).or_default();
+        let mut particular = None;
         match until {
             Until::AnyFree => {
                 waiting.line.insert((turn, slot));
             }
             Until::Free(block) => {
                 waiting.asking.insert((block, slot));
+                particular = Some(block);
             }
             Until::PoolChanges => {}
         }
-        waiting.held.insert(slot);
+        waiting.held.insert(slot, particular);
     }
 
     /// A claim waits no more.
     pub(super) fn leave(&mut self, slot: u32) {
         let Some(claim) = self.claims.get(slot) else { return };
         let Some(waiting) = self.waiting.get_mut(&claim.claim.pool) else { return };
-        if waiting.held.remove(&slot) {
+        if let Some(particular) = waiting.held.remove(&slot) {
             waiting.line.remove(&(claim.turn, slot));
-            waiting.asking.retain(|&(_, s)| s != slot);
+            if let Some(block) = particular {
+                waiting.asking.remove(&(block, slot));
+            }
         }
     }
 
-    /// A claim goes on no further for now: what was reserved for it is free, unless an object may be under way.
+    /// A claim goes on no further for now: what was reserved for it is free, once no object is under way.
     pub(super) fn give_up(&mut self, slot: u32) {
-        if self.claims.get(slot).is_some_and(|s| s.so_far().unseen.is_none()) {
+        if self.all_is_seen(slot) {
             self.provider.release(slot);
         }
+    }
+
+    /// Whether no object of a claim may be there that was not shown. Else that is found out: by waiting, then by a list.
+    pub(super) fn all_is_seen(&mut self, slot: u32) -> bool {
+        let Some(unseen) = self.claims.get(slot).and_then(|s| s.so_far().unseen) else { return true };
+        if unseen.list.is_none() && unseen.until > self.moment.now {
+            self.later(unseen.until, Who::Claim(slot));
+        } else if unseen.list.is_none() {
+            let list = Some(self.want_list());
+            self.listeners.insert(slot);
+            if let Some(known) = self.claims.get_mut(slot) {
+                known.progress().unseen = Some(Unseen { list, ..unseen });
+            }
+        }
+        false
     }
 
     /// A claim no longer needs what it may have been woken for: the next in line has its turn, if anything is free.
@@ -71,7 +91,7 @@ impl<P: Provider> Machine<P> {
             match freed {
                 None => {
                     self.dirty.extend(waiting.line.iter().map(|&(_, s)| Who::Claim(s)));
-                    self.dirty.extend(waiting.held.iter().map(|&s| Who::Claim(s)));
+                    self.dirty.extend(waiting.held.keys().map(|&s| Who::Claim(s)));
                 }
                 Some(_) if planted(Flaw::NobodyWoken) => {}
                 Some(block) => {

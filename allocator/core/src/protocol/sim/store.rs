@@ -11,35 +11,46 @@ use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Claim, Done, Event, Failure, Pool, Purpose, Target, Write};
 
 #[derive(Default)]
-pub(super) struct Store {
-    pub(super) revision: u64,
-    pub(super) claims: BTreeMap<Key, Claim>,
-    pub(super) addresses: BTreeMap<Key, Address>,
-    pub(super) pools: BTreeMap<PoolRef, Pool>,
+pub(in crate::protocol) struct Store {
+    pub(in crate::protocol) revision: u64,
+    pub(in crate::protocol) claims: BTreeMap<Key, Claim>,
+    pub(in crate::protocol) addresses: BTreeMap<Key, Address>,
+    pub(in crate::protocol) pools: BTreeMap<PoolRef, Pool>,
     /// Claims, addresses, pools: what each watch shows, in order.
-    pub(super) logs: [Vec<Event>; 3],
-    pub(super) wall: u64,
+    pub(in crate::protocol) logs: [Vec<Event>; 3],
+    pub(in crate::protocol) wall: u64,
     /// The uids that a tombstone ever stood for.
-    pub(super) rested: BTreeSet<Uid>,
+    pub(in crate::protocol) rested: BTreeSet<Uid>,
+    /// Objects of other pools: nobody here is told of them, but their names are taken.
+    pub(in crate::protocol) foreign: BTreeSet<Key>,
+    /// The uids of objects that somebody else's finalizer holds.
+    pub(in crate::protocol) held: BTreeSet<Uid>,
+    /// The uids of objects that people took away by force, and of their claims: under such a name a write that was under
+    /// way may meet another object. That must be put right, but cannot be kept from happening.
+    pub(in crate::protocol) forced: BTreeSet<Uid>,
+    /// Pools that once were gone, or made no sense.
+    pub(in crate::protocol) unclear: BTreeSet<PoolRef>,
+    /// The uids of objects that another provider has left, which may have had addresses twice.
+    pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
 }
 
-pub(super) const CLAIMS: usize = 0;
-pub(super) const ADDRESSES: usize = 1;
-pub(super) const POOLS: usize = 2;
+pub(in crate::protocol) const CLAIMS: usize = 0;
+pub(in crate::protocol) const ADDRESSES: usize = 1;
+pub(in crate::protocol) const POOLS: usize = 2;
 
 impl Store {
-    pub(super) fn version(&mut self) -> Version {
+    pub(in crate::protocol) fn version(&mut self) -> Version {
         self.revision += 1;
         Version(self.revision.to_string().into())
     }
 
-    pub(super) fn uid(&mut self) -> Uid {
+    pub(in crate::protocol) fn uid(&mut self) -> Uid {
         self.revision += 1;
         // Not in the order of creation: uids are random.
         Uid(format!("{:016x}", crate::book::mix(self.revision)).into())
     }
 
-    pub(super) fn list(&self, kind: usize, asked: Option<u64>) -> Event {
+    pub(in crate::protocol) fn list(&self, kind: usize, asked: Option<u64>) -> Event {
         match kind {
             CLAIMS => Event::Claims(self.claims.values().cloned().collect()),
             ADDRESSES => Event::Addresses(self.addresses.values().cloned().collect(), asked),
@@ -47,7 +58,7 @@ impl Store {
         }
     }
 
-    pub(super) fn put_claim(&mut self, mut claim: Claim) -> Claim {
+    pub(in crate::protocol) fn put_claim(&mut self, mut claim: Claim) -> Claim {
         claim.version = self.version();
         let gone = claim.deleting && !claim.finalizer && !claim.others;
         if gone {
@@ -66,9 +77,9 @@ impl Store {
         claim
     }
 
-    pub(super) fn put_address(&mut self, mut address: Address) -> Address {
+    pub(in crate::protocol) fn put_address(&mut self, mut address: Address) -> Address {
         address.version = self.version();
-        if address.deleting && !address.finalizer {
+        if address.deleting && !address.finalizer && !self.held.contains(&address.uid) {
             self.addresses.remove(&address.key);
             self.logs[ADDRESSES].push(Event::AddressGone(address.uid.clone()));
         } else {
@@ -78,8 +89,21 @@ impl Store {
         address
     }
 
-    pub(super) fn put_pool(&mut self, mut pool: Pool) {
+    pub(in crate::protocol) fn put_pool(&mut self, mut pool: Pool) {
         pool.version = self.version();
+        if pool.deleting || pool.plan.is_err() {
+            self.unclear.insert((*pool.reference).clone());
+        }
+        if pool.deleting && !pool.finalizer {
+            self.pools.remove(&*pool.reference);
+            self.logs[POOLS].push(Event::PoolGone(pool.reference.clone(), pool.uid.clone()));
+            // The garbage collector deletes what it alone owned.
+            let rests = self.addresses.values().filter(|a| a.rest.is_some() && a.pool == pool.reference).cloned();
+            for address in rests.collect::<Vec<_>>() {
+                self.put_address(Address { deleting: true, ..address });
+            }
+            return;
+        }
         self.pools.insert((*pool.reference).clone(), pool.clone());
         self.logs[POOLS].push(Event::Pool(Box::new(pool)));
     }
@@ -96,7 +120,7 @@ impl Store {
         if same { Ok(address.clone()) } else { Err(Failure::Conflict) }
     }
 
-    pub(super) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
+    pub(in crate::protocol) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
         match write {
             Write::AddFinalizer(target) => {
                 let claim = self.claim(target)?;
@@ -128,7 +152,7 @@ impl Store {
                 Ok(Done::Claim(self.put_claim(Claim { condition: Some(condition.clone()), ..claim })))
             }
             Write::Create(new) => {
-                if self.addresses.contains_key(&new.key) {
+                if self.addresses.contains_key(&new.key) || self.foreign.contains(&new.key) {
                     return Err(Failure::Exists);
                 }
                 if let Purpose::Rest(rest) = &new.purpose {
@@ -185,30 +209,46 @@ impl Store {
     }
 
     /// A claim's own object, if it is bound to one that stands.
-    pub(super) fn own(&self, claim: &Claim) -> Option<&Address> {
+    pub(in crate::protocol) fn own(&self, claim: &Claim) -> Option<&Address> {
         let name = claim.bound.clone()?;
         let address = self.addresses.get(&Key { namespace: claim.key.namespace.clone(), name })?;
-        (address.owner.as_ref() == Some(&claim.uid)).then_some(address)
+        // Somebody may have taken its owner off.
+        address.owner.as_ref().is_none_or(|owner| *owner == claim.uid).then_some(address)
     }
 
-    pub(super) fn block(&self, address: &Address) -> Option<(Network, Block)> {
-        let plan = self.pools.get(&*address.pool)?.plan.as_ref().ok()?;
-        Some((plan.network.clone(), Block::host(address.address?)))
+    #[expect(clippy::unused_self, reason = "it reads like the others")]
+    pub(in crate::protocol) fn block(&self, address: &Address) -> Option<Block> {
+        let at = address.address?;
+        if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
+    }
+
+    fn network(&self, address: &Address) -> Option<Network> {
+        Some(self.pools.get(&*address.pool)?.plan.as_ref().ok()?.network.clone())
     }
 
     /// What must hold after each write.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let mut bound: Vec<(Network, Block, &Claim)> = Vec::new();
+    pub(in crate::protocol) fn check(&self) -> Result<(), String> {
+        self.check_but(|claim| self.forced.contains(&claim.uid))
+    }
+
+    /// The same, but for some claims.
+    pub(in crate::protocol) fn check_but(&self, spared: impl Fn(&Claim) -> bool) -> Result<(), String> {
+        let mut bound: Vec<(Network, Block, &Claim, &Uid)> = Vec::new();
         // Once a claim is being deleted and nobody else holds it, its machine is gone: it uses nothing.
-        for claim in self.claims.values().filter(|c| c.bound.is_some() && (!c.deleting || c.others)) {
+        let using = self.claims.values().filter(|c| c.bound.is_some() && (!c.deleting || c.others));
+        for claim in using.filter(|c| !spared(c)) {
             let Some(address) = self.own(claim) else {
                 return Err(format!("{} is bound, and its object is gone", claim.key));
             };
-            let Some((network, block)) = self.block(address) else { continue };
-            if let Some(other) = bound.iter().find(|(n, b, _)| *n == network && b.overlaps(block)) {
+            let (Some(network), Some(block)) = (self.network(address), self.block(address)) else { continue };
+            let same = |(n, b, _, uid): &&(Network, Block, &Claim, &Uid)| {
+                let old = self.old_duplicates.contains(uid) && self.old_duplicates.contains(&address.uid);
+                *n == network && b.overlaps(block) && !old
+            };
+            if let Some(other) = bound.iter().find(same) {
                 return Err(format!("{block} is bound twice: {} and {}", other.2.key, claim.key));
             }
-            bound.push((network, block, claim));
+            bound.push((network, block, claim, &address.uid));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::Dice;
 use super::store::{ADDRESSES, Store};
 
 /// A call that is under way.
+#[derive(Debug)]
 enum Call {
     Write {
         id: u64,
@@ -26,6 +27,7 @@ enum Call {
     Answer(Event),
 }
 
+#[derive(Debug)]
 pub(super) struct Writer {
     machine: Machine<InCluster>,
     /// Where each watch stands; None: it is broken.
@@ -34,14 +36,23 @@ pub(super) struct Writer {
     /// Writes without anybody who waits for an answer: they may land at any time, or never.
     strays: Vec<Write>,
     frozen: bool,
-    led: bool,
+    /// It leads until then.
+    leads: Duration,
     seed: u64,
 }
 
 impl Writer {
     pub(super) fn new(seed: u64) -> Self {
         let machine = Machine::new(InCluster::default(), seed);
-        Self { machine, watches: [None; 3], calls: Vec::new(), strays: Vec::new(), frozen: false, led: false, seed }
+        Self {
+            machine,
+            watches: [None; 3],
+            calls: Vec::new(),
+            strays: Vec::new(),
+            frozen: false,
+            leads: Duration::ZERO,
+            seed,
+        }
     }
 
     pub(super) fn recover(&mut self) {
@@ -63,7 +74,13 @@ impl Writer {
         self.seed += 1_000_003;
         self.machine = Machine::new(InCluster::default(), self.seed);
         self.watches = [None; 3];
-        self.led = false;
+        self.leads = Duration::ZERO;
+    }
+
+    /// As the allocator of another cluster: nothing of this one's is under way.
+    pub(super) fn begin_anew(&mut self) {
+        self.crash();
+        self.strays.clear();
     }
 
     fn step(&mut self, now: Duration, store: &Store, event: Event) {
@@ -110,9 +127,16 @@ impl Writer {
             self.frozen = !dice.one_in(25);
             return Ok(());
         }
-        if !self.led {
-            self.led = true;
-            self.step(now, store, Event::Leading(Some(Duration::MAX)));
+        if calm && self.leads != Duration::MAX {
+            self.leads = Duration::MAX;
+            self.step(now, store, Event::Leading(Some(self.leads)));
+        } else if !calm && (now >= self.leads && dice.one_in(8) || dice.one_in(60)) {
+            // Renewed in time, or taken anew.
+            self.leads = now + Duration::from_millis(50 + dice.roll(4000));
+            self.step(now, store, Event::Leading(Some(self.leads)));
+        } else if !calm && dice.one_in(300) {
+            self.leads = Duration::ZERO;
+            self.step(now, store, Event::Leading(None));
         }
         if self.machine.next_tick().is_some_and(|at| at <= now) {
             self.step(now, store, Event::Tick);
@@ -180,6 +204,7 @@ impl Writer {
                         self.strays.push(write);
                         Err(Failure::Unknown)
                     }
+                    13 => Err(Failure::Refused("a policy says no".into())),
                     _ => apply(store, &write, trace, "write")?,
                 };
                 self.calls.push(Call::Answer(Event::Answer { id, result }));
@@ -199,7 +224,7 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
     };
     let bound = ends.as_ref().is_some_and(|a| {
         let owners = store.claims.values();
-        owners.filter_map(|c| store.own(c)).any(|own| own.uid == a.uid)
+        a.conflict.is_some() || owners.filter_map(|c| store.own(c)).any(|own| own.uid == a.uid)
     });
     let result = store.apply(write);
     trace.push(format!("{how} {write:?} -> {result:?}"));
@@ -208,8 +233,10 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
         let plan = store.pools.get(&*address.pool).and_then(|p| p.plan.as_ref().ok());
         // The rest counts from when the machine was gone; it may be over before the object is.
         let rests = store.rested.contains(&address.uid);
-        // Pool p1 asks for it, whatever its edit.
-        if plan.is_some_and(|p| p.quarantine > Duration::from_secs(2)) && !rests {
+        // Pool p1 asks for it, whatever its edit; of a pool that is gone or makes no sense nobody knows.
+        let known = !store.unclear.contains(&*address.pool);
+        let conflict = address.conflict.is_some() && address.mark.as_ref().is_some_and(|m| !m.adopted);
+        if known && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2)) && !rests {
             return Err(format!("{} was released without a rest", address.key));
         }
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
-use super::error::cut;
+use crate::text::cut;
 
 /// Where the pod's own credentials are.
 const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -133,7 +133,8 @@ impl Seen {
     }
 
     /// One more file, as it is now.
-    pub(crate) fn and(mut self, path: &Path) -> Self {
+    #[must_use]
+    pub fn and(mut self, path: &Path) -> Self {
         self.0.push((path.to_path_buf(), state(path)));
         self
     }

@@ -1,4 +1,6 @@
-//! `cargo lab demo`: the main job, for a person to watch.
+//! `cargo lab demo`: the main jobs, for a person to watch.
+
+mod claims;
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How long the API servers are away.
 const OUTAGE: Duration = Duration::from_secs(20);
 
-/// Brings the lab up, shows an election, a crash, a planned hand-over and an API outage, and takes it down.
+/// Brings the lab up, shows an election, a crash, a planned hand-over, an API outage and claims, and takes it down.
 ///
 /// # Errors
 /// The lab's, or the VIP did not move.
@@ -28,6 +30,7 @@ pub async fn run() -> Result<()> {
     report.title("A cluster's control plane: three API servers, one etcd, a client");
     let mut stage = Stage::up(Shape::external(), AgentOptions::default()).await?;
     stage.lab.agent_binary()?;
+    crate::assets::allocator(crate::assets::Profile::Dev)?;
     report.event(Tone::Good, "three API servers answer");
     let mut acts = vec![];
 
@@ -83,6 +86,9 @@ pub async fn run() -> Result<()> {
 
     report.title("What it cost");
     report.table(&costs(&stage, &acts, &prober.finish()?, &https.finish()?));
+
+    report.title("Claims get their addresses");
+    claims::act(&mut report, &stage.lab).await?;
     stage.lab.down();
     Ok(())
 }

@@ -7,17 +7,21 @@ use tokio::task::AbortHandle;
 
 /// So many tasks at most. When all slots are taken the oldest task ends: who opens connections and keeps them cannot keep
 /// a liveness probe out, which is served within a millisecond.
-pub(super) struct Slots {
+#[derive(Debug)]
+pub struct Slots {
     tasks: VecDeque<AbortHandle>,
     most: usize,
 }
 
 impl Slots {
-    pub(super) fn new(most: usize) -> Self {
+    /// None taken.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
         Self { tasks: VecDeque::with_capacity(most), most }
     }
 
-    pub(super) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a task in a slot, the oldest one's if none is free. Needs a runtime.
+    pub fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.retain(|task| !task.is_finished());
         while self.tasks.len() >= self.most {
             if let Some(oldest) = self.tasks.pop_front() {

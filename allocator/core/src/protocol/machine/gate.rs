@@ -1,0 +1,182 @@
+//! The gate: what an object must pass before a claim is bound to it.
+
+use crate::names::Uid;
+use crate::provider::{Provider, Until};
+
+use super::super::action::{Report, Target, Write};
+use super::super::flaws::{Flaw, planted};
+use super::super::objects::{Address, Claim, Condition, Hold, Mark, Reason};
+use super::super::registry::Entry;
+use super::Machine;
+
+impl Entry {
+    pub(super) fn target(&self) -> Target {
+        let address = &self.address;
+        Target { key: address.key.clone(), uid: address.uid.clone(), version: address.version.clone() }
+    }
+
+    /// Which attempt of this claim the object is; None: it was not made (or adopted) for it.
+    pub(super) fn attempt(&self, claim: &Uid) -> Option<&Mark> {
+        self.address.mark.as_ref().filter(|m| m.claim == *claim && self.is_of(claim))
+    }
+
+    /// Whether the object is this claim's: it says so, or said so until somebody took its owner off.
+    pub(super) fn is_of(&self, claim: &Uid) -> bool {
+        let Address { owner, mark, .. } = &self.address;
+        owner.as_ref().or_else(|| mark.as_ref().map(|m| &m.claim)) == Some(claim)
+    }
+
+    /// Whether it was declared void: nobody can bind it any more.
+    pub(super) fn is_void(&self, claim: &Claim) -> bool {
+        self.attempt(&claim.uid).is_some_and(|m| !m.adopted && m.number < claim.voided) && !planted(Flaw::VoidIsBound)
+    }
+}
+
+impl<P: Provider> Machine<P> {
+    /// An object that is, or would become, the claim's.
+    pub(super) fn pass(&mut self, slot: u32, claim: &Claim, address: u32) {
+        let Some(entry) = self.addresses.get(address) else { return };
+        let name = entry.address.key.name.clone();
+        let attempt = entry.attempt(&claim.uid).cloned();
+        if entry.is_void(claim) {
+            return self.dispose(address, entry.address.conflict.is_some());
+        }
+        if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
+            // The claim's own news is under way.
+            return;
+        }
+        if entry.address.pool != claim.pool {
+            let message = format!(
+                "IPAddress {name} exists, but is of {}: delete it, or make a claim of that pool",
+                entry.address.pool
+            );
+            return self.stuck(slot, claim, message);
+        }
+        if entry.address.claim != claim.key.name || entry.address.rest.is_some() {
+            let message = format!(
+                "IPAddress {name} exists, but is not for this claim (claimRef {}): delete it, or make a claim of another name",
+                entry.address.claim
+            );
+            return self.stuck(slot, claim, message);
+        }
+        let Some(block) = entry.block else {
+            let message = format!("IPAddress {name} exists, but its address cannot be read: delete it");
+            return self.stuck(slot, claim, message);
+        };
+        let earlier = self.earlier(address);
+        if let Some(&rival) = earlier.first() {
+            if attempt.is_some_and(|m| !m.adopted) {
+                return self.withdraw(slot, claim, address, &earlier);
+            }
+            // Somebody else made it, and may be using it: it is not ours to withdraw.
+            let message = self.of_two(address, rival);
+            return self.stuck(slot, claim, message);
+        }
+        if let Some(heard) = entry.address.conflict.clone() {
+            return self.conflict(slot, claim, address, block, &heard);
+        }
+        if self.claims.get(slot).is_some_and(|s| s.so_far().lost.is_some_and(|n| claim.voided <= n)) {
+            return self.void(slot, claim);
+        }
+        let target = entry.target();
+        let number = |m: &Mark| m.number == claim.voided || planted(Flaw::VoidIsBound);
+        let current = attempt.as_ref().is_some_and(number) && entry.address.finalizer && entry.address.owner.is_some();
+        if !claim.finalizer {
+            return self.add_finalizer(slot);
+        }
+        if !current && !entry.address.deleting {
+            let adopted = attempt.is_none_or(|m| m.adopted);
+            let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted };
+            return self.claim_write(slot, Write::Adopt(target, mark));
+        }
+        if !current {
+            let message = format!("IPAddress {name} is being deleted: wait until it is gone, or see what holds it");
+            return self.stuck(slot, claim, message);
+        }
+        self.leave(slot);
+        let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: block.to_string() };
+        if let Some(target) = self.target(slot) {
+            self.claim_write(slot, Write::Bind(target, name, condition));
+        }
+    }
+
+    /// A claim can go no further until people do something about an object: it needs no place in the line meanwhile.
+    fn stuck(&mut self, slot: u32, claim: &Claim, message: String) {
+        self.leave(slot);
+        self.give_up(slot);
+        self.wait(slot, Until::PoolChanges);
+        self.tell(slot, claim, Reason::AllocationFailed, message);
+    }
+
+    /// What to do about two objects with an address in common.
+    pub(super) fn of_two(&self, address: u32, other: u32) -> String {
+        let (Some(mine), Some(other)) = (self.addresses.get(address), self.addresses.get(other)) else {
+            return String::new();
+        };
+        let block = mine.block.map_or_else(String::new, |b| b.to_string());
+        let (name, pool, other, others) =
+            (&mine.address.key.name, &mine.address.pool, &other.address.key, &other.address.pool);
+        let apart = if pool == others {
+            String::new()
+        } else {
+            format!("; if {pool} and {others} are isolated from each other, give each a network of its own")
+        };
+        format!("IPAddress {name} has {block}, which IPAddress {other} has too: delete one of them{apart}")
+    }
+
+    /// The objects with an address in common that count as earlier: they were shown before it, or beside it in a list, or
+    /// are bound already.
+    pub(super) fn earlier(&self, address: u32) -> Vec<u32> {
+        let Some(entry) = self.addresses.get(address) else { return Vec::new() };
+        let mut rivals = self.provider.rivals(address);
+        rivals.retain(|&r| {
+            self.addresses.get(r).is_some_and(|rival| {
+                let resting_of_it = rival.address.rest.as_ref().is_some_and(|rest| rest.of == entry.address.uid);
+                let earlier =
+                    rival.rank < entry.rank || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater));
+                let bound = self.is_bound(rival);
+                let counts = !planted(Flaw::UnboundDoNotCount) || bound;
+                (earlier || bound) && !resting_of_it && counts
+            })
+        });
+        rivals
+    }
+
+    /// An earlier object has the address: this one goes. Of two that one list has shown, one is enough.
+    fn withdraw(&mut self, slot: u32, claim: &Claim, address: u32, earlier: &[u32]) {
+        let Some(entry) = self.addresses.get(address) else { return };
+        if earlier.iter().all(|&rival| self.will_withdraw(rival, entry)) {
+            return self.look_again(slot);
+        }
+        self.report(Report::Withdrawn { claim: claim.key.clone(), block: entry.block });
+        if planted(Flaw::NoVoid) {
+            return self.dispose(address, false);
+        }
+        self.void(slot, claim);
+    }
+
+    /// Whether an object's claim is bound to it, as far as is seen.
+    pub(super) fn is_bound(&self, entry: &Entry) -> bool {
+        let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
+        claim.is_some_and(|s| {
+            s.claim.bound.as_ref() == Some(&entry.address.key.name)
+                && entry.address.owner.as_ref().is_none_or(|owner| *owner == s.claim.uid)
+        })
+    }
+
+    /// Whether a rival is about to be withdrawn by the same rule: then this one may wait.
+    fn will_withdraw(&self, rival: u32, than: &Entry) -> bool {
+        let Some(entry) = self.addresses.get(rival) else { return true };
+        let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
+        entry.rank == than.rank
+            && entry.address.uid > than.address.uid
+            && claim.is_some_and(|known| {
+                let c = &known.claim;
+                let held = c.hold != Hold::None || self.provider.describe(&c.pool).is_none_or(|d| d.paused);
+                let failing = known.so_far().failures > 2;
+                let mark = entry.attempt(&c.uid);
+                let attempt = mark.is_some_and(|m| !m.adopted && m.number == c.voided);
+                c.bound.is_none() && !c.deleting && !held && !failing && attempt
+            })
+    }
+}

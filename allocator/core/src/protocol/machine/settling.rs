@@ -1,0 +1,157 @@
+//! Bound claims: their objects must be there, be theirs, and be nobody else's.
+
+use crate::block::Block;
+use crate::names::Key;
+use crate::provider::Provider;
+
+use super::super::action::{Report, Write};
+use super::super::flaws::{Flaw, planted};
+use super::super::objects::{Claim, Condition, Mark, Reason};
+use super::claims::Missing;
+use super::{Machine, Who};
+
+impl<P: Provider> Machine<P> {
+    /// A bound claim: its object must be there, and be ours.
+    pub(super) fn settle(&mut self, slot: u32, claim: &Claim) {
+        self.leave(slot);
+        self.provider.release(slot);
+        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
+        let key = Key { namespace: claim.key.namespace.clone(), name };
+        let there = self.addresses.named(&key).iter().copied().filter(|&a| {
+            let entry = self.addresses.get(a);
+            entry.is_some_and(|e| !e.ended && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
+        });
+        let Some(address) = there.max() else { return self.find_missing(slot, claim) };
+        let Some(entry) = self.addresses.get(address) else { return };
+        if entry.is_void(claim) {
+            // It came late, under the name of one that is gone, or must not be used: the claim is not bound to it.
+            let what = entry.block.map_or_else(String::new, |b| b.to_string());
+            let message = match &entry.address.conflict {
+                Some(heard) => format!("{what} is somebody else's on the wire ({heard}); it gets another address"),
+                None => format!("its IPAddress, with {what}, was made again out of turn; it gets another one"),
+            };
+            return self.unbind(slot, claim, &message);
+        }
+        let lost = self.claims.get(slot).and_then(|s| s.so_far().lost);
+        if lost.is_some_and(|n| claim.voided <= n) && entry.attempt(&claim.uid).is_some_and(|m| !m.adopted) {
+            return self.void(slot, claim);
+        }
+        let (target, block) = (entry.target(), entry.block);
+        let dressed = entry.address.deleting || (entry.address.owner.is_some() && entry.address.finalizer);
+        let conflict = entry.address.conflict.clone();
+        if !claim.finalizer {
+            return self.add_finalizer(slot);
+        }
+        if !dressed {
+            let adopted = entry.attempt(&claim.uid).is_none_or(|m| m.adopted);
+            let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted };
+            return self.claim_write(slot, Write::Adopt(target, mark));
+        }
+        if planted(Flaw::BoundWithdraws) && !self.earlier(address).is_empty() {
+            return self.dispose(address, false);
+        }
+        if let (Some(heard), Some(block)) = (conflict, block) {
+            return self.conflict(slot, claim, address, block, &heard);
+        }
+        self.note_duplicates(address);
+        let message = block.map_or_else(String::new, |b| b.to_string());
+        if !claim.condition.as_ref().is_some_and(|c| c.ready) {
+            self.tell(slot, claim, Reason::AddressAllocated, message);
+        } else if let Some(known) = self.claims.get_mut(slot) {
+            known.rest();
+        }
+    }
+
+    fn unbind(&mut self, slot: u32, claim: &Claim, message: &str) {
+        let condition = Condition { ready: false, reason: Reason::AllocationFailed, message: message.to_owned() };
+        self.report(Report::Failed { claim: claim.key.clone(), reason: condition.reason });
+        if let Some(target) = self.target(slot) {
+            self.claim_write(slot, Write::Unbind(target, condition));
+        }
+    }
+
+    /// A bound claim's object is not there. Perhaps it was only not shown yet: a list decides. If it is really gone, what
+    /// stood under its name must never be bound again: void, unbind, and start anew.
+    fn find_missing(&mut self, slot: u32, claim: &Claim) {
+        let Some(known) = self.claims.get_mut(slot) else { return };
+        if let (None, Some(condition)) = (known.so_far().before, claim.condition.as_ref().filter(|c| c.ready)) {
+            // It should come back as it was.
+            known.progress().before = Block::read(&condition.message);
+        }
+        match known.so_far().missing {
+            Missing::Asked(_) => {}
+            Missing::No => {
+                let id = self.want_list();
+                self.listeners.insert(slot);
+                if let Some(known) = self.claims.get_mut(slot) {
+                    known.progress().missing = Missing::Asked(id);
+                }
+            }
+            Missing::Gone(count) if claim.voided <= count => self.void(slot, claim),
+            Missing::Gone(_) => self.unbind(slot, claim, "its IPAddress was deleted; it gets one again"),
+        }
+    }
+
+    /// A node has heard somebody else who has the claim's address. Whoever asked for that address keeps it (by annotation,
+    /// in the pool, or by an `IPAddress` made beforehand), and is told. All others get another one, and it rests.
+    pub(super) fn conflict(&mut self, slot: u32, claim: &Claim, address: u32, block: Block, heard: &str) {
+        let adopted = self.addresses.get(address).is_some_and(|e| e.attempt(&claim.uid).is_none_or(|m| m.adopted));
+        let kept = adopted
+            || claim.requested.as_deref().is_some_and(|r| !r.is_empty())
+            || self.provider.keeps(&claim.pool, &claim.key, block);
+        let report = Report::Conflict { claim: claim.key.clone(), block, heard: heard.into(), kept };
+        if !kept {
+            self.report(report);
+            return self.void(slot, claim);
+        }
+        let message = format!(
+            "{block}, which was asked for, is somebody else's on the wire ({heard}): take it away from there and delete the annotation mooring.dev/conflict of its IPAddress, or make a claim for another"
+        );
+        if claim.condition.as_ref().is_none_or(|c| c.message != message) {
+            self.report(report);
+        }
+        self.tell(slot, claim, Reason::AllocationFailed, message);
+    }
+
+    /// Notes bound objects that have an address in common with this one; each pair is told once.
+    fn note_duplicates(&mut self, address: u32) {
+        let rivals = self.provider.rivals(address);
+        if rivals.is_empty() {
+            return;
+        }
+        let bound = rivals.into_iter().filter(|&r| self.addresses.get(r).is_some_and(|e| self.is_bound(e)));
+        for other in bound.collect::<Vec<_>>() {
+            let pair = (address.min(other), address.max(other));
+            if !self.duplicates.insert(pair) {
+                continue;
+            }
+            let entries = (self.addresses.get(address), self.addresses.get(other));
+            if let (Some(mine), Some(theirs)) = entries {
+                let pools = [mine.address.pool.clone(), theirs.address.pool.clone()];
+                let (address, other) = (mine.address.key.clone(), theirs.address.key.clone());
+                self.report(Report::Duplicate { address, other });
+                self.dirty.extend(pools.map(Who::Pool));
+            }
+        }
+    }
+
+    /// The pairs that an object is one of are no more.
+    pub(super) fn forget_duplicates(&mut self, address: u32) {
+        let gone: Vec<_> = self.duplicates.iter().copied().filter(|&(a, b)| a == address || b == address).collect();
+        for pair in gone {
+            self.duplicates.remove(&pair);
+            let pools = [pair.0, pair.1].map(|s| self.addresses.get(s).map(|e| e.address.pool.clone()));
+            self.dirty.extend(pools.into_iter().flatten().map(Who::Pool));
+        }
+    }
+
+    /// The duplicates of a pool, in words.
+    pub(super) fn duplicates_of(&self, pool: &crate::names::PoolRef) -> String {
+        let told = self.duplicates.iter().filter_map(|&(a, b)| {
+            let (one, other) = (self.addresses.get(a)?, self.addresses.get(b)?);
+            let concerned = *one.address.pool == *pool || *other.address.pool == *pool;
+            (concerned && self.is_bound(one) && self.is_bound(other)).then(|| self.of_two(a, b))
+        });
+        told.take(10).collect::<Vec<_>>().join("; ")
+    }
+}

@@ -1,0 +1,114 @@
+//! What must hold at the end, when all has come to rest.
+
+use crate::block::Block;
+use crate::pool::{Plan, Standing};
+use crate::protocol::{Address, Claim, Condition, Hold, Reason};
+
+use super::world::World;
+
+impl World {
+    /// Nothing was leaked, and everybody has an address or knows why not.
+    pub(super) fn final_check(&self) -> Result<(), String> {
+        // By now what people did by force is put right too; of what is left alone nobody can say.
+        let spared = |c: &Claim| c.hold != Hold::None || c.deleting && self.store.forced.contains(&c.uid);
+        self.store.check_but(spared)?;
+        for claim in self.store.claims.values() {
+            let result = if claim.deleting {
+                self.check_deleting(claim)
+            } else if claim.bound.is_some() {
+                self.check_bound(claim)
+            } else {
+                self.check_unbound(claim)
+            };
+            result.map_err(|why| format!("{}: {why}; {:?}", claim.key, claim.condition))?;
+        }
+        for address in self.store.addresses.values() {
+            let resting = address.rest.as_ref().is_some_and(|r| r.until + 1 >= self.store.wall);
+            let by_hand = address.rest.is_none() && address.owner.is_none();
+            let held = self.store.held.contains(&address.uid);
+            // A machine that is not gone yet keeps what its claim has.
+            let owned = self.store.claims.values().any(|c| {
+                address.owner.as_ref() == Some(&c.uid)
+                    && (c.bound.is_none() || self.store.own(c).is_some_and(|a| a.uid == address.uid))
+            });
+            if !resting && !owned && !by_hand && !held {
+                return Err(format!("{} is leaked: {address:?}", address.key));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_deleting(&self, claim: &Claim) -> Result<(), String> {
+        let of = |a: &Address| a.owner.clone().or(a.mark.clone().map(|m| m.claim));
+        let mut own = self.store.addresses.values().filter(|a| of(a).as_ref() == Some(&claim.uid));
+        let held = own.any(|a| self.store.held.contains(&a.uid));
+        if held && !claim.others && claim.condition.as_ref().is_none_or(|c| c.ready) {
+            return Err("waits for somebody else's finalizer and does not say so".into());
+        }
+        if claim.others || held { Ok(()) } else { Err("is not released".into()) }
+    }
+
+    fn check_bound(&self, claim: &Claim) -> Result<(), String> {
+        if claim.hold != Hold::None {
+            return Ok(());
+        }
+        let Some(object) = self.store.own(claim) else { return Err("is bound, and its object is gone".into()) };
+        let Some(condition) = &claim.condition else { return Err("is bound and has no condition".into()) };
+        let asked = claim.requested.is_some() || object.mark.as_ref().is_none_or(|m| m.adopted);
+        if object.conflict.is_some() && !asked {
+            return Err("keeps an address that somebody else has on the wire".into());
+        }
+        if condition.ready != object.conflict.is_none() {
+            return Err("its condition does not say how it stands".into());
+        }
+        Ok(())
+    }
+
+    fn check_unbound(&self, claim: &Claim) -> Result<(), String> {
+        let Some(condition) = &claim.condition else { return Err("has no condition".into()) };
+        if condition.ready {
+            return Err("is ready without an address".into());
+        }
+        if condition.message.is_empty() {
+            return Err("does not say what to do".into());
+        }
+        self.is_true(claim, condition)
+    }
+
+    /// Whether what a condition says is so.
+    fn is_true(&self, claim: &Claim, condition: &Condition) -> Result<(), String> {
+        let pool = self.store.pools.get(&*claim.pool);
+        let usable = pool.filter(|p| !p.deleting).and_then(|p| p.plan.as_ref().ok());
+        let so = match condition.reason {
+            Reason::PoolNotReady => usable.is_none(),
+            Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(plan)),
+            Reason::AllocationFailed => {
+                let object = self.store.addresses.get(&claim.key);
+                let in_the_way = object.is_some() || self.store.foreign.contains(&claim.key);
+                in_the_way || claim.hold != Hold::None || usable.is_some_and(|plan| self.asks_in_vain(claim, plan))
+            }
+            Reason::AddressAllocated | Reason::Other => false,
+        };
+        if so { Ok(()) } else { Err("its condition is not true".into()) }
+    }
+
+    fn has(&self, plan: &Plan, block: Block) -> bool {
+        let has = |a: &Address| {
+            let pool = self.store.pools.get(&*a.pool).and_then(|p| p.plan.as_ref().ok());
+            let same = pool.is_none_or(|p| p.network == plan.network);
+            same && self.store.block(a).is_some_and(|b| b.overlaps(block))
+        };
+        self.store.addresses.values().any(has)
+    }
+
+    fn anything_free(&self, plan: &Plan) -> bool {
+        plan.usable.iter().flat_map(|(f, l)| f..=l).any(|unit| !self.has(plan, plan.block(unit)))
+    }
+
+    fn asks_in_vain(&self, claim: &Claim, plan: &Plan) -> bool {
+        let Some(block) = claim.requested.as_deref().and_then(|text| plan.unit_of(text).ok()) else {
+            return claim.requested.is_some();
+        };
+        plan.standing(block) != Standing::Usable || self.has(plan, block)
+    }
+}

@@ -1,0 +1,194 @@
+//! One run: what there is at its start, and in which order things happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::names::{Key, PoolKind, PoolRef, Version};
+use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
+use crate::protocol::{Address, Claim, Hold, Pool};
+
+use super::Dice;
+use super::store::Store;
+use super::writer::Writer;
+
+pub(super) struct World {
+    pub(super) dice: Dice,
+    pub(super) store: Store,
+    pub(super) writers: Vec<Writer>,
+    pub(super) now: Duration,
+    pub(super) pools: Vec<Arc<PoolRef>>,
+    pub(super) trace: Vec<String>,
+}
+
+fn plan(addresses: &str, network: Network, quarantine_seconds: i64) -> Plan {
+    let prefix = if addresses.contains(':') { 120 } else { 24 };
+    let mut spec = PoolSpec { addresses: vec![addresses.into()], prefix, ..PoolSpec::default() };
+    spec.policy.network = network;
+    spec.policy.quarantine_seconds = quarantine_seconds;
+    spec.policy.conflict_quarantine_seconds = Some(4);
+    spec.plan().unwrap()
+}
+
+fn prefixes(of: &str, length: i64, quarantine_seconds: i64) -> Plan {
+    let mut spec = PrefixSpec { prefixes: vec![of.into()], allocation_prefix_length: length, ..PrefixSpec::default() };
+    spec.policy.quarantine_seconds = quarantine_seconds;
+    spec.policy.conflict_quarantine_seconds = Some(4);
+    spec.plan().unwrap()
+}
+
+/// What a pool may hand out, before and after people's edits; the last edit is one that makes no sense.
+pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
+    let apart = || Network::Named("apart".into());
+    Ok(match (pool, edit) {
+        (_, 3) => return Err(vec![SpecError::Empty { field: "addresses" }]),
+        (0, 0) => plan("10.0.0.1-10.0.0.4", Network::Common, 0),
+        (0, _) => plan("10.0.0.2-10.0.0.3", Network::Common, 0),
+        (1, 0) => plan("10.0.0.3-10.0.0.7", Network::Common, 5),
+        (1, _) => plan("10.0.0.4-10.0.0.6", Network::Common, 3),
+        (2, 0) => plan("10.0.0.1-10.0.0.3", apart(), 0),
+        (2, _) => plan("10.0.0.1-10.0.0.2", apart(), 1),
+        (3, 0) => plan("fd00::1-fd00::6", Network::Common, 0),
+        (3, _) => plan("fd00::3-fd00::9", Network::Common, 0),
+        (_, 0) => prefixes("fd00::/124", 126, 0),
+        _ => prefixes("fd00::/125", 126, 2),
+    })
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let store = Store { wall: 1_000_000, ..Store::default() };
+        let kinds = [
+            PoolKind::InClusterIPPool,
+            PoolKind::InClusterIPPool,
+            PoolKind::InClusterIPPool,
+            PoolKind::GlobalInClusterIPPool,
+            PoolKind::InClusterPrefixPool,
+        ];
+        let references = kinds.iter().zip(0..).map(|(&kind, i)| PoolRef::new(kind, "ns", &format!("p{i}")));
+        let pools = references.map(Arc::new).collect();
+        let mut dice = Dice(seed.wrapping_mul(1 << 20));
+        let writers = (0..1 + dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
+        let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, trace: Vec::new() };
+        for pool in 0..world.pools.len() {
+            world.make_pool(pool);
+        }
+        if world.dice.one_in(3) {
+            world.take_over();
+        }
+        world
+    }
+
+    pub(super) fn make_pool(&mut self, pool: usize) {
+        let (uid, version) = (self.store.uid(), Version("".into()));
+        self.store.put_pool(Pool {
+            reference: self.pools[pool].clone(),
+            uid,
+            version,
+            generation: 1,
+            plan: plan_of(pool, 0),
+            paused: false,
+            deleting: false,
+            finalizer: false,
+            status: None,
+        });
+    }
+
+    /// What another provider has left: claims bound to objects without a mark; some addresses twice where its pools overlap.
+    fn take_over(&mut self) {
+        for i in 0..self.dice.roll(5) {
+            let pool = self.dice.pick(2);
+            let key = Key::new("ns", &format!("c{i}"));
+            let uid = self.store.uid();
+            let address = self.store.uid();
+            let bound = self.dice.roll(4) > 0;
+            self.store.put_claim(Claim {
+                key: key.clone(),
+                uid: uid.clone(),
+                version: Version("".into()),
+                created: self.store.wall,
+                pool: self.pools[pool].clone(),
+                deleting: false,
+                finalizer: true,
+                others: self.dice.one_in(2),
+                bound: bound.then(|| key.name.clone()),
+                voided: 0,
+                requested: None,
+                hold: Hold::None,
+                condition: None,
+            });
+            let at = if pool == 0 { 1 + i } else { 3 + i };
+            self.store.old_duplicates.insert(address.clone());
+            self.store.put_address(Address {
+                key: key.clone(),
+                uid: address,
+                version: Version("".into()),
+                pool: self.pools[pool].clone(),
+                address: Some(format!("10.0.0.{at}").parse().unwrap()),
+                prefix: 24,
+                claim: key.name.clone(),
+                owner: Some(uid),
+                deleting: false,
+                finalizer: true,
+                mark: None,
+                rest: None,
+                conflict: None,
+            });
+        }
+    }
+
+    pub(super) fn elapse(&mut self, millis: u64) {
+        let before = self.now.as_secs();
+        self.now += Duration::from_millis(millis);
+        self.store.wall += self.now.as_secs() - before;
+    }
+
+    /// One thing happens somewhere.
+    fn happen(&mut self, calm: bool) -> Result<(), String> {
+        let millis = match self.dice.roll(20) {
+            0 => 1500,
+            1..4 => 100,
+            _ => 2,
+        };
+        self.elapse(millis);
+        if !calm {
+            if self.dice.one_in(9) {
+                self.claimants();
+            }
+            if self.dice.one_in(80) {
+                self.pool_owners();
+            }
+            if self.dice.one_in(60) {
+                self.meddlers();
+            }
+            if self.dice.one_in(1500) {
+                self.move_all();
+            }
+        }
+        let i = self.dice.pick(self.writers.len());
+        self.writers[i].happen(&mut self.dice, &mut self.store, self.now, calm, &mut self.trace)
+    }
+
+    pub(super) fn run(&mut self) -> Result<(), String> {
+        for _ in 0..900 {
+            self.happen(false)?;
+        }
+        // People come to an end, and so do faults.
+        self.make_good();
+        for writer in &mut self.writers {
+            writer.recover();
+        }
+        let before = self.store.revision;
+        let mut quiet = 0;
+        for _ in 0..30_000 {
+            self.happen(true)?;
+            quiet = if self.writers.iter().all(|w| w.is_quiet(&self.store)) { quiet + 1 } else { 0 };
+            if quiet > 60 && self.final_check().is_ok() {
+                break;
+            }
+        }
+        if self.store.revision > before + 3000 {
+            return Err(format!("{} changes after all had come to rest", self.store.revision - before));
+        }
+        self.final_check()
+    }
+}

@@ -1,0 +1,531 @@
+//! What a claim is told, and what becomes of it, when nothing is lost or late: one allocator, one store.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::in_cluster::InCluster;
+use crate::names::{Key, PoolKind, PoolRef, Version};
+use crate::pool::{Plan, PoolSpec, SpecError};
+
+use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
+use super::{Action, Address, Claim, Condition, Event, Failure, Hold, Machine, Moment, Pool, Reason, Report, Write};
+
+/// One allocator over a store that does at once what it is asked.
+struct Desk {
+    store: Store,
+    machine: Machine<InCluster>,
+    now: Duration,
+    seen: [usize; 3],
+    reports: Vec<Report>,
+    writes: Vec<Write>,
+    lists: usize,
+    reads: usize,
+    refuse: fn(&Write) -> Option<Failure>,
+}
+
+fn pool(name: &str) -> Arc<PoolRef> {
+    Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "ns", name))
+}
+
+fn plan(addresses: &str) -> Plan {
+    spec(addresses).plan().unwrap()
+}
+
+fn spec(addresses: &str) -> PoolSpec {
+    PoolSpec { addresses: vec![addresses.into()], prefix: 24, ..PoolSpec::default() }
+}
+
+fn claim(name: &str, of: &str) -> Claim {
+    Claim {
+        key: Key::new("ns", name),
+        uid: format!("uid-of-{name}").as_str().into(),
+        version: Version("".into()),
+        created: 0,
+        pool: pool(of),
+        deleting: false,
+        finalizer: false,
+        others: false,
+        bound: None,
+        voided: 0,
+        requested: None,
+        hold: Hold::None,
+        condition: None,
+    }
+}
+
+/// As another provider would have made it; without a claim, as a human.
+fn address(name: &str, of: &str, at: &str, claim: Option<&Claim>) -> Address {
+    Address {
+        key: Key::new("ns", name),
+        uid: format!("address-{name}").as_str().into(),
+        version: Version("".into()),
+        pool: pool(of),
+        address: at.parse().ok(),
+        prefix: 24,
+        claim: name.into(),
+        owner: claim.map(|c| c.uid.clone()),
+        deleting: false,
+        finalizer: claim.is_some(),
+        mark: None,
+        rest: None,
+        conflict: None,
+    }
+}
+
+impl Desk {
+    fn new(pools: &[(&str, Result<Plan, Vec<SpecError>>)]) -> Self {
+        let mut desk = Self {
+            store: Store { wall: 1_795_168_800, ..Store::default() },
+            machine: Machine::new(InCluster::default(), 1),
+            now: Duration::ZERO,
+            seen: [0; 3],
+            reports: Vec::new(),
+            writes: Vec::new(),
+            lists: 0,
+            reads: 0,
+            refuse: |_| None,
+        };
+        for (name, plan) in pools {
+            desk.pool(name, plan.clone());
+        }
+        desk
+    }
+
+    fn pool(&mut self, name: &str, plan: Result<Plan, Vec<SpecError>>) {
+        let known = self.store.pools.get(&*pool(name)).cloned();
+        let uid = known.as_ref().map_or_else(|| name.into(), |p| p.uid.clone());
+        let generation = known.as_ref().map_or(1, |p| p.generation + 1);
+        let version = Version("".into());
+        self.store.put_pool(Pool {
+            reference: pool(name),
+            uid,
+            version,
+            generation,
+            plan,
+            paused: false,
+            deleting: false,
+            finalizer: known.is_some_and(|p| p.finalizer),
+            status: None,
+        });
+    }
+
+    /// A new process: it lists, and leads.
+    fn start(&mut self) {
+        self.machine = Machine::new(InCluster::default(), 2);
+        self.seen = [CLAIMS, ADDRESSES, POOLS].map(|kind| self.store.logs[kind].len());
+        for kind in [CLAIMS, ADDRESSES, POOLS] {
+            let list = self.store.list(kind, None);
+            self.tell(list);
+        }
+        self.tell(Event::Leading(Some(Duration::MAX)));
+        self.rest(1);
+    }
+
+    fn tell(&mut self, event: Event) {
+        let moment = Moment { now: self.now, wall: self.store.wall };
+        for action in self.machine.step(moment, event) {
+            match action {
+                Action::Write { id, write } => {
+                    let result = (self.refuse)(&write).map_or_else(|| self.store.apply(&write), Err);
+                    self.writes.push(write);
+                    self.store.check().unwrap();
+                    self.tell(Event::Answer { id, result });
+                }
+                Action::ListAddresses { id } => {
+                    self.lists += 1;
+                    self.seen[ADDRESSES] = self.store.logs[ADDRESSES].len();
+                    let list = self.store.list(ADDRESSES, Some(id));
+                    self.tell(list);
+                }
+                Action::ReadClaim { id, key } => {
+                    self.reads += 1;
+                    let result = Ok(self.store.claims.get(&key).cloned());
+                    self.tell(Event::ClaimRead { id, result });
+                }
+                Action::Report(report) => self.reports.push(report),
+            }
+        }
+    }
+
+    /// So many seconds go by, in which everything is shown.
+    fn rest(&mut self, seconds: u64) {
+        for _ in 0..seconds * 20 {
+            for kind in [POOLS, CLAIMS, ADDRESSES] {
+                while let Some(event) = self.store.logs[kind].get(self.seen[kind]).cloned() {
+                    self.seen[kind] += 1;
+                    self.tell(event);
+                }
+            }
+            let before = self.now.as_secs();
+            self.now += Duration::from_millis(50);
+            self.store.wall += self.now.as_secs() - before;
+            self.tell(Event::Tick);
+        }
+    }
+
+    fn claim(&self, name: &str) -> &Claim {
+        &self.store.claims[&Key::new("ns", name)]
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Claim)) {
+        let mut claim = self.claim(name).clone();
+        change(&mut claim);
+        self.store.put_claim(claim);
+        self.rest(1);
+    }
+
+    fn address(&self, name: &str) -> &Address {
+        &self.store.addresses[&Key::new("ns", name)]
+    }
+
+    fn change_address(&mut self, name: &str, change: impl FnOnce(&mut Address)) {
+        let mut address = self.address(name).clone();
+        change(&mut address);
+        self.store.put_address(address);
+        self.rest(1);
+    }
+
+    /// Makes a claim, and waits.
+    fn make(&mut self, claim: Claim) {
+        self.store.put_claim(claim);
+        self.rest(1);
+    }
+
+    fn asks(&mut self, name: &str, of: &str, at: &str) {
+        self.make(Claim { requested: Some(at.into()), ..claim(name, of) });
+    }
+
+    /// What a claim has.
+    fn has(&self, name: &str) -> Option<IpAddr> {
+        let claim = self.claim(name);
+        claim.bound.as_ref().and_then(|_| self.address(name).address)
+    }
+
+    fn told(&self, name: &str) -> (Reason, &str) {
+        let Condition { reason, message, .. } = self.claim(name).condition.as_ref().unwrap();
+        (*reason, message)
+    }
+
+    fn number(&self, of: impl Fn(&Write) -> bool) -> usize {
+        self.writes.iter().filter(|w| of(w)).count()
+    }
+}
+
+fn ip(text: &str) -> Option<IpAddr> {
+    Some(text.parse().unwrap())
+}
+
+#[test]
+fn three_writes_make_a_claim_bound() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.writes.clear();
+    desk.store.put_claim(claim("c", "p"));
+    desk.rest(0);
+    desk.rest(1);
+    assert_eq!(desk.has("c"), ip("10.0.0.1"));
+    assert_eq!(desk.told("c"), (Reason::AddressAllocated, "10.0.0.1"));
+    let kinds: Vec<_> = desk.writes.iter().filter(|w| !matches!(w, Write::PoolStatus(..))).collect();
+    assert!(matches!(kinds[..], [Write::AddFinalizer(_), Write::Create(_), Write::Bind(..)]), "{kinds:?}");
+}
+
+#[test]
+fn who_asks_for_what_is_taken_is_told_by_whom() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3"))), ("q", Ok(plan("10.0.0.2-10.0.0.9")))]);
+    desk.start();
+    desk.asks("first", "p", "10.0.0.2");
+    desk.asks("second", "p", "10.0.0.2");
+    // Another pool of the network does not make it another address.
+    desk.asks("third", "q", "10.0.0.2");
+    let message =
+        "the requested address 10.0.0.2 is taken by claim ns/first: delete that one, or ask for another".to_owned();
+    assert_eq!(desk.told("second"), (Reason::AllocationFailed, &*message));
+    assert_eq!(desk.told("third"), (Reason::AllocationFailed, &*message));
+    desk.change("first", |c| c.deleting = true);
+    assert_eq!(desk.has("second"), ip("10.0.0.2"));
+    assert!(desk.told("third").1.contains("taken by claim ns/second"), "{:?}", desk.told("third"));
+}
+
+#[test]
+fn who_asks_for_what_rests_is_told_until_when() {
+    let mut quarantine = spec("10.0.0.1-10.0.0.3");
+    quarantine.policy.quarantine_seconds = 30;
+    let mut desk = Desk::new(&[("p", quarantine.plan())]);
+    desk.start();
+    desk.asks("first", "p", "10.0.0.2");
+    desk.asks("second", "p", "10.0.0.2");
+    desk.change("first", |c| c.deleting = true);
+    desk.start();
+    let told = desk.told("second").1;
+    assert!(told.starts_with("the requested address 10.0.0.2 rests until 2026-11-20T10:00:3"), "{told}");
+    desk.rest(31);
+    assert_eq!(desk.has("second"), ip("10.0.0.2"));
+    assert_eq!(desk.store.addresses.len(), 1, "the tombstone is gone");
+}
+
+#[test]
+fn whatever_a_claim_waits_for_it_is_told_what_to_do() {
+    let mut kept = spec("10.0.0.1-10.0.0.3");
+    kept.gateway = Some("10.0.0.1".into());
+    kept.excluded_addresses = vec!["10.0.0.3".into()];
+    kept.policy.pre_allocations = [("vip".to_owned(), "10.0.0.2".to_owned())].into();
+    let mut closed = spec("10.1.0.1-10.1.0.3");
+    closed.policy.allowed_namespaces = Some(["other".to_owned()].into());
+    let broken = Err(vec![SpecError::Empty { field: "addresses" }]);
+    let mut desk = Desk::new(&[("p", kept.plan()), ("closed", closed.plan()), ("broken", broken)]);
+    desk.start();
+    let cases = [
+        ("c1", "p", "10.0.0.1", Reason::AllocationFailed, "the pool's gateway: ask for another"),
+        (
+            "c2",
+            "p",
+            "10.0.0.0",
+            Reason::AllocationFailed,
+            "reserved in its subnet (allocateReservedIPAddresses is off): ask",
+        ),
+        ("c3", "p", "10.0.0.3", Reason::AllocationFailed, "excluded from the pool: ask for another"),
+        ("c4", "p", "10.0.9.3", Reason::AllocationFailed, "not in the pool: ask for another"),
+        ("c5", "p", "10.0.0", Reason::AllocationFailed, "cannot be read"),
+        ("c6", "p", "10.0.0.2", Reason::AllocationFailed, "kept for another claim (preAllocations): ask for another"),
+        (
+            "vip",
+            "p",
+            "10.0.0.3",
+            Reason::AllocationFailed,
+            "keeps 10.0.0.2 for this claim (preAllocations): ask for that",
+        ),
+        ("c7", "p", "", Reason::PoolExhausted, "add addresses to it, or delete claims"),
+        ("c8", "closed", "", Reason::AllocationFailed, "add it to allowedNamespaces, or claim from another pool"),
+        ("c9", "broken", "", Reason::PoolNotReady, "addresses is empty: list what the pool may hand out"),
+        ("c10", "missing", "", Reason::PoolNotReady, "InClusterIPPool missing does not exist: create it"),
+    ];
+    for (name, of, at, reason, words) in cases {
+        desk.asks(name, of, at);
+        let (told, message) = desk.told(name);
+        assert!(told == reason && message.contains(words), "{name}: {told:?} {message:?}");
+    }
+    desk.pool("missing", Ok(plan("10.2.0.1-10.2.0.2")));
+    desk.rest(1);
+    assert_eq!(desk.has("c10"), ip("10.2.0.1"));
+}
+
+#[test]
+fn claims_of_a_paused_pool_are_told_and_go_on_after() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    let mut paused = desk.store.pools[&*pool("p")].clone();
+    paused.paused = true;
+    desk.store.put_pool(paused.clone());
+    desk.make(claim("c", "p"));
+    assert_eq!(desk.told("c").0, Reason::PoolNotReady);
+    paused.paused = false;
+    desk.store.put_pool(paused);
+    desk.rest(1);
+    assert_eq!(desk.has("c"), ip("10.0.0.1"));
+}
+
+#[test]
+fn what_a_list_leaves_out_is_asked_for_before_anything_is_released() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.writes.clear();
+    desk.tell(Event::Claims(Vec::new()));
+    desk.rest(2);
+    assert_eq!((desk.reads, desk.has("c")), (1, ip("10.0.0.1")));
+    assert_eq!(desk.number(|w| !matches!(w, Write::PoolStatus(..))), 0, "{:?}", desk.writes);
+}
+
+#[test]
+fn a_conflict_on_the_wire_gives_another_address_and_the_first_rests() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.change_address("c", |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
+    desk.rest(2);
+    assert_eq!(desk.has("c"), ip("10.0.0.2"));
+    let rests: Vec<_> = desk.store.addresses.values().filter(|a| a.rest.is_some()).collect();
+    assert_eq!(rests.iter().map(|a| a.address).collect::<Vec<_>>(), [ip("10.0.0.1")]);
+    let until = rests[0].rest.as_ref().unwrap().until;
+    assert!(until > desk.store.wall + 590, "as long as the pool says, or ten minutes");
+    let told = |r: &&Report| matches!(r, Report::Conflict { kept: false, .. });
+    assert_eq!(desk.reports.iter().filter(told).count(), 1);
+    desk.start();
+    desk.make(claim("d", "p"));
+    assert_eq!(desk.has("d"), ip("10.0.0.3"), "it rests over a restart");
+}
+
+#[test]
+fn who_asked_for_an_address_keeps_it_in_a_conflict_and_is_told() {
+    let mut kept = spec("10.0.0.1-10.0.0.9");
+    kept.policy.pre_allocations = [("vip".to_owned(), "10.0.0.2".to_owned())].into();
+    let mut desk = Desk::new(&[("p", kept.plan())]);
+    desk.store.put_address(address("pinned", "p", "10.0.0.7", None));
+    desk.start();
+    desk.asks("asks", "p", "10.0.0.5");
+    desk.make(claim("vip", "p"));
+    desk.make(claim("pinned", "p"));
+    for (name, has) in [("asks", "10.0.0.5"), ("vip", "10.0.0.2"), ("pinned", "10.0.0.7")] {
+        desk.change_address(name, |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
+        assert_eq!(desk.has(name), ip(has));
+        let (reason, message) = desk.told(name);
+        assert_eq!(reason, Reason::AllocationFailed);
+        assert!(message.contains("02:00:00:00:00:09") && message.contains("take it away from there"), "{message}");
+        desk.change_address(name, |a| a.conflict = None);
+        assert_eq!(desk.told(name).0, Reason::AddressAllocated);
+    }
+    let told = |r: &&Report| matches!(r, Report::Conflict { kept: true, .. });
+    assert_eq!(desk.reports.iter().filter(told).count(), 3);
+}
+
+#[test]
+fn an_unbound_object_in_conflict_is_never_bound() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.refuse = |w| matches!(w, Write::Bind(..)).then_some(Failure::Unknown);
+    desk.make(claim("c", "p"));
+    desk.refuse = |_| None;
+    desk.writes.clear();
+    desk.change_address("c", |a| a.conflict = Some("node-3".into()));
+    desk.rest(40);
+    assert_eq!(desk.has("c"), ip("10.0.0.2"));
+    let bound = |w: &Write| matches!(w, Write::Bind(_, _, c) if c.message == "10.0.0.1");
+    assert_eq!(desk.number(bound), 0);
+}
+
+#[test]
+fn an_address_that_is_heard_elsewhere_while_it_goes_rests_too() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.refuse = |w| matches!(w, Write::Bind(..) | Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
+    desk.make(claim("c", "p"));
+    desk.change("c", |c| c.deleting = true);
+    desk.change_address("c", |a| a.conflict = Some("node-3".into()));
+    desk.refuse = |_| None;
+    desk.rest(40);
+    assert!(desk.store.claims.is_empty());
+    assert!(desk.store.addresses.values().all(|a| a.rest.is_some() && a.address == ip("10.0.0.1")));
+    assert_eq!(desk.store.addresses.len(), 1);
+}
+
+#[test]
+fn addresses_that_another_provider_gave_twice_are_reported_and_not_broken() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    for (name, of) in [("a", "p"), ("b", "q")] {
+        let old = Claim { finalizer: true, bound: Some(name.into()), ..claim(name, of) };
+        desk.store.put_address(address(name, of, "10.0.0.4", Some(&old)));
+        desk.store.put_claim(old);
+    }
+    desk.store.old_duplicates = ["address-a".into(), "address-b".into()].into();
+    desk.start();
+    desk.make(Claim { requested: Some("10.0.0.4".into()), ..claim("new", "q") });
+    for name in ["a", "b"] {
+        assert_eq!(desk.has(name), ip("10.0.0.4"));
+        assert_eq!(desk.told(name).0, Reason::AddressAllocated);
+    }
+    assert!(desk.told("new").1.contains("is taken by claim ns/"));
+    desk.make(claim("other", "q"));
+    assert_eq!(desk.has("other"), ip("10.0.0.1"), "new ones share one view");
+    desk.make(claim("another", "p"));
+    assert_eq!(desk.has("another"), ip("10.0.0.2"));
+    let told = |r: &&Report| matches!(r, Report::Duplicate { .. });
+    assert_eq!(desk.reports.iter().filter(told).count(), 1);
+    for name in ["p", "q"] {
+        let status = desk.store.pools[&*pool(name)].status.clone().unwrap();
+        assert!(status.duplicates.contains("has 10.0.0.4, which IPAddress ns/"), "{status:?}");
+        assert!(status.duplicates.contains("give each a network of its own"), "{status:?}");
+        assert!(status.overlapping.contains("it has addresses in common with InClusterIPPool ns/"), "{status:?}");
+    }
+    desk.change("b", |c| c.deleting = true);
+    desk.rest(2);
+    assert_eq!(desk.store.pools[&*pool("p")].status.as_ref().unwrap().duplicates, "");
+}
+
+#[test]
+fn a_name_that_a_foreign_object_has_is_told_and_not_asked_for_again_and_again() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.store.foreign.insert(Key::new("ns", "c"));
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.rest(5);
+    let (reason, message) = desk.told("c");
+    assert!(reason == Reason::AllocationFailed && message.contains("of a pool that is not served here"), "{message}");
+    desk.rest(300);
+    assert_eq!(desk.lists, 1);
+    let tries = desk.number(|w| matches!(w, Write::Create(_)));
+    assert!(tries < 30, "{tries} tries in five minutes");
+    desk.store.foreign.clear();
+    desk.rest(60);
+    assert_eq!(desk.has("c"), ip("10.0.0.1"));
+}
+
+#[test]
+fn a_tombstone_that_is_refused_for_good_holds_nothing_up() {
+    let mut quarantine = spec("10.0.0.1-10.0.0.3");
+    quarantine.policy.quarantine_seconds = 30;
+    let mut desk = Desk::new(&[("p", quarantine.plan())]);
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.refuse = |w| matches!(w, Write::Create(_)).then(|| Failure::Refused("the namespace is being deleted".into()));
+    desk.change("c", |c| c.deleting = true);
+    desk.rest(5);
+    assert!(desk.store.claims.is_empty() && desk.store.addresses.is_empty());
+    assert!(desk.reports.iter().any(|r| matches!(r, Report::NotRested { why, .. } if why.contains("namespace"))));
+}
+
+#[test]
+fn a_refused_write_is_told() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    desk.refuse = |w| matches!(w, Write::AddFinalizer(_)).then(|| Failure::Refused("no finalizers here".into()));
+    desk.make(claim("c", "p"));
+    assert!(desk.told("c").1.contains("no finalizers here"), "{:?}", desk.told("c"));
+    let tries = desk.number(|w| matches!(w, Write::AddFinalizer(_)));
+    desk.rest(60);
+    assert!(desk.number(|w| matches!(w, Write::AddFinalizer(_))) - tries < 20);
+    desk.refuse = |_| None;
+    desk.rest(60);
+    assert_eq!(desk.has("c"), ip("10.0.0.1"));
+}
+
+#[test]
+fn an_object_by_hand_for_somebody_else_is_not_taken() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.store.put_address(Address { claim: "x".into(), ..address("c", "p", "10.0.0.2", None) });
+    desk.start();
+    desk.make(claim("c", "p"));
+    assert!(desk.told("c").1.contains("is not for this claim (claimRef x)"), "{:?}", desk.told("c"));
+    desk.change_address("c", |a| a.deleting = true);
+    assert_eq!(desk.has("c"), ip("10.0.0.1"));
+}
+
+#[test]
+fn what_was_taken_away_by_force_comes_back_as_it_was() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    desk.start();
+    desk.asks("low", "p", "10.0.0.1");
+    desk.make(claim("c", "p"));
+    assert_eq!(desk.has("c"), ip("10.0.0.2"));
+    desk.change("low", |c| c.deleting = true);
+    // The process that comes next has never seen the object.
+    desk.store.forced.insert(desk.address("c").uid.clone());
+    let gone = Address { deleting: true, finalizer: false, ..desk.address("c").clone() };
+    desk.store.put_address(gone);
+    desk.start();
+    desk.rest(2);
+    assert_eq!(desk.has("c"), ip("10.0.0.2"));
+    assert_eq!(desk.told("c"), (Reason::AddressAllocated, "10.0.0.2"));
+}
+
+#[test]
+fn where_specs_can_be_edited_the_new_address_counts() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.change_address("c", |a| a.address = ip("10.0.0.2"));
+    desk.make(claim("d", "p"));
+    assert_eq!(desk.has("d"), ip("10.0.0.1"));
+    desk.make(claim("e", "p"));
+    assert_eq!(desk.has("e"), ip("10.0.0.3"));
+}

@@ -1,0 +1,97 @@
+//! What a call to the API can end in.
+
+use std::time::Duration;
+
+use mooring_allocator_core::protocol::Failure;
+
+/// Why a call did not bring what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// The API server answered, and the answer was no.
+    #[error("answered {code} {reason}: {message}")]
+    Status {
+        /// HTTP status.
+        code: u16,
+        /// One word.
+        reason: String,
+        /// Its words.
+        message: String,
+        /// When to come again, where it says so.
+        retry_after: Option<Duration>,
+    },
+    /// There is nothing to connect with, or no connection: nothing was sent.
+    #[error("nothing was sent: {0}")]
+    NotSent(String),
+    /// It was sent, and the answer did not come, or not whole. It may have taken effect, or may yet.
+    #[error("the answer was lost: {0}")]
+    Lost(String),
+    /// No answer in time. It may have taken effect, or may yet.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Timeout(Duration),
+}
+
+impl ApiError {
+    /// One of a fixed set of words, for metrics.
+    #[must_use]
+    pub const fn category(&self) -> &'static str {
+        match self {
+            Self::Status { code: 409, .. } => "conflict",
+            Self::Status { code: 404, .. } => "not_found",
+            Self::Status { code: 401 | 403, .. } => "denied",
+            Self::Status { code: 410, .. } => "gone",
+            Self::Status { code: 429, .. } => "throttled",
+            Self::Status { code: 500..=599, .. } => "server",
+            Self::Status { .. } => "rejected",
+            Self::NotSent(_) => "connect",
+            Self::Lost(_) => "lost",
+            Self::Timeout(_) => "timeout",
+        }
+    }
+
+    /// Whether it surely had no effect, and may simply be sent again.
+    #[must_use]
+    pub const fn had_no_effect(&self) -> bool {
+        matches!(self, Self::Status { code: 429, .. } | Self::NotSent(_))
+    }
+
+    /// What it means to the protocol.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Status { code: 409, reason, .. } if reason == "AlreadyExists" => Failure::Exists,
+            // Nothing came of a call that was not let in either; it is tried again.
+            Self::Status { code: 409 | 401 | 429, .. } | Self::NotSent(_) => Failure::Conflict,
+            Self::Status { code: 404 | 410, .. } => Failure::NotFound,
+            Self::Status { code: 400..=499, message, .. } => Failure::Refused(message.clone()),
+            Self::Status { .. } | Self::Lost(_) | Self::Timeout(_) => Failure::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16, reason: &str) -> ApiError {
+        ApiError::Status { code, reason: reason.into(), message: "m".into(), retry_after: None }
+    }
+
+    #[test]
+    fn what_is_not_known_to_have_failed_is_unknown() {
+        for (error, failure) in [
+            (status(409, "AlreadyExists"), Failure::Exists),
+            (status(409, "Conflict"), Failure::Conflict),
+            (status(404, "NotFound"), Failure::NotFound),
+            (status(422, "Invalid"), Failure::Refused("m".into())),
+            (status(403, "Forbidden"), Failure::Refused("m".into())),
+            (status(429, "TooManyRequests"), Failure::Conflict),
+            (status(500, "InternalError"), Failure::Unknown),
+            (status(504, "Timeout"), Failure::Unknown),
+            (ApiError::NotSent("x".into()), Failure::Conflict),
+            (ApiError::Lost("x".into()), Failure::Unknown),
+            (ApiError::Timeout(Duration::from_secs(1)), Failure::Unknown),
+        ] {
+            assert_eq!(error.failure(), failure, "{error}");
+        }
+    }
+}

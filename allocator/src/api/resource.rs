@@ -1,0 +1,81 @@
+//! The kinds that are watched: what they are called, in which versions, and where they are.
+
+use mooring_allocator_core::names::PoolKind;
+use mooring_api::GROUP;
+use mooring_api::address::IpAddress;
+use mooring_api::claim::IpAddressClaim;
+use mooring_api::cluster::{self, Cluster};
+use mooring_api::pool::{GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool};
+use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
+
+/// A kind that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Resource {
+    /// `Cluster`
+    Clusters,
+    /// `IPAddressClaim`
+    Claims,
+    /// `IPAddress`
+    Addresses,
+    /// One of the four kinds of pools.
+    Pools(PoolKind),
+    /// `Namespace`
+    Namespaces,
+}
+
+/// The kinds of pools.
+pub const POOLS: [PoolKind; 4] = [
+    PoolKind::InClusterIPPool,
+    PoolKind::GlobalInClusterIPPool,
+    PoolKind::InClusterPrefixPool,
+    PoolKind::GlobalInClusterPrefixPool,
+];
+
+impl Resource {
+    /// What it is called in URLs.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Clusters => Cluster::PLURAL,
+            Self::Claims => IpAddressClaim::PLURAL,
+            Self::Addresses => IpAddress::PLURAL,
+            Self::Pools(PoolKind::InClusterIPPool) => InClusterIpPool::PLURAL,
+            Self::Pools(PoolKind::GlobalInClusterIPPool) => GlobalInClusterIpPool::PLURAL,
+            Self::Pools(PoolKind::InClusterPrefixPool) => InClusterPrefixPool::PLURAL,
+            Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
+            Self::Namespaces => "namespaces",
+        }
+    }
+
+    /// The versions that can be read, newest first.
+    #[must_use]
+    pub fn versions(self) -> Vec<&'static str> {
+        match self {
+            Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Namespaces => vec!["v1"],
+        }
+    }
+
+    /// All objects of it, in that version.
+    #[must_use]
+    pub fn path(self, version: &str) -> String {
+        match self {
+            Self::Namespaces => "/api/v1/namespaces".to_owned(),
+            Self::Clusters => format!("/apis/{}/{version}/{}", cluster::GROUP, self.plural()),
+            _ => format!("/apis/{GROUP}/{version}/{}", self.plural()),
+        }
+    }
+
+    /// One object of it, in that version.
+    #[must_use]
+    pub fn object(self, version: &str, namespace: &str, name: &str) -> String {
+        let plural = self.plural();
+        if namespace.is_empty() {
+            format!("/apis/{GROUP}/{version}/{plural}/{name}")
+        } else {
+            format!("/apis/{GROUP}/{version}/namespaces/{namespace}/{plural}/{name}")
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The command line: what was asked for, and the commands that answer at once.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use mooring_api::crds;
+
+use crate::settings::spec::{SETTINGS, Spec};
+use crate::settings::{Host, Settings, SettingsErrors};
+
+const ABOUT: &str = "Hands out the addresses that Cluster API's IPAddressClaims ask for, out of pools in the cluster.";
+
+const EXAMPLES: &str = "\
+Times are numbers with a unit: 500ms, 2s, 1m30s.
+Every setting --some-name can be given as MOORING_ALLOCATOR_SOME_NAME instead.
+
+Examples:
+  mooring-allocator                                           in a pod, with its service account
+  mooring-allocator --kubeconfig ~/.kube/config --leader-election off
+  mooring-allocator crds | kubectl apply --server-side -f -   the pools' CRDs
+  mooring-allocator crds --standalone                         claims and addresses too, for clusters without Cluster API";
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Be the allocator, with these flags.
+    Run(BTreeMap<String, String>),
+    /// Print or write the CRDs.
+    Crds {
+        /// Those of claims and addresses instead of those of pools.
+        standalone: bool,
+        /// A folder to write files to.
+        folder: Option<PathBuf>,
+    },
+    /// Print the version.
+    Version,
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// clap's, which print themselves; `--help` is one of them.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Action, clap::Error> {
+    let matches = command().try_get_matches_from(args)?;
+    Ok(match matches.subcommand() {
+        Some(("crds", crds)) => Action::Crds {
+            standalone: crds.get_flag("standalone"),
+            folder: crds.get_one::<String>("output").map(PathBuf::from),
+        },
+        Some(("version", _)) => Action::Version,
+        Some((_, run)) => Action::Run(given(run)),
+        None => Action::Run(given(&matches)),
+    })
+}
+
+/// The command line as clap knows it.
+#[must_use]
+pub fn command() -> Command {
+    let settings = |command: Command| command.args(SETTINGS.iter().map(arg)).after_help(EXAMPLES);
+    let run = settings(Command::new("run")).about("Be the allocator (the default)");
+    let standalone = Arg::new("standalone").long("standalone").action(ArgAction::SetTrue).help(
+        "The CRDs of IPAddressClaim and IPAddress instead: only for clusters without Cluster API, which brings its own",
+    );
+    let output = Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_name("FOLDER")
+        .help("Write a file for each into this folder");
+    let crds = Command::new("crds").about("Print the CRDs of the pools").args([standalone, output]);
+    let version = Command::new("version").about("Print the version");
+    settings(Command::new("mooring-allocator"))
+        .about(ABOUT)
+        .version(env!("CARGO_PKG_VERSION"))
+        .args_conflicts_with_subcommands(true)
+        .subcommands([run, crds, version])
+}
+
+fn arg(spec: &'static Spec) -> Arg {
+    let default = if spec.default.is_empty() { spec.default_note } else { spec.default };
+    let help = format!("{} [default: {default}]", spec.help);
+    Arg::new(spec.name).long(spec.name).value_name(spec.value).help_heading(spec.group).help(help)
+}
+
+fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
+    let value = |spec: &Spec| {
+        let said = matches.value_source(spec.name) == Some(ValueSource::CommandLine);
+        let value = matches.get_one::<String>(spec.name).filter(|_| said)?;
+        Some((spec.name.to_owned(), value.clone()))
+    };
+    SETTINGS.iter().filter_map(value).collect()
+}
+
+/// Does what the command line asks for.
+#[must_use]
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match parse(args) {
+        Ok(Action::Run(given)) => match Settings::load(&given, |name| std::env::var(name).ok(), &Host::read()) {
+            Ok(settings) => run(settings),
+            Err(errors) => refuse(&errors),
+        },
+        Ok(Action::Crds { standalone, folder }) => match crd_files(standalone, folder.as_deref()) {
+            Ok(text) => said(&text),
+            Err(error) => complain(&format!("mooring-allocator: {error:#}"), 1),
+        },
+        Ok(Action::Version) => said(concat!("mooring-allocator ", env!("CARGO_PKG_VERSION"), "\n")),
+        Err(error) => {
+            // Where it cannot even be printed, nothing is left to do about it.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+/// The CRDs, written into a folder or as one text.
+fn crd_files(standalone: bool, folder: Option<&Path>) -> anyhow::Result<String> {
+    let files = crds::files()?;
+    let wanted = files.iter().filter(|file| file.path.starts_with("standalone/") == standalone);
+    let mut text = String::new();
+    for file in wanted {
+        match folder {
+            None => {
+                text.push_str("---\n");
+                text.push_str(&file.text);
+            }
+            Some(folder) => {
+                let path = folder.join(file.path.trim_start_matches("standalone/"));
+                std::fs::write(&path, &file.text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+                text.push_str(&path.display().to_string());
+                text.push('\n');
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn said(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn complain(text: &str, code: u8) -> ExitCode {
+    // Where it cannot be said, the exit code says it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::from(code)
+}
+
+fn refuse(errors: &SettingsErrors) -> ExitCode {
+    complain(&format!("mooring-allocator: {errors}"), 2)
+}
+
+fn run(settings: Settings) -> ExitCode {
+    mooring_edge::log::init("mooring_allocator", settings.log);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result =
+        runtime.map_err(anyhow::Error::from).and_then(|runtime| Ok(runtime.block_on(crate::service::run(settings))?));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "mooring-allocator ends");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Action {
+        parse(std::iter::once("mooring-allocator").chain(args.iter().copied()).map(OsString::from)).unwrap()
+    }
+
+    #[test]
+    fn clap_finds_nothing_wrong_with_the_table() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_the_default() {
+        let given: BTreeMap<_, _> = [("leader-election".to_owned(), "false".to_owned())].into();
+        assert_eq!(parsed(&["--leader-election=false"]), Action::Run(given.clone()));
+        assert_eq!(parsed(&["run", "--leader-election", "false"]), Action::Run(given));
+        assert_eq!(parsed(&[]), Action::Run(BTreeMap::new()));
+    }
+
+    #[test]
+    fn crds_are_those_of_the_manifests() {
+        assert_eq!(parsed(&["crds", "--standalone"]), Action::Crds { standalone: true, folder: None });
+        let pools = crd_files(false, None).unwrap();
+        assert!(pools.contains("inclusterippools") && !pools.contains("ipaddressclaims.ipam"));
+        let folder = std::env::temp_dir().join(format!("mooring-crds-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let names = crd_files(true, Some(&folder)).unwrap();
+        assert_eq!(names.lines().count(), 2);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

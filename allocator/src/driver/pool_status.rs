@@ -1,0 +1,105 @@
+//! A pool's status: what the protocol says, as conditions and counts, and back.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mooring_allocator_core::book;
+use mooring_allocator_core::protocol::PoolStatus;
+use mooring_api::conditions::{self, Condition};
+use mooring_api::patch;
+use mooring_api::pool::Counts;
+
+use super::known::KnownPool;
+
+/// The counts as they are written.
+#[must_use]
+pub fn counts(counts: &book::Counts) -> Counts {
+    Counts {
+        total: counts.total,
+        free: counts.free,
+        used: counts.used,
+        out_of_range: counts.out_of_range,
+        quarantined: (counts.resting > 0).then_some(counts.resting),
+    }
+}
+
+/// The conditions as they are written.
+#[must_use]
+pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Condition> {
+    let meta = &pool.seen.meta;
+    let condition = |kind, status, reason, message: &str| {
+        Condition::new(kind, status, reason, message, now).of_generation(meta.generation)
+    };
+    let deleting = meta.deletion_timestamp.is_some();
+    let ready = if deleting {
+        let message = format!("it is being deleted, and goes with the last of its {} addresses", status.counts.used);
+        condition(conditions::READY, false, conditions::DELETING, &message)
+    } else if status.ready {
+        condition(conditions::READY, true, conditions::POOL_READY, &status.message)
+    } else {
+        condition(conditions::READY, false, conditions::INVALID_SPEC, &status.message)
+    };
+    let counts = &status.counts;
+    let exhausted = if status.ready && counts.available == 0 && counts.total > 0 {
+        let message = format!("all {} addresses are taken, rest, or are kept: add some, or release some", counts.total);
+        condition(conditions::EXHAUSTED, true, conditions::POOL_EXHAUSTED, &message)
+    } else {
+        condition(conditions::EXHAUSTED, false, conditions::ADDRESSES_FREE, "")
+    };
+    let outside = if counts.out_of_range > 0 {
+        let message = format!(
+            "{} addresses are in use that are not the pool's to hand out; they stay with their claims",
+            counts.out_of_range
+        );
+        condition(conditions::OUT_OF_RANGE, true, conditions::ADDRESSES_OUT_OF_RANGE, &message)
+    } else {
+        condition(conditions::OUT_OF_RANGE, false, conditions::ALL_IN_RANGE, "")
+    };
+    let (type_, yes, no) = (conditions::OVERLAPPING, conditions::SHARED_WITH_OTHER_POOLS, conditions::NO_OVERLAP);
+    let text = &status.overlapping;
+    let overlapping = condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, text);
+    let (type_, yes, no) = (conditions::DUPLICATES, conditions::DUPLICATES_FOUND, conditions::NO_DUPLICATES);
+    let text = &status.duplicates;
+    let duplicates = condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, text);
+    vec![ready, exhausted, outside, overlapping, duplicates]
+}
+
+/// What a condition says that is true; else nothing.
+fn told(all: &[Condition], type_: &str) -> String {
+    conditions::find(all, type_).filter(|one| one.is_true()).map(|one| one.message.clone()).unwrap_or_default()
+}
+
+/// What the object's status says, in the protocol's words. What was written last, if it says that: not all of it can be read
+/// back.
+#[must_use]
+pub fn shown(pool: &KnownPool) -> Option<PoolStatus> {
+    let status = pool.seen.status.as_ref()?;
+    if let Some(written) = &pool.written
+        && says(pool, written)
+    {
+        return Some(written.clone());
+    }
+    let counts = status.ip_addresses?;
+    // One that was judged before the spec was changed says nothing.
+    let ready = conditions::find(&status.conditions, conditions::READY)
+        .filter(|one| one.observed_generation == pool.seen.meta.generation)?;
+    Some(PoolStatus {
+        counts: book::Counts {
+            total: counts.total,
+            used: counts.used,
+            free: counts.free,
+            out_of_range: counts.out_of_range,
+            resting: counts.quarantined.unwrap_or(0),
+            available: counts.free.max(0),
+        },
+        ready: ready.is_true(),
+        message: ready.message.clone(),
+        overlapping: told(&status.conditions, conditions::OVERLAPPING),
+        duplicates: told(&status.conditions, conditions::DUPLICATES),
+    })
+}
+
+/// Whether the object says just that.
+fn says(pool: &KnownPool, status: &PoolStatus) -> bool {
+    let conditions = conditions(pool, status, &Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
+    let patch = patch::pool_status(&pool.seen.meta, pool.seen.status.as_ref(), counts(&status.counts), &conditions);
+    matches!(patch, Ok(None))
+}

@@ -1,0 +1,287 @@
+//! From what the API server sends to what is sent to it, without one.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use mooring_allocator_core::names::{Key, PoolKind, Uid, Version};
+use mooring_allocator_core::protocol::{Claim, Condition, Event, Hold, Mark, New, Purpose, Reason, Target, Write};
+use serde_json::{Value, json};
+
+use super::intake::Intake;
+use super::known::Known;
+use super::writes::Prepared;
+use crate::api::{Call, Resource, Verb};
+
+const POOLS: Resource = Resource::Pools(PoolKind::InClusterIPPool);
+
+/// The API server's part.
+#[derive(Default)]
+struct Edge {
+    known: Known,
+    intake: Intake,
+    now: Duration,
+}
+
+fn claim(name: &str, more: &Value) -> Value {
+    let mut claim = json!({
+        "metadata": {"name": name, "namespace": "n", "uid": format!("u-{name}"), "resourceVersion": "5"},
+        "spec": {"poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p"}},
+    });
+    merge(&mut claim, more);
+    claim
+}
+
+fn pool() -> Value {
+    json!({
+        "metadata": {"name": "p", "namespace": "n", "uid": "u-p", "resourceVersion": "3", "generation": 1},
+        "spec": {"addresses": ["10.0.0.1-10.0.0.9"], "prefix": 24},
+    })
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+impl Edge {
+    /// One that has listed all kinds: these claims, and the pool `p`.
+    fn with(claims: &[Value]) -> (Self, Vec<Event>) {
+        let mut edge = Self::default();
+        let mut events = edge.list(Resource::Clusters, &[]);
+        events.extend(edge.list(POOLS, &[pool()]));
+        for kind in crate::api::POOLS.map(Resource::Pools).into_iter().filter(|kind| *kind != POOLS) {
+            events.extend(edge.intake.missing(&mut edge.known, kind));
+        }
+        events.extend(edge.list(Resource::Claims, claims));
+        (edge, events)
+    }
+
+    fn list(&mut self, resource: Resource, items: &[Value]) -> Vec<Event> {
+        let bytes = Bytes::from(json!({"items": items, "metadata": {"resourceVersion": "9"}}).to_string());
+        let version = resource.versions()[0];
+        self.intake.page(&mut self.known, self.now, (resource, version, &bytes), true, None).unwrap().1
+    }
+
+    fn line(&mut self, resource: Resource, kind: &str, object: &Value) -> Vec<Event> {
+        let text = format!("{}\n", json!({"type": kind, "object": object}));
+        // The API server writes the type first; serde_json sorts.
+        let text =
+            text.replace(&format!(",\"type\":\"{kind}\""), "").replacen('{', &format!("{{\"type\":\"{kind}\","), 1);
+        let mut events = Vec::new();
+        self.intake.lines(&mut self.known, self.now, resource, text.as_bytes(), |event| events.push(event.unwrap()));
+        events
+    }
+
+    fn call(&self, write: &Write) -> (Call, Value) {
+        match self.known.prepare(write) {
+            Prepared::Call(call) => {
+                let body = serde_json::from_slice(&call.body).unwrap();
+                (call, body)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn target(name: &str) -> Target {
+    Target { key: Key::new("n", name), uid: Uid::from(format!("u-{name}").as_str()), version: Version::from("5") }
+}
+
+fn condition(ready: bool, reason: Reason) -> Condition {
+    Condition { ready, reason, message: "10.0.0.1".to_owned() }
+}
+
+fn claims(events: &[Event]) -> Vec<Claim> {
+    events
+        .iter()
+        .flat_map(|event| match event {
+            Event::Claims(claims) => claims.clone(),
+            Event::Claim(claim) => vec![claim.clone()],
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn the_finalizer_is_added_beside_others() {
+    let (edge, _) = Edge::with(&[claim("a", &json!({})), claim("b", &json!({"metadata": {"finalizers": ["theirs"]}}))]);
+    let (call, body) = edge.call(&Write::AddFinalizer(target("a")));
+    assert_eq!(call.path, "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddressclaims/a");
+    assert_eq!(call.verb, Verb::Patch);
+    let ours = "ipam.cluster.x-k8s.io/ReleaseAddress";
+    assert_eq!(body, json!({"metadata": {"finalizers": [ours], "resourceVersion": "5", "uid": "u-a"}}));
+    let (_, body) = edge.call(&Write::AddFinalizer(target("b")));
+    assert_eq!(body["metadata"]["finalizers"], json!(["theirs", ours]));
+}
+
+#[test]
+fn a_write_that_was_decided_on_something_older_is_not_sent() {
+    let (mut edge, _) = Edge::with(&[claim("a", &json!({}))]);
+    edge.line(Resource::Claims, "MODIFIED", &claim("a", &json!({"metadata": {"resourceVersion": "6"}})));
+    assert!(matches!(edge.known.prepare(&Write::AddFinalizer(target("a"))), Prepared::Stale));
+    assert!(matches!(edge.known.prepare(&Write::AddFinalizer(target("never-seen"))), Prepared::Stale));
+}
+
+#[test]
+fn binding_loses_no_condition_of_others() {
+    let theirs = json!({"type": "Theirs", "status": "True", "reason": "X", "message": "", "new": 1});
+    let (edge, _) = Edge::with(&[claim("a", &json!({"status": {"conditions": [theirs.clone()]}}))]);
+    let bind = Write::Bind(target("a"), "a".into(), condition(true, Reason::AddressAllocated));
+    let (call, body) = edge.call(&bind);
+    assert!(call.path.ends_with("/ipaddressclaims/a/status"), "{}", call.path);
+    assert_eq!(body["metadata"], json!({"resourceVersion": "5", "uid": "u-a"}));
+    assert_eq!(body["status"]["addressRef"]["name"], "a");
+    assert_eq!(body["status"]["conditions"][0], theirs);
+    assert_eq!(body["status"]["conditions"][1]["reason"], "AddressAllocated");
+    let (_, body) = edge.call(&Write::Unbind(target("a"), condition(false, Reason::AllocationFailed)));
+    assert_eq!(body["status"].get("addressRef"), Some(&Value::Null));
+}
+
+#[test]
+fn a_new_address_is_what_the_contract_says() {
+    let (edge, _) = Edge::with(&[claim("a", &json!({"spec": {"clusterName": "k"}}))]);
+    let pool = edge.known.pools.keys().next().unwrap().clone();
+    let new = New {
+        key: Key::new("n", "a"),
+        pool,
+        address: "10.0.0.1".parse().unwrap(),
+        prefix: 24,
+        gateway: None,
+        purpose: Purpose::Claim(Mark { claim: Uid::from("u-a"), number: 2, adopted: false }),
+    };
+    let (call, body) = edge.call(&Write::Create(Box::new(new.clone())));
+    assert_eq!(call.path, "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddresses");
+    let expected = json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
+        "metadata": {
+            "annotations": {"mooring.dev/attempt": "u-a 2"},
+            "finalizers": ["ipam.cluster.x-k8s.io/ProtectAddress"],
+            "labels": {"cluster.x-k8s.io/cluster-name": "k"},
+            "name": "a", "namespace": "n",
+            "ownerReferences": [
+                {"apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "name": "a", "uid": "u-a",
+                    "controller": true, "blockOwnerDeletion": true},
+                {"apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "InClusterIPPool", "name": "p", "uid": "u-p",
+                    "controller": false, "blockOwnerDeletion": true},
+            ],
+        },
+        "spec": {
+            "claimRef": {"name": "a"}, "address": "10.0.0.1", "prefix": 24,
+            "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p"},
+        },
+    });
+    assert_eq!(body, expected);
+    let gone = Purpose::Claim(Mark { claim: Uid::from("gone"), number: 0, adopted: false });
+    let prepared = edge.known.prepare(&Write::Create(Box::new(New { purpose: gone, ..new })));
+    assert!(matches!(prepared, Prepared::Stale), "its owner is not there any more");
+}
+
+#[test]
+fn an_addresss_foreign_finalizer_stays() {
+    let (mut edge, _) = Edge::with(&[]);
+    let address = |version: &str| {
+        json!({
+            "metadata": {"name": "a", "namespace": "n", "uid": "u-a", "resourceVersion": version,
+                "finalizers": ["theirs", "ipam.cluster.x-k8s.io/ProtectAddress"]},
+            "spec": {"address": "10.0.0.1", "claimRef": {"name": "a"},
+                "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p"}},
+        })
+    };
+    edge.line(Resource::Addresses, "ADDED", &address("5"));
+    let (_, body) = edge.call(&Write::RemoveAddressFinalizer(target("a")));
+    assert_eq!(body["metadata"]["finalizers"], json!(["theirs"]));
+    edge.line(Resource::Addresses, "MODIFIED", &address("6"));
+    let prepared = edge.known.prepare(&Write::RemoveAddressFinalizer(target("a")));
+    assert!(matches!(prepared, Prepared::ReadThenPatch { .. }), "what it has at that version is not known");
+    let (call, body) = edge.call(&Write::DeleteAddress(target("a")));
+    assert_eq!((call.verb, &body["preconditions"]), (Verb::Delete, &json!({"uid": "u-a", "resourceVersion": "5"})));
+}
+
+#[test]
+fn claims_of_a_paused_cluster_are_held_and_let_go() {
+    let (mut edge, events) = Edge::with(&[claim("a", &json!({"spec": {"clusterName": "k"}})), claim("b", &json!({}))]);
+    let holds: Vec<Hold> = claims(&events).into_iter().map(|claim| claim.hold).collect();
+    assert_eq!(holds, [Hold::Paused, Hold::None], "its Cluster may be on its way");
+    edge.now += Duration::from_secs(1);
+    assert_eq!(edge.intake.take_again(edge.now, &mut edge.known), [Key::new("n", "a")]);
+    let told = claims(&events)[0].clone();
+    assert_eq!(edge.known.hold(&told), Hold::NoCluster("k".into()));
+    let cluster = |paused: bool| json!({"metadata": {"name": "k", "namespace": "n"}, "spec": {"paused": paused}});
+    for (paused, hold) in [(true, Hold::Paused), (false, Hold::None)] {
+        edge.line(Resource::Clusters, "MODIFIED", &cluster(paused));
+        assert_eq!(edge.intake.take_again(edge.now, &mut edge.known), [Key::new("n", "a")]);
+        assert_eq!(edge.known.hold(&told), hold);
+        edge.line(Resource::Clusters, "MODIFIED", &cluster(paused));
+        assert!(edge.intake.take_again(edge.now, &mut edge.known).is_empty(), "nothing new");
+    }
+    edge.line(Resource::Clusters, "DELETED", &cluster(false));
+    assert_eq!(edge.known.hold(&told), Hold::NoCluster("k".into()));
+}
+
+#[test]
+fn pools_are_told_when_all_kinds_are_known() {
+    let (edge, events) = Edge::with(&[]);
+    let told: Vec<usize> =
+        events.iter().filter_map(|e| if let Event::Pools(all) = e { Some(all.len()) } else { None }).collect();
+    assert_eq!(told, [1], "once, with all of them");
+    assert!(edge.intake.claims_known() && edge.intake.clusters_known());
+}
+
+#[test]
+fn a_pools_status_that_was_written_is_not_written_again() {
+    let (mut edge, _) = Edge::with(&[]);
+    let reference = edge.known.pools.keys().next().unwrap().clone();
+    let counts =
+        mooring_allocator_core::book::Counts { total: 9, used: 2, resting: 1, free: 6, out_of_range: 0, available: 5 };
+    let status = mooring_allocator_core::protocol::PoolStatus {
+        counts,
+        ready: true,
+        message: String::new(),
+        overlapping: "x".into(),
+        duplicates: String::new(),
+    };
+    let at = mooring_allocator_core::protocol::PoolTarget {
+        reference: reference.clone(),
+        uid: Uid::from("u-p"),
+        version: Version::from("3"),
+    };
+    let (call, body) = edge.call(&Write::PoolStatus(at, status.clone()));
+    assert!(call.path.ends_with("/v1alpha2/namespaces/n/inclusterippools/p/status"), "{}", call.path);
+    assert_eq!(body["status"]["ipAddresses"]["quarantined"], 1);
+    edge.known.pools.get_mut(&reference).unwrap().written = Some(status.clone());
+    let mut shown = pool();
+    merge(&mut shown, &json!({"metadata": {"resourceVersion": "4"}, "status": body["status"]}));
+    let events = edge.line(POOLS, "MODIFIED", &shown);
+    let Some(Event::Pool(seen)) = events.first() else { panic!("{events:?}") };
+    assert_eq!(seen.status.as_ref(), Some(&status), "also what cannot be read back");
+    merge(&mut shown, &json!({"metadata": {"resourceVersion": "6", "generation": 2}}));
+    let events = edge.line(POOLS, "MODIFIED", &shown);
+    let Some(Event::Pool(seen)) = events.first() else { panic!("{events:?}") };
+    assert_eq!(seen.status, None, "it was judged before its spec was changed");
+}
+
+#[test]
+fn a_list_in_pages_is_told_once_and_forgets_what_is_gone() {
+    let (mut edge, _) = Edge::with(&[claim("a", &json!({})), claim("b", &json!({}))]);
+    let page = |name: &str, next: &str| {
+        let meta = json!({"resourceVersion": "10", "continue": next});
+        Bytes::from(json!({"items": [claim(name, &json!({}))], "metadata": meta}).to_string())
+    };
+    let version = Resource::Claims.versions()[0];
+    let first = page("b", "more");
+    let (turned, events) =
+        edge.intake.page(&mut edge.known, edge.now, (Resource::Claims, version, &first), true, None).unwrap();
+    assert_eq!((turned.next.as_str(), events.len()), ("more", 0));
+    let last = page("c", "");
+    let (_, events) =
+        edge.intake.page(&mut edge.known, edge.now, (Resource::Claims, version, &last), false, None).unwrap();
+    let names: Vec<String> = claims(&events).iter().map(|claim| claim.key.name.to_string()).collect();
+    assert_eq!(names, ["b", "c"]);
+    assert_eq!(edge.known.claims.len(), 2);
+}

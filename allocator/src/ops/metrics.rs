@@ -1,0 +1,264 @@
+//! Prometheus metrics. Every label has a bounded set of values, but for the pools' names.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use mooring_allocator_core::book::Counts;
+use mooring_allocator_core::names::PoolRef;
+use mooring_allocator_core::protocol::Reason;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::api::{Call, Observe};
+
+/// From a millisecond to a minute.
+const ALLOCATION: [f64; 15] = [0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
+/// For calls.
+const CALL: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    verb: &'static str,
+    resource: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCall {
+    verb: &'static str,
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByPool {
+    kind: &'static str,
+    namespace: String,
+    pool: String,
+    state: &'static str,
+}
+
+/// All metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Claims that got an address.
+    pub allocations: Counter,
+    /// Addresses that were given back.
+    pub releases: Counter,
+    /// Objects that were withdrawn because another had the address earlier.
+    pub withdrawn: Counter,
+    /// Bound objects that have an address in common.
+    pub duplicates: Counter,
+    /// Addresses that somebody else was heard to have.
+    pub conflicts: Counter,
+    failures: Family<ByReason, Counter>,
+    latency: Histogram,
+    calls: Family<ByOutcome, Counter>,
+    call_seconds: Family<ByCall, Histogram, fn() -> Histogram>,
+    pools: Family<ByPool, Gauge>,
+    /// Writes that wait for their turn.
+    pub waiting: Gauge,
+    /// Writes that are under way.
+    pub under_way: Gauge,
+    /// Claims that were seen and are not bound.
+    pub unbound: Gauge,
+    /// Whether this allocator leads.
+    pub leads: Gauge,
+    /// Events that were left out because claims came first.
+    pub events_dropped: Counter,
+    /// Since 1970, in seconds: when this process began.
+    started: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("mooring_allocator");
+        let call_seconds: fn() -> Histogram = || Histogram::new(CALL);
+        let metrics = Self {
+            allocations: Counter::default(),
+            releases: Counter::default(),
+            withdrawn: Counter::default(),
+            duplicates: Counter::default(),
+            conflicts: Counter::default(),
+            failures: Family::default(),
+            latency: Histogram::new(ALLOCATION),
+            calls: Family::default(),
+            call_seconds: Family::new_with_constructor(call_seconds),
+            pools: Family::default(),
+            waiting: Gauge::default(),
+            under_way: Gauge::default(),
+            unbound: Gauge::default(),
+            leads: Gauge::default(),
+            events_dropped: Counter::default(),
+            started: Gauge::default(),
+            registry: Registry::default(),
+        };
+        let m = &metrics;
+        registry.register("allocations", "Claims that got an address", m.allocations.clone());
+        registry.register("releases", "Addresses that were given back", m.releases.clone());
+        registry.register(
+            "failures",
+            "Claims that could not have an address when they were looked at, by reason",
+            m.failures.clone(),
+        );
+        registry.register(
+            "withdrawn",
+            "IPAddress objects that were withdrawn before they were bound, because another had the address earlier",
+            m.withdrawn.clone(),
+        );
+        registry.register(
+            "duplicates",
+            "Pairs of bound IPAddress objects found that have an address in common",
+            m.duplicates.clone(),
+        );
+        registry.register(
+            "conflicts",
+            "Addresses that somebody else was heard to have on the wire",
+            m.conflicts.clone(),
+        );
+        registry.register_with_unit(
+            "allocation",
+            "From the moment a claim is seen until it is bound",
+            Unit::Seconds,
+            m.latency.clone(),
+        );
+        registry.register("api_calls", "Calls to the API server, by outcome", m.calls.clone());
+        registry.register_with_unit(
+            "api_call",
+            "How long calls to the API server took",
+            Unit::Seconds,
+            m.call_seconds.clone(),
+        );
+        registry.register(
+            "pool_addresses",
+            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
+            m.pools.clone(),
+        );
+        registry.register("writes_waiting", "Writes that wait for their turn", m.waiting.clone());
+        registry.register("writes_under_way", "Writes that are under way", m.under_way.clone());
+        registry.register("claims_unbound", "Claims that were seen and are not bound", m.unbound.clone());
+        registry.register("leads", "Whether this allocator leads: 1 or 0", m.leads.clone());
+        registry.register(
+            "events_dropped",
+            "Kubernetes Events that were left out because claims came first",
+            m.events_dropped.clone(),
+        );
+        registry.register_with_unit(
+            "start_time",
+            "When this process began, since 1970",
+            Unit::Seconds,
+            m.started.clone(),
+        );
+        let info = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "What this program is", info);
+        let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+        metrics.started.set(since.map_or(0.0, |since| since.as_secs_f64()));
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    /// A claim could not have an address.
+    pub fn failed(&self, reason: Reason) {
+        self.failures.get_or_create(&ByReason { reason: reason.name() }).inc();
+    }
+
+    /// A claim is bound, so long after it was first seen.
+    pub fn bound_after(&self, time: Duration) {
+        self.latency.observe(time.as_secs_f64());
+    }
+
+    /// All pools are shown anew.
+    pub fn no_pools(&self) {
+        self.pools.clear();
+    }
+
+    /// How a pool stands; None: it is gone.
+    pub fn pool(&self, pool: &PoolRef, counts: Option<&Counts>) {
+        let label = |state| ByPool {
+            kind: pool.kind.name(),
+            namespace: pool.namespace.to_string(),
+            pool: pool.name.to_string(),
+            state,
+        };
+        for (state, of) in STATES {
+            match counts {
+                Some(counts) => {
+                    self.pools.get_or_create(&label(state)).set(of(counts));
+                }
+                None => {
+                    self.pools.remove(&label(state));
+                }
+            }
+        }
+    }
+
+    /// The page that Prometheus reads.
+    ///
+    /// # Errors
+    /// A metric that cannot be written: a mistake of the program's.
+    pub fn page(&self) -> Result<String, fmt::Error> {
+        let mut page = String::new();
+        text::encode(&mut page, &self.registry)?;
+        Ok(page)
+    }
+}
+
+/// The value of a label, and what it counts.
+type State = (&'static str, fn(&Counts) -> i64);
+
+const STATES: [State; 6] = [
+    ("total", |counts| counts.total),
+    ("free", |counts| counts.free),
+    ("used", |counts| counts.used),
+    ("out_of_range", |counts| counts.out_of_range),
+    ("resting", |counts| counts.resting),
+    ("available", |counts| counts.available),
+];
+
+impl Observe for Metrics {
+    fn on_call(&self, call: &Call, outcome: &'static str, latency: Duration) {
+        let (verb, resource) = (call.verb.as_str(), call.resource);
+        self.calls.get_or_create(&ByOutcome { verb, resource, outcome }).inc();
+        self.call_seconds.get_or_create(&ByCall { verb, resource }).observe(latency.as_secs_f64());
+    }
+}
+
+impl<O: Observe> Observe for std::sync::Arc<O> {
+    fn on_call(&self, call: &Call, outcome: &'static str, latency: Duration) {
+        (**self).on_call(call, outcome, latency);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mooring_allocator_core::names::PoolKind;
+
+    #[test]
+    fn a_pool_that_is_gone_is_not_shown() {
+        let metrics = Metrics::default();
+        let pool = PoolRef::new(PoolKind::InClusterIPPool, "n", "p");
+        metrics.pool(&pool, Some(&Counts { total: 7, free: 6, used: 1, out_of_range: 0, resting: 0, available: 6 }));
+        metrics.allocations.inc();
+        metrics.bound_after(Duration::from_millis(7));
+        let page = metrics.page().unwrap();
+        let line = r#"mooring_allocator_pool_addresses{kind="InClusterIPPool",namespace="n",pool="p",state="free"} 6"#;
+        assert!(page.contains(line), "{page}");
+        assert!(page.contains("mooring_allocator_allocations_total 1"), "{page}");
+        assert!(page.contains(r#"mooring_allocator_allocation_seconds_bucket{le="0.01"} 1"#), "{page}");
+        metrics.pool(&pool, None);
+        assert!(!metrics.page().unwrap().contains("pool_addresses{"));
+    }
+}

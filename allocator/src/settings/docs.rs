@@ -1,0 +1,51 @@
+//! docs/src/reference/allocator-settings.md, made from the table.
+
+use std::fmt::Write as _;
+
+use super::spec::SETTINGS;
+
+const HEAD: &str = "\
+# Settings of the allocator
+
+<!-- Made from allocator/src/settings by its tests: UPDATE_DOCS=1 cargo test -p mooring-allocator settings::docs -->
+
+A flag wins over the environment variable, that over the default. Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
+";
+
+/// The whole page.
+#[must_use]
+pub fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let mut group = "";
+    for spec in SETTINGS {
+        if spec.group != group {
+            group = spec.group;
+            // Writing to a String cannot fail; nor can the write below.
+            let _ = write!(page, "\n## {group}\n\n| flag | environment | default | |\n| --- | --- | --- | --- |\n");
+        }
+        let default =
+            if spec.default.is_empty() { spec.default_note.to_owned() } else { format!("`{}`", spec.default) };
+        let help = spec.help.replace('|', "\\|");
+        let _ = writeln!(page, "| `--{}` | `{}` | {default} | {help} |", spec.name, spec.env());
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn the_page_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/reference/allocator-settings.md");
+        let page = super::page();
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &page).unwrap();
+        }
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            stored == page,
+            "docs/src/reference/allocator-settings.md is stale: UPDATE_DOCS=1 cargo test -p mooring-allocator settings::docs"
+        );
+    }
+}

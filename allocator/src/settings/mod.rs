@@ -1,0 +1,246 @@
+//! What the allocator is told: flags, `MOORING_ALLOCATOR_*` environment, defaults, in this order.
+//!
+//! Every setting stands in one table ([`spec::SETTINGS`]); the flags, `--help` and docs/src/reference/allocator-settings.md
+//! are made from it.
+
+pub mod docs;
+pub mod spec;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mooring_edge::kubeconfig::Source;
+use mooring_edge::log::{LOG_FORMATS, LOG_LEVELS, LogSettings};
+use mooring_edge::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
+
+use self::spec::SETTINGS;
+pub use self::types::{Election, Settings};
+use crate::driver::Scope;
+
+/// What the machine says, for defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The host's name: in a pod, the pod's.
+    pub name: Option<String>,
+    /// The namespace of the pod's service account, if one is mounted.
+    pub pod_namespace: Option<String>,
+    /// A number that no other process has.
+    pub random: u64,
+}
+
+/// Where the kernel says the host's name.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+/// Where the kubelet puts the namespace of the pod's service account.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+impl Host {
+    /// Asks this machine.
+    #[must_use]
+    pub fn read() -> Self {
+        // Either file may well be absent.
+        let line = |path| std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty());
+        Self { name: line(HOSTNAME), pod_namespace: line(POD_NAMESPACE), random: crate::api::random() }
+    }
+}
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{origin} is {value:?}: {what}; {advice}")]
+pub struct SettingsError {
+    /// The flag or environment variable, or the setting whose default does not fit.
+    pub origin: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// What would do.
+    pub advice: String,
+}
+
+/// All that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsErrors(pub Vec<SettingsError>);
+
+impl fmt::Display for SettingsErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if n == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SettingsErrors {}
+
+/// Who said what.
+struct Gathered {
+    values: BTreeMap<&'static str, (String, String)>,
+    errors: Vec<SettingsError>,
+}
+
+impl Gathered {
+    fn field<T>(&mut self, name: &'static str, read: impl FnOnce(&str) -> Result<T, Problem>) -> Option<T> {
+        let (value, origin) = self.values.get(name).cloned().unwrap_or_default();
+        match read(&value) {
+            Ok(read) => Some(read),
+            Err((what, advice)) => {
+                self.errors.push(SettingsError { origin, value, what, advice });
+                None
+            }
+        }
+    }
+}
+
+impl Settings {
+    /// Works out the settings from flags (`given`, by name without dashes) and environment.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn load(
+        given: &BTreeMap<String, String>,
+        env: impl Fn(&str) -> Option<String>,
+        host: &Host,
+    ) -> Result<Self, SettingsErrors> {
+        let mut gathered = Gathered { values: BTreeMap::new(), errors: Vec::new() };
+        for spec in SETTINGS {
+            let flag = given.get(spec.name).map(|value| (value.clone(), format!("--{}", spec.name)));
+            let said = flag.or_else(|| {
+                let value = env(&spec.env()).filter(|value| !value.is_empty())?;
+                Some((value, spec.env()))
+            });
+            let said = said.unwrap_or_else(|| (spec.default.to_owned(), format!("--{}", spec.name)));
+            gathered.values.insert(spec.name, said);
+        }
+        let settings = read(&mut gathered, host);
+        settings.filter(|_| gathered.errors.is_empty()).ok_or(SettingsErrors(gathered.errors))
+    }
+}
+
+fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
+    const SECOND: Duration = Duration::from_secs(1);
+    let text = |text: &str| Ok(text.trim().to_owned());
+    let kubeconfig = g.field("kubeconfig", text);
+    let writes = g.field("writes", |text| number(text, 1, 500));
+    let per_second = g.field("writes-per-second", |text| number(text, 0, 100_000));
+    let call = g.field("call-deadline", |text| duration_within(text, SECOND / 2, 300 * SECOND, false));
+    let list = g.field("list-deadline", |text| duration_within(text, SECOND, 600 * SECOND, false));
+    let namespaces = g.field("namespaces", namespaces);
+    let filter = g.field("watch-filter", text);
+    let elects = g.field("leader-election", on_off);
+    let election = election(g, host);
+    let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), host.random);
+    let identity = g.field("identity", |text| Ok(if text.is_empty() { own() } else { text.to_owned() }));
+    let events = g.field("events", on_off);
+    let metrics = g.field("metrics", listen);
+    let level = g.field("log-level", |text| one_of(text, LOG_LEVELS));
+    let format = g.field("log-format", |text| one_of(text, LOG_FORMATS));
+    Some(Settings {
+        source: kubeconfig
+            .map(|file| if file.is_empty() { Source::InCluster } else { Source::File(PathBuf::from(file)) })?,
+        writes: usize::try_from(writes?).ok()?,
+        writes_per_second: per_second.map(|count| (count > 0).then_some(count))?,
+        call_deadline: call?,
+        list_deadline: list?,
+        scope: Scope {
+            namespaces: namespaces?,
+            watch_filter: filter.map(|value| (!value.is_empty()).then_some(value))?,
+        },
+        identity: identity?,
+        election: if elects? { Some(election?) } else { None },
+        events: events?,
+        metrics: metrics?,
+        log: LogSettings { level: level?, format: format? },
+    })
+}
+
+fn election(g: &mut Gathered, host: &Host) -> Option<Election> {
+    const SECOND: Duration = Duration::from_secs(1);
+    let or = |text: &str, default: &dyn Fn() -> String| if text.is_empty() { default() } else { text.to_owned() };
+    let pod = || host.pod_namespace.clone().unwrap_or_else(|| "kube-system".to_owned());
+    let namespace = g.field("lease-namespace", |text| dns_label(&or(text, &pod)))?;
+    let name = g.field("lease-name", dns_name)?;
+    let lease_duration = g.field("lease-duration", |text| {
+        let time = duration_within(text, 3 * SECOND, 600 * SECOND, false)?;
+        if time.subsec_nanos() == 0 { Ok(time) } else { problem("not whole seconds", "give whole seconds") }
+    })?;
+    let renew_deadline =
+        g.field("renew-deadline", |text| duration_within(text, SECOND, lease_duration.saturating_sub(SECOND), false))?;
+    let retry_period = g.field("retry-period", |text| {
+        let time = duration_within(text, SECOND / 10, 600 * SECOND, false)?;
+        if time * 6 / 5 < renew_deadline {
+            Ok(time)
+        } else {
+            problem("too long for renew-deadline", "give one of which 1.2 times is shorter than renew-deadline")
+        }
+    })?;
+    Some(Election { namespace, name, lease_duration, renew_deadline, retry_period })
+}
+
+fn namespaces(text: &str) -> Result<BTreeSet<String>, Problem> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(dns_label).collect()
+}
+
+fn dns_label(text: &str) -> Result<String, Problem> {
+    if text.len() <= 63 && !text.contains('.') {
+        return dns_name(text);
+    }
+    problem("not the name of a namespace", "give a name of at most 63 letters, digits and dashes")
+}
+
+fn dns_name(text: &str) -> Result<String, Problem> {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    if !text.is_empty() && text.len() <= 253 && text.chars().all(word) {
+        return Ok(text.to_owned());
+    }
+    problem("not the name of an object", "give lower-case letters, digits, dashes and dots")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(given: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Settings, SettingsErrors> {
+        let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let host = Host { name: Some("pod-1".into()), pod_namespace: Some("mooring-system".into()), random: 10 };
+        Settings::load(&given, |name| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned()), &host)
+    }
+
+    #[test]
+    fn defaults_are_sound() {
+        let settings = load(&[], &[]).unwrap();
+        assert_eq!(settings.source, Source::InCluster);
+        let election = settings.election.unwrap();
+        assert_eq!((election.namespace.as_str(), settings.identity.as_str()), ("mooring-system", "pod-1_a"));
+        assert_eq!(settings.writes_per_second, None);
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment() {
+        let env = [("MOORING_ALLOCATOR_WRITES", "7"), ("MOORING_ALLOCATOR_LEADER_ELECTION", "false")];
+        let settings = load(&[("writes", "9")], &env).unwrap();
+        assert_eq!((settings.writes, settings.election), (9, None));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once() {
+        let wrong = [
+            ("writes", "0"),
+            ("call-deadline", "10"),
+            ("namespaces", "a,B"),
+            ("leader-election", "perhaps"),
+            ("lease-duration", "2500ms"),
+            ("metrics", "nowhere"),
+            ("log-level", "loud"),
+        ];
+        let errors = load(&wrong, &[]).unwrap_err();
+        let told: Vec<&str> = errors.0.iter().map(|error| error.origin.trim_start_matches("--")).collect();
+        assert_eq!(told, wrong.map(|(name, _)| name));
+        assert!(errors.to_string().contains("--writes is \"0\": not a number in range; give 1 to 500"), "{errors}");
+        assert!(load(&[("renew-deadline", "15s")], &[]).is_err());
+        assert!(load(&[("retry-period", "9s")], &[]).is_err());
+    }
+}

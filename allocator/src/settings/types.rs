@@ -1,0 +1,51 @@
+//! The settings as the rest reads them. All of them are sound.
+
+use std::time::Duration;
+
+use mooring_edge::kubeconfig::Source;
+use mooring_edge::log::LogSettings;
+use mooring_edge::values::Listen;
+
+use crate::driver::Scope;
+
+/// All that the allocator is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the cluster is.
+    pub source: Source,
+    /// Writes under way at a time.
+    pub writes: usize,
+    /// Writes a second; None: as many as the API server takes.
+    pub writes_per_second: Option<u32>,
+    /// For a call.
+    pub call_deadline: Duration,
+    /// For a page of a list.
+    pub list_deadline: Duration,
+    /// Which claims are this allocator's.
+    pub scope: Scope,
+    /// This allocator's name.
+    pub identity: String,
+    /// The election; None: this allocator always works.
+    pub election: Option<Election>,
+    /// Whether Events are written.
+    pub events: bool,
+    /// Where metrics and health are served; None: nowhere.
+    pub metrics: Option<Listen>,
+    /// The log.
+    pub log: LogSettings,
+}
+
+/// The election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// The Lease's namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// For how long a renewal lasts.
+    pub lease_duration: Duration,
+    /// When a renewal that keeps failing is given up.
+    pub renew_deadline: Duration,
+    /// Between two renewals.
+    pub retry_period: Duration,
+}

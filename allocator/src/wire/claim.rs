@@ -1,0 +1,271 @@
+//! Claims: from JSON to what the protocol needs of them, and what patches need besides.
+
+use std::sync::Arc;
+
+use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
+use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
+use mooring_api::claim::IpAddressClaimStatus;
+use mooring_api::versions::IpamVersion;
+use mooring_api::{conditions, finalizers};
+use serde::Deserialize;
+
+use super::marks;
+use super::meta::{Meta, NameJson, PoolRefJson};
+use super::names::{Finalizers, Names};
+use super::text::Text;
+
+/// A claim as it comes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClaimJson<'a> {
+    #[serde(borrow)]
+    pub metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Option<Status<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    cluster_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pool_ref: PoolRefJson<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status<'a> {
+    #[serde(borrow)]
+    address_ref: Option<NameJson<'a>>,
+    #[serde(borrow)]
+    conditions: Vec<ConditionJson<'a>>,
+    #[serde(borrow, rename = "v1beta2")]
+    new_style: Option<NewStyle<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NewStyle<'a> {
+    #[serde(borrow)]
+    conditions: Vec<ConditionJson<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionJson<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// What is kept of a claim beside what the protocol keeps: what its patches must not lose.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// Its namespace and name.
+    pub key: Key,
+    /// The version at which all this was so.
+    pub version: Version,
+    /// Its finalizers.
+    pub finalizers: Finalizers,
+    /// The Cluster it belongs to.
+    pub cluster: Option<Arc<str>>,
+    /// It has the annotation that pauses it.
+    pub paused: bool,
+    /// Its label `cluster.x-k8s.io/watch-filter`.
+    pub watch_filter: Option<Arc<str>>,
+    /// Its status, where that says more than one condition `Ready` that is true.
+    pub status: Option<Box<IpAddressClaimStatus>>,
+    /// Its pool.
+    pub pool: Arc<PoolRef>,
+    /// In which version it was read.
+    pub api: IpamVersion,
+}
+
+/// The status alone, whole.
+#[derive(Deserialize)]
+struct StatusOnly {
+    #[serde(default)]
+    status: Option<IpAddressClaimStatus>,
+}
+
+impl ClaimJson<'_> {
+    /// Translates. `bytes` is what this was read out of, alone. None: it is of no pool of ours.
+    ///
+    /// # Errors
+    /// A status that cannot be read whole.
+    pub fn translate(
+        &self,
+        names: &mut Names,
+        api: IpamVersion,
+        whole: impl FnOnce() -> Result<Option<IpAddressClaimStatus>, serde_json::Error>,
+    ) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
+        let meta = &self.metadata;
+        let Some(pool) = names.pool_ref(&self.spec.pool_ref, &meta.namespace) else { return Ok(None) };
+        let key = Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) };
+        let version = Version::from(&*meta.resource_version);
+        let all = meta.finalizers.as_deref().unwrap_or_default();
+        let ours = |one: &&Text<'_>| ***one == *finalizers::RELEASE_ADDRESS;
+        let finalizer = all.iter().any(|one| ours(&one));
+        let labels = meta.labels.as_ref();
+        let annotations = meta.annotations.as_ref();
+        let its = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
+        let cluster = its.filter(|name| !name.is_empty()).map(|name| names.text(name));
+        let claim = Claim {
+            key: key.clone(),
+            uid: Uid::from(&*meta.uid),
+            version: version.clone(),
+            created: meta.creation_timestamp.as_deref().and_then(marks::read_moment).unwrap_or(0),
+            pool: pool.clone(),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizer,
+            others: all.len() > usize::from(finalizer),
+            bound: self.bound(&key),
+            voided: annotations.and_then(|a| a.voided.as_ref()?.parse().ok()).unwrap_or(0),
+            requested: annotations.and_then(|a| Some(Box::from(&**a.requested.as_ref()?))),
+            hold: Hold::None,
+            condition: self.ready(api),
+        };
+        let beside = Beside {
+            key,
+            version,
+            finalizers: names.finalizers(all),
+            cluster,
+            paused: annotations.is_some_and(|a| a.paused.is_some()),
+            watch_filter: labels.and_then(|l| l.watch_filter.as_ref()).map(|value| names.text(value)),
+            status: if self.is_plain() { None } else { whole()?.map(Box::new) },
+            pool,
+            api,
+        };
+        Ok(Some((claim, beside)))
+    }
+
+    fn bound(&self, key: &Key) -> Option<Arc<str>> {
+        let name = &self.status.as_ref()?.address_ref.as_ref()?.name;
+        // As a rule both have one name, and it is held once.
+        (!name.is_empty()).then(|| if **name == *key.name { key.name.clone() } else { Arc::from(&**name) })
+    }
+
+    fn ready(&self, api: IpamVersion) -> Option<Condition> {
+        let status = self.status.as_ref()?;
+        let all = match (&status.new_style, api) {
+            (Some(new_style), IpamVersion::V1beta1) => &new_style.conditions,
+            _ => &status.conditions,
+        };
+        let ready = all.iter().find(|one| &*one.kind == conditions::READY)?;
+        Some(Condition {
+            ready: &*ready.status == "True",
+            reason: reason(&ready.reason),
+            message: ready.message.0.clone().into_owned(),
+        })
+    }
+
+    /// Whether the status says no more than what can be written again without knowing it.
+    fn is_plain(&self) -> bool {
+        let Some(status) = &self.status else { return true };
+        let new_style = status.new_style.iter().flat_map(|one| &one.conditions);
+        status.conditions.iter().chain(new_style).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
+    }
+}
+
+/// Reads a claim that stands alone.
+///
+/// # Errors
+/// It is none.
+pub fn read(bytes: &[u8], names: &mut Names, api: IpamVersion) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
+    let json: ClaimJson<'_> = serde_json::from_slice(bytes)?;
+    json.translate(names, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
+}
+
+fn reason(text: &str) -> Reason {
+    let all = [Reason::AddressAllocated, Reason::AllocationFailed, Reason::PoolNotReady, Reason::PoolExhausted];
+    all.into_iter().find(|one| one.name() == text).unwrap_or(Reason::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: &str = r#"{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","metadata":{
+        "creationTimestamp":"2026-11-20T10:00:00Z","generation":1,"labels":{"cluster.x-k8s.io/cluster-name":"old"},
+        "managedFields":[{"manager":"x","fieldsV1":{"f:spec":{}}}],"name":"c","namespace":"n","resourceVersion":"5","uid":"u"},
+        "spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":"p"}}}"#;
+
+    fn one(text: &str, api: IpamVersion) -> (Claim, Beside) {
+        read(text.as_bytes(), &mut Names::default(), api).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_new_claim_is_read() {
+        let (claim, beside) = one(NEW, IpamVersion::V1beta2);
+        assert_eq!((claim.key.to_string().as_str(), &*claim.uid.0, &*claim.version.0), ("n/c", "u", "5"));
+        assert_eq!(
+            (claim.created, claim.deleting, claim.finalizer, claim.others),
+            (1_795_168_800, false, false, false)
+        );
+        assert_eq!((claim.bound, claim.voided, claim.requested, claim.condition), (None, 0, None, None));
+        assert_eq!(beside.cluster.as_deref(), Some("old"), "the deprecated label");
+        assert!(beside.status.is_none() && !beside.paused);
+        let named = NEW.replace(r#""spec":{"#, r#""spec":{"clusterName":"new","#);
+        assert_eq!(one(&named, IpamVersion::V1beta2).1.cluster.as_deref(), Some("new"), "the spec comes first");
+    }
+
+    #[test]
+    fn finalizers_and_annotations_are_read() {
+        let text = NEW.replace(
+            r#""name":"c""#,
+            r#""name":"c","deletionTimestamp":"2026-11-20T11:00:00Z","annotations":{"mooring.dev/voided":"3",
+            "mooring.dev/requested-address":"10.0.0.\u0037","cluster.x-k8s.io/paused":""},
+            "finalizers":["theirs","ipam.cluster.x-k8s.io/ReleaseAddress"]"#,
+        );
+        let (claim, beside) = one(&text, IpamVersion::V1beta2);
+        assert_eq!((claim.deleting, claim.finalizer, claim.others, claim.voided), (true, true, true, 3));
+        assert_eq!(claim.requested.as_deref(), Some("10.0.0.7"), "escapes too");
+        assert!(beside.paused);
+        assert_eq!(beside.finalizers.len(), 2);
+    }
+
+    #[test]
+    fn only_a_status_that_patches_could_lose_is_kept() {
+        let with = |status: &str| NEW.replace(r#""spec":{"#, &format!(r#""status":{status},"spec":{{"#));
+        let ready = r#"{"type":"Ready","status":"True","reason":"AddressAllocated","message":"m"}"#;
+        let (claim, beside) =
+            one(&with(&format!(r#"{{"addressRef":{{"name":"c"}},"conditions":[{ready}]}}"#)), IpamVersion::V1beta2);
+        assert_eq!(claim.bound.as_deref(), Some("c"));
+        assert!(Arc::ptr_eq(&claim.bound.unwrap(), &claim.key.name), "one text, held once");
+        assert_eq!(claim.condition.unwrap().reason, Reason::AddressAllocated);
+        assert!(beside.status.is_none());
+        let theirs = r#"{"type":"Theirs","status":"True","reason":"X","message":"","new":1}"#;
+        let (claim, beside) = one(&with(&format!(r#"{{"conditions":[{theirs},{ready}]}}"#)), IpamVersion::V1beta2);
+        assert!(claim.condition.unwrap().ready);
+        assert_eq!(beside.status.unwrap().conditions[0].other["new"], 1);
+        let waits = r#"{"type":"Ready","status":"False","reason":"PoolExhausted","message":"m"}"#;
+        let (claim, beside) = one(&with(&format!(r#"{{"conditions":[{waits}]}}"#)), IpamVersion::V1beta2);
+        assert_eq!(claim.condition.unwrap().reason, Reason::PoolExhausted);
+        assert!(beside.status.is_some(), "the moment of its last change must stay");
+    }
+
+    #[test]
+    fn v1beta1_has_its_new_conditions_elsewhere() {
+        let status = r#""status":{"conditions":[{"type":"Ready","status":"False","severity":"Error","reason":"Old"}],
+            "v1beta2":{"conditions":[{"type":"Ready","status":"False","reason":"PoolNotReady","message":"new"}]}},"spec":{"#;
+        let text = NEW.replace(r#""spec":{"#, status);
+        let ready = |api| one(&text, api).0.condition.unwrap();
+        assert_eq!(ready(IpamVersion::V1beta1).reason, Reason::PoolNotReady);
+        assert_eq!(ready(IpamVersion::V1alpha1).reason, Reason::Other);
+    }
+
+    #[test]
+    fn another_providers_claim_is_none() {
+        let text = NEW.replace("InClusterIPPool", "PHPIPAMIPPool");
+        assert!(read(text.as_bytes(), &mut Names::default(), IpamVersion::V1beta2).unwrap().is_none());
+        assert!(read(b"{\"metadata\":7}", &mut Names::default(), IpamVersion::V1beta2).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! Objects as the API server sends them, and the small types of the core that are made of them.
+//!
+//! Only what is needed is decoded, mostly without copying: fifty thousand claims and addresses are listed at a start.
+
+pub mod address;
+pub mod claim;
+pub mod cluster;
+pub mod frame;
+pub mod marks;
+mod meta;
+pub mod names;
+pub mod pool;
+mod text;

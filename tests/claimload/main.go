@@ -1,0 +1,288 @@
+// claimload makes claims and measures how fast they are bound: by an allocator, or (the floor) by itself, with the writes
+// that an allocator needs and nothing else. It is the load of `cargo lab bench claims`; plain HTTP, no client library, so that
+// on a machine with few cores most of them are left to what is measured.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	server      = flag.String("server", "", "URL of the API server")
+	ca          = flag.String("ca", "", "its CA")
+	cert        = flag.String("cert", "", "client certificate")
+	key         = flag.String("key", "", "and its key")
+	namespace   = flag.String("namespace", "default", "where the claims are made")
+	prefix      = flag.String("prefix", "c", "what their names begin with")
+	pool        = flag.String("pool", "p", "the pool, an InClusterIPPool")
+	poolUID     = flag.String("pool-uid", "", "its uid, for the floor's owner references")
+	count       = flag.Int("count", 1000, "how many claims")
+	concurrency = flag.Int("concurrency", 32, "how many requests at once")
+	mode        = flag.String("mode", "claims", "claims: make them and watch; one-by-one: the next one when the last one is bound; floor: bind them itself")
+	first       = flag.Int("first", 0, "floor: number of the first address in 10.0.0.0/8")
+	finalizer   = flag.Bool("finalizer", true, "floor: write the finalizer; without, a policy puts it on")
+	limit       = flag.Duration("limit", 20*time.Minute, "when to give up")
+)
+
+const group = "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/"
+
+type meta struct {
+	Name            string   `json:"name"`
+	UID             string   `json:"uid"`
+	ResourceVersion string   `json:"resourceVersion"`
+	Finalizers      []string `json:"finalizers"`
+}
+
+type object struct {
+	Metadata meta `json:"metadata"`
+	Status   struct {
+		AddressRef struct {
+			Name string `json:"name"`
+		} `json:"addressRef"`
+	} `json:"status"`
+}
+
+// What is printed.
+type result struct {
+	Claims    int     `json:"claims"`
+	Seconds   float64 `json:"seconds"`
+	Rate      float64 `json:"rate"`
+	CreateSec float64 `json:"createSeconds"`
+	P50       float64 `json:"p50"`
+	P90       float64 `json:"p90"`
+	P99       float64 `json:"p99"`
+	Max       float64 `json:"max"`
+}
+
+var client *http.Client
+
+func main() {
+	flag.Parse()
+	log.SetFlags(0)
+	log.SetPrefix("claimload: ")
+	time.AfterFunc(*limit, func() { log.Fatalf("not done within %v: %d of %d bound", *limit, done.Load(), *count) })
+	connect()
+	switch *mode {
+	case "claims":
+		claims(*concurrency, false)
+	case "one-by-one":
+		claims(1, true)
+	case "floor":
+		floor()
+	default:
+		log.Fatalf("unknown mode %q", *mode)
+	}
+}
+
+func connect() {
+	pem, err := os.ReadFile(*ca)
+	check(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	pair, err := tls.LoadX509KeyPair(*cert, *key)
+	check(err)
+	client = &http.Client{Transport: &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
+		MaxIdleConnsPerHost: 1024,
+		// One connection for each request under way, as most clients of many have it.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Sends a request; answers what the API server made of the object.
+func send(method, path, kind string, body []byte) object {
+	for attempt := 0; ; attempt++ {
+		request, err := http.NewRequest(method, *server+path, bytes.NewReader(body))
+		check(err)
+		request.Header.Set("Content-Type", kind)
+		answer, err := client.Do(request)
+		if err != nil {
+			log.Fatalf("%s %s: %v", method, path, err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		check(err)
+		// The server asks for patience.
+		if answer.StatusCode == http.StatusTooManyRequests && attempt < 20 {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		if answer.StatusCode/100 != 2 {
+			log.Fatalf("%s %s: %s %s", method, path, answer.Status, text)
+		}
+		var made object
+		check(json.Unmarshal(text, &made))
+		return made
+	}
+}
+
+func name(n int) string { return fmt.Sprintf("%s-%06d", *prefix, n) }
+
+func create(n int) object {
+	body := fmt.Sprintf(`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","metadata":{"name":%q},`+
+		`"spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":%q}}}`, name(n), *pool)
+	return send("POST", group+*namespace+"/ipaddressclaims", "application/json", []byte(body))
+}
+
+var done atomic.Int64
+
+// Makes the claims and watches until all of them are bound.
+func claims(workers int, wait bool) {
+	var list struct {
+		Metadata meta `json:"metadata"`
+	}
+	answer, err := client.Get(*server + group + *namespace + "/ipaddressclaims?limit=1")
+	check(err)
+	check(json.NewDecoder(answer.Body).Decode(&list))
+	answer.Body.Close()
+
+	sent := make([]time.Time, *count)
+	took := make([]time.Duration, *count)
+	bound := make([]chan struct{}, *count)
+	place := make(map[string]int, *count)
+	for n := range *count {
+		place[name(n)] = n
+		bound[n] = make(chan struct{})
+	}
+	var lock sync.Mutex
+	all := make(chan struct{})
+	go watch(list.Metadata.ResourceVersion, func(seen object, at time.Time) {
+		n, ours := place[seen.Metadata.Name]
+		if !ours || seen.Status.AddressRef.Name == "" {
+			return
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		if took[n] == 0 {
+			took[n] = at.Sub(sent[n])
+			close(bound[n])
+			if int(done.Add(1)) == *count {
+				close(all)
+			}
+		}
+	})
+	begin := time.Now()
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < *count; n = int(next.Add(1)) - 1 {
+				lock.Lock()
+				sent[n] = time.Now()
+				lock.Unlock()
+				create(n)
+				if wait {
+					<-bound[n]
+				}
+			}
+		})
+	}
+	group.Wait()
+	created := time.Since(begin)
+	<-all
+	report(time.Since(begin), created, took)
+}
+
+// Follows the claims; a watch that ends goes on where it ended.
+func watch(version string, seen func(object, time.Time)) {
+	for {
+		answer, err := client.Get(fmt.Sprintf("%s%s%s/ipaddressclaims?watch=true&resourceVersion=%s", *server, group, *namespace, version))
+		check(err)
+		lines := bufio.NewReaderSize(answer.Body, 1<<20)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				break
+			}
+			at := time.Now()
+			var event struct {
+				Type   string `json:"type"`
+				Object object `json:"object"`
+			}
+			check(json.Unmarshal(line, &event))
+			if event.Type == "ERROR" {
+				log.Fatalf("the watch says %s", line)
+			}
+			version = event.Object.Metadata.ResourceVersion
+			seen(event.Object, at)
+		}
+		answer.Body.Close()
+	}
+}
+
+// Makes each claim and does an allocator's writes for it.
+func floor() {
+	took := make([]time.Duration, *count)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	begin := time.Now()
+	for range *concurrency {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < *count; n = int(next.Add(1)) - 1 {
+				sent := time.Now()
+				bind(n, create(n))
+				took[n] = time.Since(sent)
+				done.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	report(time.Since(begin), 0, took)
+}
+
+func bind(n int, claim object) {
+	path := group + *namespace + "/ipaddressclaims/" + claim.Metadata.Name
+	const merge = "application/merge-patch+json"
+	if *finalizer {
+		claim = send("PATCH", path, merge, fmt.Appendf(nil,
+			`{"metadata":{"uid":%q,"resourceVersion":%q,"finalizers":["ipam.cluster.x-k8s.io/ReleaseAddress"]}}`,
+			claim.Metadata.UID, claim.Metadata.ResourceVersion))
+	}
+	number := *first + n
+	address := fmt.Sprintf("10.%d.%d.%d", number>>16&255, number>>8&255, number&255)
+	send("POST", group+*namespace+"/ipaddresses", "application/json", fmt.Appendf(nil,
+		`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddress","metadata":{"name":%[1]q,`+
+			`"finalizers":["ipam.cluster.x-k8s.io/ProtectAddress"],"ownerReferences":[`+
+			`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","name":%[1]q,"uid":%[2]q,"controller":true,"blockOwnerDeletion":true},`+
+			`{"apiVersion":"ipam.cluster.x-k8s.io/v1alpha2","kind":"InClusterIPPool","name":%[3]q,"uid":%[4]q,"controller":false,"blockOwnerDeletion":true}]},`+
+			`"spec":{"claimRef":{"name":%[1]q},"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":%[3]q},`+
+			`"address":%[5]q,"prefix":8,"gateway":"10.0.0.1"}}`,
+		claim.Metadata.Name, claim.Metadata.UID, *pool, *poolUID, address))
+	send("PATCH", path+"/status", merge, fmt.Appendf(nil,
+		`{"metadata":{"uid":%q,"resourceVersion":%q},"status":{"addressRef":{"name":%q},"conditions":[{"type":"Ready",`+
+			`"status":"True","reason":"AddressAllocated","message":%q,"lastTransitionTime":%q}]}}`,
+		claim.Metadata.UID, claim.Metadata.ResourceVersion, claim.Metadata.Name, address, time.Now().UTC().Format(time.RFC3339)))
+}
+
+func report(all, created time.Duration, took []time.Duration) {
+	sort.Slice(took, func(a, b int) bool { return took[a] < took[b] })
+	// Nearest rank.
+	at := func(percent int) float64 {
+		rank := max((len(took)*percent+99)/100, 1)
+		return float64(took[rank-1].Microseconds()) / 1000
+	}
+	check(json.NewEncoder(os.Stdout).Encode(result{
+		Claims: len(took), Seconds: all.Seconds(), Rate: float64(len(took)) / all.Seconds(), CreateSec: created.Seconds(),
+		P50: at(50), P90: at(90), P99: at(99), Max: at(100),
+	}))
+}

@@ -1,0 +1,228 @@
+//! Many claims come and go while allocators are killed, doubled and frozen: no address is given twice, none is lost, and no
+//! claim is left without a word.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::json;
+
+use super::super::story;
+use crate::ipam::allocators::Allocator;
+use crate::ipam::audit::{at_rest, twice};
+use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
+use crate::ipam::server::Crds;
+use crate::ipam::stage::Stage;
+use crate::runner::{Ctx, Test};
+
+/// Claims under way at a time.
+const WORKERS: usize = 16;
+/// How long the last of them may take.
+const CALM: Duration = Duration::from_mins(5);
+/// The kind of pool: room for all, in a network of its own.
+const KIND: &str = "GlobalInClusterIPPool";
+
+pub fn all() -> Vec<Test<()>> {
+    vec![
+        story!("storm", killed, "killed-twenty-times", 20),
+        story!("storm", doubled, "two-without-election", 20),
+        story!("storm", frozen, "frozen-leader-thaws-under-load", 20),
+        story!("storm", stale, "frozen-twin-thaws-under-load", 20),
+    ]
+}
+
+/// A storm of claims. Every second one is deleted again: some at once, some when they are bound. `room`: for fewer than there
+/// will be at a time, so that released addresses are given again at once.
+struct Storm<'a> {
+    scope: Scope<'a>,
+    pool: String,
+    begun: AtomicUsize,
+}
+
+impl<'a> Storm<'a> {
+    async fn brew(stage: &'a Stage, room: usize) -> Result<Self> {
+        let scope = stage.scope().await?;
+        let last = u32::from(std::net::Ipv4Addr::new(172, 16, 0, 9)) + u32::try_from(room)?;
+        let range = format!("172.16.0.10-{}", std::net::Ipv4Addr::from_bits(last));
+        let spec = json!({"addresses": [range], "prefix": 12, "network": scope.ns});
+        let pool = scope.global_pool(spec).await?;
+        Ok(Self { scope, pool, begun: AtomicUsize::new(0) })
+    }
+
+    /// Makes so many claims and takes every second one away again.
+    async fn blow(&self, claims: usize) -> Result<()> {
+        let all = stream::iter((0..claims).map(|n| self.one(n)));
+        all.buffer_unordered(WORKERS).try_collect::<()>().await
+    }
+
+    async fn one(&self, n: usize) -> Result<()> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let name = format!("c-{n:05}");
+        self.scope.claim_with(&name, KIND, &self.pool, json!({})).await?;
+        match n % 4 {
+            0 => {
+                let what = format!("{name} to be bound");
+                let bound = self.scope.stage.world.until_within(CALM, &what, |state| {
+                    state.get(CLAIM, &self.scope.ns, &name)?.pointer("/status/addressRef").map(|_| ())
+                });
+                bound.await?;
+                self.scope.delete(CLAIM, &name).await?;
+            }
+            1 => _ = self.scope.delete(CLAIM, &name).await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Waits until so many were begun.
+    async fn begun(&self, claims: usize) {
+        while self.begun.load(Ordering::Relaxed) < claims {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until nothing is under way, and judges.
+    async fn judge(&self, claims: usize, ctx: &Ctx<()>) -> Result<()> {
+        let ns = &self.scope.ns;
+        let left = claims / 2 + [0, 0, 0, 1][claims % 4];
+        let world = &self.scope.stage.world;
+        let calm = world.until_within(CALM, "the storm to calm down", |state| {
+            let there = state.all(CLAIM, ns).count();
+            let bound = state.all(CLAIM, ns).filter(|one| one.pointer("/status/addressRef").is_some()).count();
+            let addresses = state.all(ADDRESS, ns).count();
+            ([there, bound, addresses] == [left; 3]).then_some(())
+        });
+        let known = || {
+            world.look(|state| {
+                let unbound: Vec<String> = state
+                    .all(CLAIM, ns)
+                    .filter(|one| one.pointer("/status/addressRef").is_none())
+                    .take(3)
+                    .map(ToString::to_string)
+                    .collect();
+                let (claims, addresses) = (state.all(CLAIM, ns).count(), state.all(ADDRESS, ns).count());
+                format!(
+                    "{claims} claims, {addresses} addresses, {left} of each expected; {unbound:?}; {:?}",
+                    at_rest(state, ns).into_iter().take(5).collect::<Vec<_>>()
+                )
+            })
+        };
+        calm.await.with_context(known)?;
+        let (wrong, double, shown) = world.look(|state| {
+            let history: Vec<_> = state.history.iter().filter(|one| one.id.1 == *ns).cloned().collect();
+            (at_rest(state, ns), twice(&history), history.len())
+        });
+        ctx.note(&format!("{claims} claims, {shown} changes, {} wrong, {} twice", wrong.len(), double.len()));
+        ensure!(double.is_empty(), "{} given twice: {:?}", double.len(), double.iter().take(5).collect::<Vec<_>>());
+        ensure!(wrong.is_empty(), "{} wrong: {:?}", wrong.len(), wrong.iter().take(5).collect::<Vec<_>>());
+        let used = i64::try_from(left)?;
+        let total = world.look(|state| state.get(KIND, "", &self.pool)?.pointer("/status/ipAddresses/total")?.as_i64());
+        let total = total.context("the pool has no counts")?;
+        self.scope.counts(KIND, &self.pool, [total, total - used, used, 0]).await
+    }
+}
+
+/// `storm` and `faults` at the same time.
+async fn under<T>(storm: impl Future<Output = Result<()>>, faults: impl Future<Output = Result<T>>) -> Result<T> {
+    let ((), result) = tokio::try_join!(storm, faults)?;
+    Ok(result)
+}
+
+async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
+    const CLAIMS: usize = 5_000;
+    const KILLS: usize = 20;
+    let stage = Stage::up(Crds::ClusterApi).await?;
+    let allocator = stage.start("allocator").await?;
+    let storm = Storm::brew(&stage, 3_000).await?;
+    let kills = async {
+        for n in 1..=KILLS {
+            storm.begun(n * CLAIMS / (KILLS + 1)).await;
+            // At any moment of its work.
+            tokio::time::sleep(Duration::from_millis(17 * (n as u64 * 7 % 11))).await;
+            allocator.kill().await?;
+            allocator.start_again()?;
+        }
+        Ok(())
+    };
+    under(storm.blow(CLAIMS), kills).await?;
+    ctx.note(&format!("killed {KILLS} times"));
+    allocator.ready().await?;
+    storm.judge(CLAIMS, ctx).await
+}
+
+async fn doubled(ctx: &mut Ctx<()>) -> Result<()> {
+    const CLAIMS: usize = 3_000;
+    let stage = Stage::up(Crds::ClusterApi).await?;
+    let twins = [stage.start("one").await?, stage.start("two").await?];
+    let storm = Storm::brew(&stage, 2_000).await?;
+    storm.blow(CLAIMS).await?;
+    ctx.note(&withdrawn(&twins).await?);
+    storm.judge(CLAIMS, ctx).await
+}
+
+/// How often the two met.
+async fn withdrawn(all: &[Allocator]) -> Result<String> {
+    let mut text = String::new();
+    for one in all {
+        let count = one.metric("mooring_allocator_withdrawn_total", &[]).await?.unwrap_or_default();
+        text = format!("{text}{}: {count} withdrawn; ", one.process().name());
+    }
+    Ok(text)
+}
+
+/// The leader stands still for longer than its Lease lasts, and goes on with all that it was about to do.
+async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
+    const CLAIMS: usize = 3_000;
+    let stage = Stage::up(Crds::ClusterApi).await?;
+    let pair = [stage.start_with("one", &[]).await?, stage.start_with("two", &[]).await?];
+    let storm = Storm::brew(&stage, 2_000).await?;
+    let faults = async {
+        for round in 1..=2 {
+            storm.begun(round * CLAIMS / 4).await;
+            let mut leader = None;
+            for one in &pair {
+                if one.metric("mooring_allocator_leads", &[]).await? == Some(1.0) {
+                    leader = Some(one);
+                }
+            }
+            let leader = leader.context("nobody leads")?;
+            leader.process().freeze()?;
+            let other = pair.iter().find(|one| one.process().name() != leader.process().name()).context("no other")?;
+            let begin = std::time::Instant::now();
+            while other.metric("mooring_allocator_leads", &[]).await? != Some(1.0) {
+                ensure!(begin.elapsed() < Duration::from_mins(2), "nobody took over");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            ctx.note(&format!("{} took over {:?} after the freeze", other.process().name(), begin.elapsed()));
+            // Until it has given what the frozen one was about to give.
+            storm.begun((round * CLAIMS / 4 + 300).min(CLAIMS)).await;
+            leader.process().thaw()?;
+        }
+        Ok(())
+    };
+    under(storm.blow(CLAIMS), faults).await?;
+    ctx.note(&withdrawn(&pair).await?);
+    storm.judge(CLAIMS, ctx).await
+}
+
+/// Without any election, a twin stands still and thaws with an old view and a full queue, again and again.
+async fn stale(ctx: &mut Ctx<()>) -> Result<()> {
+    const CLAIMS: usize = 3_000;
+    let stage = Stage::up(Crds::ClusterApi).await?;
+    let twins = [stage.start("one").await?, stage.start("two").await?];
+    let storm = Storm::brew(&stage, 2_000).await?;
+    let faults = async {
+        for round in 1..=8 {
+            storm.begun(round * CLAIMS / 10).await;
+            let twin = &twins[round % 2];
+            twin.process().freeze()?;
+            storm.begun(round * CLAIMS / 10 + 150).await;
+            twin.process().thaw()?;
+        }
+        Ok(())
+    };
+    under(storm.blow(CLAIMS), faults).await?;
+    ctx.note(&withdrawn(&twins).await?);
+    storm.judge(CLAIMS, ctx).await
+}

@@ -1,0 +1,147 @@
+//! What people are told: conditions of pools, Events, metrics.
+
+use anyhow::{Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::both;
+use crate::ipam::allocators::Allocator;
+use crate::ipam::scope::{CLAIM, POOL, Scope};
+use crate::ipam::world::SOON;
+use crate::observe::now;
+use crate::runner::Test;
+
+pub fn all() -> Vec<Test<()>> {
+    [
+        both!(pool_ready, "pool-says-ready"),
+        both!(pool_wrong, "pool-that-makes-no-sense-says-so-and-gives-nothing"),
+        both!(duplicates, "duplicates-are-found-and-told"),
+        both!(events, "events-of-allocation-and-release"),
+        both!(metrics, "metrics"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+async fn pool_ready(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    scope.pool("p", scope.range(10, 20)).await?;
+    let (reason, _) = scope.pool_says(POOL, "p", "Ready", true).await?;
+    ensure!(reason == "PoolReady", "{reason}");
+    scope.pool_says(POOL, "p", "Exhausted", false).await?;
+    scope.pool_says(POOL, "p", "Duplicates", false).await?;
+    scope.pool_says(POOL, "p", "OutOfRange", false).await?;
+    Ok(())
+}
+
+async fn pool_wrong(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    // What the API server cannot see: one address for two claims, and one that the pool does not have.
+    let wrong = [
+        ("twice", json!({"a": scope.ip(10), "b": scope.ip(10)}), "can be one claim's only"),
+        ("outside", json!({"a": scope.ip(99)}), "not in the pool"),
+    ];
+    for (name, kept, said) in wrong {
+        let mut spec = scope.range(10, 20);
+        spec["preAllocations"] = kept;
+        scope.pool(name, spec).await?;
+        let (reason, message) = scope.pool_says(POOL, name, "Ready", false).await?;
+        ensure!(reason == "InvalidSpec" && message.contains(said), "{name}: {reason} {message}");
+        scope.claim(name, name).await?;
+        scope.refused_with(name, "PoolNotReady", said).await?;
+        scope.merge(POOL, name, json!({"spec": {"preAllocations": null}})).await?;
+        scope.bound(name).await?;
+        let (reason, _) = scope.pool_says(POOL, name, "Ready", true).await?;
+        ensure!(reason == "PoolReady", "{reason}");
+    }
+    Ok(())
+}
+
+/// Two claims bound to one address: only a human can bring that about.
+async fn duplicates(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
+    scope.pool("p", scope.range(10, 20)).await?;
+    scope.claim("a", "p").await?;
+    let first = scope.bound("a").await?;
+    scope.claim_with("b", POOL, "p", json!({"annotations": {"cluster.x-k8s.io/paused": ""}})).await?;
+    scope.address("b", "p", first.ip(), json!({})).await?;
+    let bind = json!({"status": {"addressRef": {"name": "b"}}});
+    scope.stage.server.merge(&format!("{}/status", scope.path(CLAIM, "b")), &bind).await?;
+    scope.merge(CLAIM, "b", json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}})).await?;
+    let (reason, message) = scope.pool_says(POOL, "p", "Duplicates", true).await?;
+    ensure!(reason == "DuplicatesFound" && message.contains(first.ip()), "{reason} {message}");
+    let found = allocator.metric("mooring_allocator_duplicates_total", &[]).await?;
+    ensure!(found.is_some_and(|found| found >= 1.0), "the metric says {found:?}");
+    scope.delete(CLAIM, "b").await?;
+    scope.pool_says(POOL, "p", "Duplicates", false).await?;
+    Ok(())
+}
+
+/// Waits for an Event about a claim.
+async fn event(scope: &Scope<'_>, claim: &str, reason: &str) -> Result<Value> {
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", scope.ns);
+    let deadline = now() + SOON;
+    loop {
+        let all = scope.stage.server.get(&path).await?["items"].as_array().cloned().unwrap_or_default();
+        let about = |one: &&Value| one["regarding"]["name"] == claim && one["reason"] == reason;
+        if let Some(one) = all.iter().find(about) {
+            return Ok(one.clone());
+        }
+        if now() > deadline {
+            let seen: Vec<String> =
+                all.iter().map(|one| format!("{} {}", one["regarding"]["name"], one["reason"])).collect();
+            bail!("no Event {reason} about {claim}; there are {seen:?}");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+async fn events(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    scope.pool("p", scope.range(10, 10)).await?;
+    scope.claim("c", "p").await?;
+    let bound = scope.bound("c").await?;
+    let told = event(scope, "c", "AddressAllocated").await?;
+    ensure!(told["type"] == "Normal" && told["note"].to_string().contains(bound.ip()), "{told}");
+    ensure!(told["regarding"]["kind"] == CLAIM && told["regarding"]["uid"] == bound.claim["metadata"]["uid"], "{told}");
+    scope.claim("d", "p").await?;
+    scope.refused("d", "PoolExhausted").await?;
+    let told = event(scope, "d", "PoolExhausted").await?;
+    ensure!(told["type"] == "Warning", "{told}");
+    scope.delete(CLAIM, "c").await?;
+    scope.gone(CLAIM, "c").await?;
+    let told = event(scope, "c", "AddressReleased").await?;
+    ensure!(told["note"].to_string().contains(bound.ip()), "{told}");
+    Ok(())
+}
+
+async fn metrics(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
+    let count = async |name: &str| Ok::<f64, anyhow::Error>(allocator.metric(name, &[]).await?.unwrap_or_default());
+    let allocated = count("mooring_allocator_allocations_total").await?;
+    let released = count("mooring_allocator_releases_total").await?;
+    let timed = count("mooring_allocator_allocation_seconds_count").await?;
+    scope.pool("p", scope.range(10, 11)).await?;
+    for name in ["a", "b"] {
+        scope.claim(name, "p").await?;
+        scope.bound(name).await?;
+    }
+    scope.claim("c", "p").await?;
+    scope.refused("c", "PoolExhausted").await?;
+    scope.delete(CLAIM, "a").await?;
+    scope.bound("c").await?;
+    scope.counts(POOL, "p", [2, 0, 2, 0]).await?;
+    let allocated = count("mooring_allocator_allocations_total").await? - allocated;
+    let released = count("mooring_allocator_releases_total").await? - released;
+    let timed = count("mooring_allocator_allocation_seconds_count").await? - timed;
+    ensure!(
+        format!("{allocated} {released} {timed}") == "3 1 3",
+        "{allocated} allocated, {released} released, {timed} timed"
+    );
+    let failed = allocator.metric("mooring_allocator_failures_total", &["PoolExhausted"]).await?;
+    ensure!(failed.is_some_and(|failed| failed >= 1.0), "failures: {failed:?}");
+    let ours = format!("namespace=\"{}\"", scope.ns);
+    for (state, value) in [("used", 2.0), ("free", 0.0), ("total", 2.0)] {
+        let state = format!("state=\"{state}\"");
+        let seen = allocator.metric("mooring_allocator_pool_addresses", &[&ours, "pool=\"p\"", &state]).await?;
+        ensure!(seen == Some(value), "{state}: {seen:?}");
+    }
+    let timed = allocator.metric("mooring_allocator_api_call_seconds_count", &[]).await?;
+    ensure!(timed.is_some_and(|timed| timed > 0.0), "API requests: {timed:?}");
+    Ok(())
+}
