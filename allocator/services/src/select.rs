@@ -289,7 +289,7 @@ mod tests {
 
     fn pools(list: &[Pool]) -> Pools {
         let mut pools = Pools::default();
-        for pool in &list {
+        for pool in list {
             pools.set(pool.clone());
         }
         pools

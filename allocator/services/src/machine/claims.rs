@@ -90,7 +90,7 @@ impl Machine {
             self.regroup(claim);
             self.mark_claim(claim);
             self.wake(&Topic::Claim(claim.clone()));
-            for ip in requested {
+            if let Some(ip) = requested {
                 self.wake(&Topic::Ip(ip));
             }
         }

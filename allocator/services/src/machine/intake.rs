@@ -179,7 +179,7 @@ impl Machine {
 
     fn address_gone(&mut self, uid: &Uid) {
         let Some(address) = self.addresses.remove(uid) else { return };
-        for ip in address.address {
+        if let Some(ip) = address.address {
             self.wake(&Topic::Ip(ip));
         }
         self.claim_moved(&Key { namespace: address.key.namespace, name: address.claim });
