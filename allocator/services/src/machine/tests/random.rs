@@ -167,7 +167,13 @@ fn operation(dice: &mut Dice, world: &mut World, serial: u64) {
 
 /// One thing that goes on meanwhile; whether there was any.
 fn go_on(dice: &mut Dice, world: &mut World) -> bool {
-    match dice.below(4) {
+    match dice.below(5) {
+        // One that led before thaws.
+        4 if !world.ghosts.is_empty() => {
+            let at = usize::try_from(dice.below(world.ghosts.len() as u64)).unwrap();
+            let write = world.ghosts.swap_remove(at);
+            let _ = world.execute(&write);
+        }
         0 | 1 if !world.events.is_empty() => {
             let event = world.events.pop_front().unwrap();
             world.deliver(event);

@@ -32,6 +32,8 @@ pub(super) struct World {
     pub(super) others: BTreeSet<IpAddr>,
     pub(super) events: VecDeque<Event>,
     pub(super) todo: VecDeque<(u64, Write)>,
+    /// Writes of an allocator that led before, and was frozen: nobody waits for their answers.
+    pub(super) ghosts: Vec<Write>,
     pub(super) reports: Vec<Report>,
     pub(super) writes: usize,
     /// How long the machine has thought.
@@ -73,6 +75,7 @@ impl World {
             others: BTreeSet::new(),
             events: VecDeque::new(),
             todo: VecDeque::new(),
+            ghosts: Vec::new(),
             reports: Vec::new(),
             writes: 0,
             thought: Duration::ZERO,
@@ -84,7 +87,7 @@ impl World {
     /// The allocator starts (again): it knows what is in the store.
     pub(super) fn start(&mut self) {
         self.machine = Machine::new(settings());
-        self.todo.clear();
+        self.ghosts.extend(self.todo.drain(..).map(|(_, write)| write));
         self.events = VecDeque::from([
             Event::Leading(Some(Duration::MAX)),
             Event::Services(self.services.values().cloned().collect()),
