@@ -96,7 +96,7 @@ impl Machine {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
-                match group.find(|other| self.in_pool(other, &slot.pool) && !self.has(service, other)) {
+                match group.find(|other| self.within_reach(service, other, &slot.pool)) {
                     None => Ok(true),
                     // It stays where it is if it cannot; and says why.
                     Some(other) => self.may_join(service, other).map(|()| false),
@@ -114,12 +114,11 @@ impl Machine {
         self.agree(one, other, ip) || (!parted && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip)))
     }
 
-    fn has(&self, service: &Service, claim: &Key) -> bool {
-        self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key))
-    }
-
-    fn in_pool(&self, claim: &Key, pool: &Arc<PoolRef>) -> bool {
-        self.claims.get(claim).is_some_and(|slot| slot.pool == *pool)
+    /// Whether a claim is one that a Service could share: of that pool, where its own would be, and not its own.
+    fn within_reach(&self, service: &Service, claim: &Key, pool: &PoolRef) -> bool {
+        let slot = self.claims.get(claim);
+        slot.is_some_and(|slot| *slot.pool == *pool && !slot.members.contains_key(&service.key))
+            && claim.namespace == self.namespace(service).0
     }
 
     /// Where the claim of a Service is.
@@ -251,7 +250,7 @@ impl Machine {
         }
         let mut trouble = None;
         for claim in self.group(&key.text, family) {
-            if self.has(service, claim) || !self.in_pool(claim, &pool) {
+            if !self.within_reach(service, claim, &pool) {
                 continue;
             }
             match self.may_join(service, claim) {

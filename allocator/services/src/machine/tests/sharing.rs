@@ -166,3 +166,23 @@ fn allow_share_turned_off_moves_nobody() {
     world.run();
     assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
 }
+
+#[test]
+fn a_key_across_namespaces_given_later() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let web = world.apply(on("web", 80, Tcp));
+    world.run();
+    // It has a claim of its own namespace, which others cannot share: they meet in the allocator's.
+    world.edit(&web, |service| service.notes.sharing_key = Some("x/k".into()));
+    world.run();
+    let mut dns = on("dns", 53, Udp);
+    dns.key = Key::new("b", "dns");
+    dns.notes.sharing_key = Some("x/k".into());
+    let dns = world.apply(dns);
+    world.run();
+    // Somebody looks at it again: a claim that is not in reach wakes nobody.
+    world.edit(&web, |service| service.cleanup = true);
+    world.run();
+    assert_eq!(world.shows(&web), world.shows(&dns));
+    assert_eq!((world.claims.len(), &*world.claims.keys().next().unwrap().namespace), (1, "mooring"));
+}
