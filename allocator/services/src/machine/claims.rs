@@ -135,7 +135,11 @@ impl Machine {
             }
         }
         if let Some(slot) = self.claims.get_mut(claim) {
-            (slot.group, slot.rank, slot.ports) = (group, rank, ports);
+            let before = std::mem::replace(&mut slot.group, group.clone());
+            (slot.rank, slot.ports) = (rank, ports);
+            if let Some(group) = group.filter(|group| before.as_ref() != Some(group)) {
+                self.wake(&Topic::Group(group));
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use crate::families::{Wanted, place, wanted};
 use crate::objects::Service;
 use crate::reason::{Condition, Reason};
 use crate::request::{self, RequestError, Wish, shows};
+use crate::sharing::{self, Join};
 
 use super::join::Trouble;
 use super::place::Want;
@@ -96,6 +97,9 @@ impl Machine {
             for topic in &trouble.until {
                 self.wait(key, topic.clone());
             }
+        }
+        if let Some(group) = sharing::key(&service, &self.config).filter(|group| group.join == Join::Must) {
+            self.wait(key, Topic::Group(group.text));
         }
         self.settled(&service, wish.as_ref().ok(), &troubles);
         self.retire_old(&service);

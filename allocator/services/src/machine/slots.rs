@@ -48,6 +48,8 @@ pub(super) enum Topic {
     Ip(IpAddr),
     /// A claim, or those who share it.
     Claim(Key),
+    /// Those of a sharing key.
+    Group(Arc<str>),
     /// Services that had an address before have claimed it.
     Settled,
 }
