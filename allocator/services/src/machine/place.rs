@@ -96,7 +96,7 @@ impl Machine {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
-                match group.find(|other| self.within_reach(service, other, &slot.pool)) {
+                match group.find(|other| *other != claim && self.within_reach(service, other, &slot.pool)) {
                     None => Ok(true),
                     // It stays where it is if it cannot; and says why.
                     Some(other) => self.may_join(service, other).map(|()| false),
@@ -114,10 +114,10 @@ impl Machine {
         self.agree(one, other, ip) || (!parted && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip)))
     }
 
-    /// Whether a claim is one that a Service could share: of that pool, where its own would be, and not its own.
+    /// Whether a claim is one that a Service could share, or does: of that pool, where its own would be, and others have it.
     fn within_reach(&self, service: &Service, claim: &Key, pool: &PoolRef) -> bool {
         let slot = self.claims.get(claim);
-        slot.is_some_and(|slot| *slot.pool == *pool && !slot.members.contains_key(&service.key))
+        slot.is_some_and(|slot| *slot.pool == *pool && slot.members.keys().any(|key| *key != service.key))
             && claim.namespace == self.namespace(service).0
     }
 
@@ -250,7 +250,8 @@ impl Machine {
         }
         let mut trouble = None;
         for claim in self.group(&key.text, family) {
-            if !self.within_reach(service, claim, &pool) {
+            let has_it = self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key));
+            if has_it || !self.within_reach(service, claim, &pool) {
                 continue;
             }
             match self.may_join(service, claim) {
