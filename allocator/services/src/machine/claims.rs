@@ -178,23 +178,29 @@ impl Machine {
         let Some(claim) = slot.seen.clone().filter(|claim| !claim.deleting) else { return };
         let family = place(claim.family);
         let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
+        let ip = address.as_ref().and_then(|key| self.addresses.named(key)).and_then(|address| address.address);
         for (member, uid) in &claim.members {
             let Some(slot) = self.services.get_mut(member).filter(|slot| slot.service.uid == *uid) else { continue };
-            let recorded = crate::record::read(slot.service.notes.record.as_deref());
-            let recorded = recorded.iter().any(|(key, _)| Some(key) == address.as_ref());
+            let service = slot.service.clone();
+            let recorded = crate::record::read(service.notes.record.as_deref());
+            let recorded = recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
+            let shown = ip.is_some_and(|ip| request::shows(&service, ip));
             let held = &mut slot.held[family];
-            // What the Service says it has comes first; what it was to have instead, next. There is never a third.
-            let place = if held.current.is_none() {
-                &mut held.current
-            } else if recorded && held.next.is_none() {
-                held.next = held.current.take();
-                &mut held.current
-            } else if held.next.is_none() {
-                &mut held.next
+            // What the Service says it has comes first. What its status shows beside that is over, and anything else was to
+            // come. A fourth there never is.
+            let before = if recorded { held.current.take() } else { None };
+            let mut places = if shown {
+                [&mut held.current, &mut held.old, &mut held.next]
             } else {
-                continue;
+                [&mut held.current, &mut held.next, &mut held.old]
             };
-            *place = Some(key.clone());
+            let Some(place) = places.iter_mut().find(|place| place.is_none()) else { continue };
+            **place = Some(key.clone());
+            if let Some(before) = before
+                && let Some(place) = [&mut held.next, &mut held.old].into_iter().find(|place| place.is_none())
+            {
+                *place = Some(before);
+            }
             self.attach(key, member);
         }
     }

@@ -214,3 +214,26 @@ fn a_thousand_at_once() {
     assert!(world.writes - before <= 4000, "{}", world.writes - before);
     println!("the machine thought {:?} over {} Services", world.thought, world.services.len());
 }
+
+#[test]
+fn a_restart_in_the_middle_of_a_move_keeps_what_is_shown() {
+    // Whatever the names, and so the order, of the three claims are.
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+        let web = world.apply(service("a", name));
+        world.run();
+        for asked in ["10.0.0.7", "10.0.0.8"] {
+            // No node advertises what it asks for; so it keeps what it has.
+            world.agents = false;
+            world.edit(&web, |service| service.notes.addresses = Some(asked.into()));
+            world.run();
+            assert_eq!((&*world.shows(&web), world.claims.len()), ("10.0.0.1", 2), "{name}");
+            world.start();
+            world.run();
+            assert_eq!((&*world.shows(&web), world.claims.len()), ("10.0.0.1", 2), "{name}");
+        }
+        world.agents = true;
+        world.run();
+        assert_eq!((&*world.shows(&web), world.claims.len()), ("10.0.0.8", 1), "{name}");
+    }
+}

@@ -172,7 +172,8 @@ fn go_on(dice: &mut Dice, world: &mut World) -> bool {
         4 if !world.ghosts.is_empty() => {
             let at = usize::try_from(dice.below(world.ghosts.len() as u64)).unwrap();
             let write = world.ghosts.swap_remove(at);
-            let _ = world.execute(&write);
+            let result = world.execute(&write);
+            world.trace(&format!("ghost {write:?}: {result:?}"));
         }
         0 | 1 if !world.events.is_empty() => {
             let event = world.events.pop_front().unwrap();
@@ -220,7 +221,7 @@ fn always(world: &World, edited: &BTreeSet<Key>) {
                 let may = clash(&one.ports, &other.ports).is_none()
                     || edited.contains(&one.key)
                     || edited.contains(&other.key);
-                assert!(may, "{ip} is {} and {}", one.key, other.key);
+                assert!(may, "{ip} is {one:?}\nand {other:?}\n{:#?}", world.claims);
             }
         }
     }

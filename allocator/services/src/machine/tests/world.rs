@@ -36,6 +36,7 @@ pub(super) struct World {
     pub(super) ghosts: Vec<Write>,
     pub(super) reports: Vec<Report>,
     pub(super) writes: usize,
+    traces: bool,
     /// How long the machine has thought.
     pub(super) thought: Duration,
     /// Whether nodes advertise.
@@ -78,6 +79,7 @@ impl World {
             ghosts: Vec::new(),
             reports: Vec::new(),
             writes: 0,
+            traces: std::env::var_os("SERVICES_TRACE").is_some(),
             thought: Duration::ZERO,
             agents: true,
             allocates: true,
@@ -98,6 +100,13 @@ impl World {
             Event::Reserved(self.reserved.clone()),
         ]);
         self.events.extend(self.endpoints.iter().map(|(key, nodes)| Event::Endpoints(key.clone(), nodes.clone())));
+    }
+
+    /// What happened, for whoever looks for the cause of a failure (`SERVICES_TRACE=1`).
+    pub(super) fn trace(&self, what: &str) {
+        if self.traces {
+            eprintln!("{:?} {what}", self.now);
+        }
     }
 
     pub(super) fn fresh(&mut self) -> Version {
@@ -265,6 +274,7 @@ impl World {
     // The API server.
 
     pub(super) fn deliver(&mut self, event: Event) {
+        self.trace(&format!("event {event:?}"));
         let start = std::time::Instant::now();
         let actions = self.machine.step(Moment { now: self.now, wall: 0 }, event);
         self.thought += start.elapsed();
@@ -280,6 +290,7 @@ impl World {
     #[expect(clippy::too_many_lines, reason = "one arm for each write")]
     pub(super) fn execute(&mut self, write: &Write) -> Result<Done, Failure> {
         self.writes += 1;
+        self.trace(&format!("write {write:?}"));
         match write {
             Write::CreateClaim(new) => {
                 if self.claims.contains_key(&new.key) {
