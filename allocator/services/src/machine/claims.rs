@@ -77,11 +77,12 @@ impl Machine {
     pub(super) fn detach(&mut self, claim: &Key, service: &Key) {
         if let Some(slot) = self.services.get_mut(service) {
             for held in &mut slot.held {
-                for place in [&mut held.current, &mut held.next, &mut held.old] {
+                for place in [&mut held.current, &mut held.next] {
                     if place.as_ref() == Some(claim) {
                         *place = None;
                     }
                 }
+                held.old.retain(|old| old != claim);
             }
         }
         let Some(slot) = self.claims.get_mut(claim) else { return };
@@ -186,20 +187,16 @@ impl Machine {
             let recorded = recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
             let shown = ip.is_some_and(|ip| request::shows(&service, ip));
             let held = &mut slot.held[family];
-            // What the Service says it has comes first. What its status shows beside that is over, and anything else was to
-            // come. A fourth there never is.
-            let before = if recorded { held.current.take() } else { None };
-            let mut places = if shown {
-                [&mut held.current, &mut held.old, &mut held.next]
-            } else {
-                [&mut held.current, &mut held.next, &mut held.old]
-            };
-            let Some(place) = places.iter_mut().find(|place| place.is_none()) else { continue };
-            **place = Some(key.clone());
-            if let Some(before) = before
-                && let Some(place) = [&mut held.next, &mut held.old].into_iter().find(|place| place.is_none())
-            {
-                *place = Some(before);
+            // What the Service says it has comes first. What its status shows beside that is over, and another is to come.
+            let before = if recorded { held.current.replace(key.clone()) } else { Some(key.clone()) };
+            if let Some(claim) = before {
+                if held.current.is_none() {
+                    held.current = Some(claim);
+                } else if held.next.is_none() && (recorded || !shown) {
+                    held.next = Some(claim);
+                } else {
+                    held.old.push(claim);
+                }
             }
             self.attach(key, member);
         }
@@ -285,13 +282,12 @@ impl Machine {
     /// The address that a claim is to ask for. Once it is bound: only what people asked for, so that one that was merely taken
     /// over may be exchanged when another host turns out to have it.
     fn asked(&self, key: &Key, slot: &ClaimSlot) -> Option<IpAddr> {
-        if self.address_of(key).is_none() {
-            return slot.requested;
-        }
+        let Some(address) = self.address_of(key) else { return slot.requested };
+        let has = address.address;
         slot.members.keys().find_map(|member| {
             let service = &self.services.get(member)?.service;
             let wish = request::wish(service, &wanted(service).families).ok()?;
-            wish.addresses[place(slot.family)].filter(|_| wish.origin != Origin::TakenOver)
+            wish.addresses[place(slot.family)].filter(|ip| wish.origin != Origin::TakenOver && Some(*ip) == has)
         })
     }
 

@@ -61,7 +61,7 @@ impl Machine {
         if let Some(slot) = self.services.get_mut(&service.key) {
             let held = &mut slot.held[at];
             // It goes back to what it had.
-            held.old = held.old.take().filter(|old| *old != claim);
+            held.old.retain(|old| *old != claim);
             *(if keeps { &mut held.next } else { &mut held.current }) = Some(claim);
         }
         Ok(())

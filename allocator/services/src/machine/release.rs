@@ -23,9 +23,9 @@ impl Machine {
         let Some(slot) = self.services.get_mut(key) else { return };
         let held = &mut slot.held[place(family)];
         let (current, next) = (held.current.take(), held.next.take());
-        let before = if current.is_some() { std::mem::replace(&mut held.old, current) } else { None };
-        for claim in before.into_iter().chain(next) {
-            self.detach(&claim, key);
+        held.old.extend(current);
+        if let Some(next) = next {
+            self.detach(&next, key);
         }
     }
 
@@ -33,7 +33,7 @@ impl Machine {
     pub(super) fn retire_old(&mut self, service: &Service) {
         let Some(slot) = self.services.get(&service.key) else { return };
         let patient = slot.writes.failures < PATIENCE;
-        let old: Vec<Key> = slot.held.iter().filter_map(|held| held.old.clone()).collect();
+        let old: Vec<Key> = slot.held.iter().flat_map(|held| held.old.iter().cloned()).collect();
         let says = record::read(service.notes.record.as_deref());
         for claim in old {
             let address = self.address_of(&claim);

@@ -30,12 +30,12 @@ pub(super) struct Held {
     /// Whose it will have instead, once that is advertised.
     pub(super) next: Option<Key>,
     /// Whose it had, as long as it still says so.
-    pub(super) old: Option<Key>,
+    pub(super) old: Vec<Key>,
 }
 
 impl Held {
     pub(super) fn all(&self) -> impl Iterator<Item = &Key> {
-        [&self.current, &self.next, &self.old].into_iter().flatten()
+        self.current.iter().chain(&self.next).chain(&self.old)
     }
 }
 
