@@ -324,7 +324,7 @@ fn life(seed: u64, operations: u64) {
 
 #[test]
 fn whatever_happens() {
-    let seeds = std::env::var("SERVICES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    let seeds = std::env::var("SERVICES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
     let from = std::env::var("SERVICES_FROM").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     for seed in from..from + seeds {
         let result = std::panic::catch_unwind(|| life(seed, 60));

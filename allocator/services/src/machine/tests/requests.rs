@@ -128,3 +128,23 @@ fn a_conflict_leaves_who_asked_where_he_is() {
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.7");
 }
+
+#[test]
+fn who_waits_for_an_address_gets_it_when_it_comes_free() {
+    let mut world = world();
+    world.taken("10.0.0.7");
+    let web = world.apply(asks("web", "10.0.0.7"));
+    world.run();
+    world.refused(&web, "AddressTaken", "delete that claim");
+    world.untaken("10.0.0.7");
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.7");
+    // And one that a node has given up.
+    world.reserve(&[("10.0.0.8", Reserved::Node("n1".into()))]);
+    let other = world.apply(asks("other", "10.0.0.8"));
+    world.run();
+    world.refused(&other, "AddressOfNode", "node n1");
+    world.reserve(&[]);
+    world.run();
+    assert_eq!(world.shows(&other), "10.0.0.8");
+}

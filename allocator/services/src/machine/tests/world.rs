@@ -280,10 +280,33 @@ impl World {
         self.thought += start.elapsed();
         for action in actions {
             match action {
-                Action::Write { id, write } => self.todo.push_back((id, write)),
+                Action::Write { id, write } => {
+                    if let Write::DeleteClaim(target) = &write {
+                        self.nobody_says_he_has(&target.key);
+                    }
+                    self.todo.push_back((id, write));
+                }
                 Action::Report(report) => self.reports.push(report),
             }
         }
+    }
+
+    /// A claim is given up only after its Services have stopped to say that they have its address.
+    fn nobody_says_he_has(&self, claim: &Key) {
+        let members = self.claims.get(claim).map(|claim| claim.members.clone()).unwrap_or_default();
+        for (key, uid) in members {
+            let Some(service) = self.services.get(&key).filter(|service| service.uid == uid) else { continue };
+            let says = crate::record::read(service.notes.record.as_deref());
+            assert!(says.iter().all(|(object, _)| object != claim), "{claim} is given up under {service:?}");
+        }
+    }
+
+    /// Somebody else's claim is gone.
+    pub(super) fn untaken(&mut self, text: &str) {
+        self.others.remove(&ip(text));
+        let key = Key::new("machines", &format!("machine-{}", text.replace([':', '.'], "-")));
+        let address = self.addresses.remove(&key).unwrap();
+        self.events.push_back(Event::AddressGone(address.uid));
     }
 
     /// Does a write; what is answered.
