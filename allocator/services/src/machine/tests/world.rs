@@ -293,7 +293,9 @@ impl World {
 
     /// A claim is given up only after its Services have stopped to say that they have its address.
     fn nobody_says_he_has(&self, claim: &Key) {
-        let members = self.claims.get(claim).map(|claim| claim.members.clone()).unwrap_or_default();
+        // One that has lost its address to another host has nothing to keep.
+        let claim_of = self.claims.get(claim).filter(|_| self.addresses.contains_key(claim));
+        let members = claim_of.map(|claim| claim.members.clone()).unwrap_or_default();
         for (key, uid) in members {
             let Some(service) = self.services.get(&key).filter(|service| service.uid == uid) else { continue };
             let says = crate::record::read(service.notes.record.as_deref());
