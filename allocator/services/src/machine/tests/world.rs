@@ -36,6 +36,7 @@ pub(super) struct World {
     pub(super) ghosts: Vec<Write>,
     pub(super) reports: Vec<Report>,
     pub(super) writes: usize,
+    haunted: bool,
     traces: bool,
     /// How long the machine has thought.
     pub(super) thought: Duration,
@@ -79,6 +80,7 @@ impl World {
             ghosts: Vec::new(),
             reports: Vec::new(),
             writes: 0,
+            haunted: false,
             traces: std::env::var_os("SERVICES_TRACE").is_some(),
             thought: Duration::ZERO,
             agents: true,
@@ -89,6 +91,7 @@ impl World {
     /// The allocator starts (again): it knows what is in the store.
     pub(super) fn start(&mut self) {
         self.machine = Machine::new(settings());
+        self.haunted |= !self.todo.is_empty();
         self.ghosts.extend(self.todo.drain(..).map(|(_, write)| write));
         self.events = VecDeque::from([
             Event::Leading(Some(Duration::MAX)),
@@ -292,7 +295,11 @@ impl World {
     }
 
     /// A claim is given up only after its Services have stopped to say that they have its address.
+    /// (What an allocator that led before writes meanwhile, the next one learns a moment later.)
     fn nobody_says_he_has(&self, claim: &Key) {
+        if self.haunted {
+            return;
+        }
         // One that has lost its address to another host has nothing to keep.
         let Some(has) = self.addresses.get(claim).and_then(|address| address.address) else { return };
         let members = self.claims.get(claim).map(|claim| claim.members.clone()).unwrap_or_default();
