@@ -32,6 +32,10 @@ impl Machine {
     /// Gives up what is over.
     pub(super) fn retire_old(&mut self, service: &Service) {
         let Some(slot) = self.services.get(&service.key) else { return };
+        if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
+            // What it says after our own write is not known yet.
+            return;
+        }
         let patient = slot.writes.failures < PATIENCE;
         let old: Vec<Key> = slot.held.iter().flat_map(|held| held.old.iter().cloned()).collect();
         let says = record::read(service.notes.record.as_deref());
