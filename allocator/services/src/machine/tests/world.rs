@@ -17,6 +17,7 @@ use crate::objects::{Address, Claim, Made, Pool, Reserved, Service};
 use crate::words;
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a test")]
 pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) now: Duration,
