@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::event::Failure;
 use super::lease::{LeaseView, Notes, Record};
 use super::observation::Observation;
 use super::rules::Rules;
@@ -33,15 +34,6 @@ pub enum Event {
     },
     /// It is to end: what it holds is released.
     Stop,
-}
-
-/// How a call failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The Lease is another than it was based on.
-    Conflict,
-    /// No answer that says anything: it may have taken effect, or may yet.
-    Away,
 }
 
 /// What the leader wants done.

@@ -13,26 +13,35 @@ use super::planted::planted;
 use super::time::Time;
 
 /// What is looked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Target {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target<D = Declaration> {
     /// Nothing.
     #[default]
     Nothing,
     /// The holder that made this declaration: probed by unicast at its MAC address.
-    Holder(Declaration),
+    Holder(D),
     /// Anybody: probed by broadcast.
     Anybody,
 }
 
-/// What is looked for, not yet kept.
-#[derive(Clone, Copy, Debug)]
-pub enum Aim<'a> {
-    /// See [`Target::Nothing`].
-    Nothing,
-    /// See [`Target::Holder`].
-    Holder(&'a Declaration),
-    /// See [`Target::Anybody`].
-    Anybody,
+impl Target {
+    const fn as_ref(&self) -> Target<&Declaration> {
+        match self {
+            Self::Nothing => Target::Nothing,
+            Self::Holder(declaration) => Target::Holder(declaration),
+            Self::Anybody => Target::Anybody,
+        }
+    }
+}
+
+impl Target<&Declaration> {
+    fn to_owned(self) -> Target {
+        match self {
+            Self::Nothing => Target::Nothing,
+            Self::Holder(declaration) => Target::Holder(declaration.clone()),
+            Self::Anybody => Target::Anybody,
+        }
+    }
 }
 
 /// A probe to send.
@@ -94,22 +103,13 @@ impl Witness {
         }
     }
 
-    /// Looks for `aim` from now on. What was seen of another target is forgotten.
-    pub fn aim(&mut self, now: Time, aim: Aim<'_>, vips: impl Iterator<Item = IpAddr> + Clone) {
-        let same = match (&self.target, aim) {
-            (Target::Nothing, Aim::Nothing) | (Target::Anybody, Aim::Anybody) => true,
-            (Target::Holder(known), Aim::Holder(declaration)) => known == declaration,
-            _ => false,
-        };
-        if same && self.vips.iter().copied().eq(vips.clone()) {
+    /// Looks for `target` from now on. What was seen of another one is forgotten.
+    pub fn aim(&mut self, now: Time, target: Target<&Declaration>, vips: impl Iterator<Item = IpAddr> + Clone) {
+        if self.target.as_ref() == target && self.vips.iter().copied().eq(vips.clone()) {
             return;
         }
         self.vips = vips.collect();
-        let target = match aim {
-            Aim::Nothing => Target::Nothing,
-            Aim::Holder(declaration) => Target::Holder(declaration.clone()),
-            Aim::Anybody => Target::Anybody,
-        };
+        let target = target.to_owned();
         if let Target::Holder(declaration) = std::mem::replace(&mut self.target, target)
             && self.in_tenure
         {
@@ -291,7 +291,7 @@ mod tests {
     fn watching() -> Witness {
         let mut witness = Witness::new(Duration::from_millis(100), 3);
         let declaration = Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER] };
-        witness.aim(ms(0), Aim::Holder(&declaration), [VIP].into_iter());
+        witness.aim(ms(0), Target::Holder(&declaration), [VIP].into_iter());
         witness.set_parties(vec![GATEWAY]);
         witness
     }

@@ -1,6 +1,5 @@
-//! Whether the agent lives, and whether it is ready.
+//! Whether the agent lives.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -74,34 +73,6 @@ impl Liveness {
     }
 }
 
-/// What is waited for. Ready as soon as nothing is, and as something once said so.
-#[derive(Debug, Default)]
-pub struct Readiness {
-    reasons: Mutex<Option<BTreeMap<&'static str, String>>>,
-}
-
-impl Readiness {
-    /// Notes that `part` waits for something, as in "waits for /etc/kubernetes/admin.conf", or no longer does.
-    pub fn set(&self, part: &'static str, waits: Option<String>) {
-        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
-        let reasons = reasons.get_or_insert_default();
-        match waits {
-            Some(text) => reasons.insert(part, text),
-            None => reasons.remove(part),
-        };
-    }
-
-    /// Why the agent is not ready; empty when it is.
-    #[must_use]
-    pub fn waits(&self) -> Vec<String> {
-        let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(reasons) = reasons.as_ref() else {
-            return vec!["agent: starts".into()];
-        };
-        reasons.iter().map(|(part, text)| format!("{part}: {text}")).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,15 +91,5 @@ mod tests {
         assert_eq!(liveness.stale(), [stale]);
         core.beat();
         assert_eq!(liveness.stale(), []);
-    }
-
-    #[test]
-    fn ready_when_nothing_is_waited_for() {
-        let readiness = Readiness::default();
-        assert_eq!(readiness.waits(), ["agent: starts"]);
-        readiness.set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
-        assert_eq!(readiness.waits(), ["api: waits for /etc/kubernetes/admin.conf"]);
-        readiness.set("api", None);
-        assert!(readiness.waits().is_empty());
     }
 }

@@ -12,10 +12,11 @@ pub mod table;
 
 use std::sync::Arc;
 
+use mooring_edge::readiness::Readiness;
 use tokio::sync::watch;
 
 use crate::core::time::Time;
-use health::{Liveness, Readiness};
+use health::Liveness;
 use metrics::Metrics;
 use status::Report;
 
@@ -46,7 +47,7 @@ impl Ops {
             clock,
             metrics: Metrics::new(node),
             liveness: Liveness::new(clock),
-            readiness: Readiness::default(),
+            readiness: Readiness::of("agent"),
             report: watch::Sender::new(Arc::new(report)),
         })
     }

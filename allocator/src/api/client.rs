@@ -4,27 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::ConfigExt;
+use mooring_edge::connection::{Options, service};
 use mooring_edge::kubeconfig::{ConfigError, Loaded, Source};
-use mooring_edge::text::cut;
 use tower::util::BoxCloneService;
-use tower::{BoxError, ServiceBuilder, ServiceExt as _};
+use tower::{BoxError, ServiceExt as _};
 
 /// Who we say we are: audit logs and managedFields name the allocator by it.
 const AGENT: &str = concat!("mooring-allocator/", env!("CARGO_PKG_VERSION"));
-/// Unused connections are closed after this.
-const IDLE: Duration = Duration::from_secs(90);
-/// A silent connection is tried after this, then every [`PROBE_EVERY`].
-const KEEPALIVE: Duration = Duration::from_secs(5);
-const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// What was sent and not acknowledged for so long breaks the connection.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// To establish a TCP connection.
 const CONNECT: Duration = Duration::from_secs(3);
 /// Files are looked at so often.
@@ -89,28 +78,6 @@ impl Client {
 }
 
 fn build(config: &kube::Config, idle: usize) -> Result<Service, ConfigError> {
-    let unusable = |error: kube::Error| ConfigError::Credentials { what: cut(&error.to_string(), 200) };
-    let mut config = config.clone();
-    config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(AGENT)));
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT));
-    tcp.set_keepalive(Some(KEEPALIVE));
-    tcp.set_keepalive_interval(Some(PROBE_EVERY));
-    tcp.set_keepalive_retries(Some(3));
-    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-    let tls = config.rustls_https_connector_with_connector(tcp).map_err(unusable)?;
-    let http = HttpClient::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE)
-        .pool_timer(TokioTimer::new())
-        .pool_max_idle_per_host(idle)
-        .build::<_, Full<Bytes>>(tls);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(unusable)?)
-        .layer(config.extra_headers_layer().map_err(unusable)?)
-        .map_err(BoxError::from)
-        .service(http);
-    Ok(BoxCloneService::new(service.map_err(BoxError::from)))
+    let options = Options { agent: AGENT, connect_timeout: CONNECT, idle };
+    Ok(BoxCloneService::new(service(config.clone(), options)?))
 }

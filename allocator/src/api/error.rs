@@ -48,10 +48,11 @@ impl ApiError {
         }
     }
 
-    /// Whether it surely had no effect, and may simply be sent again.
+    /// Whether the API server says that there is no such object. (A kind that is not served has no such word: that says nothing
+    /// about objects.)
     #[must_use]
-    pub const fn had_no_effect(&self) -> bool {
-        matches!(self, Self::Status { code: 429, .. } | Self::NotSent(_))
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Status { code: 404, reason, .. } if reason == "NotFound")
     }
 
     /// What it means to the protocol.
@@ -61,7 +62,9 @@ impl ApiError {
             Self::Status { code: 409, reason, .. } if reason == "AlreadyExists" => Failure::Exists,
             // Nothing came of a call that was not let in either; it is tried again.
             Self::Status { code: 409 | 401 | 429, .. } | Self::NotSent(_) => Failure::Conflict,
-            Self::Status { code: 404 | 410, .. } => Failure::NotFound,
+            _ if self.is_not_found() => Failure::NotFound,
+            // No such path: it says nothing about the object.
+            Self::Status { code: 404 | 410, .. } => Failure::Unknown,
             Self::Status { code: 400..=499, message, .. } => Failure::Refused(message.clone()),
             Self::Status { .. } | Self::Lost(_) | Self::Timeout(_) => Failure::Unknown,
         }
@@ -82,6 +85,7 @@ mod tests {
             (status(409, "AlreadyExists"), Failure::Exists),
             (status(409, "Conflict"), Failure::Conflict),
             (status(404, "NotFound"), Failure::NotFound),
+            (status(404, ""), Failure::Unknown),
             (status(422, "Invalid"), Failure::Refused("m".into())),
             (status(403, "Forbidden"), Failure::Refused("m".into())),
             (status(429, "TooManyRequests"), Failure::Conflict),

@@ -13,7 +13,7 @@ use super::intake;
 use super::known::{Known, KnownClaim};
 use crate::api::{ApiError, Call, Client, Observe, Resource, Verb};
 use crate::wire::address::AddressJson;
-use crate::wire::claim;
+use crate::wire::claim::{self, Stamp};
 use crate::wire::frame::ErrorBody;
 
 /// A write that has been sent, and what came of it.
@@ -92,12 +92,15 @@ impl Known {
     }
 
     fn claim_done(&mut self, target: &Target, bytes: &[u8]) -> Done {
-        match claim::read(bytes, &mut self.names, self.served) {
+        match claim::read(bytes, &mut self.names, &self.scope, self.served) {
             Ok(Some((claim, beside))) if claim.uid == target.uid => {
                 // Only over what the write was decided on: the watch may have shown something newer.
-                if let Some(known) = self.claims.get_mut(&claim.uid.0).filter(|k| k.beside.version == target.version) {
+                let at = Stamp::from(&target.version);
+                if let Some(known) = self.claims.get_mut(&claim.uid.0).filter(|known| known.beside.at == at) {
                     known.beside = beside;
-                    known.since = known.since.filter(|_| claim.bound.is_none());
+                    if claim.bound.is_some() {
+                        known.is_bound();
+                    }
                 }
                 Done::Claim(self.held(claim))
             }
@@ -128,34 +131,25 @@ impl Known {
         }
     }
 
-    /// A claim that was read for the sake of an object that it may own.
-    ///
-    /// # Errors
-    /// How the read failed.
-    pub fn claim_read(&mut self, key: &Key, result: Result<Bytes, ApiError>) -> Result<Option<Claim>, Failure> {
+    /// A claim that was read for the sake of an object that it may own. None: it is there, and is of no pool of ours; the
+    /// object is its affair.
+    pub fn claim_read(&mut self, key: &Key, result: Result<Bytes, ApiError>) -> Option<Result<Option<Claim>, Failure>> {
         let bytes = match result {
             Ok(bytes) => bytes,
-            Err(ApiError::Status { code: 404, .. }) => return Ok(None),
-            Err(error) => return Err(error.failure()),
+            Err(error) if error.is_not_found() => return Some(Ok(None)),
+            Err(error) => return Some(Err(error.failure())),
         };
-        match claim::read(&bytes, &mut self.names, self.served) {
+        match claim::read(&bytes, &mut self.names, &self.scope, self.served) {
             Ok(Some((claim, beside))) => {
-                self.claims.entry(claim.uid.0.clone()).or_insert(KnownClaim {
-                    beside,
-                    round: u32::MAX,
-                    grace: false,
-                    since: None,
-                });
-                Ok(Some(self.held(claim)))
+                self.claims
+                    .entry(claim.uid.0.clone())
+                    .or_insert_with(|| KnownClaim::new(beside, u32::MAX, false, None));
+                Some(Ok(Some(self.held(claim))))
             }
-            // It is there, and is of no pool of ours: the object is its affair.
-            Ok(None) => {
-                tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");
-                Err(Failure::Unknown)
-            }
+            Ok(None) => None,
             Err(error) => {
                 tracing::warn!(%error, claim = %key, "a claim cannot be read");
-                Err(Failure::Unknown)
+                Some(Err(Failure::Unknown))
             }
         }
     }

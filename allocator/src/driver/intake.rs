@@ -190,7 +190,7 @@ impl Intake {
                 }
                 Ok(whole.get().and_then(|all| all.get(at).cloned()).flatten())
             };
-            if let Some((claim, beside)) = item.translate(&mut known.names, api, status)? {
+            if let Some((claim, beside)) = item.translate(&mut known.names, &known.scope, api, status)? {
                 self.keep(known, now, &claim, beside);
                 self.claims.push(claim);
             }
@@ -215,13 +215,14 @@ impl Intake {
         }
         let since = match before {
             _ if claim.bound.is_some() => {
-                self.took.extend(before.and_then(|one| Some(now.saturating_sub(one.since?))));
+                self.took.extend(before.and_then(|one| Some(now.saturating_sub(one.since()?))));
                 None
             }
-            Some(before) => before.since.or(Some(now)),
+            Some(before) => before.since().or(Some(now)),
             None => Some(now),
         };
-        known.claims.insert(claim.uid.0.clone(), KnownClaim { beside, round: self.round, grace, since });
+        let one = KnownClaim::new(beside, self.round, grace, since);
+        known.claims.insert(claim.uid.0.clone(), one);
     }
 
     fn claim_line(
@@ -246,7 +247,9 @@ impl Intake {
             Line::Applied(one) => Ok(one.status),
             _ => Ok(None),
         };
-        let Some((claim, beside)) = json.translate(&mut known.names, api, whole)? else { return Ok(None) };
+        let Some((claim, beside)) = json.translate(&mut known.names, &known.scope, api, whole)? else {
+            return Ok(None);
+        };
         self.keep(known, now, &claim, beside);
         Ok(Some(Event::Claim(known.held(claim))))
     }

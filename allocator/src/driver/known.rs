@@ -1,14 +1,16 @@
 //! What is kept beside the protocol's own view: whatever a patch must not lose, and what holds claims back.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Claim, Hold};
 use mooring_api::versions::{IpamVersion, PoolVersion};
 
 use super::held::Scope;
-use crate::wire::claim::Beside;
+use crate::wire::claim::{Beside, Stamp};
 use crate::wire::names::{Finalizers, Names};
 use crate::wire::pool::{Namespaces, Seen};
 
@@ -50,8 +52,28 @@ pub struct KnownClaim {
     pub round: u32,
     /// Its Cluster was not seen yet, and may be on its way.
     pub grace: bool,
-    /// When it was first seen, until it is bound; on the clock of all deadlines.
-    pub since: Option<std::time::Duration>,
+    /// When it was first seen, until it is bound; on the clock of all deadlines, in microseconds.
+    since: Option<NonZeroU64>,
+}
+
+impl KnownClaim {
+    /// A claim as it is shown; `since`: when it was first seen, unless it is bound.
+    #[must_use]
+    pub fn new(beside: Beside, round: u32, grace: bool, since: Option<Duration>) -> Self {
+        let since = since.and_then(|at| NonZeroU64::new(u64::try_from(at.as_micros()).unwrap_or(u64::MAX)));
+        Self { beside, round, grace, since }
+    }
+
+    /// When it was first seen; none: it is bound.
+    #[must_use]
+    pub fn since(&self) -> Option<Duration> {
+        self.since.map(|micros| Duration::from_micros(micros.get()))
+    }
+
+    /// It is bound.
+    pub const fn is_bound(&mut self) {
+        self.since = None;
+    }
 }
 
 /// What is kept of a pool.
@@ -69,7 +91,7 @@ impl Known {
     /// A claim, if this is the version that is known.
     #[must_use]
     pub fn claim_at(&self, uid: &Uid, version: &Version) -> Option<&Beside> {
-        self.claims.get(&uid.0).map(|known| &known.beside).filter(|beside| beside.version == *version)
+        self.claims.get(&uid.0).map(|known| &known.beside).filter(|beside| beside.at == Stamp::from(version))
     }
 
     /// Whether a claim must be left alone.
@@ -77,7 +99,7 @@ impl Known {
     pub fn hold(&self, claim: &Claim) -> Hold {
         let Some(known) = self.claims.get(&claim.uid.0) else { return Hold::None };
         let beside = &known.beside;
-        if beside.paused || !self.scope.has(&claim.key.namespace, beside.watch_filter.as_deref()) {
+        if beside.paused || beside.elsewhere {
             return Hold::Paused;
         }
         let Some(cluster) = &beside.cluster else { return Hold::None };

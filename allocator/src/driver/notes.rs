@@ -43,7 +43,7 @@ impl Driver {
     pub(super) fn note_binding(&mut self, write: &Write) {
         let Write::Bind(target, _, condition) = write else { return };
         let Some(known) = self.known.claims.get(&target.uid.0) else { return };
-        if let Some(since) = known.since {
+        if let Some(since) = known.since() {
             self.ops.metrics.bound_after(clock::now().saturating_sub(since));
         }
         let pool = &known.beside.pool;

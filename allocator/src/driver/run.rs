@@ -29,6 +29,10 @@ use crate::settings::Settings;
 /// Batches of what was heard that may wait.
 const HEARD: usize = 64;
 
+/// The loop goes round so often, whatever happens: so it can be seen to live.
+const BEAT: Duration = Duration::from_secs(10);
+/// A claim of another provider's pool, which owns an address of ours, is asked for so often.
+const FOREIGN_AGAIN: Duration = Duration::from_mins(1);
 /// What people can do.
 const NOT_SERVED: &str =
     "the API server does not serve it: install Cluster API, or the CRDs of `mooring-allocator crds --standalone`";
@@ -47,7 +51,15 @@ pub enum DriverError {
 /// A call that ended.
 enum Ended {
     Write(Sent),
-    Read { id: u64, key: mooring_allocator_core::names::Key, result: Result<bytes::Bytes, crate::api::ApiError> },
+    Read {
+        id: u64,
+        key: mooring_allocator_core::names::Key,
+        result: Result<bytes::Bytes, crate::api::ApiError>,
+    },
+    /// The claim that was read is of no pool of ours; that was told late.
+    Foreign {
+        id: u64,
+    },
 }
 
 pub(super) struct Driver {
@@ -130,10 +142,8 @@ pub async fn run(
 }
 
 async fn sleep_until(at: Option<Duration>) {
-    match at {
-        Some(at) => tokio::time::sleep(at.saturating_sub(clock::now())).await,
-        None => std::future::pending().await,
-    }
+    let wait = at.map_or(BEAT, |at| at.saturating_sub(clock::now()));
+    tokio::time::sleep(wait.min(BEAT)).await;
 }
 
 impl Driver {
@@ -335,9 +345,17 @@ impl Driver {
                 self.answer(id, result);
             }
             Ended::Read { id, key, result } => {
-                let result = self.known.claim_read(&key, result);
+                let Some(result) = self.known.claim_read(&key, result) else {
+                    tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");
+                    return self.calls.push(Box::pin(async move {
+                        tokio::time::sleep(FOREIGN_AGAIN).await;
+                        Ended::Foreign { id }
+                    }));
+                };
                 self.step(Event::ClaimRead { id, result });
             }
+            // Only now is it asked for again.
+            Ended::Foreign { id } => self.step(Event::ClaimRead { id, result: Err(Failure::Unknown) }),
         }
     }
 

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_allocator_core::names::{Key, PoolKind, Uid, Version};
-use mooring_allocator_core::protocol::{Claim, Condition, Event, Hold, Mark, New, Purpose, Reason, Target, Write};
+use mooring_allocator_core::protocol::{
+    Claim, Condition, Done, Event, Failure, Hold, Mark, New, Purpose, Reason, Target, Write,
+};
 use serde_json::{Value, json};
 
 use super::intake::Intake;
 use super::known::Known;
 use super::writes::Prepared;
-use crate::api::{Call, Resource, Verb};
+use crate::api::{ApiError, Call, Resource, Verb};
 
 const POOLS: Resource = Resource::Pools(PoolKind::InClusterIPPool);
 
@@ -284,4 +286,37 @@ fn a_list_in_pages_is_told_once_and_forgets_what_is_gone() {
     let names: Vec<String> = claims(&events).iter().map(|claim| claim.key.name.to_string()).collect();
     assert_eq!(names, ["b", "c"]);
     assert_eq!(edge.known.claims.len(), 2);
+}
+
+#[test]
+fn a_claim_is_gone_only_if_the_api_server_says_so() {
+    let (mut edge, _) = Edge::with(&[]);
+    let key = Key::new("n", "a");
+    let status = |code, reason: &str| {
+        Err(ApiError::Status { code, reason: reason.into(), message: String::new(), retry_after: None })
+    };
+    assert_eq!(edge.known.claim_read(&key, status(404, "NotFound")), Some(Ok(None)));
+    assert_eq!(edge.known.claim_read(&key, status(404, "")), Some(Err(Failure::Unknown)), "the kind is not served");
+    assert_eq!(edge.known.claim_read(&key, Err(ApiError::Lost("x".into()))), Some(Err(Failure::Unknown)));
+    let there = |kind: &str| Ok(claim("a", &json!({"spec": {"poolRef": {"kind": kind}}})).to_string().into());
+    assert_eq!(edge.known.claim_read(&key, there("IPPool")), None, "another provider's");
+    let found = edge.known.claim_read(&key, there("InClusterIPPool")).unwrap().unwrap().unwrap();
+    assert_eq!(found.uid, Uid::from("u-a"));
+}
+
+#[test]
+fn answers_are_read() {
+    let (mut edge, _) = Edge::with(&[claim("a", &json!({}))]);
+    let write = Write::AddFinalizer(target("a"));
+    let after = claim("a", &json!({"metadata": {"resourceVersion": "6", "finalizers": ["x"]}}));
+    let done = edge.known.done(&write, Ok(after.to_string().into())).unwrap();
+    assert!(matches!(done, Done::Claim(claim) if claim.version == Version::from("6")));
+    let next = Target { version: Version::from("6"), ..target("a") };
+    let (_, body) = edge.call(&Write::AddFinalizer(next));
+    assert_eq!(body["metadata"]["finalizers"][0], "x", "what the answer showed is what is written over");
+    let gone = json!({"kind": "Status", "status": "Success", "details": {"uid": "u-a"}});
+    let done = edge.known.done(&Write::DeleteAddress(target("a")), Ok(gone.to_string().into()));
+    assert_eq!(done, Ok(Done::Gone));
+    let failed = edge.known.done(&write, Err(ApiError::Timeout(Duration::from_secs(1))));
+    assert_eq!(failed, Err(Failure::Unknown));
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use mooring_core::leader::{Action, Event, Failure, Leader};
+use mooring_core::event::Failure;
+use mooring_core::leader::{Action, Event, Leader};
 use mooring_core::rules::Rules;
 use mooring_core::time::{Time, WallTime};
 use tokio::sync::{oneshot, watch};
@@ -122,7 +123,7 @@ impl Elector {
                 let path = format!("{}/{}", self.path, self.settings.name);
                 let call = Call::read(Verb::Get, RESOURCE, path);
                 let result = match self.client.call(&call, within, &self.ops.metrics).await {
-                    Err(ApiError::Status { code: 404, .. }) => Ok(None),
+                    Err(error) if error.is_not_found() => Ok(None),
                     result => self.judge(result).and_then(|bytes| self.read(&bytes)).map(Some),
                 };
                 Event::Read { id, result }

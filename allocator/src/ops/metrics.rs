@@ -71,8 +71,6 @@ pub struct Metrics {
     pub waiting: Gauge,
     /// Writes that are under way.
     pub under_way: Gauge,
-    /// Claims that were seen and are not bound.
-    pub unbound: Gauge,
     /// Whether this allocator leads.
     pub leads: Gauge,
     /// Events that were left out because claims came first.
@@ -98,7 +96,6 @@ impl Default for Metrics {
             pools: Family::default(),
             waiting: Gauge::default(),
             under_way: Gauge::default(),
-            unbound: Gauge::default(),
             leads: Gauge::default(),
             events_dropped: Counter::default(),
             started: Gauge::default(),
@@ -147,7 +144,6 @@ impl Default for Metrics {
         );
         registry.register("writes_waiting", "Writes that wait for their turn", m.waiting.clone());
         registry.register("writes_under_way", "Writes that are under way", m.under_way.clone());
-        registry.register("claims_unbound", "Claims that were seen and are not bound", m.unbound.clone());
         registry.register("leads", "Whether this allocator leads: 1 or 0", m.leads.clone());
         registry.register(
             "events_dropped",

@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use http::StatusCode;
 use mooring_allocator_core::protocol::{Report, Write};
+use mooring_edge::readiness::Readiness;
 use mooring_edge::server::{Page, Pages};
 
 use crate::api::ApiError;
 use crate::clock;
-pub use health::{Liveness, Readiness};
+pub use health::Liveness;
 pub use metrics::Metrics;
 
 /// Failed writes are logged so often at most.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// What the allocator's parts tell, and the server shows. One for the whole program, behind an `Arc`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ops {
     /// Prometheus metrics.
     pub metrics: Arc<Metrics>,
@@ -29,6 +30,17 @@ pub struct Ops {
     pub readiness: Readiness,
     /// When a failed write was last logged, and how many were not since.
     told: Mutex<(Duration, u64)>,
+}
+
+impl Default for Ops {
+    fn default() -> Self {
+        Self {
+            metrics: Arc::default(),
+            liveness: Liveness::default(),
+            readiness: Readiness::of("allocator"),
+            told: Mutex::default(),
+        }
+    }
 }
 
 impl Ops {

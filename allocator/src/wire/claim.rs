@@ -1,5 +1,6 @@
 //! Claims: from JSON to what the protocol needs of them, and what patches need besides.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
@@ -13,6 +14,7 @@ use super::marks;
 use super::meta::{Meta, NameJson, PoolRefJson};
 use super::names::{Finalizers, Names};
 use super::text::Text;
+use crate::driver::Scope;
 
 /// A claim as it comes.
 #[derive(Debug, Default, Deserialize)]
@@ -66,21 +68,36 @@ struct ConditionJson<'a> {
     message: Text<'a>,
 }
 
+/// A resource version, to be compared with others: fifty thousand are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+impl From<&Version> for Stamp {
+    fn from(version: &Version) -> Self {
+        // They are numbers; should one be none, its digest will do.
+        Self(version.0.parse().unwrap_or_else(|_| {
+            let mut hasher = DefaultHasher::new();
+            version.0.hash(&mut hasher);
+            hasher.finish()
+        }))
+    }
+}
+
 /// What is kept of a claim beside what the protocol keeps: what its patches must not lose.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// Its namespace and name.
     pub key: Key,
     /// The version at which all this was so.
-    pub version: Version,
+    pub at: Stamp,
     /// Its finalizers.
     pub finalizers: Finalizers,
     /// The Cluster it belongs to.
     pub cluster: Option<Arc<str>>,
     /// It has the annotation that pauses it.
     pub paused: bool,
-    /// Its label `cluster.x-k8s.io/watch-filter`.
-    pub watch_filter: Option<Arc<str>>,
+    /// It is another allocator's, by its namespace or label.
+    pub elsewhere: bool,
     /// Its status, where that says more than one condition `Ready` that is true.
     pub status: Option<Box<IpAddressClaimStatus>>,
     /// Its pool.
@@ -104,6 +121,7 @@ impl ClaimJson<'_> {
     pub fn translate(
         &self,
         names: &mut Names,
+        scope: &Scope,
         api: IpamVersion,
         whole: impl FnOnce() -> Result<Option<IpAddressClaimStatus>, serde_json::Error>,
     ) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
@@ -133,13 +151,14 @@ impl ClaimJson<'_> {
             hold: Hold::None,
             condition: self.ready(api),
         };
+        let label = labels.and_then(|l| l.watch_filter.as_deref());
         let beside = Beside {
+            at: Stamp::from(&version),
+            elsewhere: !scope.has(&key.namespace, label),
             key,
-            version,
             finalizers: names.finalizers(all),
             cluster,
             paused: annotations.is_some_and(|a| a.paused.is_some()),
-            watch_filter: labels.and_then(|l| l.watch_filter.as_ref()).map(|value| names.text(value)),
             status: if self.is_plain() { None } else { whole()?.map(Box::new) },
             pool,
             api,
@@ -179,9 +198,14 @@ impl ClaimJson<'_> {
 ///
 /// # Errors
 /// It is none.
-pub fn read(bytes: &[u8], names: &mut Names, api: IpamVersion) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
+pub fn read(
+    bytes: &[u8],
+    names: &mut Names,
+    scope: &Scope,
+    api: IpamVersion,
+) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
     let json: ClaimJson<'_> = serde_json::from_slice(bytes)?;
-    json.translate(names, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
+    json.translate(names, scope, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
 }
 
 fn reason(text: &str) -> Reason {
@@ -199,7 +223,7 @@ mod tests {
         "spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":"p"}}}"#;
 
     fn one(text: &str, api: IpamVersion) -> (Claim, Beside) {
-        read(text.as_bytes(), &mut Names::default(), api).unwrap().unwrap()
+        read(text.as_bytes(), &mut Names::default(), &Scope::default(), api).unwrap().unwrap()
     }
 
     #[test]
@@ -265,7 +289,9 @@ mod tests {
     #[test]
     fn another_providers_claim_is_none() {
         let text = NEW.replace("InClusterIPPool", "PHPIPAMIPPool");
-        assert!(read(text.as_bytes(), &mut Names::default(), IpamVersion::V1beta2).unwrap().is_none());
-        assert!(read(b"{\"metadata\":7}", &mut Names::default(), IpamVersion::V1beta2).is_err());
+        assert!(
+            read(text.as_bytes(), &mut Names::default(), &Scope::default(), IpamVersion::V1beta2).unwrap().is_none()
+        );
+        assert!(read(b"{\"metadata\":7}", &mut Names::default(), &Scope::default(), IpamVersion::V1beta2).is_err());
     }
 }

@@ -50,6 +50,8 @@ impl World<'_> {
         }
         if let Some(verdict) = verdict {
             agent.api.prefer_local = verdict;
+            // Who could serve has changed.
+            self.touched();
             self.put(took, Item::Tell { to: host, life, event: Box::new(Event::Health(verdict)) });
         }
     }

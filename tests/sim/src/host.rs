@@ -14,6 +14,7 @@ use crate::health::Prober;
 use crate::place::Place;
 use crate::queue::Item;
 use crate::rival::Rival;
+use crate::segment::What;
 use crate::settings::{self, Settings};
 
 /// An address on the interface.
@@ -114,6 +115,8 @@ pub struct Agent {
     pub heard: Nanos,
     /// The same, by station.
     pub heard_from: Vec<Nanos>,
+    /// When a station's frame for a VIP was last taken in by an agent that knew it as the holder.
+    pub heard_holder: Vec<Nanos>,
     /// When a third party last answered.
     pub third: Nanos,
     /// Its last step that came late, as long as it has not looked around since: when, and how.
@@ -174,6 +177,16 @@ impl Host {
     }
 }
 
+impl Host {
+    /// A station's frame is taken in.
+    pub fn heard_in_tenure(&mut self, from: usize, what: What, name: Option<&String>, now: Nanos) {
+        let Some(agent) = self.agent.as_mut().filter(|_| matches!(what, What::Vip(_))) else { return };
+        if agent.keeper.snapshot().lease.is_some_and(|lease| Some(&lease.record.holder) == name) {
+            agent.heard_holder[from] = now;
+        }
+    }
+}
+
 /// So many writes are remembered.
 const EFFECTS: usize = 16;
 
@@ -215,6 +228,7 @@ impl Agent {
             heard: 0,
             let_go: 0,
             heard_from: vec![0; settings.nodes + 3],
+            heard_holder: vec![0; settings.nodes + 3],
             third: 0,
             late: None,
             steps: (0, 0),

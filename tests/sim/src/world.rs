@@ -213,6 +213,7 @@ impl<'a> World<'a> {
     fn dispatch(&mut self, item: Item) {
         match item {
             Item::Heard { to, what, from } => {
+                self.hosts[to].heard_in_tenure(from, what, self.plan.names.get(from), self.now);
                 let (address, mac) = (self.address(what), settings::mac(from));
                 self.tell(to, Event::Heard { address, mac });
             }

@@ -114,10 +114,10 @@ impl Rig {
     }
 
     /// The best of several numbers of requests at once.
-    async fn best_floor(&mut self, finalizer: bool) -> Result<(usize, Load)> {
+    async fn best_floor(&mut self, finalizer: bool, trial: usize) -> Result<(usize, Load)> {
         let mut best: Option<(usize, Load)> = None;
         for workers in WORKERS {
-            let load = self.floor(TRIAL, workers, finalizer).await?;
+            let load = self.floor(trial, workers, finalizer).await?;
             if best.is_none_or(|(_, best)| load.rate > best.rate) {
                 best = Some((workers, load));
             }
@@ -187,6 +187,7 @@ pub(super) async fn with_policy(order: &Order) -> Result<Vec<Figure>> {
 #[expect(clippy::cast_precision_loss, reason = "counts of claims")]
 async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>> {
     let count = order.count.unwrap_or(CLAIMS);
+    let trial = TRIAL.min(count.div_ceil(4));
     let (mut rates, mut floors, mut ratios, mut writes, mut events) = (vec![], vec![], vec![], vec![], vec![]);
     let (mut p50s, mut p99s, mut loaded50s, mut loaded99s) = (vec![], vec![], vec![], vec![]);
     let (mut sizes, mut cpus) = (vec![], vec![]);
@@ -200,10 +201,10 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
             rig.minded().await?;
         }
         // Before and after, since the machine may have other things to do: the better one counts.
-        let (workers, before) = rig.best_floor(finalizer).await?;
-        let full = rig.floor(count.min(4 * TRIAL), workers, finalizer).await?;
+        let (workers, before) = rig.best_floor(finalizer, trial).await?;
+        let full = rig.floor(4 * trial, workers, finalizer).await?;
         let allocator = rig.start().await?;
-        let alone = rig.run("one-by-one", ALONE.min(count), 1, &[]).await?;
+        let alone = rig.run("one-by-one", ALONE.min(trial), 1, &[]).await?;
         tokio::time::sleep(BEHIND).await;
         let (from, from_events, cpu_before) = {
             let (ours, events) = rig.writes().await?;
@@ -215,7 +216,7 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
         let (to, to_events) = rig.writes().await?;
         sizes.push(rss(&allocator)?);
         allocator.stop().await?;
-        let after = rig.floor(count.min(4 * TRIAL), workers, finalizer).await?;
+        let after = rig.floor(4 * trial, workers, finalizer).await?;
         let floor = before.rate.max(full.rate).max(after.rate);
         rates.push(load.rate);
         floors.push(floor);
@@ -228,6 +229,8 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
         loaded50s.push(load.p50);
         loaded99s.push(load.p99);
         cpus.push(used * 1_000.0 / count as f64);
+        let all = [before, full, after].map(|load| format!("{:.0}", load.rate));
+        say::line(format_args!("{workers} requests at once; the floor was {} claims/s", all.join(", ")));
     }
     let figure = |what: &str, unit: &'static str, values: &[f64]| {
         let name = format!("{name}-{what}");
@@ -251,11 +254,12 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
 /// The floor alone, with three writes a claim and with two.
 pub(super) async fn floor(order: &Order) -> Result<Vec<Figure>> {
     let count = order.count.unwrap_or(4 * TRIAL);
+    let trial = TRIAL.min(count.div_ceil(4));
     let mut rig = Rig::up(order).await?;
     let mut rates = [vec![], vec![]];
     for _ in 0..order.runs {
         for (finalizer, rates) in [true, false].into_iter().zip(&mut rates) {
-            let (workers, trial) = rig.best_floor(finalizer).await?;
+            let (workers, trial) = rig.best_floor(finalizer, trial).await?;
             say::line(format_args!("{workers} requests at once are the best: {:.0} claims/s", trial.rate));
             rates.push(rig.floor(count, workers, finalizer).await?.rate.max(trial.rate));
         }
@@ -287,7 +291,7 @@ impl Rig {
 pub(super) async fn grown(order: &Order) -> Result<Vec<Figure>> {
     let count = order.count.unwrap_or(GROWN).max(2 * SAMPLE);
     let mut rig = Rig::up(order).await?;
-    let (workers, _) = rig.best_floor(true).await?;
+    let (workers, _) = rig.best_floor(true, TRIAL.min(count / 50)).await?;
     let allocator = rig.start().await?;
     // As many are used now as were tried for the floor, a few thousand.
     let few = rig.run("claims", SAMPLE, workers, &[]).await?;

@@ -14,6 +14,7 @@ use crate::scenario;
 /// The packages of the workspace.
 const PACKAGES: &[&str] = &[
     "mooring-core",
+    "mooring-edge",
     "mooring-agent",
     "mooring-api",
     "mooring-allocator-core",

@@ -124,10 +124,13 @@ impl<'a> Scope<'a> {
         let found = self.stage.world.until(&what, |state| {
             let claim = state.get(CLAIM, &self.ns, name)?;
             let to = claim.pointer("/status/addressRef/name")?.as_str()?;
-            let address = state.get(ADDRESS, &self.ns, to)?.clone();
-            Some(Bound { claim: claim.clone(), address })
+            state.get(ADDRESS, &self.ns, to)?;
+            Some((claim.clone(), to.to_owned()))
         });
-        found.await.with_context(|| self.known(name))
+        let (claim, to) = found.await.with_context(|| self.known(name))?;
+        // Of each kind there is a watch of its own: what was shown may be older than the claim's word.
+        let address = self.stage.server.get(&self.path(ADDRESS, &to)).await?;
+        Ok(Bound { claim, address })
     }
 
     /// Waits until a claim's `Ready` is false for that reason; answers the message.

@@ -145,7 +145,10 @@ impl Server {
             kind if kind.ends_with('y') => format!("{}ies", kind.trim_end_matches('y')),
             kind => format!("{kind}s"),
         };
-        let path = format!("/apis/{version}/{plural}/{name}?fieldManager=test&force=true");
+        let base = if version.contains('/') { "/apis" } else { "/api" };
+        let namespace =
+            object["metadata"]["namespace"].as_str().map_or_else(String::new, |ns| format!("namespaces/{ns}/"));
+        let path = format!("{base}/{version}/{namespace}{plural}/{name}?fieldManager=test&force=true");
         self.call(Method::PATCH, &path, Some(("application/apply-patch+yaml", object))).await
     }
 

@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 
 use super::allocators::Allocator;
 use super::scope::Scope;
-use super::server::{Crds, Server};
+use super::server::{Crds, Server, documents_in};
 use super::world::World;
 use crate::assets::{self, Profile};
 use crate::host::lock;
 
 /// The file with the allocators' kubeconfig, in the lab's folder.
 const KUBECONFIG: &str = "allocator.conf";
+/// The user that the manifests' service account is.
+const USER: &str = "system:serviceaccount:mooring-system:mooring-allocator";
 /// The host on which allocators run.
 const HOST: &str = "client";
 
@@ -65,7 +67,14 @@ impl Stage {
     async fn on(server: Server, crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
-        let kubeconfig = cluster.pki().kubeconfig(&cluster.pki().super_admin()?, &url)?;
+        // With the rights that the manifests give it, and no more.
+        for file in ["allocator/namespace.yaml", "allocator/rbac.yaml"] {
+            for object in documents_in(file)? {
+                server.apply(&object).await.with_context(|| format!("{file} is refused"))?;
+            }
+        }
+        let identity = cluster.pki().client(USER, &["system:serviceaccounts"], None)?;
+        let kubeconfig = cluster.pki().kubeconfig(&identity, &url)?;
         std::fs::write(server.lab().dir().join(KUBECONFIG), kubeconfig)?;
         let kinds = World::kinds();
         let kinds: Vec<&str> =
@@ -100,7 +109,8 @@ impl Stage {
         let lab = self.server.lab();
         let kubeconfig = lab.dir().join(KUBECONFIG).display().to_string();
         let port = self.ports.fetch_add(1, Ordering::Relaxed);
-        Allocator::start(&lab.host(HOST)?, name, &self.binary, &kubeconfig, port, args)
+        let args = [&["--lease-namespace=mooring-system"], args].concat();
+        Allocator::start(&lab.host(HOST)?, name, &self.binary, &kubeconfig, port, &args)
     }
 
     /// A namespace of its own with addresses of its own.

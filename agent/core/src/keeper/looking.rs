@@ -7,20 +7,20 @@ use std::time::Duration;
 use super::{Keeper, Role};
 use crate::action::{Action, Report};
 use crate::lease::LeaseView;
-use crate::witness::Aim;
+use crate::witness::Target;
 
 impl Keeper {
     pub(super) fn advance_witness(&mut self) {
         let (now, me) = (self.at.now, &self.rules.node);
         let following = matches!(self.role, Role::Following) && self.link == Some(true) && !self.shutting_down;
         let declaration = self.seen.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
-        let aim = match declaration {
-            _ if !following => Aim::Nothing,
-            Some(declaration) if !self.rules.witness_interval.is_zero() => Aim::Holder(declaration),
-            _ if self.searching || self.away.is_some() => Aim::Anybody,
-            _ => Aim::Nothing,
+        let target = match declaration {
+            _ if !following => Target::Nothing,
+            Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration),
+            _ if self.searching || self.away.is_some() => Target::Anybody,
+            _ => Target::Nothing,
         };
-        self.witness.aim(now, aim, self.vips.keys().copied());
+        self.witness.aim(now, target, self.vips.keys().copied());
         if self.witness.next().is_some_and(|next| next <= now) {
             let parties = self.third_parties();
             self.witness.set_parties(parties);

@@ -231,7 +231,7 @@ proptest! {
         let aligned = entries.iter().all(|e| {
             let Entry::Prefix(_, a, bits) = *e else { return false };
             let bits = u32::try_from(bits).ok();
-            bits.is_some_and(|b| number(at(true, a)) % (1 << b) == 0 && host.is_some_and(|h| b >= h))
+            bits.is_some_and(|b| number(at(true, a)).is_multiple_of(1 << b) && host.is_some_and(|h| b >= h))
         });
         let excluded = field(&excluded).filter(|f| f.as_ref().is_none_or(|(v6, _)| *v6));
         let naive = match (field(&entries).flatten(), excluded, host) {
@@ -273,8 +273,8 @@ proptest! {
         let naive = match &all {
             None => start.zip(end).filter(|(s, e)| s <= e),
             Some(all) => {
-                let first = start.unwrap_or(all.first().unwrap() + 1);
-                let last = end.unwrap_or(all.last().unwrap() - 1);
+                let first = start.unwrap_or_else(|| all.first().unwrap() + 1);
+                let last = end.unwrap_or_else(|| all.last().unwrap() - 1);
                 let inside = [start, end].into_iter().flatten().all(|a| all.contains(&a));
                 (inside && first <= last).then_some((first, last))
             }

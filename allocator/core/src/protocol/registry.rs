@@ -32,6 +32,20 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// It is shown anew. Whatever was decided of it was decided of its owner's: another owner's is judged anew.
+    pub(super) fn renew(&mut self, address: Address) {
+        if self.spoiled && self.address.version != address.version {
+            // What spoiled the last write is seen now.
+            self.spoiled = false;
+            self.not_before = Duration::ZERO;
+        }
+        if self.address.owner != address.owner {
+            self.fate = Fate::Stays;
+            self.rested = false;
+        }
+        self.address = address;
+    }
+
     /// The claim that it says it is for.
     pub(super) fn claim(&self) -> Key {
         Key { namespace: self.address.key.namespace.clone(), name: self.address.claim.clone() }

@@ -37,7 +37,8 @@ pub enum Answer {
     Lease(Option<LeaseView>),
     /// 409.
     Conflict,
-    /// Nothing that says anything: the connection broke, 500, or 403, for which another server is asked. Whether the request may have taken effect.
+    /// Nothing that says anything: the connection broke, 500, or 403, for which another server is asked. Whether the
+    /// request may have taken effect.
     Miss(bool),
 }
 

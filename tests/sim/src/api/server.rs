@@ -141,19 +141,19 @@ impl World<'_> {
     /// Whether a host has an API to speak to: some server answers it, and soon.
     #[must_use]
     pub fn has_api(&self, host: usize) -> bool {
-        let fine = |how: Option<How>| how.is_none();
-        fine(self.servers.of[host])
-            && (0..self.servers.all.len())
-                .any(|s| self.reaches(host, s) && self.serves(s) && fine(self.servers.all[s].how))
+        self.has_api_that(host, |how| how.is_none())
     }
 
     /// Whether some server answers a host, however late and however seldom.
     #[must_use]
     pub fn has_some_api(&self, host: usize) -> bool {
-        let answers = |how: Option<How>| !matches!(how, Some(How::Refused | How::Hangs | How::Errors | How::Forbidden));
-        answers(self.servers.of[host])
+        self.has_api_that(host, |how| !matches!(how, Some(How::Refused | How::Hangs | How::Errors | How::Forbidden)))
+    }
+
+    fn has_api_that(&self, host: usize, fine: impl Fn(Option<How>) -> bool) -> bool {
+        fine(self.servers.of[host])
             && (0..self.servers.all.len())
-                .any(|s| self.reaches(host, s) && self.serves(s) && answers(self.servers.all[s].how))
+                .any(|s| self.reaches(host, s) && self.serves(s) && fine(self.servers.all[s].how))
     }
 
     /// Hosts came or went, or the ways between them changed: where etcd has its majority.

@@ -81,7 +81,7 @@ impl World<'_> {
         let Some(holder) = self.plan.names.iter().position(|name| *name == self.store.holder()) else { return false };
         let witness = !self.plan.settings.rules.witness_interval.is_zero() && self.checks.witness.may_move(self.now);
         let declared = self.checks.witness.began().max(self.checks.witness.stripped);
-        let heard = self.hosts[host].agent.as_ref().is_some_and(|a| a.heard_from[holder] > declared.max(a.let_go));
+        let heard = self.hosts[host].agent.as_ref().is_some_and(|a| a.heard_holder[holder] > declared.max(a.let_go));
         let runs = self.hosts[holder].is_live() || self.hosts[holder].rival.is_some();
         let renews = runs && self.has_some_api(holder);
         let ours = self.hosts[holder].rival.is_none();

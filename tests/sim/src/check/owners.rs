@@ -80,7 +80,8 @@ impl World<'_> {
         let one = |is: &dyn Fn(usize, usize) -> bool| is(a, b) || is(b, a);
         let mut bound = bounds.owners;
         // A machine that stood still does not know it before its own next step.
-        if one(&|h, _| self.checks.slept[h] > 0 && now < self.checks.slept[h] + SECOND) {
+        let step = Self::nanos(self.plan.settings.rules.retry_period).max(SECOND);
+        if one(&|h, _| self.checks.slept[h] > 0 && now < self.checks.slept[h] + step) {
             bound = bound.max(bounds.owners_after_sleep);
         }
         // kube-vip looks at nothing but the Lease, when its turn comes.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::story;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::audit::{at_rest, twice};
-use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
-use crate::ipam::server::Crds;
+use crate::ipam::scope::{ADDRESS, CLAIM, Scope, reference};
+use crate::ipam::server::{Crds, Refused};
 use crate::ipam::stage::Stage;
 use crate::runner::{Ctx, Test};
 
@@ -59,7 +59,7 @@ impl<'a> Storm<'a> {
     async fn one(&self, n: usize) -> Result<()> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let name = format!("c-{n:05}");
-        self.scope.claim_with(&name, KIND, &self.pool, json!({})).await?;
+        self.make(&name).await?;
         match n % 4 {
             0 => {
                 let what = format!("{name} to be bound");
@@ -67,10 +67,28 @@ impl<'a> Storm<'a> {
                     state.get(CLAIM, &self.scope.ns, &name)?.pointer("/status/addressRef").map(|_| ())
                 });
                 bound.await?;
-                self.scope.delete(CLAIM, &name).await?;
+                self.take(&name).await
             }
-            1 => _ = self.scope.delete(CLAIM, &name).await?,
-            _ => {}
+            1 => self.take(&name).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn make(&self, name: &str) -> Result<()> {
+        let spec = json!({"poolRef": reference(KIND, &self.pool)});
+        let claim = self.scope.object(CLAIM, name, spec, json!({}));
+        let place = self.scope.place(CLAIM);
+        let mut tries = 1;
+        while !done(self.scope.stage.server.create(&place, &claim).await, tries, 409)? {
+            tries += 1;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, name: &str) -> Result<()> {
+        let mut tries = 1;
+        while !done(self.scope.delete(CLAIM, name).await, tries, 404)? {
+            tries += 1;
         }
         Ok(())
     }
@@ -120,6 +138,16 @@ impl<'a> Storm<'a> {
         let total = world.look(|state| state.get(KIND, "", &self.pool)?.pointer("/status/ipAddresses/total")?.as_i64());
         let total = total.context("the pool has no counts")?;
         self.scope.counts(KIND, &self.pool, [total, total - used, used, 0]).await
+    }
+}
+
+/// What became of a request to a busy API server: whether it is done. `before`: the code of one that an earlier try did.
+fn done(answer: Result<Value, Refused>, tries: u32, before: u16) -> Result<bool> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(refused) if refused.code == before && tries > 1 => Ok(true),
+        Err(refused) if [0, 429, 500, 503, 504].contains(&refused.code) && tries < 10 => Ok(false),
+        Err(refused) => Err(refused.into()),
     }
 }
 

@@ -208,7 +208,7 @@ impl<P: Provider> Machine<P> {
             Ok(done) => {
                 entry.failures = 0;
                 match done {
-                    Done::Address(address) if base(write) == Some(&entry.address.version) => entry.address = address,
+                    Done::Address(address) if base(write) == Some(&entry.address.version) => entry.renew(address),
                     Done::Gone => entry.ended = true,
                     _ if base(write) == Some(&entry.address.version) => {
                         entry.spoiled = true;

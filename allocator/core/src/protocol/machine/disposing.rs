@@ -111,8 +111,9 @@ impl<P: Provider> Machine<P> {
             Fate::Stays => self.doubt(slot),
             Fate::Doubtful(at) if at > self.moment.now => self.later(at, Who::Address(slot)),
             Fate::Doubtful(_) => {
+                let owner = owner.clone();
                 let id = self.id();
-                self.reads.insert(id, slot);
+                self.reads.insert(id, (slot, owner));
                 if let Some(entry) = self.addresses.get_mut(slot) {
                     entry.pending = Some(id);
                 }
@@ -124,22 +125,25 @@ impl<P: Provider> Machine<P> {
 
     /// A claim was read for the sake of an object that it may own.
     pub(super) fn claim_read(&mut self, id: u64, result: Result<Option<Claim>, Failure>) {
-        let Some(slot) = self.reads.remove(&id) else { return };
+        let Some((slot, owner)) = self.reads.remove(&id) else { return };
         let retry = self.jitter(4);
         let at = self.moment.now + retry;
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         entry.pending = None;
         match result {
-            Ok(Some(claim)) if entry.is_of(&claim.uid) => {
+            _ if entry.address.owner.as_ref() != Some(&owner) => {
+                // Meanwhile somebody took its owner off, or another claim has it: what was asked says nothing any more.
+                entry.fate = Fate::Stays;
+                self.mark(Who::Address(slot));
+            }
+            Ok(Some(claim)) if claim.uid == owner => {
                 entry.fate = Fate::Stays;
                 // The watch is behind; it will show it too.
                 if self.claims.find(&claim.key).is_none() {
                     self.claim_seen(claim);
                 }
             }
-            Ok(_) if entry.address.owner.is_some() => self.dispose(slot, true),
-            // Meanwhile somebody took its owner off: then it is nobody's, or who has it will see to it.
-            Ok(_) => entry.fate = Fate::Stays,
+            Ok(_) => self.dispose(slot, true),
             Err(_) => {
                 entry.not_before = at;
                 self.later(at, Who::Address(slot));

@@ -204,14 +204,9 @@ impl<P: Provider> Machine<P> {
         let address = self.share_address(address);
         let slot = if let Some(slot) = self.addresses.find(&address.uid) {
             if let Some(entry) = self.addresses.get_mut(slot) {
-                if entry.spoiled && entry.address.version != address.version {
-                    // What spoiled the last write is seen now.
-                    entry.spoiled = false;
-                    entry.not_before = Duration::ZERO;
-                }
                 let same = |a: &Address| (a.pool.clone(), a.address, a.prefix, a.rest.is_some());
                 let other = same(&entry.address) != same(&address);
-                entry.address = address;
+                entry.renew(address);
                 if other {
                     // As good as another object.
                     entry.rank = rank;

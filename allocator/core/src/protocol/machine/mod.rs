@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::{Key, PoolRef};
+use crate::names::{Key, PoolRef, Uid};
 use crate::provider::Provider;
 
 use self::claims::Claims;
@@ -66,7 +66,8 @@ pub struct Machine<P> {
     pools: BTreeMap<Arc<PoolRef>, PoolSlot>,
     waiting: HashMap<Arc<PoolRef>, Waiting>,
     writes: HashMap<u64, (Who, Write)>,
-    reads: HashMap<u64, u32>,
+    /// For the sake of which object a claim is read, and of which owner of it.
+    reads: HashMap<u64, (u32, Uid)>,
     /// The list under way, and whether another one is wanted after it.
     list: Option<u64>,
     list_again: bool,

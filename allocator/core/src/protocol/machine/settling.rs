@@ -7,6 +7,7 @@ use crate::provider::Provider;
 use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Condition, Mark, Reason};
+use super::super::registry::Entry;
 use super::claims::Missing;
 use super::{Machine, Who};
 
@@ -19,7 +20,9 @@ impl<P: Provider> Machine<P> {
         let key = Key { namespace: claim.key.namespace.clone(), name };
         let there = self.addresses.named(&key).iter().copied().filter(|&a| {
             let entry = self.addresses.get(a);
-            entry.is_some_and(|e| !e.ended && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
+            // What was made by hand for somebody else stands under its name, but is not its own.
+            let for_it = |e: &Entry| e.address.claim == claim.key.name && e.address.rest.is_none();
+            entry.is_some_and(|e| !e.ended && for_it(e) && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
         });
         let Some(address) = there.max() else { return self.find_missing(slot, claim) };
         let Some(entry) = self.addresses.get(address) else { return };

@@ -39,7 +39,7 @@ impl World {
     }
 
     fn check_deleting(&self, claim: &Claim) -> Result<(), String> {
-        let of = |a: &Address| a.owner.clone().or(a.mark.clone().map(|m| m.claim));
+        let of = |a: &Address| a.owner.clone().or_else(|| a.mark.clone().map(|m| m.claim));
         let mut own = self.store.addresses.values().filter(|a| of(a).as_ref() == Some(&claim.uid));
         let held = own.any(|a| self.store.held.contains(&a.uid));
         if held && !claim.others && claim.condition.as_ref().is_none_or(|c| c.ready) {

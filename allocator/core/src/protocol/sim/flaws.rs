@@ -4,33 +4,33 @@ use crate::protocol::flaws::{Flaw, plant};
 
 use super::run;
 
-fn noticed(flaw: Flaw) {
+/// Looks at a few hundred runs, from shortly before the first that noticed it when this was written.
+fn noticed(flaw: Flaw, from: u64) {
     plant(Some(flaw));
-    let seen = (0..4000).find_map(|seed| run(seed).err());
+    let seen = (from..from + 1000).find_map(|seed| run(seed).err());
     plant(None);
     assert!(seen.is_some(), "nothing was noticed of {flaw:?}");
-    eprintln!("{flaw:?}: {}", seen.unwrap_or_default());
 }
 
 macro_rules! flaws {
-    ($($name:ident: $flaw:ident),* $(,)?) => {
+    ($($name:ident: $flaw:ident from $seed:literal),* $(,)?) => {
         $(#[test]
         fn $name() {
-            noticed(Flaw::$flaw);
+            noticed(Flaw::$flaw, $seed);
         })*
     };
 }
 
 flaws! {
-    bind_before_shown: BindBeforeShown,
-    list_counts_as_later: ListCountsAsLater,
-    unbound_do_not_count: UnboundDoNotCount,
-    no_void: NoVoid,
-    void_is_bound: VoidIsBound,
-    bound_withdraws: BoundWithdraws,
-    others_ignored: OthersIgnored,
-    no_rest: NoRest,
-    orphans_unasked: OrphansUnasked,
-    nobody_woken: NobodyWoken,
-    no_preconditions: NoPreconditions,
+    bind_before_shown: BindBeforeShown from 0,
+    list_counts_as_later: ListCountsAsLater from 1640,
+    unbound_do_not_count: UnboundDoNotCount from 270,
+    no_void: NoVoid from 540,
+    void_is_bound: VoidIsBound from 40,
+    bound_withdraws: BoundWithdraws from 80,
+    others_ignored: OthersIgnored from 0,
+    no_rest: NoRest from 0,
+    orphans_unasked: OrphansUnasked from 0,
+    nobody_woken: NobodyWoken from 120,
+    no_preconditions: NoPreconditions from 0,
 }

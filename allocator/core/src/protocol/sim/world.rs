@@ -67,7 +67,7 @@ impl World {
         let references = kinds.iter().zip(0..).map(|(&kind, i)| PoolRef::new(kind, "ns", &format!("p{i}")));
         let pools = references.map(Arc::new).collect();
         let mut dice = Dice(seed.wrapping_mul(1 << 20));
-        let writers = (0..1 + dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
+        let writers = (0..=dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
         let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, trace: Vec::new() };
         for pool in 0..world.pools.len() {
             world.make_pool(pool);

@@ -1,0 +1,61 @@
+//! Whether a program is ready.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What is waited for. Ready as soon as nothing is, and as something once said so.
+#[derive(Debug)]
+pub struct Readiness {
+    program: &'static str,
+    reasons: Mutex<Option<BTreeMap<&'static str, String>>>,
+}
+
+impl Readiness {
+    /// That of a program that starts; `program`: what people are told it is.
+    #[must_use]
+    pub const fn of(program: &'static str) -> Self {
+        Self { program, reasons: Mutex::new(None) }
+    }
+
+    /// Notes that `part` waits for something, as in "waits for /etc/kubernetes/admin.conf", or no longer does.
+    pub fn set(&self, part: &'static str, waits: Option<String>) {
+        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let reasons = reasons.get_or_insert_default();
+        match waits {
+            Some(text) => reasons.insert(part, text),
+            None => reasons.remove(part),
+        };
+    }
+
+    /// Why the program is not ready; empty when it is.
+    #[must_use]
+    pub fn waits(&self) -> Vec<String> {
+        let reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(reasons) = reasons.as_ref() else {
+            return vec![format!("{}: starts", self.program)];
+        };
+        reasons.iter().map(|(part, text)| format!("{part}: {text}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_when_nothing_is_waited_for() {
+        let readiness = Readiness::of("agent");
+        assert_eq!(readiness.waits(), ["agent: starts"]);
+        readiness.set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
+        assert_eq!(readiness.waits(), ["api: waits for /etc/kubernetes/admin.conf"]);
+        readiness.set("api", None);
+        assert!(readiness.waits().is_empty());
+
+        let readiness = Readiness::of("allocator");
+        assert_eq!(readiness.waits(), ["allocator: starts"]);
+        readiness.set("claims", Some("not served".into()));
+        assert_eq!(readiness.waits(), ["claims: not served"]);
+        readiness.set("claims", None);
+        assert!(readiness.waits().is_empty());
+    }
+}
