@@ -134,6 +134,8 @@ pub struct Pool {
     pub class: Option<Box<str>>,
     /// It was made here.
     pub made: Option<Made>,
+    /// Its status says that it has nothing left.
+    pub exhausted: bool,
     /// It has a deletion timestamp.
     pub deleting: bool,
 }

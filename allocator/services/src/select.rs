@@ -1,7 +1,9 @@
 //! From which pool the address of a Service comes.
 //!
 //! The pool it names; else one for its namespace (one of people's making, then the `ConfigMap`'s); else one for its class;
-//! else one for all (of people's making, then the `ConfigMap`'s). Of several that rank the same the first by name counts.
+//! else one for all (of people's making, then the `ConfigMap`'s). Of several that rank the same the first by name counts that
+//! has addresses left: so a pool is enlarged by a second one. One of another rank does not step in, for it may be of another
+//! network, and a team's pool may be its quota.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -145,8 +147,8 @@ impl Pools {
         Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(one).collect())
     }
 
-    /// Those for a Service that names none, best first, as far as they serve `namespace`. Last, why there are no others.
-    fn ranked<'a>(&'a self, service: &Service, namespace: &str, family: Family, config: &Config) -> Vec<&'a Pool> {
+    /// Those for a Service that names none, best rank first, as far as they serve `namespace`.
+    fn ranked<'a>(&'a self, service: &Service, namespace: &str, family: Family, config: &Config) -> Vec<Vec<&'a Pool>> {
         let own = self.own.get(&service.key.namespace).into_iter().flatten();
         let class = service.class.as_deref();
         let classed = self
@@ -155,17 +157,21 @@ impl Pools {
             .filter(|r| self.all.get(*r).is_some_and(|p| class.is_some() && p.class.as_deref() == class));
         let scope = config.scope(&service.key.namespace);
         let made = |scope: Scope| self.made.get(&Source { scope, family });
-        let mut all: Vec<&Arc<PoolRef>> = own.collect();
+        let mut all: Vec<Vec<&Arc<PoolRef>>> = vec![own.collect()];
         if let Some(scope @ Scope::Namespace(_)) = scope {
             // A namespace with an entry of its own gets none of the global addresses: they may be of another network.
-            all.extend(made(scope));
+            all.push(made(scope).into_iter().collect());
         } else {
-            all.extend(classed);
-            all.extend(&self.open);
-            all.extend(made(Scope::Global));
+            all.push(classed.collect());
+            all.push(self.open.iter().collect());
+            all.push(made(Scope::Global).into_iter().collect());
         }
-        let found = all.into_iter().filter_map(|reference| self.all.get(reference));
-        found.filter(|pool| pool.serves(namespace) && pool.family() == Some(family)).collect()
+        let fits = |pool: &&Pool| pool.serves(namespace) && pool.family() == Some(family);
+        let ranks = all.into_iter().map(|rank| {
+            let found = rank.into_iter().filter_map(|reference| self.all.get(reference));
+            found.filter(fits).collect::<Vec<_>>()
+        });
+        ranks.filter(|rank| !rank.is_empty()).collect()
     }
 
     /// The pool for a Service's address of a family. `namespace`: the claim's.
@@ -188,8 +194,28 @@ impl Pools {
                 .map(|pool| pool.reference.clone())
                 .ok_or_else(|| (Reason::PoolNotUsable, unfit(&named, namespace, family)));
         }
-        let ranked = self.ranked(service, namespace, family, config);
-        ranked.first().map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
+        let ranks = self.ranked(service, namespace, family, config);
+        let Some(best) = ranks.first() else { return Err(self.none(service, family, config)) };
+        let chosen = best.iter().find(|pool| !pool.exhausted).or(best.first());
+        chosen.map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
+    }
+
+    /// The pools that do as well as the one that was chosen: that, and the others of its rank.
+    #[must_use]
+    pub fn alike(
+        &self,
+        service: &Service,
+        namespace: &str,
+        chosen: &Arc<PoolRef>,
+        config: &Config,
+    ) -> Vec<Arc<PoolRef>> {
+        let family = self.get(chosen).and_then(Pool::family);
+        let ranks = match family {
+            Some(family) if service.notes.pool.is_none() => self.ranked(service, namespace, family, config),
+            _ => Vec::new(),
+        };
+        let rank = ranks.into_iter().find(|rank| rank.iter().any(|pool| pool.reference == *chosen));
+        rank.map_or_else(|| vec![chosen.clone()], |rank| rank.iter().map(|pool| pool.reference.clone()).collect())
     }
 
     /// The pool that has an address a Service asks for.
@@ -221,7 +247,7 @@ impl Pools {
         }
         let ranked = self.ranked(service, namespace, family, config);
         let others = self.all.values().filter(|pool| pool.serves(namespace));
-        let found = ranked.into_iter().chain(others).find(|pool| pool.lists(ip));
+        let found = ranked.into_iter().flatten().chain(others).find(|pool| pool.lists(ip));
         found.map(|pool| pool.reference.clone()).ok_or_else(|| {
             (
                 Reason::AddressNotInPool,

@@ -61,6 +61,7 @@ impl Machine {
             // It keeps its address until it is gone: as long as it is there, nodes pass its traffic on.
             return self.clean_up(&service);
         }
+        self.wants_endpoints |= service.local && sharing::key(&service, &self.config).is_some();
         let wanted = wanted(&service);
         let wish = request::wish(&service, &wanted.families);
         self.forget_kept(key, wish.as_ref().ok());
@@ -136,7 +137,13 @@ impl Machine {
         }
         let refused = slot.seen.as_ref().and_then(|claim| claim.refused.as_ref());
         if let Some((reason, message)) = refused.filter(|_| !slot.going()) {
-            return Err(Trouble::new(Reason::of_claim(reason), format!("claim {claim}: {message}"), until));
+            let reason = Reason::of_claim(reason);
+            let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}"), until);
+            if reason == Reason::PoolExhausted {
+                // Another of the same rank may have some.
+                trouble.until.push(Topic::Pools);
+            }
+            return Err(trouble);
         }
         if let Some(why) = &slot.refused.as_ref().filter(|_| slot.seen.is_none()) {
             return Err(Trouble::new(Reason::AllocationFailed, format!("claim {claim} cannot be made: {why}"), until));

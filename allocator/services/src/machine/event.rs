@@ -44,7 +44,9 @@ pub enum Event {
     Config(Option<BTreeMap<String, String>>),
     /// All addresses that nodes and the control plane have.
     Reserved(BTreeMap<IpAddr, Reserved>),
-    /// On which nodes a Service has ready endpoints. Wanted of those with `externalTrafficPolicy: Local`.
+    /// All Services with ready endpoints, and on which nodes: once the machine wants them, and after a broken watch.
+    AllEndpoints(BTreeMap<Key, BTreeSet<Arc<str>>>),
+    /// On which nodes a Service has ready endpoints.
     Endpoints(Key, BTreeSet<Arc<str>>),
     /// A write ended.
     Answer {

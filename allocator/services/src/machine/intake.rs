@@ -82,6 +82,17 @@ impl Machine {
             Event::PoolGone(reference, uid) => self.pool_gone(&reference, &uid),
             Event::Config(data) => self.configured(&data.unwrap_or_default()),
             Event::Reserved(all) => self.reserve(all),
+            Event::AllEndpoints(all) => {
+                let gone: Vec<Key> = self.endpoints.keys().filter(|key| !all.contains_key(key)).cloned().collect();
+                for key in &gone {
+                    self.endpoints_of(key, &BTreeSet::new());
+                }
+                for (key, nodes) in &all {
+                    self.endpoints_of(key, nodes);
+                }
+                self.endpoints_listed = true;
+                self.wake(&Topic::Endpoints);
+            }
             Event::Endpoints(key, nodes) => self.endpoints_of(&key, &nodes),
             Event::Answer { id, result } => self.answer(id, result),
         }
@@ -129,7 +140,6 @@ impl Machine {
         self.forget_wishes(key);
         self.wait_no_more(key);
         self.services.remove(key);
-        self.endpoints.remove(key);
         self.dirty.remove(&Who::Service(key.clone()));
     }
 
@@ -199,7 +209,10 @@ impl Machine {
 
     fn pool(&mut self, pool: Pool) {
         let reference = pool.reference.clone();
-        let look = |p: &Pool| (p.uid.clone(), p.generation, p.default, p.class.clone(), p.made.clone(), p.deleting);
+        let look = |p: &Pool| {
+            let state = (p.default, p.exhausted, p.deleting);
+            (p.uid.clone(), p.generation, state, p.class.clone(), p.made.clone())
+        };
         let changed = self.pools.get(&reference).is_none_or(|before| look(before) != look(&pool));
         if let Some(writes) = self.pool_writes.get_mut(&reference) {
             writes.shown(&pool.version);

@@ -59,6 +59,10 @@ impl Machine {
                     return Err(Trouble::new(Reason::PortConflict, message, until));
                 }
             }
+            if service.local && other.local && self.wants_endpoints && !self.endpoints_listed {
+                let message = "it waits until the endpoints of all Services are known";
+                return Err(Trouble::new(Reason::Allocating, message, [Topic::Endpoints]));
+            }
             // Where they are all, if that is known, must be a node for this one.
             let theirs = self.nodes_of(other);
             if let (Some(mine), Some(theirs)) = (&mut nodes, theirs) {

@@ -36,7 +36,7 @@ use mooring_allocator_core::protocol::Moment;
 
 use crate::class::ClassRules;
 use crate::configmap::Config;
-use crate::objects::{Reserved, Source};
+use crate::objects::{Reserved, Service, Source};
 use crate::ports::Port;
 use crate::reason::Condition;
 use crate::select::Pools;
@@ -93,6 +93,10 @@ pub struct Machine {
     config: Config,
     reserved: BTreeMap<IpAddr, Reserved>,
     endpoints: HashMap<Key, BTreeSet<Arc<str>>>,
+    /// There are Services for whose sharing it matters where endpoints are.
+    wants_endpoints: bool,
+    /// All endpoints were told.
+    endpoints_listed: bool,
     /// Claims by pool, by the address they ask for, and by the key of those who share them.
     by_pool: BTreeMap<Arc<PoolRef>, BTreeSet<Key>>,
     by_request: HashMap<IpAddr, BTreeSet<Key>>,
@@ -133,6 +137,8 @@ impl Machine {
             config: Config::default(),
             reserved: BTreeMap::new(),
             endpoints: HashMap::new(),
+            wants_endpoints: false,
+            endpoints_listed: false,
             by_pool: BTreeMap::new(),
             by_request: HashMap::new(),
             by_group: HashMap::new(),
@@ -160,6 +166,19 @@ impl Machine {
     #[must_use]
     pub fn standing(&self, service: &Key) -> Option<&Condition> {
         self.services.get(service)?.verdict.as_ref().map(|(condition, _)| condition)
+    }
+
+    /// A Service as it was told last.
+    #[must_use]
+    pub fn seen(&self, service: &Key) -> Option<&Service> {
+        Some(&*self.services.get(service)?.service)
+    }
+
+    /// Whether [`Event::Endpoints`] are wanted: only what may share among `externalTrafficPolicy: Local` depends on them. Once
+    /// they are wanted they stay so.
+    #[must_use]
+    pub const fn wants_endpoints(&self) -> bool {
+        self.wants_endpoints
     }
 
     /// How many Services there are of each reason: for a metric.

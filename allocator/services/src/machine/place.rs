@@ -96,7 +96,7 @@ impl Machine {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
-                match group.find(|other| *other != claim && self.within_reach(service, other, &slot.pool)) {
+                match group.find(|other| *other != claim && self.within_reach(service, other, std::slice::from_ref(&slot.pool))) {
                     None => Ok(true),
                     // It stays where it is if it cannot; and says why.
                     Some(other) => self.may_join(service, other).map(|()| false),
@@ -114,10 +114,10 @@ impl Machine {
         self.agree(one, other, ip) || (!parted && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip)))
     }
 
-    /// Whether a claim is one that a Service could share, or does: of that pool, where its own would be, and others have it.
-    fn within_reach(&self, service: &Service, claim: &Key, pool: &PoolRef) -> bool {
+    /// Whether a claim is one that a Service could share, or does: of such a pool, where its own would be, and others have it.
+    fn within_reach(&self, service: &Service, claim: &Key, pools: &[Arc<PoolRef>]) -> bool {
         let slot = self.claims.get(claim);
-        slot.is_some_and(|slot| *slot.pool == *pool && slot.members.keys().any(|key| *key != service.key))
+        slot.is_some_and(|slot| pools.contains(&slot.pool) && slot.members.keys().any(|key| *key != service.key))
             && claim.namespace == self.namespace(service).0
     }
 
@@ -249,9 +249,12 @@ impl Machine {
             return Ok(Found::Pool(pool));
         }
         let mut trouble = None;
+        // One to share may well be of a pool that has no other left.
+        let (namespace, _) = self.namespace(service);
+        let pools = self.pools.alike(service, &namespace, &pool, &self.config);
         for claim in self.group(&key.text, family) {
             let has_it = self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key));
-            if has_it || !self.within_reach(service, claim, &pool) {
+            if has_it || !self.within_reach(service, claim, &pools) {
                 continue;
             }
             match self.may_join(service, claim) {

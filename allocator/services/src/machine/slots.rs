@@ -52,6 +52,8 @@ pub(super) enum Topic {
     Group(Arc<str>),
     /// Services that had an address before have claimed it.
     Settled,
+    /// The endpoints of all Services.
+    Endpoints,
 }
 
 #[derive(Debug)]

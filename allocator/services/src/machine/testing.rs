@@ -53,6 +53,7 @@ pub(crate) fn pool(name: &str, addresses: &[&str]) -> Pool {
         default: true,
         class: None,
         made: None,
+        exhausted: false,
         deleting: false,
     }
 }

@@ -5,7 +5,7 @@ use mooring_allocator_core::pool::PoolSpec;
 use super::world::World;
 use crate::machine::Report;
 use crate::machine::testing::{pool, service};
-use crate::objects::Reserved;
+use crate::objects::{Pool, Reserved};
 
 fn spec(addresses: &str) -> PoolSpec {
     PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() }
@@ -39,6 +39,41 @@ fn one_bad_entry_is_told_and_the_rest_works() {
     world.run();
     assert_eq!(world.reports.iter().filter(|report| matches!(report, Report::Problem(_))).count(), 2);
     assert_eq!(world.shows(&team), "10.1.0.1");
+}
+
+#[test]
+fn a_second_pool_of_the_same_rank_enlarges_the_first() {
+    let mut world = World::new(&[]);
+    world.pool(pool("a", &["10.0.0.1"]), spec("10.0.0.1"));
+    world.pool(pool("b", &["10.0.1.1-10.0.1.9"]), spec("10.0.1.1-10.0.1.9"));
+    let keyed = |name: &str, port| {
+        let mut one = service("n", name);
+        one.notes.sharing_key = Some("k".into());
+        one.ports = crate::machine::testing::ports(&[(port, crate::ports::Protocol::Tcp)]);
+        one
+    };
+    let (one, two) = (world.apply(keyed("one", 80)), world.apply(service("n", "two")));
+    world.run();
+    assert_eq!((&*world.shows(&one), &*world.shows(&two)), ("10.0.0.1", ""));
+    world.refused(&two, "PoolExhausted", "");
+    // Its status says so a moment later.
+    let full = |is| Pool { exhausted: is, ..pool("a", &["10.0.0.1"]) };
+    world.pool(full(true), spec("10.0.0.1"));
+    world.run();
+    assert_eq!(&*world.shows(&two), "10.0.1.1");
+    assert_eq!(world.claims.len(), 2, "the claim that waited is gone");
+    // Who shares goes where the others are.
+    let three = world.apply(keyed("three", 81));
+    world.run();
+    assert_eq!(&*world.shows(&three), "10.0.0.1");
+    // What has an address stays; the next goes to the first again.
+    world.delete(&one);
+    world.delete(&three);
+    world.run();
+    world.pool(full(false), spec("10.0.0.1"));
+    let four = world.apply(service("n", "four"));
+    world.run();
+    assert_eq!((&*world.shows(&two), &*world.shows(&four)), ("10.0.1.1", "10.0.0.1"));
 }
 
 #[test]

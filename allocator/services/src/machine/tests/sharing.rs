@@ -120,6 +120,23 @@ fn local_services_need_a_node_in_common() {
 }
 
 #[test]
+fn local_services_wait_until_endpoints_are_known() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    world.lists_endpoints = false;
+    world.start();
+    world.run();
+    assert!(!world.machine.wants_endpoints());
+    let local = |one: Service| Service { local: true, ..keyed(one) };
+    let (web, dns) = (world.apply(local(on("web", 80, Tcp))), world.apply(local(on("dns", 53, Udp))));
+    world.run();
+    assert!(world.machine.wants_endpoints());
+    assert_eq!((&*world.shows(&web), &*world.shows(&dns)), ("10.0.0.1", ""));
+    world.list_endpoints();
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+}
+
+#[test]
 fn a_key_given_later_and_taken_back() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     let (web, dns) = (world.apply(on("web", 80, Tcp)), world.apply(on("dns", 53, Udp)));

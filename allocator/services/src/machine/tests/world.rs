@@ -44,6 +44,8 @@ pub(super) struct World {
     /// Whether nodes advertise.
     pub(super) agents: bool,
     pub(super) allocates: bool,
+    /// Whether endpoints are told of from the start.
+    pub(super) lists_endpoints: bool,
 }
 
 pub(super) fn ip(text: &str) -> IpAddr {
@@ -86,6 +88,7 @@ impl World {
             thought: Duration::ZERO,
             agents: true,
             allocates: true,
+            lists_endpoints: true,
         }
     }
 
@@ -103,7 +106,9 @@ impl World {
             Event::Config(self.config.clone()),
             Event::Reserved(self.reserved.clone()),
         ]);
-        self.events.extend(self.endpoints.iter().map(|(key, nodes)| Event::Endpoints(key.clone(), nodes.clone())));
+        if self.lists_endpoints {
+            self.events.push_back(Event::AllEndpoints(self.endpoints.clone()));
+        }
     }
 
     /// What happened, for whoever looks for the cause of a failure (`SERVICES_TRACE=1`).
@@ -158,6 +163,12 @@ impl World {
         let nodes: BTreeSet<Arc<str>> = nodes.iter().map(|&node| node.into()).collect();
         self.endpoints.insert(key.clone(), nodes.clone());
         self.events.push_back(Event::Endpoints(key.clone(), nodes));
+    }
+
+    /// From now on all endpoints are told of.
+    pub(super) fn list_endpoints(&mut self) {
+        self.lists_endpoints = true;
+        self.events.push_back(Event::AllEndpoints(self.endpoints.clone()));
     }
 
     pub(super) fn pool(&mut self, mut pool: Pool, spec: PoolSpec) {
