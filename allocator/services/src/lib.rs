@@ -10,6 +10,7 @@ pub mod class;
 pub mod configmap;
 pub mod families;
 pub mod machine;
+pub mod members;
 pub mod naming;
 pub mod notes;
 pub mod objects;

@@ -38,6 +38,8 @@ pub const SERVICE_DEFAULT: &str = "mooring.dev/service-default";
 pub const SERVICE_CLASS: &str = "mooring.dev/service-class";
 /// On a pool made here, a label: the `ConfigMap` it was made from, `kubevip`.
 pub const MADE_FROM: &str = "mooring.dev/made-from";
+/// The value of that label.
+pub const MADE_FROM_VALUE: &str = "kubevip";
 /// On a pool made here, an annotation: which part of the `ConfigMap` it is; see [`crate::objects::Source`].
 pub const SOURCE: &str = "mooring.dev/source";
 

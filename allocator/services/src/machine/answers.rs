@@ -5,12 +5,14 @@ use std::time::Duration;
 use mooring_allocator_core::names::Version;
 
 use super::slots::Writes;
-use super::{Done, Failure, Machine, RETRY_FIRST, RETRY_LAST, Report, SHOWN_WITHIN, Write};
+use super::{Done, Failure, Machine, RETRY_FIRST, RETRY_LAST, Report, SHOWN_WITHIN, STALE_WITHIN, Write};
 
 impl Writes {
     /// The write at `version` ended; `known`: the version that the watch shows.
     fn ended(&mut self, now: Duration, version: &Version, known: &Version, result: &Result<Done, Failure>) {
         self.pending = None;
+        let conflict = matches!(result, Err(Failure::Conflict | Failure::NotFound));
+        self.stale_until = conflict.then_some(now + STALE_WITHIN);
         match result {
             Ok(Done::At(new)) => {
                 self.failures = 0;
@@ -35,6 +37,9 @@ impl Machine {
     pub(super) fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
         let now = self.moment.now;
         let Some((who, write)) = self.writes.remove(&id) else { return };
+        if matches!(result, Err(Failure::Conflict | Failure::NotFound)) {
+            self.later(now + STALE_WITHIN, who.clone());
+        }
         match &write {
             Write::Annotate(target, _) | Write::Status(target, _) | Write::RemoveCleanup(target) => {
                 let Some(slot) = self.services.get_mut(&target.key) else { return };
@@ -131,6 +136,10 @@ mod tests {
         assert_eq!(writes.not_before, now + RETRY_FIRST * 2);
         writes.ended(now, &old, &old, &Err(Failure::Conflict));
         assert_eq!((writes.stale.clone(), writes.failures), (Some(old.clone()), 0));
+        writes.freshen(now + STALE_WITHIN / 2);
+        assert!(writes.stale.is_some());
+        writes.freshen(now + STALE_WITHIN);
+        assert_eq!(writes.stale, None, "nor for ever");
         writes.ended(now, &old, &new, &Err(Failure::Conflict));
         assert_eq!(writes.stale, None);
         writes.ended(now, &old, &old, &Ok(Done::At(old.clone())));

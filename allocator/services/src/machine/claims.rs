@@ -240,6 +240,9 @@ impl Machine {
     /// Looks at a claim anew.
     pub(super) fn look_at_claim(&mut self, key: &Key) {
         let now = self.moment.now;
+        if let Some(slot) = self.claims.get_mut(key) {
+            slot.writes.freshen(now);
+        }
         let Some(slot) = self.claims.get(key) else { return };
         if slot.writes.pending.is_some() {
             return;

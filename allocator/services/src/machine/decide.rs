@@ -51,7 +51,9 @@ impl Machine {
 
     /// Looks at a Service anew.
     pub(super) fn look_at_service(&mut self, key: &Key) {
-        let Some(slot) = self.services.get(key) else { return };
+        let now = self.moment.now;
+        let Some(slot) = self.services.get_mut(key) else { return };
+        slot.writes.freshen(now);
         let service = slot.service.clone();
         self.wait_no_more(key);
         if !self.ours(&service) {

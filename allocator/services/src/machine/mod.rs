@@ -49,6 +49,8 @@ use self::slots::{Addresses, ClaimSlot, Slot, Topic};
 
 /// A claim that was created but not shown for so long is created again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
+/// After a conflict, the watch shows what it was about within this; else the write is tried again.
+const STALE_WITHIN: Duration = Duration::from_secs(10);
 /// What passes by itself is written into a condition only when it lasts so long.
 const LASTING: Duration = Duration::from_secs(2);
 /// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].

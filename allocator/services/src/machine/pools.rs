@@ -123,6 +123,7 @@ impl Machine {
         let now = self.moment.now;
         let writes = self.pool_writes.entry(reference.clone()).or_default();
         let version = pool.map(|pool| pool.version.clone());
+        writes.0.freshen(now);
         if writes.0.pending.is_some() || (version.is_some() && writes.0.stale == version) {
             return;
         }

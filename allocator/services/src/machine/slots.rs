@@ -18,8 +18,20 @@ pub(super) struct Writes {
     pub(super) pending: Option<u64>,
     /// A write at this version has taken effect, or found another: the watch will show a newer one.
     pub(super) stale: Option<Version>,
+    /// ... but is not waited for beyond this, where it was merely said so.
+    pub(super) stale_until: Option<Duration>,
     pub(super) not_before: Duration,
     pub(super) failures: u32,
+}
+
+impl Writes {
+    /// What should have been shown by now, and was not, is waited for no longer.
+    pub(super) fn freshen(&mut self, now: Duration) {
+        if self.stale_until.is_some_and(|until| until <= now) {
+            self.stale = None;
+            self.stale_until = None;
+        }
+    }
 }
 
 /// A Service's claims of one family.
