@@ -13,6 +13,7 @@ mod link;
 mod mixed;
 mod outage;
 mod scene;
+mod service_addresses;
 
 use crate::runner::Test;
 
@@ -49,6 +50,7 @@ pub fn all() -> Vec<Test<()>> {
         mixed::all,
         kinds::all,
         contract::all,
+        service_addresses::all,
     ] {
         all.extend(theme());
     }
