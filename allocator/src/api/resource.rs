@@ -84,12 +84,9 @@ impl Resource {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
-            Self::Namespaces
-            | Self::Services
-            | Self::Endpoints
-            | Self::Nodes
-            | Self::Config
-            | Self::ClusterInfo => vec!["v1"],
+            Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {
+                vec!["v1"]
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use mooring_allocator_core::names::{Key, PoolRef};
 use mooring_allocator_core::protocol::{Report, Write};
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
-use mooring_api::{GROUP, conditions};
 use mooring_api::versions::Version as _;
+use mooring_api::{GROUP, conditions};
 
 use super::run::Driver;
 use crate::clock;

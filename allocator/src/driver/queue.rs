@@ -88,8 +88,11 @@ mod tests {
         let target = || Target { key: Key::new("n", "c"), uid: Uid::from("u"), version: Version::from("1") };
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: String::new() };
         let mut queue = Queue::default();
-        let writes =
-            [Write::AddFinalizer(target()), Write::AddFinalizer(target()), Write::Bind(target(), "c".into(), condition)];
+        let writes = [
+            Write::AddFinalizer(target()),
+            Write::AddFinalizer(target()),
+            Write::Bind(target(), "c".into(), condition),
+        ];
         writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Protocol(id, write)));
         let id = |job| match job {
             Job::Protocol(id, _) | Job::Service(id, _) => id,

@@ -156,9 +156,10 @@ impl Known {
                 meta.annotations = Some([(annotations::ATTEMPT.to_owned(), marks::attempt(mark))].into());
                 let cluster = claim.cluster.as_ref().map(|name| (labels::CLUSTER_NAME.to_owned(), name.to_string()));
                 // Agents advertise what has this label.
-                let family = claim.service.as_ref().map(|service| {
-                    (words::SERVICE_FAMILY.to_owned(), family_label(service.family).to_owned())
-                });
+                let family = claim
+                    .service
+                    .as_ref()
+                    .map(|service| (words::SERVICE_FAMILY.to_owned(), family_label(service.family).to_owned()));
                 let all: BTreeMap<String, String> = cluster.into_iter().chain(family).collect();
                 meta.labels = (!all.is_empty()).then_some(all);
             }

@@ -141,10 +141,8 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let metrics = g.field("metrics", listen);
     let level = g.field("log-level", |text| one_of(text, LOG_LEVELS));
     let format = g.field("log-format", |text| one_of(text, LOG_FORMATS));
-    let mut scope = Scope {
-        namespaces: namespaces?,
-        watch_filter: filter.map(|value| (!value.is_empty()).then_some(value))?,
-    };
+    let mut scope =
+        Scope { namespaces: namespaces?, watch_filter: filter.map(|value| (!value.is_empty()).then_some(value))? };
     let services = if serves? { Some(services?) } else { None };
     if let Some(services) = services.as_ref().filter(|_| !scope.namespaces.is_empty()) {
         scope.namespaces.insert(services.home.clone());
@@ -268,9 +266,13 @@ mod tests {
     fn services_are_served_by_kube_vips_rules() {
         let services = load(&[], &[]).unwrap().services.unwrap();
         assert_eq!(services.classes, ClassRules::default());
-        assert_eq!((services.config_map, &*services.home), (("kube-system".into(), "kubevip".into()), "mooring-system"));
+        assert_eq!(
+            (services.config_map, &*services.home),
+            (("kube-system".into(), "kubevip".into()), "mooring-system")
+        );
         assert_eq!(load(&[("services", "off")], &[]).unwrap().services, None);
-        let env = [("MOORING_ALLOCATOR_LB_CLASS_LEGACY_HANDLING", "false"), ("MOORING_ALLOCATOR_LB_CLASS_NAME", "none,a/b")];
+        let env =
+            [("MOORING_ALLOCATOR_LB_CLASS_LEGACY_HANDLING", "false"), ("MOORING_ALLOCATOR_LB_CLASS_NAME", "none,a/b")];
         let classes = load(&[], &env).unwrap().services.unwrap().classes;
         assert_eq!((classes.names, classes.legacy), (vec![String::new(), "a/b".into()], false));
         let some = load(&[("namespaces", "a")], &[]).unwrap().scope;

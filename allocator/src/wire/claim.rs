@@ -347,7 +347,10 @@ mod tests {
         let service = one(&text, IpamVersion::V1beta2).1.service.unwrap();
         assert_eq!((service.family, service.owned), (Family::V6, true));
         assert_eq!(service.members, [(Key::new("n", "web"), Uid::from("u1"))]);
-        assert_eq!(service.owners.iter().map(|one| (&*one.name, one.controller)).collect::<Vec<_>>(), [("y", Some(true))]);
+        assert_eq!(
+            service.owners.iter().map(|one| (&*one.name, one.controller)).collect::<Vec<_>>(),
+            [("y", Some(true))]
+        );
         assert!(one(NEW, IpamVersion::V1beta2).1.service.is_none());
         let other = text.replace("\"ipv6\"", "\"ipx\"");
         assert!(one(&other, IpamVersion::V1beta2).1.service.is_none());

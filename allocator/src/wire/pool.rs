@@ -255,10 +255,10 @@ pub fn made_spec(spec: &PoolSpec) -> IpPoolSpec {
         prefix: Some(spec.prefix),
         allocate_reserved_ip_addresses: spec.allocate_reserved_ip_addresses.then_some(true),
         strategy: (policy.strategy == Strategy::Highest).then_some(Api::HighestFree),
-        allowed_namespaces: policy.allowed_namespaces.as_ref().map(|names| AllowedNamespaces {
-            names: names.iter().cloned().collect(),
-            selector: None,
-        }),
+        allowed_namespaces: policy
+            .allowed_namespaces
+            .as_ref()
+            .map(|names| AllowedNamespaces { names: names.iter().cloned().collect(), selector: None }),
         ..IpPoolSpec::default()
     }
 }
@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn what_is_made_is_read_as_it_was_made() {
-        let data = [("cidr-global", "10.0.0.0/24,fd00::/112"), ("range-team", "10.1.0.5-10.1.0.9"), ("search-order", "desc")];
+        let data =
+            [("cidr-global", "10.0.0.0/24,fd00::/112"), ("range-team", "10.1.0.5-10.1.0.9"), ("search-order", "desc")];
         let config = Config::read(&data.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
         let all = pools(&config, &BTreeSet::new());
         assert_eq!(all.len(), 3);

@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn one_of_another_kind_is_told_too() {
-        let service = read(r#"{"metadata":{"name":"x","namespace":"n"},"spec":{"type":"ExternalName","loadBalancerIP":""}}"#);
+        let service =
+            read(r#"{"metadata":{"name":"x","namespace":"n"},"spec":{"type":"ExternalName","loadBalancerIP":""}}"#);
         assert!(!service.load_balancer && service.load_balancer_ip.is_none() && service.ports.is_empty());
     }
 }

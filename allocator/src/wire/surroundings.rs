@@ -161,14 +161,17 @@ mod tests {
         let (key, nodes) = slice.nodes(&mut Names::default()).unwrap();
         assert_eq!(key, Key::new("n", "web"));
         assert_eq!(nodes.iter().map(|node| &**node).collect::<Vec<_>>(), ["a", "c"]);
-        let none: SliceJson<'_> = serde_json::from_str(r#"{"metadata":{"name":"x","namespace":"n"},"endpoints":null}"#).unwrap();
+        let none: SliceJson<'_> =
+            serde_json::from_str(r#"{"metadata":{"name":"x","namespace":"n"},"endpoints":null}"#).unwrap();
         assert!(none.nodes(&mut Names::default()).is_none());
     }
 
     #[test]
     fn the_control_planes_address() {
-        let config = "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"https://10.0.0.100:6443\"}\n";
-        let map = ConfigMapJson { data: Some([("kubeconfig".into(), config.into())].into()), ..ConfigMapJson::default() };
+        let config =
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"https://10.0.0.100:6443\"}\n";
+        let map =
+            ConfigMapJson { data: Some([("kubeconfig".into(), config.into())].into()), ..ConfigMapJson::default() };
         assert_eq!(map.server(), Some("10.0.0.100".parse().unwrap()));
         assert_eq!(host("https://[fd00::1]:6443"), Some("fd00::1".parse().unwrap()));
         assert_eq!((host("https://api.example.org:6443"), host("nonsense here")), (None, None));

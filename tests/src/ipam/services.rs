@@ -148,9 +148,14 @@ impl Scope<'_> {
 
     /// The `ConfigMap` of kube-vip's cloud provider says this from now on.
     pub async fn configure(&self, data: Value) -> Result<()> {
-        self.no_config().await?;
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip"}, "data": data});
-        self.stage.server.create(CONFIG, &object).await.context("the ConfigMap is refused")?;
+        let made = match self.stage.server.create(CONFIG, &object).await {
+            Err(refused) if refused.code == 409 => {
+                self.stage.server.replace(&format!("{CONFIG}/kubevip"), &object).await
+            }
+            made => made,
+        };
+        made.context("the ConfigMap is refused")?;
         Ok(())
     }
 
@@ -190,7 +195,8 @@ impl Scope<'_> {
         let of_it = format!("{}/{service}=", self.ns);
         self.until_service(service, "to have a claim", |_, state| {
             let mut all = state.all(CLAIM, &self.ns);
-            let its = all.find(|claim| annotation(claim, "mooring.dev/services").is_some_and(|text| text.contains(&of_it)));
+            let its =
+                all.find(|claim| annotation(claim, "mooring.dev/services").is_some_and(|text| text.contains(&of_it)));
             Some(name(its?).to_owned())
         })
         .await
@@ -231,9 +237,7 @@ impl Scope<'_> {
     pub async fn endpoints(&self, service: &str, nodes: &[&str]) -> Result<()> {
         let name = format!("{service}-slice");
         let place = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", self.ns);
-        let endpoint = |(n, node): (usize, &&str)| {
-            json!({"addresses": [format!("10.200.0.{}", n + 1)], "nodeName": node, "conditions": {"ready": true}})
-        };
+        let endpoint = |(n, node): (usize, &&str)| json!({"addresses": [format!("10.200.0.{}", n + 1)], "nodeName": node, "conditions": {"ready": true}});
         let endpoints: Vec<Value> = nodes.iter().enumerate().map(endpoint).collect();
         let object = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": endpoints,

@@ -96,7 +96,9 @@ impl Machine {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
-                match group.find(|other| *other != claim && self.within_reach(service, other, std::slice::from_ref(&slot.pool))) {
+                match group.find(|other| {
+                    *other != claim && self.within_reach(service, other, std::slice::from_ref(&slot.pool))
+                }) {
                     None => Ok(true),
                     // It stays where it is if it cannot; and says why.
                     Some(other) => self.may_join(service, other).map(|()| false),

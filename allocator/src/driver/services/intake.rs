@@ -243,11 +243,7 @@ impl Intake {
         })
     }
 
-    fn config_page(
-        &mut self,
-        resource: Resource,
-        bytes: &[u8],
-    ) -> Result<(Turned, Vec<Event>), serde_json::Error> {
+    fn config_page(&mut self, resource: Resource, bytes: &[u8]) -> Result<(Turned, Vec<Event>), serde_json::Error> {
         let page: Page<'_, ConfigMapJson<'_>> = serde_json::from_slice(bytes)?;
         let turned = turned(&page);
         // There is one of that name, or none.

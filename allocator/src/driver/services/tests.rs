@@ -62,12 +62,18 @@ fn a_claim_is_made_with_all_that_it_needs() {
         owned: true,
     };
     let (call, body) = sent(desk().prepare(&Known::default(), &Write::CreateClaim(Box::new(new))));
-    assert_eq!((call.verb, call.path.as_str()), (Verb::Create, "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddressclaims"));
+    assert_eq!(
+        (call.verb, call.path.as_str()),
+        (Verb::Create, "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddressclaims")
+    );
     let meta = &body["metadata"];
     assert_eq!(meta["labels"], json!({"mooring.dev/service-family": "ipv4", "cluster.x-k8s.io/watch-filter": "net"}));
     assert_eq!(meta["annotations"]["mooring.dev/services"], "n/web=u-web");
     assert_eq!(meta["annotations"]["mooring.dev/requested-address"], "10.0.0.5");
-    assert_eq!(meta["ownerReferences"], json!([{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "u-web"}]));
+    assert_eq!(
+        meta["ownerReferences"],
+        json!([{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "u-web"}])
+    );
     assert_eq!(body["spec"]["poolRef"]["kind"], "GlobalInClusterIPPool");
 }
 
@@ -79,12 +85,17 @@ fn whose_a_claim_is_changes_without_losing_others() {
           {"apiVersion":"v1","kind":"Service","name":"web","uid":"u-web"}]},
         "spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"GlobalInClusterIPPool","name":"p"}}}"#;
     let mut known = Known::default();
-    let beside = claim::read(text.as_bytes(), &mut Names::default(), &Scope::default(), known.served).unwrap().unwrap().1;
+    let beside =
+        claim::read(text.as_bytes(), &mut Names::default(), &Scope::default(), known.served).unwrap().unwrap().1;
     known.claims.insert("u-c".into(), KnownClaim::new(beside, 0, false, None));
     let both = vec![(Key::new("n", "dns"), Uid::from("u-dns")), (Key::new("n", "web"), Uid::from("u-web"))];
     let (_, body) = sent(desk().prepare(&known, &Write::UpdateClaim(target("c"), both, None)));
-    let owners: Vec<&str> =
-        body["metadata"]["ownerReferences"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let owners: Vec<&str> = body["metadata"]["ownerReferences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
     assert_eq!(owners, ["y", "dns", "web"]);
     assert_eq!(body["metadata"]["annotations"]["mooring.dev/requested-address"], Value::Null);
     assert_eq!((&body["metadata"]["uid"], &body["metadata"]["resourceVersion"]), (&json!("u-c"), &json!("5")));
@@ -112,7 +123,9 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     };
     let condition = |ready| Condition { ready, reason: "Advertised".into(), message: "10.0.0.5".into() };
     let ingress = Some(vec![Ingress { ip: "10.0.0.5".parse().unwrap(), vip: true }]);
-    let write = |ready| Write::Status(target("web"), Box::new(Status { ingress: ingress.clone(), condition: Some(condition(ready)) }));
+    let write = |ready| {
+        Write::Status(target("web"), Box::new(Status { ingress: ingress.clone(), condition: Some(condition(ready)) }))
+    };
     let before = json!({"type": words::CONDITION, "status": "False", "reason": "NoPool", "message": ""});
     let (call, body) = sent(service(before.clone()).prepare(&Known::default(), &write(true)));
     assert_eq!((call.verb, call.path.as_str()), (Verb::StrategicPatch, "/api/v1/namespaces/n/services/web/status"));
@@ -123,8 +136,11 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     assert_eq!(body["status"]["conditions"][0].get("lastTransitionTime"), None);
     let nothing = Write::Status(target("web"), Box::new(Status { ingress: Some(Vec::new()), condition: None }));
     let (_, body) = sent(service(before).prepare(&Known::default(), &nothing));
-    assert_eq!(body["status"], json!({"loadBalancer": {"ingress": null},
-        "conditions": [{"type": words::CONDITION, "$patch": "delete"}]}));
+    assert_eq!(
+        body["status"],
+        json!({"loadBalancer": {"ingress": null},
+        "conditions": [{"type": words::CONDITION, "$patch": "delete"}]})
+    );
 }
 
 #[test]
@@ -158,7 +174,10 @@ fn a_pool_made_here_becomes_what_it_should_be() {
     let object = json!({"metadata": {"name": &*new.reference.name, "uid": "u", "resourceVersion": "5"}, "spec": spec});
     let seen = Seen::from(serde_json::from_value::<PoolJson<mooring_api::pool::IpPoolSpec>>(object).unwrap());
     let mut known = Known::default();
-    known.pools.insert(new.reference.clone(), KnownPool { seen, api: mooring_api::versions::PoolVersion::default(), written: None });
+    known.pools.insert(
+        new.reference.clone(),
+        KnownPool { seen, api: mooring_api::versions::PoolVersion::default(), written: None },
+    );
     let target = PoolTarget { reference: new.reference.clone(), uid: Uid::from("u"), version: Version::from("5") };
     let (_, body) = sent(desk().prepare(&known, &Write::UpdatePool(target, Box::new(new))));
     assert_eq!(body["spec"]["quarantine"], Value::Null);
@@ -171,7 +190,8 @@ fn only_a_conflict_is_waited_for() {
     let write = Write::RemoveCleanup(target("web"));
     let ok = Bytes::from(r#"{"metadata":{"resourceVersion":"6"}}"#);
     assert_eq!(done(&write, Ok(ok)), Ok(Done::At(Version::from("6"))));
-    let status = |code, reason: &str| ApiError::Status { code, reason: reason.into(), message: "m".into(), retry_after: None };
+    let status =
+        |code, reason: &str| ApiError::Status { code, reason: reason.into(), message: "m".into(), retry_after: None };
     for (error, failure) in [
         (status(409, "Conflict"), Failure::Conflict),
         (status(409, "AlreadyExists"), Failure::Exists),

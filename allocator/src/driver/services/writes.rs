@@ -6,9 +6,9 @@ use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol;
 use mooring_api::versions::Version as _;
 use mooring_api::{GROUP, annotations, finalizers, labels};
+use mooring_services::configmap::NewPool;
 use mooring_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
 use mooring_services::objects::{Ingress, Member};
-use mooring_services::configmap::NewPool;
 use mooring_services::{members, words};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -144,7 +144,8 @@ fn claim_path(known: &Known, key: &Key) -> String {
 
 /// Services as owners: when the last of them goes, the claim goes.
 fn owners(members: &[Member]) -> Vec<Value> {
-    let owner = |(key, uid): &Member| json!({"apiVersion": "v1", "kind": "Service", "name": &*key.name, "uid": &*uid.0});
+    let owner =
+        |(key, uid): &Member| json!({"apiVersion": "v1", "kind": "Service", "name": &*key.name, "uid": &*uid.0});
     members.iter().map(owner).collect()
 }
 

@@ -11,6 +11,7 @@ use crate::ipam::server::{Crds, IPAM};
 use crate::ipam::services::{ADDRESSES, GLOBAL, NODE, SERVICE, annotation, ingress, said};
 use crate::ipam::stage::Stage;
 use crate::ipam::table;
+use crate::ipam::world::State;
 use crate::runner::{Ctx, Test};
 
 pub fn all() -> Vec<Test<()>> {
@@ -36,7 +37,7 @@ async fn tutorial(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let lines = table::get(&scope.stage.server, &format!("{IPAM}/v1alpha2/globalinclusterippools")).await?;
         ensure!(lines[0][..5] == ["NAME", "ADDRESSES", "TOTAL", "FREE", "USED"], "{lines:?}");
         let line = lines.iter().find(|line| line[0] == "kubevip-global-ipv4").context("no such pool")?;
-        ensure!(line[1..5] == [&format!("[\"{IP}\"]"), "1", "1", "0"], "{line:?}");
+        ensure!(line[1..5] == [&*format!("[\"{IP}\"]"), "1", "1", "0"], "{line:?}");
         scope.service("nginx").await?;
         let has = scope.advertised("nginx").await?;
         ensure!(has == [IP], "{has:?}");
@@ -112,7 +113,9 @@ async fn type_changes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             scope.service(name).await?;
             scope.advertised(name).await?;
         }
-        scope.merge_service("typed", json!({"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": null}})).await?;
+        scope
+            .merge_service("typed", json!({"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": null}}))
+            .await?;
         scope.bare("typed").await?;
         let ignore = json!({"metadata": {"annotations": {"kube-vip.io/ignore": "true"}}});
         scope.merge_service("ignored", ignore).await?;
@@ -122,6 +125,8 @@ async fn type_changes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
                     .then_some(())
             })
             .await?;
+        let left = |state: &State| (state.all(CLAIM, &scope.ns).count() == 1).then_some(());
+        scope.stage.world.until("two claims to be gone", left).await?;
         // Two addresses are free again, and given again.
         for name in ["one", "two"] {
             scope.service(name).await?;
@@ -208,7 +213,7 @@ async fn other_network(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 /// The annotation of a pool that serves Services.
-pub(super) fn default() -> serde_json::Value {
+fn default() -> serde_json::Value {
     json!({"annotations": {"mooring.dev/service-default": "true"}})
 }
 
@@ -235,10 +240,8 @@ async fn classes(_: &mut Ctx<()>) -> Result<()> {
             scope.service_with(&format!("s{n}"), spec, json!({})).await?;
         }
         let work = async {
-            for n in 0..3 {
-                if ours[n] {
-                    scope.advertised(&format!("s{n}")).await?;
-                }
+            for (n, _) in ours.iter().enumerate().filter(|(_, ours)| **ours) {
+                scope.advertised(&format!("s{n}")).await?;
             }
             Ok(())
         };

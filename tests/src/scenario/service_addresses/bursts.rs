@@ -51,7 +51,8 @@ fn wrong(state: &State, ns: &str, shares: bool) -> Vec<String> {
     }
     let twice = users.iter().filter(|(_, names)| names.len() > 1 && !shares);
     wrong.extend(twice.map(|(ip, names)| format!("{ip} has {names:?}")));
-    let theirs = |kind| state.all(kind, "").filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some());
+    let theirs =
+        |kind| state.all(kind, "").filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some());
     for claim in theirs(CLAIM) {
         let text = annotation(claim, "mooring.dev/services").unwrap_or_default();
         let gone = text.split(',').filter_map(|one| one.split_once('=')).filter(|(key, uid)| {
@@ -71,23 +72,24 @@ fn wrong(state: &State, ns: &str, shares: bool) -> Vec<String> {
 }
 
 async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
-    const SERVICES: usize = 1_000;
+    const SERVICES: u16 = 1_000;
     let stage = Stage::up(Crds::Standalone).await?;
     let allocator = stage.start("allocator").await?;
     let scope = stage.scope().await?;
     scope.configure(json!({"range-global": "172.20.0.1-172.20.7.254"})).await?;
     let work = async {
         let begin = Instant::now();
-        make(&scope, 0..SERVICES).await?;
+        make(&scope, usize::from(SERVICES)).await?;
         let made = begin.elapsed();
-        let all = |state: &State| (answer(state, &scope.ns) == SERVICES).then_some(());
+        let all = |state: &State| (answer(state, &scope.ns) == usize::from(SERVICES)).then_some(());
         let known = || stage.world.look(|state| format!("{} have one", answer(state, &scope.ns)));
         stage.world.until_within(CALM, "all Services to have addresses", all).await.with_context(known)?;
         let took = begin.elapsed();
-        let writes = allocator.metric("mooring_allocator_service_assignment_seconds_sum", &[]).await?.unwrap_or_default();
-        let mean = writes / SERVICES as f64;
-        ctx.note(&format!("{SERVICES} Services made in {made:?}, all in status after {took:?}; from seen to annotated {mean:.3} s on average"));
-        println!("a-thousand-at-once: made in {made:?}, all in status after {took:?}; seen to annotated {mean:.3} s on average");
+        let seconds = allocator.metric("mooring_allocator_service_assignment_seconds_sum", &[]).await?;
+        let mean = seconds.unwrap_or_default() / f64::from(SERVICES);
+        ctx.note(&format!(
+            "{SERVICES} Services made in {made:?}, all in status after {took:?}; from seen to annotated {mean:.3} s on average"
+        ));
         let found = stage.world.look(|state| wrong(state, &scope.ns, false));
         ensure!(found.is_empty(), "{} wrong: {:?}", found.len(), found.iter().take(5).collect::<Vec<_>>());
         let begin = Instant::now();
@@ -100,9 +102,9 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
     scope.with_agents(work).await
 }
 
-async fn make(scope: &Scope<'_>, numbers: std::ops::Range<usize>) -> Result<()> {
+async fn make(scope: &Scope<'_>, count: usize) -> Result<()> {
     let one = |n: usize| async move { scope.service(&format!("s-{n:04}")).await.map(drop) };
-    stream::iter(numbers.map(one)).buffer_unordered(WORKERS).try_collect::<()>().await
+    stream::iter((0..count).map(one)).buffer_unordered(WORKERS).try_collect::<()>().await
 }
 
 /// Whether somebody else did it before, or nobody could for a moment.
@@ -163,15 +165,19 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
         allocator.ready().await?;
         // Those whose wish another has, wait for ever: they go.
         let calm = |state: &State| {
-            let said = |one: &&Value| crate::ipam::services::said(one).is_some_and(|(_, reason, _)| reason == "AddressTaken");
+            let said =
+                |one: &&Value| crate::ipam::services::said(one).is_some_and(|(_, reason, _)| reason == "AddressTaken");
             let refused = state.all(SERVICE, &scope.ns).filter(said).count();
             let all = state.all(SERVICE, &scope.ns).count();
             (all > 0 && answer(state, &scope.ns) + refused == all).then_some(())
         };
-        let known = || stage.world.look(|state| {
-            let dark: Vec<_> = state.all(SERVICE, &scope.ns).filter(|one| ingress(one).is_empty()).take(3).collect();
-            format!("{} of {} have one; {dark:?}", answer(state, &scope.ns), state.all(SERVICE, &scope.ns).count())
-        });
+        let known = || {
+            stage.world.look(|state| {
+                let dark: Vec<_> =
+                    state.all(SERVICE, &scope.ns).filter(|one| ingress(one).is_empty()).take(3).collect();
+                format!("{} of {} have one; {dark:?}", answer(state, &scope.ns), state.all(SERVICE, &scope.ns).count())
+            })
+        };
         stage.world.until_within(CALM, "all Services to have addresses", calm).await.with_context(known)?;
         let refused: BTreeSet<String> = stage.world.look(|state| {
             let dark = state.all(SERVICE, &scope.ns).filter(|one| ingress(one).is_empty());

@@ -43,7 +43,9 @@ async fn given(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 async fn refused(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.default_pool("p", 10, 19).await?;
     scope.node(&format!("{}-node", scope.ns), &scope.ip(12)).await?;
-    scope.claim_with("machine", POOL, "p", json!({"annotations": {"mooring.dev/requested-address": scope.ip(13)}})).await?;
+    scope
+        .claim_with("machine", POOL, "p", json!({"annotations": {"mooring.dev/requested-address": scope.ip(13)}}))
+        .await?;
     scope.bound("machine").await?;
     let work = async {
         scope.noted("first", json!({ADDRESSES: scope.ip(14)})).await?;
@@ -121,7 +123,9 @@ async fn named_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         ensure!(scope.advertised("named").await? == [scope.ip(30)], "its pool");
         scope.noted("typo", json!({"mooring.dev/pool": "ohter"})).await?;
         scope.service_says("typo", "PoolNotUsable", "ohter").await?;
-        scope.merge_service("typo", json!({"metadata": {"annotations": {"mooring.dev/pool": "InClusterIPPool/other"}}})).await?;
+        scope
+            .merge_service("typo", json!({"metadata": {"annotations": {"mooring.dev/pool": "InClusterIPPool/other"}}}))
+            .await?;
         ensure!(scope.advertised("typo").await? == [scope.ip(31)], "corrected");
         scope.sound()
     };

@@ -35,7 +35,9 @@ async fn dns(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.service_with("clash", scope.balanced(53, "UDP"), key()).await?;
         let message = scope.service_says("clash", "PortConflict", "53/UDP").await?;
         ensure!(message.contains(&format!("{}/udp", scope.ns)), "{message}");
-        scope.merge_service("clash", json!({"spec": {"ports": [{"name": "p", "port": 54, "protocol": "UDP"}]}})).await?;
+        scope
+            .merge_service("clash", json!({"spec": {"ports": [{"name": "p", "port": 54, "protocol": "UDP"}]}}))
+            .await?;
         ensure!(scope.advertised("clash").await? == [scope.ip(10)], "another port");
         scope.sound()
     };

@@ -22,7 +22,12 @@ async fn kept(_: &mut Ctx<()>) -> Result<()> {
     let scope = stage.scope().await?;
     scope.configure(json!({"range-global": format!("{}-{}", scope.ip(1), scope.ip(9))})).await?;
     // As it leaves them: the annotation, the field, the label, the finalizer; and kube-vip the status.
-    let old = [("one", scope.ip(1), 80), ("two", scope.ip(2), 80), ("same", scope.ip(2), 81), ("away", "192.0.2.7".to_owned(), 80)];
+    let old = [
+        ("one", scope.ip(1), 80),
+        ("two", scope.ip(2), 80),
+        ("same", scope.ip(2), 81),
+        ("away", "192.0.2.7".to_owned(), 80),
+    ];
     for (name, ip, port) in &old {
         let mut spec = scope.balanced(*port, "TCP");
         spec["loadBalancerIP"] = json!(ip);
@@ -79,10 +84,12 @@ async fn restarted(_: &mut Ctx<()>) -> Result<()> {
             scope.service_with(&format!("s{n}"), scope.balanced(80 + n % 3, "TCP"), json!({})).await?;
             scope.advertised(&format!("s{n}")).await?;
         }
-        let versions = || stage.world.look(|state| {
-            let all = state.all("Service", &scope.ns).chain(state.all(CLAIM, "kube-system"));
-            all.map(|one| one["metadata"]["resourceVersion"].to_string()).collect::<Vec<_>>()
-        });
+        let versions = || {
+            stage.world.look(|state| {
+                let all = state.all("Service", &scope.ns).chain(state.all(CLAIM, "kube-system"));
+                all.map(|one| one["metadata"]["resourceVersion"].to_string()).collect::<Vec<_>>()
+            })
+        };
         // What was written last is shown: each of them was seen with all it should have.
         scope.canary().await?;
         let before = versions();
