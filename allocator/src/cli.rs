@@ -13,7 +13,7 @@ use mooring_api::crds;
 use crate::settings::spec::{SETTINGS, Spec};
 use crate::settings::{Host, Settings, SettingsErrors};
 
-const ABOUT: &str = "Hands out the addresses that Cluster API's IPAddressClaims ask for, out of pools in the cluster.";
+const ABOUT: &str = "Hands out the addresses that Cluster API's IPAddressClaims and Services of type LoadBalancer ask for, out of pools in the cluster.";
 
 const EXAMPLES: &str = "\
 Times are numbers with a unit: 500ms, 2s, 1m30s.

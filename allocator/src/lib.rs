@@ -1,6 +1,6 @@
-//! `mooring-allocator`: hands out the addresses that Cluster API's claims ask for.
+//! `mooring-allocator`: hands out the addresses that Cluster API's claims and Services of type `LoadBalancer` ask for.
 //!
-//! What decides is the crate `mooring-allocator-core`. This one is the edges around it: `wire` makes the core's small types
+//! What decides is the crate `mooring-allocator-core`, and for Services `mooring-services`. This one is the edges around it: `wire` makes the core's small types
 //! of what the API server sends, [`api`] makes calls and follows objects, and [`driver`] carries words between them.
 
 pub mod api;

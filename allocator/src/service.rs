@@ -16,6 +16,7 @@ use crate::election;
 use crate::ops::Ops;
 use crate::people::Events;
 use crate::settings::Settings;
+use crate::wire::surroundings::host;
 
 /// A kubeconfig that is not there yet is looked for so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -80,6 +81,7 @@ async fn work(
     elector: &mut Option<JoinHandle<()>>,
 ) -> Result<(), ServiceError> {
     let (client, loaded) = connect(&settings, ops).await;
+    let server = host(&loaded.config.cluster_url.to_string());
     tokio::spawn(client.clone().keep_current(settings.source.clone(), loaded));
     let (leads, until) = watch::channel(None);
     // Without an election nobody changes this any more.
@@ -100,7 +102,7 @@ async fn work(
     }
     let identity = settings.identity.clone();
     let events = if settings.events { Events::start(client.clone(), ops.clone(), identity) } else { Events::off() };
-    let ended = driver::run(settings, client, ops.clone(), events, until).await;
+    let ended = driver::run(settings, client, ops.clone(), events, server, until).await;
     drop(kept);
     match ended? {}
 }

@@ -26,6 +26,9 @@ pub const QUARANTINED_UNTIL: &str = "mooring.dev/quarantined-until";
 /// keeps it: its condition says what to do, until the annotation is taken off.
 pub const CONFLICT: &str = "mooring.dev/conflict";
 
+/// On an `IPAddress`: which node holds the address, as JSON; `node` is the node's name. Written by the agent that advertises it.
+pub const HOLDER: &str = "mooring.dev/holder";
+
 /// Its presence, whatever the value, stops all work on an object, its deletion too.
 /// Source: `PausedAnnotation` in Cluster API's `api/core/v1beta2`.
 pub const PAUSED: &str = "cluster.x-k8s.io/paused";

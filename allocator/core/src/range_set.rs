@@ -46,6 +46,13 @@ impl RangeSet {
         self.ranges.range(from..).next().map(|(_, &first)| first.max(from))
     }
 
+    /// The highest number that is not above `to`.
+    #[must_use]
+    pub fn last_to(&self, to: u128) -> Option<u128> {
+        let around = self.ranges.range(to..).next().filter(|&(_, &first)| first <= to);
+        around.map(|_| to).or_else(|| self.ranges.range(..to).next_back().map(|(&last, _)| last))
+    }
+
     /// Whether a number is in the set.
     #[must_use]
     pub fn contains(&self, number: u128) -> bool {
@@ -154,6 +161,7 @@ mod tests {
                 assert_eq!(set.size(), naive.len() as u128);
                 assert_eq!(set.first(), naive.first().copied());
                 assert_eq!(set.first_from(from), naive.range(from..).next().copied());
+                assert_eq!(set.last_to(from), naive.range(..=from).next_back().copied());
                 assert_eq!(set.contains(from), naive.contains(&from));
                 assert_eq!(set.contains_range(from, to), (from..=to).all(|n| naive.contains(&n)));
                 let within: Vec<u128> = set.within(from, to).flat_map(|(f, l)| f..=l).collect();

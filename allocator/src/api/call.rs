@@ -30,8 +30,10 @@ pub enum Verb {
     Watch,
     /// Create an object.
     Create,
-    /// Change an object.
+    /// Change an object by a JSON merge patch.
     Patch,
+    /// Change an object by a strategic merge patch, which built-in kinds have.
+    StrategicPatch,
     /// Delete an object.
     Delete,
 }
@@ -45,7 +47,7 @@ impl Verb {
             Self::List => "list",
             Self::Watch => "watch",
             Self::Create => "create",
-            Self::Patch => "patch",
+            Self::Patch | Self::StrategicPatch => "patch",
             Self::Delete => "delete",
         }
     }
@@ -76,6 +78,7 @@ impl Call {
             Verb::Get | Verb::List | Verb::Watch => (Method::GET, ""),
             Verb::Create => (Method::POST, "application/json"),
             Verb::Patch => (Method::PATCH, "application/merge-patch+json"),
+            Verb::StrategicPatch => (Method::PATCH, "application/strategic-merge-patch+json"),
             Verb::Delete => (Method::DELETE, "application/json"),
         };
         let mut request = Request::builder().method(method).uri(&self.path).header(header::ACCEPT, "application/json");

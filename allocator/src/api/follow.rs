@@ -83,6 +83,8 @@ pub struct Follow<O> {
     pub client: Client,
     /// The kind.
     pub resource: Resource,
+    /// Of all of them, only the one of this namespace and name.
+    pub only: Option<(String, String)>,
     /// For a page, and for a watch to be opened.
     pub deadline: Duration,
     /// Who is told.
@@ -166,6 +168,16 @@ impl<O: Observe> Follow<O> {
         self.tell.send(Fed { resource: self.resource, what }).await.is_ok()
     }
 
+    /// The path, and what is added to the query.
+    fn place(&self, version: &str) -> (String, String) {
+        let path = self.resource.path(version);
+        let Some((namespace, name)) = &self.only else { return (path, String::new()) };
+        let plural = self.resource.plural();
+        let within = path.strip_suffix(plural).map(|base| format!("{base}namespaces/{namespace}/{plural}"));
+        // Names have no characters that mean anything in a URL.
+        (within.unwrap_or(path), format!("&fieldSelector=metadata.name%3D{name}"))
+    }
+
     /// Lists, in the newest version that is served.
     async fn list(&mut self, version: &mut &'static str, asked: Option<u64>) -> End {
         let mut versions = self.resource.versions();
@@ -186,12 +198,12 @@ impl<O: Observe> Follow<O> {
     }
 
     async fn list_in(&mut self, version: &'static str, asked: Option<u64>) -> End {
-        let path = self.resource.path(version);
+        let (path, filter) = self.place(version);
         let mut next = String::new();
         loop {
             // Without a resourceVersion: the newest that etcd's majority has; all pages show the same moment.
             let query = if next.is_empty() { String::new() } else { format!("&continue={}", encoded(&next)) };
-            let call = Call::read(Verb::List, self.resource.plural(), format!("{path}?limit={PAGE}{query}"));
+            let call = Call::read(Verb::List, self.resource.plural(), format!("{path}?limit={PAGE}{filter}{query}"));
             let bytes = match self.client.call(&call, self.deadline, &self.observe).await {
                 Ok(bytes) => bytes,
                 Err(ApiError::Status { code: 404, .. }) => return End::Missing,
@@ -214,8 +226,9 @@ impl<O: Observe> Follow<O> {
 
     async fn watch(&mut self, version: &str, from: String) -> End {
         let seconds = WATCH_SECONDS + random() % WATCH_SECONDS;
-        let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}");
-        let call = Call::read(Verb::Watch, self.resource.plural(), format!("{}?{query}", self.resource.path(version)));
+        let (path, filter) = self.place(version);
+        let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}{filter}");
+        let call = Call::read(Verb::Watch, self.resource.plural(), format!("{path}?{query}"));
         let began = Instant::now();
         let opened = timeout(self.deadline, self.client.open(&call)).await;
         let opened = opened.unwrap_or(Err(ApiError::Timeout(self.deadline)));

@@ -21,6 +21,16 @@ pub enum Resource {
     Pools(PoolKind),
     /// `Namespace`
     Namespaces,
+    /// `Service`
+    Services,
+    /// `EndpointSlice`
+    Endpoints,
+    /// `Node`
+    Nodes,
+    /// The `ConfigMap` with the addresses for Services.
+    Config,
+    /// The `ConfigMap` that says where the control plane is.
+    ClusterInfo,
 }
 
 /// The kinds of pools.
@@ -44,7 +54,27 @@ impl Resource {
             Self::Pools(PoolKind::InClusterPrefixPool) => InClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
             Self::Namespaces => "namespaces",
+            Self::Services => "services",
+            Self::Endpoints => "endpointslices",
+            Self::Nodes => "nodes",
+            Self::Config | Self::ClusterInfo => "configmaps",
         }
+    }
+
+    /// What it is called where people read of it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Config => "the ConfigMap of addresses for Services",
+            Self::ClusterInfo => "the ConfigMap kube-public/cluster-info",
+            _ => self.plural(),
+        }
+    }
+
+    /// Whether only Services' addresses depend on it.
+    #[must_use]
+    pub const fn for_services(self) -> bool {
+        matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
     /// The versions that can be read, newest first.
@@ -54,7 +84,9 @@ impl Resource {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
-            Self::Namespaces => vec!["v1"],
+            Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {
+                vec!["v1"]
+            }
         }
     }
 
@@ -62,17 +94,22 @@ impl Resource {
     #[must_use]
     pub fn path(self, version: &str) -> String {
         match self {
-            Self::Namespaces => "/api/v1/namespaces".to_owned(),
+            Self::Namespaces | Self::Services | Self::Nodes | Self::Config | Self::ClusterInfo => {
+                format!("/api/v1/{}", self.plural())
+            }
+            Self::Endpoints => format!("/apis/discovery.k8s.io/{version}/{}", self.plural()),
             Self::Clusters => format!("/apis/{}/{version}/{}", cluster::GROUP, self.plural()),
             _ => format!("/apis/{GROUP}/{version}/{}", self.plural()),
         }
     }
 
-    /// One object of it, in that version.
+    /// One object of it, in that version. Of claims, addresses, pools and Services.
     #[must_use]
     pub fn object(self, version: &str, namespace: &str, name: &str) -> String {
         let plural = self.plural();
-        if namespace.is_empty() {
+        if self == Self::Services {
+            format!("/api/v1/namespaces/{namespace}/{plural}/{name}")
+        } else if namespace.is_empty() {
             format!("/apis/{GROUP}/{version}/{plural}/{name}")
         } else {
             format!("/apis/{GROUP}/{version}/namespaces/{namespace}/{plural}/{name}")

@@ -122,6 +122,7 @@ impl Intake {
             Resource::Clusters => self.clusters_page(known, bytes, first),
             Resource::Namespaces => namespaces_page(known, bytes, first, &mut events),
             Resource::Pools(kind) => self.pools_page(known, kind, (version, bytes), first, &mut events),
+            other => return Err(Unreadable { resource: other.plural(), source: not_here() }),
         };
         Ok((turned.map_err(unreadable)?, events))
     }
@@ -142,6 +143,7 @@ impl Intake {
                 Resource::Clusters => self.cluster_line(known, text).map(|()| None),
                 Resource::Namespaces => namespace_line(known, text, &mut each).map(|()| None),
                 Resource::Pools(kind) => pool_line(known, kind, text),
+                _ => Err(not_here()),
             };
             match event {
                 Ok(Some(event)) => each(Ok(event)),
@@ -269,6 +271,7 @@ impl Intake {
         if first {
             self.addresses.clear();
             known.odd.clear();
+            known.holders.clear();
         }
         for item in &page.items {
             self.addresses.extend(address(known, item));
@@ -363,14 +366,19 @@ impl Intake {
     }
 }
 
-fn turned<T>(page: &Page<'_, T>) -> Turned {
+/// What is heard for Services' sake is taken in elsewhere.
+fn not_here() -> serde_json::Error {
+    serde::de::Error::custom("it is none of the protocol's kinds")
+}
+
+pub(super) fn turned<T>(page: &Page<'_, T>) -> Turned {
     let meta = &page.metadata;
     Turned { next: meta.next.to_string(), version: meta.resource_version.to_string() }
 }
 
 /// Translates an address and keeps what must be kept of it.
 pub(super) fn address(known: &mut Known, json: &AddressJson<'_>) -> Option<Address> {
-    let Known { names, claims, odd, .. } = known;
+    let Known { names, claims, odd, holders, .. } = known;
     let claim = |uid: &str| {
         let (uid, one) = claims.get_key_value(uid)?;
         Some(Shared { uid: mooring_allocator_core::names::Uid(uid.clone()), key: one.beside.key.clone() })
@@ -385,6 +393,15 @@ pub(super) fn address(known: &mut Known, json: &AddressJson<'_>) -> Option<Addre
             odd.remove(&address.uid.0);
         }
     }
+    match json.holder() {
+        Some(holder) => {
+            holders.insert(address.uid.0.clone(), holder);
+        }
+        None if holders.is_empty() => {}
+        None => {
+            holders.remove(&address.uid.0);
+        }
+    }
     Some(address)
 }
 
@@ -393,6 +410,7 @@ fn address_line(known: &mut Known, text: &[u8]) -> Result<Option<Event>, serde_j
         Line::Applied(json) => Ok(address(known, &json).map(Event::Address)),
         Line::Deleted(json) => {
             known.odd.remove(&*json.metadata.uid);
+            known.holders.remove(&*json.metadata.uid);
             Ok(Some(Event::AddressGone((*json.metadata.uid).into())))
         }
         Line::Bookmark | Line::Error(_) => Ok(None),

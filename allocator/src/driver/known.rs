@@ -23,6 +23,8 @@ pub struct Known {
     pub claims: HashMap<Arc<str>, KnownClaim>,
     /// The finalizers of `IPAddress` objects that have others than ours, and the version at which they had them; by uid.
     pub odd: HashMap<Arc<str>, (Version, Finalizers)>,
+    /// Who holds addresses, by their objects' uids.
+    pub holders: HashMap<Arc<str>, Arc<str>>,
     /// Pools.
     pub pools: HashMap<Arc<PoolRef>, KnownPool>,
     /// In which version each kind of pool is spoken of.

@@ -9,6 +9,7 @@ mod pace;
 mod pool_status;
 mod queue;
 mod run;
+mod services;
 #[cfg(test)]
 mod tests;
 mod writes;

@@ -6,8 +6,8 @@ use mooring_allocator_core::names::{Key, PoolRef};
 use mooring_allocator_core::protocol::{Report, Write};
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
-use mooring_api::conditions;
 use mooring_api::versions::Version as _;
+use mooring_api::{GROUP, conditions};
 
 use super::run::Driver;
 use crate::clock;
@@ -16,6 +16,7 @@ use crate::people::{Note, Regarding};
 impl Driver {
     fn claim(&self, key: &Key, uid: &str) -> Regarding {
         Regarding {
+            group: GROUP,
             version: self.known.served.name(),
             kind: IpAddressClaim::KIND,
             namespace: key.namespace.to_string(),
@@ -31,6 +32,7 @@ impl Driver {
     fn pool(&self, reference: &Arc<PoolRef>) -> Option<Regarding> {
         let pool = self.known.pools.get(reference)?;
         Some(Regarding {
+            group: GROUP,
             version: pool.api.name(),
             kind: reference.kind.name(),
             namespace: reference.namespace.to_string(),
@@ -52,7 +54,7 @@ impl Driver {
             regarding: self.claim(&target.key, &target.uid.0),
             pool: self.pool(pool),
             warning: false,
-            reason: conditions::ADDRESS_ALLOCATED,
+            reason: conditions::ADDRESS_ALLOCATED.into(),
             action: "Allocate",
             text,
         };
@@ -70,7 +72,7 @@ impl Driver {
             regarding: self.claim(&target.key, &target.uid.0),
             pool,
             warning: true,
-            reason: condition.reason.name(),
+            reason: condition.reason.name().into(),
             action: "Allocate",
             text: condition.message.clone(),
         };
@@ -86,7 +88,7 @@ impl Driver {
                     regarding: self.address(address),
                     pool: None,
                     warning: false,
-                    reason: "AddressReleased",
+                    reason: "AddressReleased".into(),
                     action: "Release",
                     text: format!("{block} was given back"),
                 }
@@ -95,7 +97,7 @@ impl Driver {
                 regarding: self.address(address),
                 pool: None,
                 warning: true,
-                reason: "DuplicateAddress",
+                reason: "DuplicateAddress".into(),
                 action: "Compare",
                 text: format!("IPAddress {other} has the same address, and both are in use: delete one claim"),
             },
@@ -105,7 +107,7 @@ impl Driver {
                     regarding: self.claim(claim, ""),
                     pool: None,
                     warning: true,
-                    reason: "AddressConflict",
+                    reason: "AddressConflict".into(),
                     action: "Quarantine",
                     text: format!("somebody else was heard to have {block} ({heard}): {then}"),
                 }
@@ -116,7 +118,7 @@ impl Driver {
                     regarding: self.address(address),
                     pool: None,
                     warning: true,
-                    reason: "QuarantineFailed",
+                    reason: "QuarantineFailed".into(),
                     action: "Release",
                     text: format!("{block} was released without its quarantine: {why}"),
                 }

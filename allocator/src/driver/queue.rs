@@ -3,11 +3,21 @@
 use std::collections::VecDeque;
 
 use mooring_allocator_core::protocol::Write;
+use mooring_services::machine as services;
+
+/// A write, and the number under which its answer is told.
+#[derive(Debug)]
+pub enum Job {
+    /// The allocation protocol's.
+    Protocol(u64, Write),
+    /// On behalf of Services.
+    Service(u64, services::Write),
+}
 
 /// What is closest to its end goes first: so claims are bound one after another, and not all of them last.
 #[derive(Debug, Default)]
 pub struct Queue {
-    lanes: [VecDeque<(u64, Write)>; 3],
+    lanes: [VecDeque<Job>; 3],
 }
 
 const fn lane(write: &Write) -> usize {
@@ -27,14 +37,29 @@ const fn lane(write: &Write) -> usize {
     }
 }
 
+const fn service_lane(write: &services::Write) -> usize {
+    use services::Write as To;
+    match write {
+        To::Annotate(..) | To::Status(..) | To::RemoveCleanup(_) | To::DeleteClaim(_) => 0,
+        // Few, and much depends on them.
+        To::CreatePool(_) | To::UpdatePool(..) | To::DeletePool(_) => 0,
+        To::UpdateClaim(..) => 1,
+        To::CreateClaim(_) => 2,
+    }
+}
+
 impl Queue {
     /// Puts a write at the end of its lane.
-    pub fn push(&mut self, id: u64, write: Write) {
-        self.lanes[lane(&write)].push_back((id, write));
+    pub fn push(&mut self, job: Job) {
+        let lane = match &job {
+            Job::Protocol(_, write) => lane(write),
+            Job::Service(_, write) => service_lane(write),
+        };
+        self.lanes[lane].push_back(job);
     }
 
     /// The next.
-    pub fn pop(&mut self) -> Option<(u64, Write)> {
+    pub fn pop(&mut self) -> Option<Job> {
         self.lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
@@ -56,17 +81,23 @@ mod tests {
     use mooring_allocator_core::names::{Key, Uid, Version};
     use mooring_allocator_core::protocol::{Condition, Reason, Target, Write};
 
-    use super::Queue;
+    use super::{Job, Queue};
 
     #[test]
     fn what_is_closest_to_its_end_goes_first() {
         let target = || Target { key: Key::new("n", "c"), uid: Uid::from("u"), version: Version::from("1") };
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: String::new() };
         let mut queue = Queue::default();
-        queue.push(1, Write::AddFinalizer(target()));
-        queue.push(2, Write::AddFinalizer(target()));
-        queue.push(3, Write::Bind(target(), "c".into(), condition));
-        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|(id, _)| id).collect();
+        let writes = [
+            Write::AddFinalizer(target()),
+            Write::AddFinalizer(target()),
+            Write::Bind(target(), "c".into(), condition),
+        ];
+        writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Protocol(id, write)));
+        let id = |job| match job {
+            Job::Protocol(id, _) | Job::Service(id, _) => id,
+        };
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(id).collect();
         assert_eq!(order, [3, 1, 2]);
     }
 }

@@ -1,6 +1,7 @@
 //! The loop: what is heard goes into the machine, what it wants goes to the API server.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use super::answers::{Sent, claim_path, read_then_patch};
 use super::intake::Intake;
 use super::known::Known;
 use super::pace::Pace;
-use super::queue::Queue;
+use super::queue::{Job, Queue};
+use super::services::{self, Desk};
 use super::writes::Prepared;
 use crate::api::{Client, Fed, Follow, POOLS, Resource, What, random};
 use crate::clock;
@@ -49,8 +51,14 @@ pub enum DriverError {
 }
 
 /// A call that ended.
-enum Ended {
+pub(super) enum Ended {
     Write(Sent),
+    /// A write on behalf of Services.
+    Service {
+        id: u64,
+        write: mooring_services::machine::Write,
+        result: Result<bytes::Bytes, crate::api::ApiError>,
+    },
     Read {
         id: u64,
         key: mooring_allocator_core::names::Key,
@@ -64,16 +72,18 @@ enum Ended {
 
 pub(super) struct Driver {
     settings: Settings,
-    client: Client,
+    pub(super) client: Client,
     pub(super) ops: Arc<Ops>,
     pub(super) events: Events,
     pub(super) machine: Machine<InCluster>,
     pub(super) known: Known,
     intake: Intake,
-    queue: Queue,
+    /// None: Services are none of its business.
+    pub(super) desk: Option<Desk>,
+    pub(super) queue: Queue,
     pace: Pace,
-    calls: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
-    writing: usize,
+    pub(super) calls: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
+    pub(super) writing: usize,
     leads: Option<Duration>,
     /// Asks the follower of addresses for a list.
     lists: mpsc::Sender<u64>,
@@ -83,7 +93,7 @@ pub(super) struct Driver {
     lists_asked: Option<mpsc::Receiver<u64>>,
 }
 
-/// Runs for ever; `leads` says until when this allocator surely leads.
+/// Runs for ever; `leads` says until when this allocator surely leads. `server`: the API server's address.
 ///
 /// # Errors
 /// See [`DriverError`].
@@ -92,12 +102,14 @@ pub async fn run(
     client: Client,
     ops: Arc<Ops>,
     events: Events,
+    server: Option<IpAddr>,
     mut leads: watch::Receiver<Option<Duration>>,
 ) -> Result<Infallible, DriverError> {
     let (tell, mut heard) = mpsc::channel(HEARD);
     let (lists, lists_asked) = mpsc::channel(8);
     let scope = settings.scope.clone();
     let pace = Pace::new(settings.writes_per_second);
+    let desk = settings.services.clone().map(|services| Desk::new(services, scope.watch_filter.clone(), server));
     let mut driver = Driver {
         settings,
         client,
@@ -106,6 +118,7 @@ pub async fn run(
         machine: Machine::new(InCluster::default(), random()),
         known: Known { scope, ..Known::default() },
         intake: Intake::default(),
+        desk,
         queue: Queue::default(),
         pace,
         calls: FuturesUnordered::new(),
@@ -117,8 +130,9 @@ pub async fn run(
         started: Vec::new(),
         lists_asked: Some(lists_asked),
     };
-    for resource in [Resource::Claims, Resource::Addresses] {
-        driver.ops.readiness.set(resource.plural(), Some("not listed yet".into()));
+    let wanted = driver.desk.as_ref().map(Desk::wanted).unwrap_or_default();
+    for resource in [Resource::Claims, Resource::Addresses].into_iter().chain(wanted) {
+        driver.ops.readiness.set(resource.name(), Some("not listed yet".into()));
     }
     driver.follow_more();
     driver.lead(*leads.borrow_and_update());
@@ -136,6 +150,7 @@ pub async fn run(
             () = sleep_until(tick) => driver.step(Event::Tick),
         }
         driver.tell_again();
+        driver.follow_for_services();
         driver.pump();
         driver.show();
     }
@@ -149,12 +164,21 @@ async fn sleep_until(at: Option<Duration>) {
 impl Driver {
     fn next_tick(&self) -> Option<Duration> {
         let leads = self.leads.is_some_and(|until| clock::now() < until);
-        let machine = self.machine.next_tick().filter(|_| leads);
+        let services = self.desk.as_ref().and_then(Desk::next_tick).filter(|_| leads);
+        let machine = self.machine.next_tick().into_iter().chain(services).min().filter(|_| leads);
         let paced = self.pace.next().filter(|_| !self.queue.is_empty() && self.writing < self.settings.writes);
-        machine.into_iter().chain(self.intake.next()).chain(paced).min()
+        machine.into_iter().chain(self.intake.next()).chain(paced).chain(self.next_show()).min()
     }
 
     fn step(&mut self, event: Event) {
+        let told = self.desk.as_ref().and_then(|_| services::told(&event, &self.known));
+        self.step_protocol(event);
+        if let Some(told) = told {
+            self.step_services(told);
+        }
+    }
+
+    fn step_protocol(&mut self, event: Event) {
         self.show_pools(&event);
         for action in self.machine.step(clock::moment(), event) {
             self.act(action);
@@ -165,7 +189,7 @@ impl Driver {
         match action {
             Action::Write { id, write } => {
                 self.note_refusal(&write);
-                self.queue.push(id, write);
+                self.queue.push(Job::Protocol(id, write));
             }
             Action::ListAddresses { id } => {
                 // The machine has one list under way at a time.
@@ -193,7 +217,12 @@ impl Driver {
         self.step(Event::Leading(until));
     }
 
-    fn heard(&mut self, Fed { resource, what }: Fed) {
+    fn heard(&mut self, fed: Fed) {
+        if fed.resource.for_services() {
+            self.heard_of_services(fed);
+            return self.follow_more();
+        }
+        let Fed { resource, what } = fed;
         let now = clock::now();
         match what {
             What::Page { version, bytes, first, asked, reply } => {
@@ -224,7 +253,7 @@ impl Driver {
             What::Missing => {
                 // The others may well be absent.
                 if matches!(resource, Resource::Claims | Resource::Addresses) {
-                    self.ops.readiness.set(resource.plural(), Some(NOT_SERVED.into()));
+                    self.ops.readiness.set(resource.name(), Some(NOT_SERVED.into()));
                 }
                 let events = self.intake.missing(&mut self.known, resource);
                 for event in events {
@@ -236,7 +265,7 @@ impl Driver {
                 tracing::warn!(resource = resource.plural(), %error, "nothing is heard of it; tried again");
             }
             What::Live => {
-                self.ops.readiness.set(resource.plural(), None);
+                self.ops.readiness.set(resource.name(), None);
                 tracing::debug!(resource = resource.plural(), "watched");
             }
         }
@@ -246,8 +275,9 @@ impl Driver {
     fn tell_again(&mut self) {
         for key in self.intake.take_again(clock::now(), &mut self.known) {
             if let Some(claim) = self.machine.claim(&key).cloned() {
+                // Nothing new: Services need not be told.
                 let held = self.known.held(claim);
-                self.step(Event::Claim(held));
+                self.step_protocol(Event::Claim(held));
             }
         }
     }
@@ -266,6 +296,7 @@ impl Driver {
         if self.known.pools.values().any(|pool| pool.seen.needs_labels()) {
             wanted.push(Resource::Namespaces);
         }
+        wanted.extend(self.desk.iter().flat_map(Desk::wanted));
         for resource in wanted {
             if self.started.contains(&resource) {
                 continue;
@@ -275,12 +306,20 @@ impl Driver {
             let follow = Follow {
                 client: self.client.clone(),
                 resource,
+                only: self.desk.as_ref().and_then(|desk| desk.only(resource)),
                 deadline: self.settings.list_deadline,
                 tell: self.tell.clone(),
                 asks: asks.unwrap_or_else(|| mpsc::channel(1).1),
                 observe: self.ops.metrics.clone(),
             };
             self.following.spawn(follow.run());
+        }
+    }
+
+    /// Some kinds are wanted only once there is a Service that depends on them.
+    fn follow_for_services(&mut self) {
+        if self.desk.as_ref().is_some_and(Desk::wants_endpoints) && !self.started.contains(&Resource::Endpoints) {
+            self.follow_more();
         }
     }
 
@@ -291,16 +330,19 @@ impl Driver {
             if !self.pace.take(now) {
                 return;
             }
-            let Some((id, write)) = self.queue.pop() else { return };
+            let Some(job) = self.queue.pop() else { return };
             let left = self.leads.map_or(Duration::ZERO, |until| until.saturating_sub(now));
-            if left.is_zero() {
-                // Decided on while it led, and not sent.
-                self.answer(id, Err(Failure::Conflict));
-                continue;
-            }
             let deadline = self.settings.call_deadline.min(left);
-            let prepared = self.known.prepare(&write);
-            self.send(id, write, prepared, deadline);
+            match job {
+                // Decided on while it led, and not sent.
+                Job::Protocol(id, _) if left.is_zero() => self.answer(id, Err(Failure::Conflict)),
+                Job::Service(id, _) if left.is_zero() => self.not_sent_for_service(id),
+                Job::Protocol(id, write) => {
+                    let prepared = self.known.prepare(&write);
+                    self.send(id, write, prepared, deadline);
+                }
+                Job::Service(id, write) => self.send_for_service(id, write, deadline),
+            }
         }
     }
 
@@ -344,6 +386,7 @@ impl Driver {
                 let result = self.known.done(&write, result);
                 self.answer(id, result);
             }
+            Ended::Service { id, write, result } => self.ended_for_service(id, &write, result),
             Ended::Read { id, key, result } => {
                 let Some(result) = self.known.claim_read(&key, result) else {
                     tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");
@@ -384,6 +427,7 @@ impl Driver {
         metrics.waiting.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
         metrics.under_way.set(i64::try_from(self.writing).unwrap_or(i64::MAX));
         self.intake.take_times().into_iter().for_each(|time| metrics.bound_after(time));
+        self.show_services();
         self.ops.liveness.beat();
     }
 

@@ -1,5 +1,7 @@
 //! From the protocol's writes to calls.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::names::{PoolRef, Uid};
@@ -10,12 +12,13 @@ use mooring_api::conditions::{self, Condition};
 use mooring_api::patch::{self, LockedPatch, MetaChange, NotSeen};
 use mooring_api::versions::Version as _;
 use mooring_api::{GROUP, annotations, finalizers, labels};
+use mooring_services::words;
 use serde_json::json;
 
 use super::known::{Known, KnownPool};
 use super::pool_status;
 use crate::api::{Call, Resource, Verb};
-use crate::wire::claim::Beside;
+use crate::wire::claim::{Beside, family_label};
 use crate::wire::marks;
 
 /// What is to be done for a write.
@@ -151,7 +154,14 @@ impl Known {
                 owners.push(self.claim_owner(claim, &mark.claim));
                 meta.finalizers = Some(vec![finalizers::PROTECT_ADDRESS.to_owned()]);
                 meta.annotations = Some([(annotations::ATTEMPT.to_owned(), marks::attempt(mark))].into());
-                meta.labels = claim.cluster.as_ref().map(|c| [(labels::CLUSTER_NAME.to_owned(), c.to_string())].into());
+                let cluster = claim.cluster.as_ref().map(|name| (labels::CLUSTER_NAME.to_owned(), name.to_string()));
+                // Agents advertise what has this label.
+                let family = claim
+                    .service
+                    .as_ref()
+                    .map(|service| (words::SERVICE_FAMILY.to_owned(), family_label(service.family).to_owned()));
+                let all: BTreeMap<String, String> = cluster.into_iter().chain(family).collect();
+                meta.labels = (!all.is_empty()).then_some(all);
             }
             Purpose::Rest(rest) => {
                 meta.annotations = Some(
@@ -214,6 +224,9 @@ impl Known {
         }
         if let Some(cluster) = &claim.cluster {
             change = change.label(labels::CLUSTER_NAME, cluster);
+        }
+        if let Some(service) = &claim.service {
+            change = change.label(words::SERVICE_FAMILY, family_label(service.family));
         }
         Prepared::ReadThenPatch { path: self.path(Resource::Addresses, target), target: target.clone(), change }
     }

@@ -1,5 +1,6 @@
 //! Prometheus metrics. Every label has a bounded set of values, but for the pools' names.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -25,6 +26,11 @@ const CALL: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5,
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
     reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByState {
+    reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -75,6 +81,14 @@ pub struct Metrics {
     pub leads: Gauge,
     /// Events that were left out because claims came first.
     pub events_dropped: Counter,
+    /// Services that got an address, or another one.
+    pub services_assigned: Counter,
+    /// Services that gave their addresses back.
+    pub services_released: Counter,
+    services: Family<ByState, Gauge>,
+    service_latency: Histogram,
+    /// Entries of the `ConfigMap` that cannot be read.
+    pub config_problems: Gauge,
     /// Since 1970, in seconds: when this process began.
     started: Gauge<f64, AtomicU64>,
 }
@@ -98,6 +112,11 @@ impl Default for Metrics {
             under_way: Gauge::default(),
             leads: Gauge::default(),
             events_dropped: Counter::default(),
+            services_assigned: Counter::default(),
+            services_released: Counter::default(),
+            services: Family::default(),
+            service_latency: Histogram::new(ALLOCATION),
+            config_problems: Gauge::default(),
             started: Gauge::default(),
             registry: Registry::default(),
         };
@@ -150,6 +169,28 @@ impl Default for Metrics {
             "Kubernetes Events that were left out because claims came first",
             m.events_dropped.clone(),
         );
+        registry.register(
+            "services_assigned",
+            "Services of type LoadBalancer that got an address, or another one",
+            m.services_assigned.clone(),
+        );
+        registry.register("services_released", "Services that gave their addresses back", m.services_released.clone());
+        registry.register(
+            "services",
+            "Services of type LoadBalancer, by the reason of their condition mooring.dev/AddressReady",
+            m.services.clone(),
+        );
+        registry.register_with_unit(
+            "service_assignment",
+            "From the moment a Service without an address is seen until it has one",
+            Unit::Seconds,
+            m.service_latency.clone(),
+        );
+        registry.register(
+            "config_problems",
+            "Entries of the ConfigMap of addresses for Services that cannot be read",
+            m.config_problems.clone(),
+        );
         registry.register_with_unit(
             "start_time",
             "When this process began, since 1970",
@@ -173,6 +214,20 @@ impl Metrics {
     /// A claim is bound, so long after it was first seen.
     pub fn bound_after(&self, time: Duration) {
         self.latency.observe(time.as_secs_f64());
+    }
+
+    /// A Service has an address, so long after it was first seen without one.
+    pub fn service_after(&self, time: Duration) {
+        self.service_latency.observe(time.as_secs_f64());
+    }
+
+    /// How many Services there are of each reason.
+    pub fn services(&self, counts: &BTreeMap<&str, usize>) {
+        self.services.clear();
+        for (reason, count) in counts {
+            let state = ByState { reason: (*reason).to_owned() };
+            self.services.get_or_create(&state).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
     }
 
     /// All pools are shown anew.

@@ -81,6 +81,11 @@ impl Ops {
 
     /// Logs a write that failed. Conflicts are no failures: they are what the preconditions are for.
     pub fn write_failed(&self, write: &Write, error: &ApiError) {
+        self.write_not_done(name(write), write, error);
+    }
+
+    /// As [`Ops::write_failed`], of any write; `name`: what people call it.
+    pub fn write_not_done(&self, name: &str, write: &impl std::fmt::Debug, error: &ApiError) {
         if let ApiError::Status { code: 404 | 409, .. } = error {
             return tracing::debug!(?write, %error, "not written");
         }
@@ -94,7 +99,7 @@ impl Ops {
         let more = std::mem::take(&mut told.1);
         told.0 = now;
         drop(told);
-        tracing::warn!(write = name(write), %error, more, "not written; tried again");
+        tracing::warn!(write = name, %error, more, "not written; tried again");
     }
 }
 

@@ -3,12 +3,12 @@
 //! An Event costs the API server as much as a third of a claim. So each that is written needs a token (there are few), and a
 //! moment in which no write waits. What is left out is counted, and told in one Event on the pool when it is quiet again.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use mooring_api::GROUP;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -38,7 +38,9 @@ const LONGEST: usize = 1024;
 /// What an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Regarding {
-    /// `ipam.cluster.x-k8s.io/v1beta2`
+    /// Its group: `ipam.cluster.x-k8s.io`; empty: the core group.
+    pub group: &'static str,
+    /// The version it was read in: `v1beta2`.
     pub version: &'static str,
     /// Its kind.
     pub kind: &'static str,
@@ -60,7 +62,7 @@ pub struct Note {
     /// Somebody should look at it.
     pub warning: bool,
     /// Why it happened, in one word: `AddressAllocated`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What was done, in one word: `Allocate`.
     pub action: &'static str,
     /// For people.
@@ -78,7 +80,7 @@ pub struct Events {
 enum Heard {
     Note(Box<Note>),
     /// One that was left out, and its pool.
-    Left(&'static str, Regarding),
+    Left(Cow<'static, str>, Regarding),
 }
 
 impl Events {
@@ -143,7 +145,7 @@ struct Sender {
     /// What was sent, when, and how often it was asked for since.
     sent: VecDeque<(Note, Instant)>,
     /// How many of what were left out, by pool.
-    left: HashMap<(&'static str, Regarding), u64>,
+    left: HashMap<(Cow<'static, str>, Regarding), u64>,
     serial: u64,
     told: bool,
 }
@@ -228,7 +230,7 @@ impl Sender {
                     tracing::warn!(%error, "Events cannot be written: only the log and the conditions say what happens");
                 }
             }
-            Err(error) => tracing::debug!(%error, reason = note.reason, "an Event is lost"),
+            Err(error) => tracing::debug!(%error, reason = &*note.reason, "an Event is lost"),
         }
     }
 
@@ -238,8 +240,9 @@ impl Sender {
         let about = &note.regarding;
         // What has no namespace is told of in this one: so kubectl looks for it.
         let namespace = if about.namespace.is_empty() { "default".to_owned() } else { about.namespace.clone() };
-        let mut regarding =
-            json!({"apiVersion": format!("{GROUP}/{}", about.version), "kind": about.kind, "name": about.name});
+        let slash = if about.group.is_empty() { "" } else { "/" };
+        let version = format!("{}{slash}{}", about.group, about.version);
+        let mut regarding = json!({"apiVersion": version, "kind": about.kind, "name": about.name});
         for (field, value) in [("namespace", &about.namespace), ("uid", &about.uid)] {
             if !value.is_empty() {
                 regarding[field] = Value::from(value.as_str());
@@ -252,7 +255,7 @@ impl Sender {
             "metadata": {"name": name, "namespace": namespace},
             "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
             "type": if note.warning { "Warning" } else { "Normal" },
-            "reason": note.reason,
+            "reason": &*note.reason,
             "action": note.action,
             "note": cut(&note.text, LONGEST),
             "regarding": regarding,

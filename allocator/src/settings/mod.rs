@@ -16,8 +16,10 @@ use mooring_edge::kubeconfig::Source;
 use mooring_edge::log::{LOG_FORMATS, LOG_LEVELS, LogSettings};
 use mooring_edge::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
+use mooring_services::class::ClassRules;
+
 use self::spec::SETTINGS;
-pub use self::types::{Election, Settings};
+pub use self::types::{Election, Services, Settings};
 use crate::driver::Scope;
 
 /// What the machine says, for defaults.
@@ -129,6 +131,8 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let list = g.field("list-deadline", |text| duration_within(text, SECOND, 600 * SECOND, false));
     let namespaces = g.field("namespaces", namespaces);
     let filter = g.field("watch-filter", text);
+    let serves = g.field("services", on_off);
+    let services = services(g, host);
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), host.random);
@@ -137,6 +141,12 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let metrics = g.field("metrics", listen);
     let level = g.field("log-level", |text| one_of(text, LOG_LEVELS));
     let format = g.field("log-format", |text| one_of(text, LOG_FORMATS));
+    let mut scope =
+        Scope { namespaces: namespaces?, watch_filter: filter.map(|value| (!value.is_empty()).then_some(value))? };
+    let services = if serves? { Some(services?) } else { None };
+    if let Some(services) = services.as_ref().filter(|_| !scope.namespaces.is_empty()) {
+        scope.namespaces.insert(services.home.clone());
+    }
     Some(Settings {
         source: kubeconfig
             .map(|file| if file.is_empty() { Source::InCluster } else { Source::File(PathBuf::from(file)) })?,
@@ -144,10 +154,8 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
         writes_per_second: per_second.map(|count| (count > 0).then_some(count))?,
         call_deadline: call?,
         list_deadline: list?,
-        scope: Scope {
-            namespaces: namespaces?,
-            watch_filter: filter.map(|value| (!value.is_empty()).then_some(value))?,
-        },
+        scope,
+        services,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -156,11 +164,40 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
     })
 }
 
+/// A namespace; by default the pod's.
+fn own_namespace(host: &Host, text: &str) -> Result<String, Problem> {
+    let own = || host.pod_namespace.as_deref().unwrap_or("kube-system");
+    dns_label(if text.is_empty() { own() } else { text })
+}
+
+fn services(g: &mut Gathered, host: &Host) -> Option<Services> {
+    let config_map = g.field("services-configmap", |text| {
+        let Some((namespace, name)) = text.split_once('/') else {
+            return problem("not a namespace and a name", "give NAMESPACE/NAME");
+        };
+        Ok((dns_label(namespace)?, dns_name(name)?))
+    });
+    let home = g.field("services-namespace", |text| own_namespace(host, text));
+    let names = g.field("lb-class-name", classes);
+    let only = g.field("lb-class-only", on_off);
+    let legacy = g.field("lb-class-legacy-handling", on_off);
+    let classes = ClassRules { names: names?, only: only?, legacy: legacy? };
+    Some(Services { classes, config_map: config_map?, home: home? })
+}
+
+/// `none` is the empty name of kube-vip's setting.
+fn classes(text: &str) -> Result<Vec<String>, Problem> {
+    let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let fits = |name: &&str| name.len() <= 253 && !name.contains(char::is_whitespace);
+    if names.is_empty() || !names.iter().all(fits) {
+        return problem("not the name of a class", "give names as in spec.loadBalancerClass, or none");
+    }
+    Ok(names.into_iter().map(|name| if name == "none" { String::new() } else { name.to_owned() }).collect())
+}
+
 fn election(g: &mut Gathered, host: &Host) -> Option<Election> {
     const SECOND: Duration = Duration::from_secs(1);
-    let or = |text: &str, default: &dyn Fn() -> String| if text.is_empty() { default() } else { text.to_owned() };
-    let pod = || host.pod_namespace.clone().unwrap_or_else(|| "kube-system".to_owned());
-    let namespace = g.field("lease-namespace", |text| dns_label(&or(text, &pod)))?;
+    let namespace = g.field("lease-namespace", |text| own_namespace(host, text))?;
     let name = g.field("lease-name", dns_name)?;
     let lease_duration = g.field("lease-duration", |text| {
         let time = duration_within(text, 3 * SECOND, 600 * SECOND, false)?;
@@ -226,11 +263,33 @@ mod tests {
     }
 
     #[test]
+    fn services_are_served_by_kube_vips_rules() {
+        let services = load(&[], &[]).unwrap().services.unwrap();
+        assert_eq!(services.classes, ClassRules::default());
+        assert_eq!(
+            (services.config_map, &*services.home),
+            (("kube-system".into(), "kubevip".into()), "mooring-system")
+        );
+        assert_eq!(load(&[("services", "off")], &[]).unwrap().services, None);
+        let env =
+            [("MOORING_ALLOCATOR_LB_CLASS_LEGACY_HANDLING", "false"), ("MOORING_ALLOCATOR_LB_CLASS_NAME", "none,a/b")];
+        let classes = load(&[], &env).unwrap().services.unwrap().classes;
+        assert_eq!((classes.names, classes.legacy), (vec![String::new(), "a/b".into()], false));
+        let some = load(&[("namespaces", "a")], &[]).unwrap().scope;
+        assert!(some.has_namespace("a") && some.has_namespace("mooring-system") && !some.has_namespace("b"));
+        let alone = load(&[("namespaces", "a"), ("services", "off")], &[]).unwrap().scope;
+        assert!(!alone.has_namespace("mooring-system"));
+    }
+
+    #[test]
     fn everything_that_is_wrong_is_told_at_once() {
         let wrong = [
             ("writes", "0"),
             ("call-deadline", "10"),
             ("namespaces", "a,B"),
+            ("services", "maybe"),
+            ("services-configmap", "kubevip"),
+            ("lb-class-name", " "),
             ("leader-election", "perhaps"),
             ("lease-duration", "2500ms"),
             ("metrics", "nowhere"),

@@ -30,6 +30,7 @@ pub const ENV_PREFIX: &str = "MOORING_ALLOCATOR_";
 
 const API: &str = "Kubernetes API";
 const SCOPE: &str = "Which claims";
+const SERVICES: &str = "Services of type LoadBalancer";
 const ELECTION: &str = "Leader election";
 const OPERATE: &str = "Operations";
 
@@ -88,6 +89,51 @@ pub const SETTINGS: &[Spec] = &[
             "Only claims whose label cluster.x-k8s.io/watch-filter has this value",
         ),
         "all",
+    ),
+    spec(
+        SERVICES,
+        "services",
+        "ON|OFF",
+        "on",
+        "Whether Services of type LoadBalancer get addresses. off: they are not even looked at, and nothing but claims is served",
+    ),
+    spec(
+        SERVICES,
+        "services-configmap",
+        "NAMESPACE/NAME",
+        "kube-system/kubevip",
+        "The ConfigMap with addresses for Services, as kube-vip's cloud provider reads it. The allocator must be allowed to read it",
+    ),
+    noted(
+        spec(
+            SERVICES,
+            "services-namespace",
+            "NAME",
+            "",
+            "The namespace of the claims that Services of several namespaces share. It counts as one of --namespaces",
+        ),
+        "the pod's, or kube-system",
+    ),
+    spec(
+        SERVICES,
+        "lb-class-name",
+        "NAME,...",
+        "kube-vip.io/kube-vip-class",
+        "The loadBalancerClass of the Services that get addresses; of several classes any. none stands for no class",
+    ),
+    spec(
+        SERVICES,
+        "lb-class-only",
+        "ON|OFF",
+        "off",
+        "Not those without a loadBalancerClass. Without lb-class-legacy-handling it says nothing: they are left out anyway",
+    ),
+    spec(
+        SERVICES,
+        "lb-class-legacy-handling",
+        "ON|OFF",
+        "on",
+        "Those without a loadBalancerClass get addresses too. off: only if none is among lb-class-name",
     ),
     spec(
         ELECTION,

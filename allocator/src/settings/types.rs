@@ -5,6 +5,7 @@ use std::time::Duration;
 use mooring_edge::kubeconfig::Source;
 use mooring_edge::log::LogSettings;
 use mooring_edge::values::Listen;
+use mooring_services::class::ClassRules;
 
 use crate::driver::Scope;
 
@@ -27,12 +28,25 @@ pub struct Settings {
     pub identity: String,
     /// The election; None: this allocator always works.
     pub election: Option<Election>,
+    /// Services of type `LoadBalancer`; None: they are left alone.
+    pub services: Option<Services>,
     /// Whether Events are written.
     pub events: bool,
     /// Where metrics and health are served; None: nowhere.
     pub metrics: Option<Listen>,
     /// The log.
     pub log: LogSettings,
+}
+
+/// How Services of type `LoadBalancer` get their addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Services {
+    /// Which Services are ours.
+    pub classes: ClassRules,
+    /// Namespace and name of the `ConfigMap` with addresses.
+    pub config_map: (String, String),
+    /// The namespace of the claims that Services of several namespaces share.
+    pub home: String,
 }
 
 /// The election.

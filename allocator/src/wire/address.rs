@@ -46,6 +46,19 @@ pub struct Shared {
 }
 
 impl AddressJson<'_> {
+    /// The node that holds it, by its own word. What cannot be read is nobody.
+    #[must_use]
+    pub fn holder(&self) -> Option<Arc<str>> {
+        #[derive(Deserialize)]
+        struct Holder<'a> {
+            #[serde(borrow)]
+            node: Text<'a>,
+        }
+        let text = self.metadata.annotations.as_ref()?.holder.as_ref()?;
+        let holder: Holder<'_> = serde_json::from_str(text).ok()?;
+        (!holder.node.is_empty()).then(|| Arc::from(&*holder.node))
+    }
+
     /// Translates; `claim` finds a claim by its uid. Beside the address its finalizers, where there are others than ours.
     /// None: it is of no pool of ours.
     pub fn translate(
@@ -148,6 +161,19 @@ mod tests {
         let (address, _) = read(&absurd).unwrap();
         assert_eq!((address.address, address.prefix), (None, u8::MAX));
         assert!(read(&BOUND.replace("\"InClusterIPPool\",\"name\":\"p\"}}", "\"IPPool\",\"name\":\"p\"}}")).is_none());
+    }
+
+    #[test]
+    fn the_holder_is_read() {
+        let held = |value: &str| {
+            let text = format!(r#"{{"metadata":{{"annotations":{{"mooring.dev/holder":{value}}}}}}}"#);
+            serde_json::from_str::<AddressJson<'_>>(&text).unwrap().holder()
+        };
+        let value = r#""{\"node\":\"n1\",\"session\":{\"uid\":\"u\",\"transitions\":3}}""#;
+        assert_eq!(held(value).as_deref(), Some("n1"));
+        for nobody in [r#""""#, r#""n1""#, r#""{\"node\":\"\"}""#, "null"] {
+            assert_eq!(held(nobody), None, "{nobody}");
+        }
     }
 
     #[test]

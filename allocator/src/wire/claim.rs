@@ -3,15 +3,19 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
 use mooring_api::claim::IpAddressClaimStatus;
 use mooring_api::versions::IpamVersion;
 use mooring_api::{conditions, finalizers};
+use mooring_services::members;
+use mooring_services::objects::Member;
 use serde::Deserialize;
 
 use super::marks;
-use super::meta::{Meta, NameJson, PoolRefJson};
+use super::meta::{Meta, NameJson, Owner, PoolRefJson};
 use super::names::{Finalizers, Names};
 use super::text::Text;
 use crate::driver::Scope;
@@ -104,6 +108,21 @@ pub struct Beside {
     pub pool: Arc<PoolRef>,
     /// In which version it was read.
     pub api: IpamVersion,
+    /// Services have it.
+    pub service: Option<Box<ForServices>>,
+}
+
+/// What a claim says of the Services that have it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForServices {
+    /// Its label.
+    pub family: Family,
+    /// Its annotation.
+    pub members: Vec<Member>,
+    /// Some of them own it.
+    pub owned: bool,
+    /// Owners that are no Services: patches must not lose them.
+    pub owners: Vec<OwnerReference>,
 }
 
 /// The status alone, whole.
@@ -162,6 +181,7 @@ impl ClaimJson<'_> {
             status: if self.is_plain() { None } else { whole()?.map(Box::new) },
             pool,
             api,
+            service: for_services(meta).map(Box::new),
         };
         Ok(Some((claim, beside)))
     }
@@ -206,6 +226,36 @@ pub fn read(
 ) -> Result<Option<(Claim, Beside)>, serde_json::Error> {
     let json: ClaimJson<'_> = serde_json::from_slice(bytes)?;
     json.translate(names, scope, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
+}
+
+/// The label is what counts: a claim without it is not looked at on behalf of Services.
+fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
+    let family = match &**meta.labels.as_ref()?.family.as_ref()? {
+        "ipv4" => Family::V4,
+        "ipv6" => Family::V6,
+        _ => return None,
+    };
+    let members = meta.annotations.as_ref().and_then(|a| a.services.as_deref()).map(members::read).unwrap_or_default();
+    let (services, others): (Vec<_>, Vec<_>) =
+        meta.owner_references.iter().flatten().partition(|one| &*one.api_version == "v1" && &*one.kind == "Service");
+    let owner = |one: &Owner<'_>| OwnerReference {
+        api_version: one.api_version.to_string(),
+        kind: one.kind.to_string(),
+        name: one.name.to_string(),
+        uid: one.uid.to_string(),
+        controller: one.controller,
+        block_owner_deletion: one.block_owner_deletion,
+    };
+    Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
+}
+
+/// The value of the label.
+#[must_use]
+pub const fn family_label(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
 }
 
 fn reason(text: &str) -> Reason {
@@ -284,6 +334,26 @@ mod tests {
         let ready = |api| one(&text, api).0.condition.unwrap();
         assert_eq!(ready(IpamVersion::V1beta1).reason, Reason::PoolNotReady);
         assert_eq!(ready(IpamVersion::V1alpha1).reason, Reason::Other);
+    }
+
+    #[test]
+    fn what_services_have_is_read() {
+        let text = NEW.replace(
+            r#""labels":{"#,
+            r#""annotations":{"mooring.dev/services":"n/web=u1"},"ownerReferences":[
+            {"apiVersion":"v1","kind":"Service","name":"web","uid":"u1"},
+            {"apiVersion":"x/v1","kind":"Y","name":"y","uid":"u2","controller":true}],"labels":{"mooring.dev/service-family":"ipv6","#,
+        );
+        let service = one(&text, IpamVersion::V1beta2).1.service.unwrap();
+        assert_eq!((service.family, service.owned), (Family::V6, true));
+        assert_eq!(service.members, [(Key::new("n", "web"), Uid::from("u1"))]);
+        assert_eq!(
+            service.owners.iter().map(|one| (&*one.name, one.controller)).collect::<Vec<_>>(),
+            [("y", Some(true))]
+        );
+        assert!(one(NEW, IpamVersion::V1beta2).1.service.is_none());
+        let other = text.replace("\"ipv6\"", "\"ipx\"");
+        assert!(one(&other, IpamVersion::V1beta2).1.service.is_none());
     }
 
     #[test]

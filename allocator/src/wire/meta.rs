@@ -39,8 +39,11 @@ pub struct Owner<'a> {
     #[serde(borrow)]
     pub kind: Text<'a>,
     #[serde(borrow)]
+    pub name: Text<'a>,
+    #[serde(borrow)]
     pub uid: Text<'a>,
     pub controller: Option<bool>,
+    pub block_owner_deletion: Option<bool>,
 }
 
 /// The labels that say something to us. Their names are those of `mooring_api::labels`.
@@ -51,6 +54,8 @@ pub struct Labels<'a> {
     pub cluster: Option<Text<'a>>,
     #[serde(borrow, rename = "cluster.x-k8s.io/watch-filter")]
     pub watch_filter: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/service-family")]
+    pub family: Option<Text<'a>>,
 }
 
 /// The annotations that say something to us. Their names are those of `mooring_api::annotations`.
@@ -71,6 +76,10 @@ pub struct Annotations<'a> {
     pub quarantined_until: Option<Text<'a>>,
     #[serde(borrow, rename = "mooring.dev/conflict")]
     pub conflict: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/services")]
+    pub services: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/holder")]
+    pub holder: Option<Text<'a>>,
 }
 
 /// `spec.poolRef`.
@@ -100,9 +109,15 @@ mod tests {
     #[test]
     fn the_names_are_the_apis() {
         use mooring_api::{annotations, labels};
-        let text = format!(r#"{{"{}":"a","{}":"b","other":"c"}}"#, labels::CLUSTER_NAME, labels::WATCH_FILTER);
+        use mooring_services::words;
+        let text = format!(
+            r#"{{"{}":"a","{}":"b","{}":"ipv4","other":"c"}}"#,
+            labels::CLUSTER_NAME,
+            labels::WATCH_FILTER,
+            words::SERVICE_FAMILY
+        );
         let read: Labels<'_> = serde_json::from_str(&text).unwrap();
-        assert_eq!((&*read.cluster.unwrap(), &*read.watch_filter.unwrap()), ("a", "b"));
+        assert_eq!((&*read.cluster.unwrap(), &*read.watch_filter.unwrap(), &*read.family.unwrap()), ("a", "b", "ipv4"));
         let all = [
             annotations::PAUSED,
             annotations::REQUESTED_ADDRESS,
@@ -111,6 +126,8 @@ mod tests {
             annotations::RESTS_FOR,
             annotations::QUARANTINED_UNTIL,
             annotations::CONFLICT,
+            words::SERVICES,
+            annotations::HOLDER,
         ];
         let text: Vec<String> = all.iter().enumerate().map(|(n, name)| format!(r#""{name}":"{n}""#)).collect();
         let text = format!("{{{}}}", text.join(","));
@@ -118,5 +135,6 @@ mod tests {
         let rest = [read.requested, read.voided, read.attempt, read.rests_for, read.quarantined_until, read.conflict];
         assert!(read.paused.is_some());
         assert_eq!(rest.map(|one| one.unwrap().0.into_owned()), ["1", "2", "3", "4", "5", "6"]);
+        assert_eq!((&*read.services.unwrap(), &*read.holder.unwrap()), ("7", "8"));
     }
 }

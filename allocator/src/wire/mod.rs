@@ -10,4 +10,6 @@ pub mod marks;
 mod meta;
 pub mod names;
 pub mod pool;
-mod text;
+pub mod service;
+pub mod surroundings;
+pub mod text;

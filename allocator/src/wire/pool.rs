@@ -8,6 +8,8 @@ use mooring_allocator_core::names::{PoolRef, Uid, Version};
 use mooring_allocator_core::pool::{LegacySpec, Network, Plan, Policy, PoolSpec, PrefixSpec, SpecError, Strategy};
 use mooring_api::pool::{AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, PoolStatus, PrefixPoolSpec, Quarantine};
 use mooring_api::{annotations, finalizers};
+use mooring_services::objects::{Made, Source};
+use mooring_services::words;
 use serde::Deserialize;
 
 /// A pool as it comes, of any of the four kinds.
@@ -111,6 +113,38 @@ impl Seen {
         }
     }
 
+    /// What it was made from, if it was made for Services, and its spec as it is.
+    #[must_use]
+    pub fn made(&self, namespaces: &Namespaces) -> Option<Made> {
+        let label = self.meta.labels.as_ref()?.get(words::MADE_FROM)?;
+        if label != words::MADE_FROM_VALUE {
+            return None;
+        }
+        let source = Source::read(self.meta.annotations.as_ref()?.get(words::SOURCE)?)?;
+        let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
+        let Spec::Addresses(spec) = &self.spec else { return None };
+        // One that makes no sense is not what it should be, and is written anew.
+        let spec = allowed.ok().and_then(|allowed| addresses(spec, allowed).ok()).unwrap_or_default();
+        Some(Made { source, spec })
+    }
+
+    /// Its spec as JSON.
+    ///
+    /// # Errors
+    /// It cannot be written: a mistake of the program's.
+    pub fn spec_value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        match &self.spec {
+            Spec::Addresses(spec) => serde_json::to_value(spec),
+            Spec::Prefixes(spec) => serde_json::to_value(spec),
+        }
+    }
+
+    /// An annotation.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.meta.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
     /// What it may hand out.
     ///
     /// # Errors
@@ -193,6 +227,7 @@ fn policy(
     use mooring_api::pool::Strategy as Api;
     let strategy = match strategy {
         None | Some(Api::LowestFree) => Strategy::Lowest,
+        Some(Api::HighestFree) => Strategy::Highest,
         Some(Api::Random) => Strategy::Random,
         Some(Api::LeastRecentlyUsed) => Strategy::LeastRecentlyUsed,
         Some(Api::Unknown(_)) => {
@@ -208,4 +243,56 @@ fn policy(
         conflict_quarantine_seconds: quarantine.and_then(|q| q.after_conflict_seconds).map(i64::from),
         allowed_namespaces,
     })
+}
+
+/// The spec of a pool that is made for Services: what [`Seen::made`] reads.
+#[must_use]
+pub fn made_spec(spec: &PoolSpec) -> IpPoolSpec {
+    use mooring_api::pool::Strategy as Api;
+    let policy = &spec.policy;
+    IpPoolSpec {
+        addresses: spec.addresses.clone(),
+        prefix: Some(spec.prefix),
+        allocate_reserved_ip_addresses: spec.allocate_reserved_ip_addresses.then_some(true),
+        strategy: (policy.strategy == Strategy::Highest).then_some(Api::HighestFree),
+        allowed_namespaces: policy
+            .allowed_namespaces
+            .as_ref()
+            .map(|names| AllowedNamespaces { names: names.iter().cloned().collect(), selector: None }),
+        ..IpPoolSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_allocator_core::block::Family;
+    use mooring_services::configmap::{Config, NewPool, pools};
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_read_as_it_was_made() {
+        let data =
+            [("cidr-global", "10.0.0.0/24,fd00::/112"), ("range-team", "10.1.0.5-10.1.0.9"), ("search-order", "desc")];
+        let config = Config::read(&data.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        let all = pools(&config, &BTreeSet::new());
+        assert_eq!(all.len(), 3);
+        for (source, made) in all {
+            let new = NewPool::new(made.clone(), None);
+            let meta = ObjectMeta {
+                name: Some(new.reference.name.to_string()),
+                labels: Some([(words::MADE_FROM.to_owned(), words::MADE_FROM_VALUE.to_owned())].into()),
+                annotations: Some([(words::SOURCE.to_owned(), source.to_string())].into()),
+                ..ObjectMeta::default()
+            };
+            // As the API server gives it back.
+            let text = serde_json::to_string(&made_spec(&made.spec)).unwrap();
+            let spec = Spec::Addresses(serde_json::from_str(&text).unwrap());
+            let mut seen = Seen { meta, status: None, spec };
+            assert_eq!(seen.made(&Namespaces::new()), Some(made), "{source}");
+            assert!(source.family == Family::V6 || seen.plan(&Namespaces::new()).is_ok());
+            seen.meta.labels = None;
+            assert_eq!(seen.made(&Namespaces::new()), None);
+        }
+    }
 }

@@ -19,7 +19,7 @@ impl Cluster {
             // IPv4 as well; with 0.0.0.0 an IPv6 VIP would lead nowhere.
             "--bind-address=::".into(),
             "--secure-port=6443".into(),
-            "--service-cluster-ip-range=10.96.0.0/16".into(),
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112".into(),
             format!("--cert-dir={}", host.dir().join("certs").display()),
             file("tls-cert-file", "apiserver.crt"),
             file("tls-private-key-file", "apiserver.key"),

@@ -4,6 +4,7 @@ pub mod allocators;
 pub mod audit;
 pub mod scope;
 pub mod server;
+pub mod services;
 pub mod stage;
 pub mod table;
 pub mod world;

@@ -242,9 +242,10 @@ impl<'a> Scope<'a> {
         Ok(name)
     }
 
-    /// Deletes all claims and waits until they are gone with their addresses: those that are paused or held by others are let
-    /// go. Then the pools.
+    /// Deletes all Services, for they would make new claims, and all claims, and waits until they are gone with their
+    /// addresses: those that are paused or held by others are let go. Then the pools.
     pub async fn leave(self) -> Result<()> {
+        self.no_services().await?;
         let names = |kind: &'static str| {
             self.stage.world.look(|state| state.all(kind, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>())
         };

@@ -20,7 +20,8 @@ use crate::host::lock;
 pub const SOON: Duration = Duration::from_secs(30);
 
 /// What is watched: kind, version, plural.
-const KINDS: [(&str, &str, &str); 6] = [
+const KINDS: [(&str, &str, &str); 7] = [
+    ("Service", "v1", "services"),
     ("IPAddressClaim", "v1beta2", "ipaddressclaims"),
     ("IPAddress", "v1beta2", "ipaddresses"),
     ("InClusterIPPool", "v1alpha2", "inclusterippools"),
@@ -123,7 +124,8 @@ impl World {
         let mut tasks = JoinSet::new();
         let mut wanted = BTreeSet::new();
         for (kind, version, plural) in KINDS.into_iter().filter(|(kind, ..)| kinds.contains(kind)) {
-            let gvk = GroupVersionKind::gvk("ipam.cluster.x-k8s.io", version, kind);
+            let group = if kind == "Service" { "" } else { "ipam.cluster.x-k8s.io" };
+            let gvk = GroupVersionKind::gvk(group, version, kind);
             let api = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk_with_plural(&gvk, plural));
             tasks.spawn(follow(kind, api, Arc::clone(&state), sender.clone()));
             wanted.insert(kind);

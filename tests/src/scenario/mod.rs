@@ -13,6 +13,7 @@ mod link;
 mod mixed;
 mod outage;
 mod scene;
+mod service_addresses;
 mod services;
 
 use crate::runner::Test;
@@ -51,6 +52,7 @@ pub fn all() -> Vec<Test<()>> {
         kinds::all,
         contract::all,
         services::all,
+        service_addresses::all,
     ] {
         all.extend(theme());
     }

@@ -39,13 +39,13 @@ pub struct IpPoolSpec {
     #[schemars(length(max = 2048), inner(length(min = 1, max = 79)))]
     pub excluded_addresses: Vec<String>,
 
-    /// For how many seconds after its claim was deleted an address stays with it. The claim stays as long; see
-    /// quarantine for the way that lets it go.
+    /// For how many seconds after its claim was deleted an address is kept back: the claim goes at once, and an IPAddress
+    /// without a claim stands for the address so long. The longer of this and quarantine.afterReleaseSeconds counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub address_reuse_grace_period_seconds: Option<i32>,
 
-    /// Which free address a claim gets: `LowestFree` (the default), `Random`, or `LeastRecentlyUsed`.
+    /// Which free address a claim gets: `LowestFree` (the default), `HighestFree`, `Random`, or `LeastRecentlyUsed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
 

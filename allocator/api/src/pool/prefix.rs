@@ -37,7 +37,7 @@ pub struct PrefixPoolSpec {
     #[schemars(length(max = 1024), inner(length(min = 1, max = 79)))]
     pub excluded_prefixes: Vec<String>,
 
-    /// Which free prefix a claim gets: `LowestFree` (the default), `Random`, or `LeastRecentlyUsed`.
+    /// Which free prefix a claim gets: `LowestFree` (the default), `HighestFree`, `Random`, or `LeastRecentlyUsed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
 

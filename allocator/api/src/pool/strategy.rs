@@ -11,6 +11,8 @@ pub enum Strategy {
     /// The lowest.
     #[default]
     LowestFree,
+    /// The highest.
+    HighestFree,
     /// Any, with equal chance.
     Random,
     /// The one that was given back longest ago; those never given come first, lowest first.
@@ -27,7 +29,7 @@ impl JsonSchema for Strategy {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "enum": ["LowestFree", "Random", "LeastRecentlyUsed"]})
+        json_schema!({"type": "string", "enum": ["LowestFree", "HighestFree", "Random", "LeastRecentlyUsed"]})
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Free {
 enum Order {
     #[default]
     Lowest,
+    Highest,
     Random,
     Released(Released),
 }
@@ -40,6 +41,7 @@ impl Free {
     pub fn new(all: RangeSet, strategy: Strategy) -> Self {
         let order = match strategy {
             Strategy::Lowest => Order::Lowest,
+            Strategy::Highest => Order::Highest,
             Strategy::Random => Order::Random,
             Strategy::LeastRecentlyUsed => Order::Released(Released { fresh: all.clone(), ..Released::default() }),
         };
@@ -86,6 +88,13 @@ impl Free {
         };
         match &self.order {
             Order::Lowest => from(&self.all, 0, None),
+            Order::Highest => {
+                let mut at = self.all.last_to(u128::MAX)?;
+                while !fits(at) {
+                    at = self.all.last_to(at.checked_sub(1)?)?;
+                }
+                Some(at)
+            }
             Order::Random => {
                 let start = nth(usable, seed)?;
                 from(&self.all, start, None).or_else(|| from(&self.all, 0, Some(start)))

@@ -132,6 +132,19 @@ fn the_one_released_longest_ago_comes_last_of_all_fresh_ones() {
 }
 
 #[test]
+fn from_the_end() {
+    let mut book = Book::default();
+    let id = pool(&mut book, "p", plan(&["10.0.0.1-10.0.0.2", "10.0.0.9"], 24, Strategy::Highest));
+    let take = |book: &mut Book, slot| {
+        let block = book.next_free(id, 0).unwrap();
+        book.occupy(Holder::Object(slot), id, Some(block));
+        block.to_string()
+    };
+    assert_eq!([0, 1, 2].map(|slot| take(&mut book, slot)), ["10.0.0.9", "10.0.0.2", "10.0.0.1"]);
+    assert_eq!(book.next_free(id, 0), None);
+}
+
+#[test]
 fn random_reaches_all_and_skips_the_used() {
     let mut book = Book::default();
     let id = pool(&mut book, "p", plan(&["10.0.0.1-10.0.0.9", "10.0.0.20-10.0.0.29"], 24, Strategy::Random));

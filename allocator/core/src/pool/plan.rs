@@ -213,6 +213,13 @@ impl Plan {
         if block.first() == at { Ok(block) } else { Err(text::TextError::Unparsable(text.into())) }
     }
 
+    /// The family of what may be handed out; None: nothing may.
+    #[must_use]
+    pub fn family(&self) -> Option<Family> {
+        let unit = self.usable.first()?;
+        Some(Family::of(self.block(unit).address()))
+    }
+
     /// Where a unit stands, whoever has it.
     #[must_use]
     pub fn standing(&self, block: Block) -> Standing {

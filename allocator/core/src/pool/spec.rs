@@ -10,6 +10,8 @@ pub enum Strategy {
     /// The lowest free address.
     #[default]
     Lowest,
+    /// The highest free address.
+    Highest,
     /// The next free one from a random place on.
     Random,
     /// One that was not used since the allocator started (the lowest), else the one released longest ago. Of pools

@@ -26,7 +26,7 @@ use crate::ipam::stage::{Stage, give_back};
 use crate::runner::{Ctx, Test};
 
 /// A rule: what must hold in a namespace that an allocator looks after.
-type Rule = for<'a> fn(&'a Scope<'a>, &'a Allocator) -> BoxFuture<'a, Result<()>>;
+pub(in crate::scenario) type Rule = for<'a> fn(&'a Scope<'a>, &'a Allocator) -> BoxFuture<'a, Result<()>>;
 
 /// A rule as a test, beside Cluster API.
 macro_rules! rule {
@@ -60,7 +60,7 @@ macro_rules! both {
 pub(crate) use both;
 
 /// Lets a rule be judged in a namespace of its own. An allocator that broke one is not used again.
-async fn on_stage(ctx: &mut Ctx<()>, crds: Crds, rule: Rule) -> Result<()> {
+pub(in crate::scenario) async fn on_stage(ctx: &mut Ctx<()>, crds: Crds, rule: Rule) -> Result<()> {
     let (stage, allocator) = Stage::lease(crds).await?;
     let outcome = async {
         let scope = stage.scope().await?;

@@ -1,0 +1,42 @@
+//! Of which families a Service wants addresses.
+
+use mooring_allocator_core::block::Family;
+
+use crate::objects::{FamilyPolicy, Service};
+
+/// The place of a family in a pair.
+#[must_use]
+pub const fn place(family: Family) -> usize {
+    match family {
+        Family::V4 => 0,
+        Family::V6 => 1,
+    }
+}
+
+/// What a Service wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The families, in its order.
+    pub families: Vec<Family>,
+    /// All or nothing; else what is to be had.
+    pub all: bool,
+}
+
+/// By `ipFamilies` and `ipFamilyPolicy`. The API server has filled both in: a family that is not in the list has no cluster
+/// address, and no node would pass it on.
+#[must_use]
+pub fn wanted(service: &Service) -> Wanted {
+    let mut families = Vec::with_capacity(2);
+    for &family in &service.families {
+        if !families.contains(&family) {
+            families.push(family);
+        }
+    }
+    if families.is_empty() {
+        families.push(Family::V4);
+    }
+    if service.policy == FamilyPolicy::SingleStack {
+        families.truncate(1);
+    }
+    Wanted { all: service.policy != FamilyPolicy::PreferDualStack, families }
+}

@@ -1,0 +1,148 @@
+//! What became of writes.
+
+use std::time::Duration;
+
+use mooring_allocator_core::names::Version;
+
+use super::slots::Writes;
+use super::{Done, Failure, Machine, RETRY_FIRST, RETRY_LAST, Report, SHOWN_WITHIN, STALE_WITHIN, Write};
+
+impl Writes {
+    /// The write at `version` ended; `known`: the version that the watch shows.
+    fn ended(&mut self, now: Duration, version: &Version, known: &Version, result: &Result<Done, Failure>) {
+        self.pending = None;
+        let conflict = matches!(result, Err(Failure::Conflict | Failure::NotFound));
+        self.stale_until = conflict.then_some(now + STALE_WITHIN);
+        match result {
+            Ok(Done::At(new)) => {
+                self.failures = 0;
+                // The watch will show it. (One that changed nothing left the version as it was.)
+                self.stale = (known == version && new != version).then(|| version.clone());
+            }
+            Ok(Done::Gone) | Err(Failure::Conflict | Failure::NotFound) => {
+                self.failures = 0;
+                self.stale = (known == version).then(|| version.clone());
+            }
+            Err(Failure::Exists | Failure::Refused(_) | Failure::Unknown) => self.back_off(now),
+        }
+    }
+
+    pub(super) fn back_off(&mut self, now: Duration) {
+        self.not_before = now + RETRY_FIRST.saturating_mul(1 << self.failures.min(10)).min(RETRY_LAST);
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+impl Machine {
+    pub(super) fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
+        let now = self.moment.now;
+        let Some((who, write)) = self.writes.remove(&id) else { return };
+        if matches!(result, Err(Failure::Conflict | Failure::NotFound)) {
+            self.later(now + STALE_WITHIN, who.clone());
+        }
+        match &write {
+            Write::Annotate(target, _) | Write::Status(target, _) | Write::RemoveCleanup(target) => {
+                let Some(slot) = self.services.get_mut(&target.key) else { return };
+                if slot.writes.pending != Some(id) {
+                    return;
+                }
+                let known = slot.service.version.clone();
+                slot.writes.ended(now, &target.version, &known, &result);
+            }
+            Write::UpdateClaim(target, ..) | Write::DeleteClaim(target) => {
+                let Some(slot) = self.claims.get_mut(&target.key).filter(|slot| slot.writes.pending == Some(id)) else {
+                    return;
+                };
+                let known = slot.seen.as_ref().map_or_else(|| target.version.clone(), |claim| claim.version.clone());
+                slot.writes.ended(now, &target.version, &known, &result);
+                let same = slot.seen.as_ref().is_some_and(|claim| claim.uid == target.uid);
+                // Going, or gone: nobody can have it any more, whatever the watch shows yet.
+                if same && matches!(write, Write::DeleteClaim(_)) && matches!(result, Ok(_) | Err(Failure::NotFound)) {
+                    slot.doomed = true;
+                }
+            }
+            Write::CreateClaim(new) => {
+                let Some(slot) = self.claims.get_mut(&new.key).filter(|slot| slot.writes.pending == Some(id)) else {
+                    return;
+                };
+                slot.writes.pending = None;
+                match result {
+                    Ok(_) | Err(Failure::Exists) => {
+                        slot.writes.failures = 0;
+                        slot.writes.not_before = if slot.seen.is_some() { now } else { now + SHOWN_WITHIN };
+                    }
+                    Err(_) => slot.writes.back_off(now),
+                }
+                let why = match result {
+                    Ok(_) => None,
+                    Err(Failure::Exists) => {
+                        Some("a claim of this name exists, and is not for Services: delete it".into())
+                    }
+                    Err(Failure::Refused(why)) => Some(why.into()),
+                    Err(_) => slot.refused.take(),
+                };
+                if slot.refused != why {
+                    slot.refused = why;
+                    let members: Vec<_> = slot.members.keys().cloned().collect();
+                    for key in &members {
+                        self.mark_service(key);
+                    }
+                }
+            }
+            Write::CreatePool(pool) | Write::UpdatePool(_, pool) => self.pool_answer(&pool.reference, id, &result),
+            Write::DeletePool(target) => self.pool_answer(&target.reference, id, &result),
+        }
+        self.dirty.insert(who);
+    }
+
+    fn pool_answer(
+        &mut self,
+        reference: &std::sync::Arc<mooring_allocator_core::names::PoolRef>,
+        id: u64,
+        result: &Result<Done, Failure>,
+    ) {
+        let now = self.moment.now;
+        if let Err(Failure::Refused(why)) = result {
+            self.report(Report::PoolRefused { pool: reference.clone(), why: why.clone() });
+        }
+        let known = self.pools.get(reference).map(|pool| pool.version.clone());
+        let Some(writes) = self.pool_writes.get_mut(reference).filter(|writes| writes.0.pending == Some(id)) else {
+            return;
+        };
+        let version = writes.1.clone();
+        if let (Some(version), Some(known)) = (&version, &known) {
+            return writes.0.ended(now, version, known, result);
+        }
+        writes.0.pending = None;
+        match result {
+            Ok(_) | Err(Failure::Exists) if known.is_some() => writes.0.not_before = now,
+            Ok(_) | Err(Failure::Exists) => writes.0.not_before = now + SHOWN_WITHIN,
+            Err(_) => writes.0.back_off(now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_waits_longer_each_time_and_a_conflict_for_the_watch() {
+        let (mut writes, now) = (Writes::default(), Duration::from_secs(9));
+        let (old, new) = (Version::from("1"), Version::from("2"));
+        writes.ended(now, &old, &old, &Err(Failure::Unknown));
+        assert_eq!((writes.not_before, writes.stale.clone()), (now + RETRY_FIRST, None));
+        writes.ended(now, &old, &old, &Err(Failure::Unknown));
+        assert_eq!(writes.not_before, now + RETRY_FIRST * 2);
+        writes.ended(now, &old, &old, &Err(Failure::Conflict));
+        assert_eq!((writes.stale.clone(), writes.failures), (Some(old.clone()), 0));
+        writes.freshen(now + STALE_WITHIN / 2);
+        assert!(writes.stale.is_some());
+        writes.freshen(now + STALE_WITHIN);
+        assert_eq!(writes.stale, None, "nor for ever");
+        writes.ended(now, &old, &new, &Err(Failure::Conflict));
+        assert_eq!(writes.stale, None);
+        writes.ended(now, &old, &old, &Ok(Done::At(old.clone())));
+        assert_eq!(writes.stale, None, "a write that changes nothing is not waited for");
+    }
+}

@@ -1,0 +1,313 @@
+//! Claims: whose they are, and what is written on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::block::number;
+use mooring_allocator_core::names::{Key, PoolRef};
+
+use crate::families::{place, wanted};
+use crate::naming;
+use crate::objects::{Member, Scope, Service};
+use crate::ports::Port;
+use crate::request::{self, Origin};
+use crate::sharing;
+
+use super::place::Want;
+use super::slots::{ClaimSlot, Held, Topic, Writes};
+use super::{Machine, NewClaim, Target, Who, Write};
+
+impl Machine {
+    /// A claim is known from now on.
+    pub(super) fn index(&mut self, key: &Key, slot: ClaimSlot) {
+        self.by_pool.entry(slot.pool.clone()).or_default().insert(key.clone());
+        if let Some(ip) = slot.requested {
+            self.by_request.entry(ip).or_default().insert(key.clone());
+        }
+        self.claims.insert(key.clone(), slot);
+    }
+
+    /// A claim is gone: whoever had it has nothing.
+    pub(super) fn drop_claim(&mut self, key: &Key) {
+        let members: Vec<Key> =
+            self.claims.get(key).into_iter().flat_map(|slot| slot.members.keys().cloned()).collect();
+        for member in &members {
+            self.detach(key, member);
+            self.mark_service(member);
+        }
+        let Some(slot) = self.claims.remove(key) else { return };
+        if let Some(keys) = self.by_pool.get_mut(&slot.pool) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_pool.remove(&slot.pool);
+            }
+            // A pool that the ConfigMap no longer has may go now, and an address that was in no other pool.
+            let made = self.pools.get(&slot.pool).and_then(|pool| pool.made.as_ref());
+            if made.is_some_and(|made| {
+                self.pools.made.get(&made.source) != Some(&slot.pool) || made.source.scope == Scope::Kept
+            }) {
+                self.dirty.insert(Who::Pools);
+            }
+        }
+        if let Some(ip) = slot.requested {
+            if let Some(keys) = self.by_request.get_mut(&ip) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_request.remove(&ip);
+                }
+            }
+            self.wake(&Topic::Ip(ip));
+        }
+        self.wake(&Topic::Claim(key.clone()));
+    }
+
+    /// A Service has this claim, or shares it.
+    pub(super) fn attach(&mut self, claim: &Key, service: &Key) {
+        let Some(uid) = self.services.get(service).map(|slot| slot.service.uid.clone()) else { return };
+        let Some(slot) = self.claims.get_mut(claim) else { return };
+        if slot.members.insert(service.clone(), uid).is_none() {
+            self.regroup(claim);
+            self.mark_claim(claim);
+            self.wake(&Topic::Claim(claim.clone()));
+        }
+    }
+
+    /// It has it no more.
+    pub(super) fn detach(&mut self, claim: &Key, service: &Key) {
+        if let Some(slot) = self.services.get_mut(service) {
+            for held in &mut slot.held {
+                for place in [&mut held.current, &mut held.next] {
+                    if place.as_ref() == Some(claim) {
+                        *place = None;
+                    }
+                }
+                held.old.retain(|old| old != claim);
+            }
+        }
+        let Some(slot) = self.claims.get_mut(claim) else { return };
+        let requested = slot.requested;
+        if slot.members.remove(service).is_some() {
+            self.regroup(claim);
+            self.mark_claim(claim);
+            self.wake(&Topic::Claim(claim.clone()));
+            if let Some(ip) = requested {
+                self.wake(&Topic::Ip(ip));
+            }
+        }
+    }
+
+    /// It has none at all any more.
+    pub(super) fn let_go(&mut self, service: &Key) {
+        let Some(slot) = self.services.get(service) else { return };
+        let held: Vec<Key> = slot.held.iter().flat_map(Held::all).cloned().collect();
+        for claim in &held {
+            self.detach(claim, service);
+        }
+    }
+
+    /// A claim is found by the key of those who share it.
+    pub(super) fn regroup(&mut self, claim: &Key) {
+        let Some(slot) = self.claims.get(claim) else { return };
+        let first = slot.members.keys().next().and_then(|key| self.services.get(key));
+        let group = first.and_then(|slot| sharing::key(&slot.service, &self.config)).map(|key| key.text);
+        let family = slot.family;
+        let rank = self.address_of(claim).and_then(|address| address.address).map_or(u128::MAX, number);
+        let members = slot.members.keys().filter_map(|key| self.services.get(key));
+        let ports: BTreeSet<Port> = members.flat_map(|slot| slot.service.ports.iter().copied()).collect();
+        if group == slot.group && rank == slot.rank && ports == slot.ports {
+            return;
+        }
+        if let Some(before) = slot.group.clone() {
+            for port in &slot.ports {
+                less(&mut self.by_port, &(before.clone(), family, *port));
+            }
+            if let Some(keys) = self.by_group.get_mut(&(before.clone(), family)) {
+                keys.remove(&(slot.rank, claim.clone()));
+                if keys.is_empty() {
+                    self.by_group.remove(&(before, family));
+                }
+            }
+        }
+        if let Some(group) = &group {
+            self.by_group.entry((group.clone(), family)).or_default().insert((rank, claim.clone()));
+            for port in &ports {
+                *self.by_port.entry((group.clone(), family, *port)).or_default() += 1;
+            }
+        }
+        if let Some(slot) = self.claims.get_mut(claim) {
+            let before = std::mem::replace(&mut slot.group, group.clone());
+            (slot.rank, slot.ports) = (rank, ports);
+            if let Some(group) = group.filter(|group| before.as_ref() != Some(group)) {
+                self.wake(&Topic::Group(group));
+            }
+        }
+    }
+
+    /// Finds out from claims who has what: at start, and after somebody else has led.
+    pub(super) fn restore(&mut self) {
+        self.restored = true;
+        self.waiting.clear();
+        self.by_group.clear();
+        self.by_port.clear();
+        self.kept.clear();
+        self.unsettled.clear();
+        let unseen = self.claims.iter().filter(|(_, slot)| slot.seen.is_none()).map(|(key, _)| key.clone());
+        for key in unseen.collect::<Vec<_>>() {
+            self.drop_claim(&key);
+        }
+        for slot in self.services.values_mut() {
+            slot.held = [Held::default(), Held::default()];
+            slot.waits.clear();
+        }
+        let mut keys: Vec<Key> = self.claims.keys().cloned().collect();
+        keys.sort();
+        for key in &keys {
+            self.restore_claim(key);
+        }
+        let from_before = self.services.values().filter(|slot| self.is_from_before(&slot.service));
+        self.unsettled = from_before.map(|slot| slot.service.key.clone()).collect();
+        self.dirty.extend(self.services.keys().cloned().map(Who::Service));
+        self.dirty.extend(keys.into_iter().map(Who::Claim));
+        self.dirty.insert(Who::Pools);
+    }
+
+    fn restore_claim(&mut self, key: &Key) {
+        let Some(slot) = self.claims.get_mut(key) else { return };
+        slot.members.clear();
+        slot.group = None;
+        let Some(claim) = slot.seen.clone().filter(|claim| !claim.deleting) else { return };
+        let family = place(claim.family);
+        let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
+        let ip = address.as_ref().and_then(|key| self.addresses.named(key)).and_then(|address| address.address);
+        for (member, uid) in &claim.members {
+            let Some(slot) = self.services.get_mut(member).filter(|slot| slot.service.uid == *uid) else { continue };
+            let service = slot.service.clone();
+            let recorded = crate::record::read(service.notes.record.as_deref());
+            let recorded = recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
+            let shown = ip.is_some_and(|ip| request::shows(&service, ip));
+            let held = &mut slot.held[family];
+            // What the Service says it has comes first. What its status shows beside that is over, and another is to come.
+            let before = if recorded { held.current.replace(key.clone()) } else { Some(key.clone()) };
+            if let Some(claim) = before {
+                if held.current.is_none() {
+                    held.current = Some(claim);
+                } else if held.next.is_none() && (recorded || !shown) {
+                    held.next = Some(claim);
+                } else {
+                    held.old.push(claim);
+                }
+            }
+            self.attach(key, member);
+        }
+    }
+
+    /// Whether it shows an address that it was given before Mooring came.
+    pub(super) fn is_from_before(&self, service: &Service) -> bool {
+        if !self.ours(service) || service.deleting || service.notes.record.is_some() {
+            return false;
+        }
+        let wish = request::wish(service, &wanted(service).families).unwrap_or_default();
+        wish.addresses.into_iter().flatten().any(|ip| request::shows(service, ip))
+    }
+
+    /// The claim that a Service makes for itself.
+    pub(super) fn own_claim(&mut self, member: &Member, want: Want, pool: &Arc<PoolRef>, across: bool) -> Key {
+        let Want { family, requested } = want;
+        let home = across.then_some(&self.settings.home);
+        let name = |attempt| naming::claim(&member.0, &member.1, family, pool, requested, home, attempt);
+        // Whatever there is of that name is not what it wants: it is going, or others share it, or it has another address.
+        let key = (0..=u32::MAX).map(name).find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
+        let slot = ClaimSlot {
+            family,
+            pool: pool.clone(),
+            requested,
+            across,
+            members: BTreeMap::new(),
+            group: None,
+            rank: u128::MAX,
+            ports: BTreeSet::new(),
+            seen: None,
+            writes: Writes::default(),
+            doomed: false,
+            refused: None,
+        };
+        self.index(&key, slot);
+        self.attach(&key, &member.0);
+        key
+    }
+
+    /// Looks at a claim anew.
+    pub(super) fn look_at_claim(&mut self, key: &Key) {
+        let now = self.moment.now;
+        if let Some(slot) = self.claims.get_mut(key) {
+            slot.writes.freshen(now);
+        }
+        let Some(slot) = self.claims.get(key) else { return };
+        if slot.writes.pending.is_some() {
+            return;
+        }
+        if slot.writes.not_before > now {
+            let at = slot.writes.not_before;
+            return self.later(at, Who::Claim(key.clone()));
+        }
+        let Some(claim) = slot.seen.clone() else {
+            if slot.members.is_empty() {
+                return self.drop_claim(key);
+            }
+            let members = slot.wanted_members();
+            let (pool, owned) = (slot.pool.clone(), !slot.across);
+            let (family, requested) = (slot.family, slot.requested);
+            let new = NewClaim { key: key.clone(), family, pool, requested, members, owned };
+            return self.claim_write(key, Write::CreateClaim(Box::new(new)));
+        };
+        if slot.going() {
+            let members: Vec<Key> = slot.members.keys().cloned().collect();
+            for member in &members {
+                self.detach(key, member);
+                self.mark_service(member);
+            }
+            return;
+        }
+        if slot.writes.stale.as_ref() == Some(&claim.version) {
+            return;
+        }
+        let target = Target { key: key.clone(), uid: claim.uid.clone(), version: claim.version.clone() };
+        if slot.members.is_empty() {
+            return self.claim_write(key, Write::DeleteClaim(target));
+        }
+        let (members, requested) = (slot.wanted_members(), self.asked(key, slot));
+        if members != claim.members || requested != claim.requested {
+            self.claim_write(key, Write::UpdateClaim(target, members, requested));
+        }
+    }
+
+    /// The address that a claim is to ask for. Once it is bound: only what people asked for, so that one that was merely taken
+    /// over may be exchanged when another host turns out to have it.
+    fn asked(&self, key: &Key, slot: &ClaimSlot) -> Option<IpAddr> {
+        let Some(address) = self.address_of(key) else { return slot.requested };
+        let has = address.address;
+        slot.members.keys().find_map(|member| {
+            let service = &self.services.get(member)?.service;
+            let wish = request::wish(service, &wanted(service).families).ok()?;
+            wish.addresses[place(slot.family)].filter(|ip| wish.origin != Origin::TakenOver && Some(*ip) == has)
+        })
+    }
+
+    fn claim_write(&mut self, key: &Key, write: Write) {
+        let id = self.write(Who::Claim(key.clone()), write);
+        if let Some(slot) = self.claims.get_mut(key) {
+            slot.writes.pending = Some(id);
+        }
+    }
+}
+
+/// One less of this.
+fn less<K: std::hash::Hash + Eq>(counts: &mut std::collections::HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Looking at a Service: what it is to have, what it has, and what is to be said of it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::Key;
+
+use crate::families::{Wanted, place, wanted};
+use crate::objects::Service;
+use crate::reason::{Condition, Reason};
+use crate::request::{self, RequestError, Wish, shows};
+use crate::sharing::{self, Join};
+
+use super::join::Trouble;
+use super::place::Want;
+use super::slots::{Held, Topic};
+use super::{LASTING, Machine, Report, Who};
+
+/// Addresses from before that nobody can claim for so long are no longer waited for.
+const SETTLES_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a Service has of a family.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Its `IPAddress`.
+    pub(super) object: Key,
+    pub(super) ip: IpAddr,
+    pub(super) holder: Option<Arc<str>>,
+}
+
+/// What was found out about a Service.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub(super) wanted: Wanted,
+    pub(super) wish: Result<Wish, RequestError>,
+    /// What it has, in the order of its families.
+    pub(super) lines: Vec<Line>,
+    /// It is to have another address soon.
+    pub(super) moving: bool,
+    /// Nothing stands against it.
+    pub(super) content: bool,
+}
+
+impl Machine {
+    /// Whether a Service is ours at all.
+    pub(super) fn ours(&self, service: &Service) -> bool {
+        service.load_balancer && !service.notes.ignore && self.settings.classes.accept(service.class.as_deref())
+    }
+
+    /// Looks at a Service anew.
+    pub(super) fn look_at_service(&mut self, key: &Key) {
+        let now = self.moment.now;
+        let Some(slot) = self.services.get_mut(key) else { return };
+        slot.writes.freshen(now);
+        let service = slot.service.clone();
+        self.wait_no_more(key);
+        if !self.ours(&service) {
+            return self.release(&service);
+        }
+        if service.deleting {
+            // It keeps its address until it is gone: as long as it is there, nodes pass its traffic on.
+            return self.clean_up(&service);
+        }
+        self.wants_endpoints |= service.local && sharing::key(&service, &self.config).is_some();
+        let wanted = wanted(&service);
+        let wish = request::wish(&service, &wanted.families);
+        self.forget_kept(key, wish.as_ref().ok());
+        let mut troubles: Vec<Trouble> = Vec::new();
+        if let Err(error) = &wish {
+            troubles.push(Trouble::new(Reason::InvalidRequest, error.to_string(), []));
+            self.drop_unbound(key);
+        }
+        for family in [Family::V4, Family::V6] {
+            if !wanted.families.contains(&family) {
+                self.retire(key, family);
+            }
+        }
+        let mut lines = Vec::new();
+        let mut moving = false;
+        for &family in &wanted.families {
+            let settled = match &wish {
+                Ok(wish) => self.settle(&service, Want { family, requested: wish.addresses[place(family)] }),
+                Err(_) => Ok(()),
+            };
+            self.switch(&service, family);
+            let state = self.state(&service, family);
+            moving |= self.services.get(key).is_some_and(|slot| slot.held[place(family)].next.is_some());
+            match (settled, state) {
+                (Ok(()), Ok(line)) => lines.extend(line),
+                (Ok(()), Err(trouble)) => troubles.push(trouble),
+                (Err(trouble), state) => {
+                    lines.extend(state.ok().flatten());
+                    troubles.push(trouble);
+                }
+            }
+        }
+        for trouble in &troubles {
+            for topic in &trouble.until {
+                self.wait(key, topic.clone());
+            }
+        }
+        if let Some(group) = sharing::key(&service, &self.config).filter(|group| group.join == Join::Must) {
+            self.wait(key, Topic::Group(group.text));
+        }
+        self.settled(&service, wish.as_ref().ok(), &troubles);
+        self.retire_old(&service);
+        // What is written on its claims follows what it asks for.
+        let slot = self.services.get(key);
+        let held: Vec<Key> = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all)).cloned().collect();
+        for claim in &held {
+            self.mark_claim(claim);
+        }
+        let condition = self.condition(&service, &wanted, &lines, &troubles, moving);
+        self.judge(key, condition);
+        let content = troubles.is_empty();
+        self.publish(&service, &Findings { wanted, wish, lines, moving, content });
+    }
+
+    /// What it has of a family, if anything; or what its claim waits for.
+    fn state(&self, service: &Service, family: Family) -> Result<Option<Line>, Trouble> {
+        let held = self.services.get(&service.key).and_then(|slot| slot.held[place(family)].current.as_ref());
+        let Some((claim, slot)) = held.and_then(|claim| Some((claim, self.claims.get(claim)?))) else {
+            return Ok(None);
+        };
+        let until = [Topic::Claim(claim.clone())];
+        if let (true, Some(address)) =
+            (slot.belongs_to(&(service.key.clone(), service.uid.clone())), self.address_of(claim))
+            && let Some(ip) = address.address
+        {
+            // Where it is in use already, a node may say it has it because it holds it for us.
+            if !shows(service, ip)
+                && let Some(trouble) = self.reserved_for(ip)
+            {
+                return Err(trouble);
+            }
+            return Ok(Some(Line { object: address.key.clone(), ip, holder: address.holder.clone() }));
+        }
+        let refused = slot.seen.as_ref().and_then(|claim| claim.refused.as_ref());
+        if let Some((reason, message)) = refused.filter(|_| !slot.going()) {
+            let reason = Reason::of_claim(reason);
+            let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}"), until);
+            if reason == Reason::PoolExhausted {
+                // Another of the same rank may have some.
+                trouble.until.push(Topic::Pools);
+            }
+            return Err(trouble);
+        }
+        if let Some(why) = &slot.refused.as_ref().filter(|_| slot.seen.is_none()) {
+            return Err(Trouble::new(Reason::AllocationFailed, format!("claim {claim} cannot be made: {why}"), until));
+        }
+        Err(Trouble::new(Reason::Allocating, format!("claim {claim} waits for its address"), until))
+    }
+
+    /// What is to come takes the place of what is there once it is advertised, or there is nothing there.
+    fn switch(&mut self, service: &Service, family: Family) {
+        let held = self.services.get(&service.key).map(|slot| slot.held[place(family)].clone()).unwrap_or_default();
+        let Some(next) = held.next else { return };
+        let member = (service.key.clone(), service.uid.clone());
+        let ready = self.claims.get(&next).is_some_and(|slot| slot.belongs_to(&member));
+        let advertised = ready && self.address_of(&next).is_some_and(|address| address.holder.is_some());
+        let lost = held.current.as_ref().is_none_or(|claim| self.address_of(claim).is_none());
+        if !advertised && !lost {
+            return self.wait(&service.key, Topic::Claim(next));
+        }
+        if let Some(slot) = self.services.get_mut(&service.key) {
+            slot.held[place(family)].next = None;
+        }
+        self.retire(&service.key, family);
+        if let Some(slot) = self.services.get_mut(&service.key) {
+            slot.held[place(family)].current = Some(next);
+        }
+    }
+
+    fn condition(
+        &self,
+        service: &Service,
+        wanted: &Wanted,
+        lines: &[Line],
+        troubles: &[Trouble],
+        moving: bool,
+    ) -> (Condition, bool) {
+        let has = lines.iter().map(|line| line.ip.to_string()).collect::<Vec<_>>().join(",");
+        // One family is enough for those who merely prefer both.
+        let does_without = |trouble: &&Trouble| !wanted.all && !lines.is_empty() && trouble.reason.lacks();
+        let (without, troubles): (Vec<_>, Vec<_>) = troubles.iter().partition(does_without);
+        let worst = troubles.iter().find(|trouble| !trouble.reason.passes()).or_else(|| troubles.first());
+        let mut but: Vec<String> = without.iter().map(|trouble| trouble.message.clone()).collect();
+        but.extend(self.strays(service, lines));
+        let condition = |ready, reason: Reason, message: String| Condition {
+            ready,
+            reason: reason.name().into(),
+            message: message.into(),
+        };
+        if let Some(trouble) = worst {
+            let keeps = if has.is_empty() { String::new() } else { format!(" (it keeps {has})") };
+            return (condition(false, trouble.reason, format!("{}{keeps}", trouble.message)), !trouble.reason.passes());
+        }
+        let dark: Vec<String> = lines
+            .iter()
+            .filter(|line| line.holder.is_none() && !shows(service, line.ip))
+            .map(|line| line.ip.to_string())
+            .collect();
+        if lines.is_empty() || !dark.is_empty() {
+            let message = format!("no node advertises {} yet: see mooring-agent status on the nodes", dark.join(","));
+            return (condition(false, Reason::WaitingForNode, message), false);
+        }
+        if moving {
+            but.push("it has this until its new address is advertised".to_owned());
+        }
+        let message = std::iter::once(has).chain(but.iter().cloned()).collect::<Vec<_>>().join("; ");
+        (condition(true, Reason::Advertised, message), !but.is_empty())
+    }
+
+    /// What it has that its pool has no longer: it stays, and is told.
+    fn strays(&self, service: &Service, lines: &[Line]) -> Vec<String> {
+        let held = self
+            .services
+            .get(&service.key)
+            .into_iter()
+            .flat_map(|slot| slot.held.iter().filter_map(|h| h.current.as_ref()));
+        held.filter_map(|claim| {
+            let address = self.address_of(claim)?;
+            let line = lines.iter().find(|line| line.object == address.key)?;
+            let reference = &self.claims.get(claim)?.pool;
+            let pool = self.pools.get(reference);
+            if pool.is_some_and(|pool| pool.lists(line.ip) || pool.plan.is_err()) {
+                return None;
+            }
+            Some(format!(
+                "{} is no longer in {reference}; it stays until the annotation {} is set",
+                line.ip,
+                crate::words::REALLOCATE
+            ))
+        })
+        .collect()
+    }
+
+    /// Notes what is to be said, and tells people unless it passes.
+    fn judge(&mut self, key: &Key, (condition, warning): (Condition, bool)) {
+        let now = self.moment.now;
+        let Some(slot) = self.services.get_mut(key) else { return };
+        let since = match &slot.verdict {
+            Some((before, since)) if before.reason == condition.reason => *since,
+            _ => now,
+        };
+        slot.verdict = Some((condition.clone(), since));
+        let passes = !condition.ready && !warning;
+        if passes && since + LASTING > now {
+            self.later(since + LASTING, Who::Service(key.clone()));
+        } else if slot.told.as_ref() != Some(&condition) {
+            slot.told = Some(condition.clone());
+            // After a restart it is no news.
+            if slot.service.condition.as_ref() != Some(&condition) {
+                self.report(Report::Told { service: key.clone(), condition, warning: warning || passes });
+            }
+        }
+    }
+
+    /// Whether the addresses that it had before Mooring came are claimed, or never will be: then others may have some.
+    fn settled(&mut self, service: &Service, wish: Option<&Wish>, troubles: &[Trouble]) {
+        let now = self.moment.now;
+        if self.unsettled.is_empty() {
+            return;
+        }
+        let open = self.unsettled.contains(&service.key)
+            && wish.is_some_and(|wish| wish.addresses.iter().flatten().any(|&ip| shows(service, ip)))
+            && !troubles.is_empty()
+            && troubles.iter().all(|trouble| trouble.reason == Reason::Allocating);
+        let over = *self.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
+        if !open || over {
+            self.unsettled.remove(&service.key);
+        } else if let Some(by) = self.settles_by {
+            self.later(by, Who::Service(service.key.clone()));
+        }
+        if self.unsettled.is_empty() {
+            self.settles_by = None;
+            self.wake(&Topic::Settled);
+        }
+    }
+}

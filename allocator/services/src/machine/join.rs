@@ -1,0 +1,118 @@
+//! Whether a Service may share a claim with those who have it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::Key;
+
+use crate::objects::Service;
+use crate::ports::{Clash, clash};
+use crate::reason::Reason;
+use crate::request::shows;
+use crate::sharing;
+
+use super::Machine;
+use super::slots::Topic;
+
+/// Why a Service cannot have what it wants, and what may change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) reason: Reason,
+    pub(super) message: String,
+    pub(super) until: Vec<Topic>,
+}
+
+impl Trouble {
+    pub(super) fn new(reason: Reason, message: impl Into<String>, until: impl IntoIterator<Item = Topic>) -> Self {
+        Self { reason, message: message.into(), until: until.into_iter().collect() }
+    }
+}
+
+impl Machine {
+    /// Whether a Service may have a claim together with those who have it.
+    pub(super) fn may_join(&self, service: &Service, claim: &Key) -> Result<(), Trouble> {
+        let until = [Topic::Claim(claim.clone())];
+        let ip = self.address_of(claim).and_then(|address| address.address);
+        let what = ip.map_or_else(|| "the address".to_owned(), |ip| ip.to_string());
+        let mut nodes = self.nodes_of(service).cloned();
+        for other in self.others(service, claim) {
+            if !self.agree(service, other, ip) {
+                let message = format!(
+                    "Service {} has {what}: ask for another address, or give both Services the same annotation {}",
+                    other.key,
+                    crate::words::SHARING_KEY
+                );
+                return Err(Trouble::new(Reason::AddressTaken, message, until));
+            }
+            match clash(&service.ports, &other.ports) {
+                None => {}
+                Some(Clash::Port(port)) => {
+                    let message =
+                        format!("Service {} has port {port} of {what}: change the port, or do not share", other.key);
+                    return Err(Trouble::new(Reason::PortConflict, message, until));
+                }
+                Some(Clash::Whole) => {
+                    let message =
+                        format!("it cannot share {what} with Service {}: one of them has no ports", other.key);
+                    return Err(Trouble::new(Reason::PortConflict, message, until));
+                }
+            }
+            if service.local && other.local && self.wants_endpoints && !self.endpoints_listed {
+                let message = "it waits until the endpoints of all Services are known";
+                return Err(Trouble::new(Reason::Allocating, message, [Topic::Endpoints]));
+            }
+            // Where they are all, if that is known, must be a node for this one.
+            let theirs = self.nodes_of(other);
+            if let (Some(mine), Some(theirs)) = (&mut nodes, theirs) {
+                mine.retain(|node| theirs.contains(node));
+                if mine.is_empty() {
+                    let message = format!(
+                        "it cannot share {what} with Service {}: both have externalTrafficPolicy Local, and no node has ready \
+                         endpoints of both; run them on the same nodes, or set Cluster on one",
+                        other.key
+                    );
+                    return Err(Trouble::new(Reason::NoCommonNode, message, until));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The others who have a claim.
+    pub(super) fn others<'a>(&'a self, service: &'a Service, claim: &Key) -> impl Iterator<Item = &'a Service> {
+        let members = self.claims.get(claim).into_iter().flat_map(|slot| slot.members.keys());
+        let others = members.filter(|key| **key != service.key).filter_map(|key| self.services.get(key));
+        others.map(|slot| &*slot.service)
+    }
+
+    /// The nodes on which the address of a Service must be; None: any, or not known yet.
+    fn nodes_of(&self, service: &Service) -> Option<&BTreeSet<Arc<str>>> {
+        self.endpoints.get(&service.key).filter(|_| service.local)
+    }
+
+    /// Whether two Services may share at all: they have the same key. Or neither has one, and both had the address before
+    /// Mooring came: kube-vip lets Services share without a word, and what works is left alone.
+    pub(super) fn agree(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
+        match (sharing::key(one, &self.config), sharing::key(other, &self.config)) {
+            (Some(one), Some(other)) => one.text == other.text,
+            (None, None) => {
+                one.key.namespace == other.key.namespace && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip))
+            }
+            _ => false,
+        }
+    }
+
+    /// The claims of those with whom a Service would share, lowest address first.
+    pub(super) fn group<'a>(&'a self, text: &Arc<str>, family: Family) -> impl Iterator<Item = &'a Key> {
+        let claims = self.by_group.get(&(text.clone(), family)).into_iter().flatten().map(|(_, key)| key);
+        claims.filter(|key| self.claims.get(*key).is_some_and(|slot| !slot.going()))
+    }
+
+    /// Whether a Service has a port that all claims of a group have already: then it need not look at any.
+    pub(super) fn full(&self, service: &Service, text: &Arc<str>, family: Family) -> bool {
+        let all = self.by_group.get(&(text.clone(), family)).map_or(0, BTreeSet::len);
+        service.ports.iter().any(|port| self.by_port.get(&(text.clone(), family, *port)) == Some(&all))
+    }
+}

@@ -1,0 +1,144 @@
+//! The pools that are made from the `ConfigMap`, and those for addresses that Services had before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::block::{Block, Family};
+use mooring_allocator_core::names::{PoolRef, Version};
+use mooring_allocator_core::pool::PoolSpec;
+
+use crate::configmap::{self, NewPool};
+use crate::naming;
+use crate::objects::{Made, Pool, Scope, Source};
+
+use super::slots::{Topic, Writes};
+use super::{Machine, PoolTarget, Who, Write};
+
+/// Writes about a pool, and the version that the last one was decided on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PoolWrites(pub(super) Writes, pub(super) Option<Version>);
+
+impl PoolWrites {
+    /// The watch shows this version.
+    pub(super) fn shown(&mut self, version: &Version) {
+        if self.0.stale.as_ref() != Some(version) {
+            self.0.stale = None;
+        }
+        if self.1.is_none() {
+            self.0.not_before = std::time::Duration::ZERO;
+        }
+    }
+}
+
+impl Machine {
+    /// Sees to it that the pools there are are those there should be.
+    pub(super) fn look_at_pools(&mut self) {
+        self.wanted_pools = self.wanted();
+        let mut there: BTreeMap<Source, Vec<Pool>> = BTreeMap::new();
+        for pool in self.pools.iter().filter(|pool| !pool.deleting) {
+            if let Some(made) = &pool.made {
+                there.entry(made.source.clone()).or_default().push(pool.clone());
+            }
+        }
+        let mut current = BTreeMap::new();
+        for (source, made) in &self.wanted_pools.clone() {
+            let own = there.get_mut(source);
+            let found = own.and_then(|pools| {
+                let same = pools.iter().position(|pool| pool.made.as_ref() == Some(made));
+                let fits = same.or_else(|| pools.iter().position(|pool| self.may_become(pool, &made.spec)))?;
+                Some(pools.remove(fits))
+            });
+            let Some(pool) = found else {
+                self.make_pool(made);
+                continue;
+            };
+            current.insert(source.clone(), pool.reference.clone());
+            if pool.made.as_ref() != Some(made) {
+                let new = NewPool { reference: pool.reference.clone(), made: made.clone() };
+                self.pool_write(&pool.reference, Some(&pool), Write::UpdatePool(target(&pool), Box::new(new)));
+            }
+        }
+        for pool in there.into_values().flatten() {
+            // What is in use stays, and is nobody's default; it goes with its last claim.
+            if !self.by_pool.contains_key(&pool.reference) {
+                self.pool_write(&pool.reference, Some(&pool), Write::DeletePool(target(&pool)));
+            }
+        }
+        if current != self.pools.made {
+            self.pools.made = current;
+            self.wake(&Topic::Pools);
+        }
+    }
+
+    fn make_pool(&mut self, made: &Made) {
+        let plain = NewPool::new(made.clone(), None);
+        let new = if self.pools.get(&plain.reference).is_some() {
+            // One of people's making, or one whose addresses are in use elsewhere.
+            let sum = naming::hash(made.spec.addresses.iter().map(String::as_str));
+            NewPool::new(made.clone(), Some(&format!("{:08x}", sum & 0xffff_ffff)))
+        } else {
+            plain
+        };
+        if self.pools.get(&new.reference).is_none() {
+            let reference = new.reference.clone();
+            self.pool_write(&reference, None, Write::CreatePool(Box::new(new)));
+        }
+    }
+
+    fn wanted(&self) -> BTreeMap<Source, Made> {
+        let free = |ip: &IpAddr| self.addresses.at(*ip).next().is_none();
+        let others: BTreeSet<IpAddr> = self.reserved.keys().copied().filter(free).collect();
+        let mut wanted = configmap::pools(&self.config, &others);
+        let mut kept: BTreeSet<IpAddr> = self.kept.keys().copied().collect();
+        for (pool, claims) in &self.by_pool {
+            let scope = self.pools.get(pool).and_then(|pool| pool.made.as_ref()).map(|made| &made.source.scope);
+            if scope == Some(&Scope::Kept) {
+                let ips = claims.iter().filter_map(|claim| {
+                    let address = self.address_of(claim).and_then(|address| address.address);
+                    address.or_else(|| self.claims.get(claim)?.requested)
+                });
+                kept.extend(ips);
+            }
+        }
+        for family in [Family::V4, Family::V6] {
+            wanted.extend(configmap::kept(kept.iter(), family).map(|made| (made.source.clone(), made)));
+        }
+        wanted
+    }
+
+    /// Whether a pool may be edited into this. One whose addresses are in use is not moved to another network: the API server
+    /// refuses that.
+    fn may_become(&self, pool: &Pool, spec: &PoolSpec) -> bool {
+        let network = |spec: &PoolSpec| {
+            let first = spec.addresses.first()?;
+            let ip = first.split_once('-').map_or(&**first, |(first, _)| first).parse().ok()?;
+            Block::prefix(ip, u8::try_from(spec.prefix).ok()?)
+        };
+        let nested = pool.made.as_ref().and_then(|made| Some(network(&made.spec)?.overlaps(network(spec)?)));
+        nested == Some(true) || !self.by_pool.contains_key(&pool.reference)
+    }
+
+    fn pool_write(&mut self, reference: &Arc<PoolRef>, pool: Option<&Pool>, write: Write) {
+        let now = self.moment.now;
+        let writes = self.pool_writes.entry(reference.clone()).or_default();
+        let version = pool.map(|pool| pool.version.clone());
+        writes.0.freshen(now);
+        if writes.0.pending.is_some() || (version.is_some() && writes.0.stale == version) {
+            return;
+        }
+        if writes.0.not_before > now {
+            let at = writes.0.not_before;
+            return self.later(at, Who::Pools);
+        }
+        writes.1 = version;
+        let id = self.write(Who::Pools, write);
+        if let Some(writes) = self.pool_writes.get_mut(reference) {
+            writes.0.pending = Some(id);
+        }
+    }
+}
+
+fn target(pool: &Pool) -> PoolTarget {
+    PoolTarget { reference: pool.reference.clone(), uid: pool.uid.clone(), version: pool.version.clone() }
+}

@@ -1,0 +1,112 @@
+//! What is written on a Service.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::objects::{Ingress, Service};
+use crate::request::{self, Origin, shows};
+use crate::{record, words};
+
+use super::decide::{Findings, Line};
+use super::{LASTING, Machine, Notice, Report, Status, Write};
+
+impl Machine {
+    pub(super) fn publish(&mut self, service: &Arc<Service>, findings: &Findings) {
+        let had = record::read(service.notes.record.as_deref());
+        let Findings { wanted, lines, .. } = findings;
+        // Both or nothing; but what it has shown stays.
+        let whole = !wanted.all || lines.len() == wanted.families.len();
+        let lines: Vec<&Line> =
+            lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
+        let status = self.status(service, &had, &lines);
+        let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
+            && status.condition == service.condition;
+        let notice = self.notice(service, findings, &lines);
+        // What it has lost leaves the status before the record: what stood there alone would be taken for one from before.
+        if lines.is_empty() && !had.is_empty() && !same {
+            return self.service_write(service, |target| Write::Status(target, Box::new(status)));
+        }
+        if notice != Notice::default() {
+            let now: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
+            let (addresses, before) = (record::addresses(&now), record::addresses(&had));
+            if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice)))
+                && addresses != before
+            {
+                let key = service.key.clone();
+                self.report(if addresses.is_empty() {
+                    Report::Released { service: key, addresses: before }
+                } else {
+                    Report::Assigned { service: key, addresses, before }
+                });
+            }
+            return;
+        }
+        if !same {
+            self.service_write(service, |target| Write::Status(target, Box::new(status)));
+        }
+    }
+
+    /// What of its annotations is to be another.
+    fn notice(&self, service: &Service, findings: &Findings, lines: &[&Line]) -> Notice {
+        let notes = &service.notes;
+        let mut says: Vec<(&'static str, Option<String>)> = Vec::new();
+        let mut notice = Notice::default();
+        if lines.is_empty() {
+            if notes.record.is_some() {
+                says.extend([words::RECORD, words::VIP_HOST].map(|name| (name, None)));
+                if request::untouched(service) {
+                    // Without a request in the annotation, an earlier one is not to be forgotten.
+                    says.push((words::ADDRESSES, notes.requested.as_deref().map(str::to_owned)));
+                }
+            }
+        } else {
+            let record: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
+            says.push((words::RECORD, Some(record::write(&record))));
+            let has = |ip: IpAddr| record.iter().any(|(_, one)| *one == ip);
+            if let Some(wish) = findings.wish.as_ref().ok().filter(|wish| wish.addresses.into_iter().flatten().all(has))
+            {
+                says.push((words::ADDRESSES, Some(record::addresses(&record))));
+                let asked: Vec<String> = wish.addresses.iter().flatten().map(ToString::to_string).collect();
+                let requested = match wish.origin {
+                    Origin::Annotation => Some(asked.join(",")),
+                    Origin::Earlier => notes.requested.as_deref().map(str::to_owned),
+                    Origin::Nothing | Origin::Field | Origin::TakenOver => None,
+                };
+                says.push((words::REQUESTED, requested));
+                notice.clear_ip = Self::wrote_field(service, wish);
+            }
+            // Between two holders it is the one before.
+            if let Some(holder) = lines.iter().find_map(|line| line.holder.as_deref()) {
+                says.push((words::VIP_HOST, Some(holder.to_owned())));
+            }
+            let given = self.config.interface(&service.key.namespace);
+            if notes.interface.is_none() || notes.interface == notes.given_interface {
+                says.push((words::INTERFACE, given.map(ToString::to_string)));
+                says.push((words::GIVEN_INTERFACE, given.map(ToString::to_string)));
+            }
+            if notes.reallocate && findings.content && !findings.moving {
+                says.push((words::REALLOCATE, None));
+            }
+            notice.implementation = (!service.implementation).then_some(true);
+        }
+        says.retain(|(name, text)| notes.written(name) != text.as_deref());
+        notice.annotations = says;
+        notice
+    }
+
+    /// What its status is to say. An address is in it once a node advertises it, and from then on: between two holders, nodes
+    /// are not to forget the Service.
+    fn status(&self, service: &Service, had: &[record::Line], lines: &[&Line]) -> Status {
+        let now = self.moment.now;
+        let shown = lines.iter().filter(|line| line.holder.is_some() || shows(service, line.ip));
+        let shown: Vec<Ingress> = shown.map(|line| Ingress { ip: line.ip, vip: true }).collect();
+        // What it had from others stays, as long as it has nothing of us.
+        let ingress = (!lines.is_empty() || !had.is_empty()).then_some(shown);
+        let verdict = self.services.get(&service.key).and_then(|slot| slot.verdict.clone());
+        let lasting = verdict.filter(|(condition, since)| {
+            let passes = crate::reason::passes(&condition.reason);
+            !passes || *since + LASTING <= now
+        });
+        Status { ingress, condition: lasting.map(|(condition, _)| condition).or_else(|| service.condition.clone()) }
+    }
+}

@@ -1,0 +1,173 @@
+//! Giving up: a Service that is not ours (any more), a family it no longer wants, an address it has changed.
+
+use std::sync::Arc;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::Key;
+
+use crate::families::place;
+use crate::objects::Service;
+use crate::request::{Origin, Wish, shows};
+use crate::{record, words};
+
+use super::slots::Topic;
+use super::{Machine, Notice, Report, Status, Target, Who, Write};
+
+/// A Service that refuses so many writes keeps its old address no longer: it could keep it for ever.
+const PATIENCE: u32 = 8;
+
+impl Machine {
+    /// What a Service has of a family is over: it is given up as soon as the Service no longer says that it has it. What it
+    /// was to have instead is given up at once.
+    pub(super) fn retire(&mut self, key: &Key, family: Family) {
+        let Some(slot) = self.services.get_mut(key) else { return };
+        let held = &mut slot.held[place(family)];
+        let (current, next) = (held.current.take(), held.next.take());
+        held.old.extend(current);
+        if let Some(next) = next {
+            self.detach(&next, key);
+        }
+    }
+
+    /// Gives up what is over.
+    pub(super) fn retire_old(&mut self, service: &Service) {
+        let Some(slot) = self.services.get(&service.key) else { return };
+        if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
+            // What it says after our own write is not known yet.
+            return;
+        }
+        let patient = slot.writes.failures < PATIENCE;
+        let old: Vec<Key> = slot.held.iter().flat_map(|held| held.old.iter().cloned()).collect();
+        let says = record::read(service.notes.record.as_deref());
+        for claim in old {
+            let address = self.address_of(&claim);
+            let said = address.filter(|_| !says.is_empty()).is_some_and(|address| {
+                let shown = service.load_balancer && address.address.is_some_and(|ip| shows(service, ip));
+                shown || says.iter().any(|(object, _)| *object == address.key)
+            });
+            if !(said && patient) {
+                self.detach(&claim, &service.key);
+            }
+        }
+    }
+
+    /// Claims without an address are given up at once.
+    pub(super) fn drop_unbound(&mut self, key: &Key) {
+        let Some(slot) = self.services.get(key) else { return };
+        let held: Vec<Key> = slot.held.iter().flat_map(super::slots::Held::all).cloned().collect();
+        for claim in held.iter().filter(|claim| self.address_of(claim).is_none()).cloned().collect::<Vec<_>>() {
+            self.detach(&claim, key);
+        }
+    }
+
+    /// Nothing is waited for on its behalf any more.
+    pub(super) fn forget_wishes(&mut self, key: &Key) {
+        self.forget_kept(key, None);
+        if self.unsettled.remove(key) && self.unsettled.is_empty() {
+            self.settles_by = None;
+            self.wake(&Topic::Settled);
+        }
+    }
+
+    /// It no longer wants an address to be kept that is in no pool, unless it asks for it.
+    pub(super) fn forget_kept(&mut self, key: &Key, wish: Option<&Wish>) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let wants = |ip: &std::net::IpAddr| wish.is_some_and(|wish| wish.addresses.contains(&Some(*ip)));
+        let mut changed = false;
+        self.kept.retain(|ip, keys| {
+            if !wants(ip) {
+                changed |= keys.remove(key);
+            }
+            !keys.is_empty()
+        });
+        if changed {
+            self.dirty.insert(Who::Pools);
+        }
+    }
+
+    /// A Service that is not ours: whatever it has of us is taken back, and nothing else is touched.
+    pub(super) fn release(&mut self, service: &Arc<Service>) {
+        let key = &service.key;
+        self.forget_wishes(key);
+        for family in [Family::V4, Family::V6] {
+            self.retire(key, family);
+        }
+        self.retire_old(service);
+        let Some(slot) = self.services.get_mut(key) else { return };
+        slot.verdict = None;
+        slot.told = None;
+        let notes = &service.notes;
+        let Some(text) = notes.record.as_deref() else {
+            if service.condition.is_some() {
+                let status = Status { ingress: None, condition: None };
+                self.service_write(service, |target| Write::Status(target, Box::new(status)));
+            }
+            return;
+        };
+        let had = record::read(Some(text));
+        let addresses = record::addresses(&had);
+        // The status first: nodes go by it.
+        let left: Vec<_> = service.ingress.iter().filter(|i| !had.iter().any(|(_, ip)| *ip == i.ip)).copied().collect();
+        if service.condition.is_some() || left.len() < service.ingress.len() {
+            let status = Status { ingress: Some(left), condition: None };
+            self.service_write(service, |target| Write::Status(target, Box::new(status)));
+            return;
+        }
+        if service.cleanup && !service.load_balancer {
+            return self.service_write(service, Write::RemoveCleanup);
+        }
+        let untouched = crate::request::untouched(service);
+        let annotations = [words::RECORD, words::REQUESTED, words::VIP_HOST, words::GIVEN_INTERFACE].into_iter();
+        let given = notes.interface.is_some() && notes.interface == notes.given_interface;
+        let annotations = annotations
+            .chain(untouched.then_some(words::ADDRESSES))
+            .chain(given.then_some(words::INTERFACE))
+            .filter(|name| notes.written(name).is_some())
+            .map(|name| (name, None))
+            .collect();
+        let implementation = service.implementation.then_some(false);
+        let notice = Notice { annotations, implementation, clear_ip: false };
+        if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice))) {
+            self.report(Report::Released { service: key.clone(), addresses });
+        }
+    }
+
+    /// A Service that is being deleted: the finalizer that kube-vip's cloud provider left is taken off, or it would stay.
+    pub(super) fn clean_up(&mut self, service: &Arc<Service>) {
+        if service.cleanup {
+            self.service_write(service, Write::RemoveCleanup);
+        }
+    }
+
+    pub(super) fn service_write(&mut self, service: &Arc<Service>, write: impl FnOnce(Target) -> Write) {
+        self.service_write_done(service, write);
+    }
+
+    /// Writes, unless a write is under way or what is known is stale; whether it did.
+    pub(super) fn service_write_done(&mut self, service: &Arc<Service>, write: impl FnOnce(Target) -> Write) -> bool {
+        let now = self.moment.now;
+        let Some(slot) = self.services.get(&service.key) else { return false };
+        if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
+            return false;
+        }
+        if slot.writes.not_before > now {
+            let at = slot.writes.not_before;
+            self.later(at, Who::Service(service.key.clone()));
+            return false;
+        }
+        let Service { key, uid, version, .. } = &**service;
+        let target = Target { key: key.clone(), uid: uid.clone(), version: version.clone() };
+        let id = self.write(Who::Service(key.clone()), write(target));
+        if let Some(slot) = self.services.get_mut(key) {
+            slot.writes.pending = Some(id);
+        }
+        true
+    }
+
+    /// Whether it was kube-vip's cloud provider that put the address into `spec.loadBalancerIP`.
+    pub(super) fn wrote_field(service: &Service, wish: &Wish) -> bool {
+        wish.origin == Origin::TakenOver && service.load_balancer_ip.is_some()
+    }
+}

@@ -1,0 +1,10 @@
+//! The machine against a small world: an API server, an allocator, and agents, each as simple as it can be.
+
+mod basics;
+mod families;
+mod pools;
+mod random;
+mod requests;
+mod sharing;
+mod takeover;
+mod world;

@@ -1,0 +1,178 @@
+//! Pools, and the `ConfigMap` under living Services.
+
+use mooring_allocator_core::pool::PoolSpec;
+
+use super::world::World;
+use crate::machine::Report;
+use crate::machine::testing::{pool, service};
+use crate::objects::{Pool, Reserved};
+
+fn spec(addresses: &str) -> PoolSpec {
+    PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() }
+}
+
+#[test]
+fn a_namespaces_range_is_not_shadowed_and_scopes_may_overlap() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/30"), ("range-team", "10.0.0.1-10.0.0.3")]);
+    let (one, two) = (world.apply(service("team", "one")), world.apply(service("other", "two")));
+    world.run();
+    let names: Vec<&str> = world.pools.keys().map(|reference| &*reference.name).collect();
+    assert_eq!(names, ["kubevip-global-ipv4", "kubevip-team-ipv4"]);
+    let mut all = [world.shows(&one), world.shows(&two)];
+    all.sort();
+    assert_eq!(all, ["10.0.0.1", "10.0.0.2"]);
+    let pool = |key| world.claims_of(key)[0].pool.name.to_string();
+    assert_eq!((&*pool(&one), &*pool(&two)), ("kubevip-team-ipv4", "kubevip-global-ipv4"));
+}
+
+#[test]
+fn one_bad_entry_is_told_and_the_rest_works() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24,10.0.0.300/32"), ("cidr-team", "nonsense")]);
+    let problems = world.reports.iter().filter(|report| matches!(report, Report::Problem(_))).count();
+    assert_eq!(problems, 2);
+    let (web, team) = (world.apply(service("a", "web")), world.apply(service("team", "web")));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.1");
+    world.refused(&team, "NoPool", "cidr- or range- entry");
+    // Told once.
+    world.configure(&[("cidr-global", "10.0.0.0/24,10.0.0.300/32"), ("cidr-team", "10.1.0.0/24")]);
+    world.run();
+    assert_eq!(world.reports.iter().filter(|report| matches!(report, Report::Problem(_))).count(), 2);
+    assert_eq!(world.shows(&team), "10.1.0.1");
+}
+
+#[test]
+fn a_second_pool_of_the_same_rank_enlarges_the_first() {
+    let mut world = World::new(&[]);
+    world.pool(pool("a", &["10.0.0.1"]), spec("10.0.0.1"));
+    world.pool(pool("b", &["10.0.1.1-10.0.1.9"]), spec("10.0.1.1-10.0.1.9"));
+    let keyed = |name: &str, port| {
+        let mut one = service("n", name);
+        one.notes.sharing_key = Some("k".into());
+        one.ports = crate::machine::testing::ports(&[(port, crate::ports::Protocol::Tcp)]);
+        one
+    };
+    let (one, two) = (world.apply(keyed("one", 80)), world.apply(service("n", "two")));
+    world.run();
+    assert_eq!((&*world.shows(&one), &*world.shows(&two)), ("10.0.0.1", ""));
+    world.refused(&two, "PoolExhausted", "");
+    // Its status says so a moment later.
+    let full = |is| Pool { exhausted: is, ..pool("a", &["10.0.0.1"]) };
+    world.pool(full(true), spec("10.0.0.1"));
+    world.run();
+    assert_eq!(&*world.shows(&two), "10.0.1.1");
+    assert_eq!(world.claims.len(), 2, "the claim that waited is gone");
+    // Who shares goes where the others are.
+    let three = world.apply(keyed("three", 81));
+    world.run();
+    assert_eq!(&*world.shows(&three), "10.0.0.1");
+    // What has an address stays; the next goes to the first again.
+    world.delete(&one);
+    world.delete(&three);
+    world.run();
+    world.pool(full(false), spec("10.0.0.1"));
+    let four = world.apply(service("n", "four"));
+    world.run();
+    assert_eq!((&*world.shows(&two), &*world.shows(&four)), ("10.0.1.1", "10.0.0.1"));
+}
+
+#[test]
+fn a_pool_edited_under_living_services_moves_nobody() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.configure(&[("range-global", "10.0.0.5-10.0.0.9")]);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.1");
+    let (reason, message) = world.told(&web);
+    assert!(reason == "Advertised" && message.contains("10.0.0.1 is no longer in"), "{message}");
+    // Unless asked: it has its address until the new one is advertised.
+    world.agents = false;
+    world.edit(&web, |service| service.notes.reallocate = true);
+    world.run();
+    assert_eq!((&*world.shows(&web), world.claims.len()), ("10.0.0.1", 2));
+    world.agents = true;
+    world.run();
+    assert_eq!((world.says(&web), &*world.shows(&web), world.claims.len()), (Some("10.0.0.5"), "10.0.0.5", 1));
+    assert!(!world.services[&web].notes.reallocate);
+}
+
+#[test]
+fn another_network_is_another_pool() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.configure(&[("cidr-global", "192.168.0.0/24")]);
+    let second = world.apply(service("a", "second"));
+    world.run();
+    assert_eq!((&*world.shows(&web), &*world.shows(&second), world.pools.len()), ("10.0.0.1", "192.168.0.1", 2));
+    // Asked to, it moves, and the old pool goes with its last claim.
+    world.edit(&web, |service| service.notes.reallocate = true);
+    world.run();
+    assert_eq!((&*world.shows(&web), world.pools.len()), ("192.168.0.2", 1));
+}
+
+#[test]
+fn without_the_configmap_what_lives_stays() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.configure(&[]);
+    let second = world.apply(service("a", "second"));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.1");
+    world.refused(&second, "NoPool", "mooring.dev/service-default");
+    world.delete(&web);
+    world.run();
+    assert!(world.pools.is_empty());
+    // As it was before.
+    world.configure(&[("cidr-global", "10.0.0.0/24")]);
+    world.run();
+    assert_eq!(world.shows(&second), "10.0.0.1");
+}
+
+#[test]
+fn another_pool_is_asked_for_and_got() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let mut other = pool("other", &["10.7.0.1"]);
+    other.default = false;
+    world.pool(other, spec("10.7.0.1-10.7.0.9"));
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.edit(&web, |service| service.notes.pool = Some("other".into()));
+    world.run();
+    assert_eq!((&*world.shows(&web), world.claims.len()), ("10.7.0.1", 1));
+    world.edit(&web, |service| service.notes.pool = Some("no-such".into()));
+    world.run();
+    world.refused(&web, "PoolNotUsable", "it keeps 10.7.0.1");
+    assert_eq!(world.shows(&web), "10.7.0.1");
+    // Without the annotation nobody asks for anything.
+    world.edit(&web, |service| service.notes.pool = None);
+    world.run();
+    assert_eq!((&*world.shows(&web), &*world.told(&web).0), ("10.7.0.1", "Advertised"));
+}
+
+#[test]
+fn a_pool_that_comes_later() {
+    let mut world = World::new(&[]);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.refused(&web, "NoPool", "no pool has IPv4 addresses for Services of namespace a");
+    world.pool(pool("all", &["10.7.0.1"]), spec("10.7.0.1-10.7.0.9"));
+    world.run();
+    assert_eq!(world.shows(&web), "10.7.0.1");
+}
+
+#[test]
+fn nodes_addresses_are_not_given_out() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    world.reserve(&[("10.0.0.1", Reserved::Node("n".into())), ("10.0.0.2", Reserved::ControlPlane)]);
+    world.run();
+    let web = world.apply(service("a", "web"));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.3");
+    // A node that says it has what it holds for us is no reason to take it away.
+    world.reserve(&[("10.0.0.3", Reserved::Node("n".into()))]);
+    world.run();
+    assert_eq!((&*world.shows(&web), &*world.told(&web).0), ("10.0.0.3", "Advertised"));
+}

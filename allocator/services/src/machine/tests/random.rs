@@ -1,0 +1,375 @@
+//! Random operations in random order, against what must be true whatever happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mooring_allocator_core::names::{Key, Uid};
+
+use super::world::{BOTH, World, ip};
+use crate::class::ClassRules;
+use crate::machine::testing::{ports, service};
+use crate::machine::{Done, Event, Failure};
+use crate::objects::{FamilyPolicy, Reserved, Service};
+use crate::ports::{Protocol, clash};
+use crate::record;
+
+/// splitmix64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+
+    fn one<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[usize::try_from(self.below(list.len() as u64)).unwrap()]
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+const CONFIGS: &[&[(&str, &str)]] = &[
+    &[("range-global", "10.0.0.1-10.0.0.6"), ("range-a", "10.0.0.4-10.0.0.9"), ("cidr-global", "fd00::10/126")],
+    &[("range-global", "10.0.0.1-10.0.0.6,nonsense"), ("allow-share-global", "true"), ("interface-a", "eth1")],
+    &[
+        ("range-global", "10.0.0.5-10.0.0.8"),
+        ("range-a", "10.0.0.4-10.0.0.6"),
+        ("allow-share-a", "true"),
+        ("search-order", "desc"),
+    ],
+    &[("cidr-global", "192.168.0.8/29,fd00::10/125"), ("interface-global", "eth2")],
+    &[],
+];
+const ASKED: &[&str] = &[
+    "10.0.0.1",
+    "10.0.0.5",
+    " 10.0.0.9",
+    "10.0.0.5,fd00::11",
+    "fd00::12",
+    "192.168.0.9",
+    "10.7.7.7",
+    "lb.example.com",
+    "0.0.0.0",
+    "",
+];
+
+fn random_service(dice: &mut Dice, serial: u64) -> Service {
+    let namespace = *dice.one(&["a", "b"]);
+    let name = *dice.one(&["one", "two", "three", "four"]);
+    let mut one = service(namespace, name);
+    one.uid = Uid::from(&*format!("uid-{serial}"));
+    edit(dice, &mut one);
+    edit(dice, &mut one);
+    one
+}
+
+fn edit(dice: &mut Dice, one: &mut Service) {
+    let maybe = |dice: &mut Dice, list: &[&str]| Some(*dice.one(list)).filter(|text| !text.is_empty()).map(Box::from);
+    match dice.below(12) {
+        0 | 1 => one.notes.addresses = maybe(dice, ASKED),
+        2 => one.load_balancer_ip = maybe(dice, &["10.0.0.2", "", "", "fd00::11", "nonsense"]),
+        3 => one.notes.sharing_key = maybe(dice, &["k", "l", "x/k", "", ""]),
+        4 => {
+            let number = *dice.one(&[53, 80, 443]);
+            one.ports = ports(&[(number, if dice.chance(50) { Protocol::Tcp } else { Protocol::Udp })]);
+        }
+        5 => {
+            one.families = BOTH.to_vec();
+            one.policy = *dice.one(&[FamilyPolicy::PreferDualStack, FamilyPolicy::RequireDualStack]);
+            if dice.chance(30) {
+                one.families.reverse();
+            }
+        }
+        6 => {
+            one.families.truncate(1);
+            one.policy = FamilyPolicy::SingleStack;
+        }
+        7 => {
+            one.load_balancer = dice.chance(60);
+            if !one.load_balancer {
+                one.ingress.clear();
+            }
+        }
+        8 => one.notes.ignore = dice.chance(40),
+        9 => one.notes.pool = maybe(dice, &["kubevip-a-ipv4", "kubevip-global-ipv4", "nowhere", "", "", ""]),
+        10 => one.notes.reallocate = true,
+        _ => {
+            one.local = dice.chance(50);
+            // Somebody's hand where it does not belong.
+            if dice.chance(30) {
+                one.ingress.clear();
+            }
+        }
+    }
+}
+
+/// One thing that people, or fate, do.
+fn operation(dice: &mut Dice, world: &mut World, serial: u64) {
+    let keys: Vec<Key> = world.services.keys().cloned().collect();
+    let some = |dice: &mut Dice| (!keys.is_empty()).then(|| dice.one(&keys).clone());
+    match dice.below(20) {
+        0..=4 => {
+            let new = random_service(dice, serial);
+            if !world.services.contains_key(&new.key) {
+                world.apply(new);
+            }
+        }
+        5..=11 => {
+            if let Some(key) = some(dice) {
+                let mut changed = world.services[&key].clone();
+                edit(dice, &mut changed);
+                if changed != world.services[&key] {
+                    world.apply(changed);
+                }
+            }
+        }
+        12 | 13 => {
+            if let Some(key) = some(dice) {
+                world.delete(&key);
+            }
+        }
+        14 => {
+            let data: &[(&str, &str)] = dice.one::<&[(&str, &str)]>(CONFIGS);
+            world.configure(data);
+        }
+        15 => {
+            let nodes: &[&[(&str, Reserved)]] =
+                &[&[], &[("10.0.0.6", Reserved::Node("n".into()))], &[("10.0.0.5", Reserved::ControlPlane)]];
+            let all = (*dice.one(nodes)).to_vec();
+            world.reserve(&all);
+        }
+        16 => {
+            if let Some(key) = some(dice) {
+                let nodes: &[&[&str]] = &[&[], &["n1"], &["n2"], &["n1", "n2"]];
+                let nodes = *dice.one(nodes);
+                world.endpoints(&key, nodes);
+            }
+        }
+        17 => {
+            let claims: Vec<Key> =
+                world.claims.iter().filter(|(_, c)| c.bound.is_some()).map(|(key, _)| key.clone()).collect();
+            if !claims.is_empty() && world.others.len() < 2 {
+                world.conflict(dice.one(&claims));
+            }
+        }
+        18 => world.start(),
+        _ => {
+            world.now += std::time::Duration::from_secs(dice.below(4));
+            world.events.push_back(Event::Tick);
+        }
+    }
+}
+
+/// One thing that goes on meanwhile; whether there was any.
+fn go_on(dice: &mut Dice, world: &mut World) -> bool {
+    match dice.below(5) {
+        // One that led before thaws.
+        4 if !world.ghosts.is_empty() => {
+            let at = usize::try_from(dice.below(world.ghosts.len() as u64)).unwrap();
+            let write = world.ghosts.swap_remove(at);
+            let result = world.execute(&write);
+            world.trace(&format!("ghost {write:?}: {result:?}"));
+        }
+        0 | 1 if !world.events.is_empty() => {
+            let event = world.events.pop_front().unwrap();
+            world.deliver(event);
+        }
+        2 if !world.todo.is_empty() => {
+            let at = usize::try_from(dice.below(world.todo.len() as u64)).unwrap();
+            let (id, write) = world.todo.remove(at).unwrap();
+            let result: Result<Done, Failure> = match dice.below(20) {
+                0 => Err(Failure::Unknown),
+                // It has taken effect, and nobody says so.
+                1 => world.execute(&write).and(Err(Failure::Unknown)),
+                2 => Err(Failure::Refused("no".into())),
+                _ => world.execute(&write),
+            };
+            let answer = Event::Answer { id, result };
+            // An answer may come before what the watch shows, or after.
+            if dice.chance(50) { world.events.push_front(answer) } else { world.events.push_back(answer) }
+        }
+        3 => {
+            let claims: Vec<Key> = world.claims.keys().cloned().collect();
+            if claims.is_empty() {
+                return false;
+            }
+            let claim = dice.one(&claims).clone();
+            return if dice.chance(60) { world.allocate(&claim) } else { world.advertise(&claim) };
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// What is true at any moment.
+fn always(world: &World, edited: &BTreeSet<Key>) {
+    let mut has: BTreeMap<std::net::IpAddr, Vec<&Service>> = BTreeMap::new();
+    for service in world.services.values() {
+        for (_, ip) in record::read(service.notes.record.as_deref()) {
+            has.entry(ip).or_default().push(service);
+        }
+    }
+    for (ip, services) in has {
+        for (at, one) in services.iter().enumerate() {
+            for other in &services[at + 1..] {
+                // Their ports were disjoint when they came together.
+                let may = clash(&one.ports, &other.ports).is_none()
+                    || edited.contains(&one.key)
+                    || edited.contains(&other.key);
+                assert!(may, "{ip} is {one:?}\nand {other:?}\n{:#?}", world.claims);
+            }
+        }
+    }
+}
+
+/// What is true when nothing goes on any more.
+fn at_rest(world: &World, edited: &BTreeSet<Key>) {
+    always(world, edited);
+    let rules = ClassRules::default();
+    let ours =
+        |service: &Service| service.load_balancer && !service.notes.ignore && rules.accept(service.class.as_deref());
+    // Nothing is leaked: each claim is somebody's, and each Service has one for each family.
+    for claim in world.claims.values() {
+        assert!(!claim.deleting && !claim.members.is_empty(), "{claim:?}");
+        for (key, uid) in &claim.members {
+            let service = world.services.get(key).filter(|service| service.uid == *uid && ours(service));
+            assert!(service.is_some_and(|service| service.families.contains(&claim.family)), "{claim:?}");
+        }
+    }
+    for (key, service) in &world.services {
+        let claims = world.claims_of(key);
+        for family in BOTH {
+            let own: Vec<_> = claims.iter().filter(|claim| claim.family == family).collect();
+            // A second one only as long as it is refused what it wants instead of the first.
+            let waits = own.iter().any(|claim| claim.bound.is_none());
+            assert!(own.len() <= 1 + usize::from(waits), "{key}: {own:?}");
+        }
+        let lines = record::read(service.notes.record.as_deref());
+        if !ours(service) {
+            assert!(claims.is_empty() && lines.is_empty() && service.condition.is_none(), "{service:?}");
+            assert!(world.machine.standing(key).is_none());
+            continue;
+        }
+        // Each has a reason, on the object too, and the status shows what it has.
+        let standing = world.machine.standing(key).unwrap_or_else(|| panic!("no reason: {service:?}"));
+        assert_eq!(service.condition.as_ref(), Some(standing), "{service:?}");
+        assert!(!standing.reason.is_empty() && !standing.message.is_empty());
+        assert!(
+            standing.ready || !crate::reason::passes(&standing.reason),
+            "it hangs: {standing:?}\n{service:?}\n{claims:?}"
+        );
+        let shown: Vec<_> = service.ingress.iter().map(|i| i.ip).collect();
+        let recorded: Vec<_> = lines.iter().map(|(_, ip)| *ip).collect();
+        assert_eq!(shown, recorded, "{service:?}");
+        assert!(!standing.ready || !shown.is_empty());
+        for (object, ip) in &lines {
+            let address = world.addresses.get(object).filter(|address| address.address == Some(*ip));
+            assert!(address.is_some() && claims.iter().any(|claim| claim.key == *object), "{service:?}");
+        }
+        if &*standing.reason == "PoolExhausted" {
+            let waiting = claims.iter().filter(|claim| claim.bound.is_none());
+            for claim in waiting {
+                assert_eq!(world.free(&claim.pool), None, "{claim:?}");
+            }
+        }
+        let both = service.policy == FamilyPolicy::RequireDualStack && service.families.len() == 2;
+        assert!(!standing.ready || !both || shown.len() == 2);
+    }
+    // Every pool that was made is wanted, or in use.
+    for (reference, (pool, _)) in &world.pools {
+        let used = world.claims.values().any(|claim| claim.pool == *reference);
+        let wanted = pool.made.as_ref().is_some_and(|made| world.machine.wants(made));
+        assert!(used || wanted, "{reference} is left over");
+    }
+}
+
+fn life(seed: u64, operations: u64) {
+    let mut dice = Dice(seed);
+    let mut world = World::before(dice.one::<&[(&str, &str)]>(CONFIGS));
+    world.start();
+    let mut edited: BTreeSet<Key> = BTreeSet::new();
+    for serial in 0..operations {
+        let before: BTreeMap<Key, _> = world.services.iter().map(|(key, s)| (key.clone(), s.ports.clone())).collect();
+        operation(&mut dice, &mut world, serial);
+        // Those whose ports somebody changed while they may have shared.
+        edited.extend(
+            world
+                .services
+                .iter()
+                .filter(|(key, s)| before.get(*key).is_some_and(|p| *p != s.ports))
+                .map(|(key, _)| key.clone()),
+        );
+        for _ in 0..dice.below(30) {
+            go_on(&mut dice, &mut world);
+            always(&world, &edited);
+        }
+        if dice.chance(10) {
+            // What failed is tried again after at most half a minute.
+            for _ in 0..4 {
+                world.later(40);
+            }
+            at_rest(&world, &edited);
+        }
+    }
+    for _ in 0..4 {
+        world.later(40);
+    }
+    at_rest(&world, &edited);
+}
+
+#[test]
+fn whatever_happens() {
+    let seeds = std::env::var("SERVICES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
+    let from = std::env::var("SERVICES_FROM").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    for seed in from..from + seeds {
+        let result = std::panic::catch_unwind(|| life(seed, 60));
+        if let Err(error) = result {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(error);
+        }
+    }
+}
+
+#[test]
+fn the_naive_model_gives_the_same_addresses_where_order_decides() {
+    // One after another, nothing shared: the lowest free one, or the one that is asked for.
+    let mut dice = Dice(7);
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.8")]);
+    let mut naive: BTreeMap<Key, String> = BTreeMap::new();
+    for serial in 0..400 {
+        let mut one = service("a", &format!("s{}", dice.below(12)));
+        one.uid = Uid::from(&*format!("uid-{serial}"));
+        if naive.remove(&one.key).is_some() || world.services.contains_key(&one.key) {
+            world.delete(&one.key);
+            world.run();
+            // Whoever waited has it now: the model asks.
+            naive = world
+                .services
+                .keys()
+                .map(|key| (key.clone(), world.shows(key)))
+                .filter(|(_, ip)| !ip.is_empty())
+                .collect();
+            continue;
+        }
+        let all: Vec<String> = (1..=8).map(|last| format!("10.0.0.{last}")).collect();
+        let free = |ip: &String| !naive.values().any(|taken| taken == ip);
+        let asked = dice.chance(30).then(|| dice.one(&all).clone());
+        let expected = match &asked {
+            Some(ip) => Some(ip.clone()).filter(free),
+            None => all.iter().find(|ip| free(ip)).cloned(),
+        };
+        one.notes.addresses = asked.map(Into::into);
+        let key = world.apply(one);
+        world.run();
+        assert_eq!(world.shows(&key), expected.clone().unwrap_or_default(), "{serial}");
+        naive.extend(expected.map(|ip| (key, ip)));
+        let values: BTreeSet<&String> = naive.values().collect();
+        assert_eq!(values.len(), naive.len());
+        assert!(naive.values().all(|text| world.used().contains(&ip(text))));
+    }
+}

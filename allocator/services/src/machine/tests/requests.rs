@@ -1,0 +1,150 @@
+//! Addresses that are asked for.
+
+use super::world::World;
+use crate::machine::testing::service;
+use crate::objects::{Reserved, Service};
+
+fn asks(name: &str, ip: &str) -> Service {
+    let mut one = service("a", name);
+    one.notes.addresses = Some(ip.into());
+    one
+}
+
+fn world() -> World {
+    World::new(&[("range-global", "10.0.0.1-10.0.0.9"), ("range-team", "10.1.0.1-10.1.0.9")])
+}
+
+#[test]
+fn it_gets_that_one() {
+    let mut world = world();
+    let web = world.apply(asks("web", " 10.0.0.7 "));
+    let mut field = service("a", "field");
+    field.load_balancer_ip = Some("10.0.0.8".into());
+    let field = world.apply(field);
+    world.run();
+    assert_eq!((&*world.shows(&web), &*world.shows(&field)), ("10.0.0.7", "10.0.0.8"));
+    assert_eq!(
+        (world.says(&web), world.services[&web].notes.requested.as_deref()),
+        (Some("10.0.0.7"), Some("10.0.0.7"))
+    );
+    // The field is people's: it stays.
+    assert_eq!(world.services[&field].load_balancer_ip.as_deref(), Some("10.0.0.8"));
+    assert!(world.claims.values().all(|claim| claim.requested.is_some()));
+}
+
+#[test]
+fn it_changes_its_mind() {
+    let mut world = world();
+    let web = world.apply(asks("web", "10.0.0.7"));
+    world.run();
+    world.edit(&web, |service| service.notes.addresses = Some("10.0.0.8".into()));
+    world.run();
+    assert_eq!((&*world.shows(&web), world.says(&web), world.claims.len()), ("10.0.0.8", Some("10.0.0.8"), 1));
+    // What cannot be had is refused, and what it has stays.
+    world.taken("10.0.0.3");
+    world.edit(&web, |service| service.notes.addresses = Some("10.0.0.3".into()));
+    world.run();
+    world.refused(&web, "AddressTaken", "machines/machine-10-0-0-3 has 10.0.0.3");
+    assert_eq!((&*world.shows(&web), world.says(&web)), ("10.0.0.8", Some("10.0.0.3")));
+    // Without the annotation it asks for nothing, and keeps what it has.
+    world.edit(&web, |service| service.notes.addresses = None);
+    world.run();
+    assert_eq!((&*world.shows(&web), world.says(&web)), ("10.0.0.8", Some("10.0.0.8")));
+    assert_eq!((world.services[&web].notes.requested.as_deref(), world.claims.len()), (None, 1));
+    assert!(world.claims.values().all(|claim| claim.requested.is_none()));
+}
+
+#[test]
+fn the_same_address_twice() {
+    let mut world = world();
+    let first = world.apply(asks("first", "10.0.0.7"));
+    world.run();
+    let second = world.apply(asks("second", "10.0.0.7"));
+    world.run();
+    world.refused(&second, "AddressTaken", "Service a/first has 10.0.0.7");
+    assert_eq!((&*world.shows(&first), &*world.shows(&second)), ("10.0.0.7", ""));
+    world.delete(&first);
+    world.run();
+    assert_eq!(world.shows(&second), "10.0.0.7");
+}
+
+#[test]
+fn the_same_address_twice_at_once() {
+    let mut world = world();
+    let both = ["first", "second"].map(|name| world.apply(asks(name, "10.0.0.7")));
+    world.run();
+    let shown = both.iter().filter(|key| world.shows(key) == "10.0.0.7").count();
+    assert_eq!((shown, world.claims.len()), (1, 1));
+}
+
+#[test]
+fn what_is_not_to_be_had() {
+    let mut world = world();
+    world.reserve(&[("10.0.0.2", Reserved::Node("n1".into())), ("10.0.0.3", Reserved::ControlPlane)]);
+    for (ip, reason, word) in [
+        ("10.0.0.2", "AddressOfNode", "node n1"),
+        ("10.0.0.3", "AddressOfControlPlane", "control plane"),
+        ("10.9.9.9", "AddressNotInPool", "in no pool"),
+        // Another namespace's.
+        ("10.1.0.1", "AddressNotInPool", "in no pool"),
+        ("lb.example.com", "InvalidRequest", "not an address"),
+        ("0.0.0.0", "InvalidRequest", "DHCP"),
+        ("fd00::1", "InvalidRequest", "no IPv6"),
+    ] {
+        let key = world.apply(asks("web", ip));
+        world.run();
+        world.refused(&key, reason, word);
+        assert!(world.claims.is_empty(), "{ip}");
+        assert_eq!(world.says(&key), Some(ip), "what people wrote stays");
+    }
+    // It harms nobody else.
+    let other = world.apply(service("a", "other"));
+    world.run();
+    assert_eq!(world.shows(&other), "10.0.0.1");
+    // It is mended, and gets its address.
+    let web = world.apply(asks("web", "10.0.0.9"));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.9");
+}
+
+#[test]
+fn an_address_that_is_added_to_a_pool_later() {
+    let mut world = world();
+    let web = world.apply(asks("web", "10.0.0.20"));
+    world.run();
+    world.refused(&web, "AddressNotInPool", "add it to one");
+    world.configure(&[("range-global", "10.0.0.1-10.0.0.30")]);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.20");
+}
+
+#[test]
+fn a_conflict_leaves_who_asked_where_he_is() {
+    let mut world = world();
+    let web = world.apply(asks("web", "10.0.0.7"));
+    world.run();
+    let claim = world.claims.keys().next().unwrap().clone();
+    world.conflict(&claim);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.7");
+}
+
+#[test]
+fn who_waits_for_an_address_gets_it_when_it_comes_free() {
+    let mut world = world();
+    world.taken("10.0.0.7");
+    let web = world.apply(asks("web", "10.0.0.7"));
+    world.run();
+    world.refused(&web, "AddressTaken", "delete that claim");
+    world.untaken("10.0.0.7");
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.7");
+    // And one that a node has given up.
+    world.reserve(&[("10.0.0.8", Reserved::Node("n1".into()))]);
+    let other = world.apply(asks("other", "10.0.0.8"));
+    world.run();
+    world.refused(&other, "AddressOfNode", "node n1");
+    world.reserve(&[]);
+    world.run();
+    assert_eq!(world.shows(&other), "10.0.0.8");
+}

@@ -1,0 +1,202 @@
+//! One address for several Services.
+
+use mooring_allocator_core::names::Key;
+
+use super::world::World;
+use crate::machine::testing::{ports, service};
+use crate::objects::Service;
+use crate::ports::Protocol::{Tcp, Udp};
+
+fn on(name: &str, port: u16, protocol: crate::ports::Protocol) -> Service {
+    Service { ports: ports(&[(port, protocol)]), ..service("a", name) }
+}
+
+fn keyed(one: Service) -> Service {
+    let mut one = one;
+    one.notes.sharing_key = Some("k".into());
+    one
+}
+
+fn both(world: &World, keys: [&Key; 2]) -> [String; 2] {
+    keys.map(|key| world.shows(key))
+}
+
+#[test]
+fn dns_on_tcp_and_udp() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let (tcp, udp) = (world.apply(keyed(on("tcp", 53, Tcp))), world.apply(keyed(on("udp", 53, Udp))));
+    world.run();
+    assert_eq!(both(&world, [&tcp, &udp]), ["10.0.0.1", "10.0.0.1"]);
+    // One claim, one `IPAddress`, and so one node.
+    assert_eq!((world.claims.len(), world.addresses.len()), (1, 1));
+    let clash = world.apply(keyed(on("clash", 53, Udp)));
+    world.run();
+    world.refused(&clash, "PortConflict", "Service a/udp has port 53/UDP of 10.0.0.1");
+    // The first goes, the address stays with the other; when that goes too, the third has an address of its own.
+    world.delete(&tcp);
+    world.run();
+    assert_eq!(world.shows(&udp), "10.0.0.1");
+    world.delete(&udp);
+    world.run();
+    assert_eq!((&*world.told(&clash).0, world.claims.len()), ("Advertised", 1));
+}
+
+#[test]
+fn only_by_a_common_key() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let mut first = on("first", 80, Tcp);
+    first.notes.lease_name = Some("lease".into());
+    let first = world.apply(first);
+    world.run();
+    let mut second = on("second", 81, Tcp);
+    second.notes.addresses = Some("10.0.0.1".into());
+    let second = world.apply(second);
+    world.run();
+    world.refused(&second, "AddressTaken", "mooring.dev/sharing-key");
+    // kube-vip's way to say it.
+    world.edit(&second, |service| service.notes.lease_name = Some("lease".into()));
+    world.run();
+    assert_eq!(both(&world, [&first, &second]), ["10.0.0.1", "10.0.0.1"]);
+    // A Lease alone makes nobody share.
+    let mut third = on("third", 82, Tcp);
+    third.notes.lease_name = Some("lease".into());
+    let third = world.apply(third);
+    world.run();
+    assert_eq!(world.shows(&third), "10.0.0.2");
+}
+
+#[test]
+fn as_the_configmap_allows_across_namespaces() {
+    let mut world =
+        World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true"), ("cidr-team", "10.1.0.0/24")]);
+    let web = world.apply(on("web", 80, Tcp));
+    let mut other = on("dns", 53, Udp);
+    other.key = Key::new("b", "dns");
+    let other = world.apply(other);
+    world.run();
+    assert_eq!(both(&world, [&web, &other]), ["10.0.0.1", "10.0.0.1"]);
+    // No Service owns it, and a namespace that goes takes nothing along.
+    assert_eq!(&*world.claims.keys().next().unwrap().namespace, "mooring");
+    world.delete(&web);
+    world.run();
+    assert_eq!(world.shows(&other), "10.0.0.1");
+    // Where there is no room, an address of its own.
+    let second = world.apply(on("second", 53, Udp));
+    world.run();
+    assert_eq!(world.shows(&second), "10.0.0.2");
+    // The team has a pool of its own, and shares there.
+    let team = ["one", "two"].map(|name| {
+        let mut one = on(name, if name == "one" { 80 } else { 81 }, Tcp);
+        one.key = Key::new("team", name);
+        world.apply(one)
+    });
+    world.run();
+    assert_eq!(both(&world, [&team[0], &team[1]]), ["10.1.0.1", "10.1.0.1"]);
+    assert_eq!(&*world.claims_of(&team[0])[0].key.namespace, "team");
+}
+
+#[test]
+fn local_services_need_a_node_in_common() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let local = |one: Service| Service { local: true, ..keyed(one) };
+    let (web, dns) = (world.apply(local(on("web", 80, Tcp))), local(on("dns", 53, Udp)));
+    world.endpoints(&web, &["n1", "n2"]);
+    world.endpoints(&dns.key, &["n3"]);
+    world.run();
+    let dns = world.apply(dns);
+    world.run();
+    world.refused(&dns, "NoCommonNode", "no node has ready endpoints of both");
+    world.endpoints(&dns, &["n2", "n3"]);
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+    // Endpoints that move away later take nothing from anybody.
+    world.endpoints(&dns, &["n3"]);
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+    // Cluster goes with any.
+    let cluster = world.apply(keyed(on("cluster", 443, Tcp)));
+    world.run();
+    assert_eq!(world.shows(&cluster), "10.0.0.1");
+}
+
+#[test]
+fn local_services_wait_until_endpoints_are_known() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    world.lists_endpoints = false;
+    world.start();
+    world.run();
+    assert!(!world.machine.wants_endpoints());
+    let local = |one: Service| Service { local: true, ..keyed(one) };
+    let (web, dns) = (world.apply(local(on("web", 80, Tcp))), world.apply(local(on("dns", 53, Udp))));
+    world.run();
+    assert!(world.machine.wants_endpoints());
+    assert_eq!((&*world.shows(&web), &*world.shows(&dns)), ("10.0.0.1", ""));
+    world.list_endpoints();
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+}
+
+#[test]
+fn a_key_given_later_and_taken_back() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let (web, dns) = (world.apply(on("web", 80, Tcp)), world.apply(on("dns", 53, Udp)));
+    world.run();
+    assert_ne!(world.shows(&web), world.shows(&dns));
+    for key in [&web, &dns] {
+        world.edit(key, |service| service.notes.sharing_key = Some("k".into()));
+        world.run();
+    }
+    assert_eq!(world.shows(&web), world.shows(&dns));
+    assert_eq!(world.claims.len(), 1);
+    // Taken off, nobody asks for anything; another key parts them.
+    world.edit(&web, |service| service.notes.sharing_key = None);
+    world.run();
+    assert_eq!(world.shows(&web), world.shows(&dns));
+    world.edit(&web, |service| service.notes.sharing_key = Some("other".into()));
+    world.run();
+    assert_ne!(world.shows(&web), world.shows(&dns));
+    assert_eq!(world.claims.len(), 2);
+}
+
+#[test]
+fn two_keyed_at_once_end_up_together() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let keys = [on("a", 1, Tcp), on("b", 2, Tcp), on("c", 3, Tcp)].map(|one| world.apply(one));
+    world.run();
+    for key in &keys {
+        world.edit(key, |service| service.notes.sharing_key = Some("k".into()));
+    }
+    world.run();
+    assert_eq!(world.claims.len(), 1);
+    assert!(keys.iter().all(|key| world.shows(key) == world.shows(&keys[0])));
+}
+
+#[test]
+fn allow_share_turned_off_moves_nobody() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")]);
+    let (web, dns) = (world.apply(on("web", 80, Tcp)), world.apply(on("dns", 53, Udp)));
+    world.run();
+    world.configure(&[("cidr-global", "10.0.0.0/24")]);
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+    world.start();
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+}
+
+#[test]
+fn a_key_across_namespaces_given_later() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let web = world.apply(on("web", 80, Tcp));
+    world.run();
+    // It has a claim of its own namespace, which others cannot share: they meet in the allocator's.
+    world.edit(&web, |service| service.notes.sharing_key = Some("x/k".into()));
+    world.run();
+    let mut dns = on("dns", 53, Udp);
+    dns.key = Key::new("b", "dns");
+    dns.notes.sharing_key = Some("x/k".into());
+    let dns = world.apply(dns);
+    world.run();
+    assert_eq!(world.shows(&web), world.shows(&dns));
+    assert_eq!((world.claims.len(), &*world.claims.keys().next().unwrap().namespace), (1, "mooring"));
+}

@@ -1,0 +1,133 @@
+//! Services that had an address before Mooring came.
+
+use super::world::{World, ip};
+use crate::machine::testing::{ports, service};
+use crate::objects::{Ingress, Service};
+use crate::ports::Protocol::Tcp;
+
+/// As kube-vip's cloud provider and kube-vip leave it.
+fn theirs(name: &str, address: &str) -> Service {
+    let mut one = service("a", name);
+    one.notes.addresses = Some(address.into());
+    one.load_balancer_ip = Some(address.into());
+    one.notes.host = Some("node-z".into());
+    one.implementation = true;
+    one.cleanup = true;
+    one.ingress = vec![Ingress { ip: ip(address), vip: false }];
+    one
+}
+
+#[test]
+fn they_keep_it_and_new_ones_wait() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let new = world.apply(service("a", "aaa-new"));
+    let old = world.apply(theirs("old", "10.0.0.1"));
+    let pinned = world.apply({
+        let mut one = theirs("pinned", "10.0.0.3");
+        one.load_balancer_ip = None;
+        one
+    });
+    world.start();
+    world.run();
+    assert_eq!([&new, &old, &pinned].map(|key| world.shows(key)), ["10.0.0.2", "10.0.0.1", "10.0.0.3"]);
+    let object = &world.services[&old];
+    assert_eq!((object.notes.host.as_deref(), object.load_balancer_ip.as_deref()), (Some("node-a"), None));
+    assert!(object.ingress[0].vip);
+    // Who chose the address matters when another host turns out to have it.
+    assert_eq!(world.claims_of(&old)[0].requested, None);
+    assert_eq!(world.claims_of(&pinned)[0].requested, Some(ip("10.0.0.3")));
+    assert_eq!(object.notes.requested, None);
+    // The status never went dark on the way.
+    world.delete(&old);
+    world.run();
+    assert!(!world.services.contains_key(&old), "nobody else takes the finalizer off");
+}
+
+#[test]
+fn the_status_is_never_dark() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let old = world.apply(theirs("old", "10.0.0.1"));
+    world.agents = false;
+    world.start();
+    world.run();
+    assert_eq!((&*world.shows(&old), world.says(&old)), ("10.0.0.1", Some("10.0.0.1")));
+    assert!(world.services[&old].notes.record.is_some());
+}
+
+#[test]
+fn an_address_in_no_pool_gets_one() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let old = world.apply(theirs("old", "192.168.7.7"));
+    let pinned = world.apply({
+        let mut one = theirs("pinned", "192.168.7.9");
+        one.load_balancer_ip = None;
+        one
+    });
+    world.start();
+    world.run();
+    assert_eq!([&old, &pinned].map(|key| world.shows(key)), ["192.168.7.7", "192.168.7.9"]);
+    assert_eq!(world.claims_of(&old)[0].pool.name.to_string(), "kubevip-kept.addresses-ipv4");
+    assert_eq!(world.told(&old).0, "Advertised");
+    // New ones do not get such an address by asking for it.
+    let mut new = service("a", "new");
+    new.notes.addresses = Some("192.168.7.8".into());
+    let new = world.apply(new);
+    world.run();
+    world.refused(&new, "AddressNotInPool", "in no pool");
+    world.start();
+    world.run();
+    assert_eq!([&old, &pinned].map(|key| world.shows(key)), ["192.168.7.7", "192.168.7.9"]);
+    // The pool goes with its last address.
+    world.delete(&old);
+    world.delete(&pinned);
+    world.run();
+    assert_eq!(world.pools.keys().map(|r| r.name.to_string()).collect::<Vec<_>>(), ["kubevip-global-ipv4"]);
+}
+
+#[test]
+fn two_that_shared_without_a_word_go_on_if_their_ports_allow() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let first = world.apply(theirs("first", "10.0.0.1"));
+    let second = world.apply(Service { ports: ports(&[(443, Tcp)]), ..theirs("second", "10.0.0.1") });
+    let third = world.apply(theirs("third", "10.0.0.1"));
+    world.start();
+    world.run();
+    assert_eq!([&first, &second].map(|key| &*world.told(key).0 == "Advertised"), [true, true]);
+    assert_eq!(world.claims.len(), 1);
+    // What never worked is said; nothing is taken away.
+    world.refused(&third, "PortConflict", "80/TCP");
+    // A key for one and then for the other parts nobody.
+    for key in [&first, &second] {
+        world.edit(key, |service| service.notes.sharing_key = Some("k".into()));
+        world.run();
+        assert_eq!((world.shows(&first), world.claims.len()), (world.shows(&second), 1));
+    }
+}
+
+#[test]
+fn what_others_show_is_not_taken_over() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let mut other = service("a", "web");
+    other.class = Some("example.com/other".into());
+    other.ingress = vec![Ingress { ip: ip("10.0.0.1"), vip: true }];
+    world.apply(other);
+    world.start();
+    world.run();
+    assert!(world.claims.is_empty());
+}
+
+#[test]
+fn one_that_cannot_be_claimed_holds_up_the_others_only_for_a_while() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let old = world.apply(theirs("old", "10.0.0.1"));
+    let new = world.apply(service("a", "new"));
+    world.allocates = false;
+    world.start();
+    world.run();
+    assert_eq!(world.claims_of(&new).len(), 0);
+    world.later(3);
+    world.refused(&new, "Allocating", "it waits until the Services that had an address before");
+    world.later(30);
+    assert_eq!(world.claims_of(&new).len(), 1);
+    assert_eq!(world.shows(&old), "10.0.0.1");
+}

@@ -1,0 +1,555 @@
+//! An API server that keeps versions, an allocator that gives the lowest free address, and agents that hold what is bound.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_allocator_core::block::{Family, address};
+use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
+use mooring_allocator_core::pool::PoolSpec;
+use mooring_allocator_core::protocol::Moment;
+use mooring_allocator_core::text;
+
+use crate::class::ClassRules;
+use crate::machine::{Action, Done, Event, Failure, Machine, Report, Settings, Write};
+use crate::objects::{Address, Claim, Made, Pool, Reserved, Service};
+use crate::words;
+
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a test")]
+pub(super) struct World {
+    pub(super) machine: Machine,
+    pub(super) now: Duration,
+    version: u64,
+    pub(super) services: BTreeMap<Key, Service>,
+    pub(super) claims: BTreeMap<Key, Claim>,
+    pub(super) addresses: BTreeMap<Key, Address>,
+    pub(super) pools: BTreeMap<Arc<PoolRef>, (Pool, PoolSpec)>,
+    config: Option<BTreeMap<String, String>>,
+    reserved: BTreeMap<IpAddr, Reserved>,
+    endpoints: BTreeMap<Key, BTreeSet<Arc<str>>>,
+    /// Addresses of other claims.
+    pub(super) others: BTreeSet<IpAddr>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) todo: VecDeque<(u64, Write)>,
+    /// Writes of an allocator that led before, and was frozen: nobody waits for their answers.
+    pub(super) ghosts: Vec<Write>,
+    pub(super) reports: Vec<Report>,
+    pub(super) writes: usize,
+    haunted: bool,
+    traces: bool,
+    /// How long the machine has thought.
+    pub(super) thought: Duration,
+    /// Whether nodes advertise.
+    pub(super) agents: bool,
+    pub(super) allocates: bool,
+    /// Whether endpoints are told of from the start.
+    pub(super) lists_endpoints: bool,
+}
+
+pub(super) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+pub(super) fn settings() -> Settings {
+    Settings { classes: ClassRules::default(), home: "mooring".into() }
+}
+
+impl World {
+    pub(super) fn new(data: &[(&str, &str)]) -> Self {
+        let mut world = Self::before(data);
+        world.start();
+        world.run();
+        world
+    }
+
+    /// One in which the allocator was not started yet.
+    pub(super) fn before(data: &[(&str, &str)]) -> Self {
+        Self {
+            machine: Machine::new(settings()),
+            now: Duration::from_secs(100),
+            version: 0,
+            services: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            config: Some(data.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect()),
+            reserved: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            others: BTreeSet::new(),
+            events: VecDeque::new(),
+            todo: VecDeque::new(),
+            ghosts: Vec::new(),
+            reports: Vec::new(),
+            writes: 0,
+            haunted: false,
+            traces: std::env::var_os("SERVICES_TRACE").is_some(),
+            thought: Duration::ZERO,
+            agents: true,
+            allocates: true,
+            lists_endpoints: true,
+        }
+    }
+
+    /// The allocator starts (again): it knows what is in the store.
+    pub(super) fn start(&mut self) {
+        self.machine = Machine::new(settings());
+        self.haunted |= !self.todo.is_empty();
+        self.ghosts.extend(self.todo.drain(..).map(|(_, write)| write));
+        self.events = VecDeque::from([
+            Event::Leading(Some(Duration::MAX)),
+            Event::Services(self.services.values().cloned().collect()),
+            Event::Claims(self.claims.values().cloned().collect()),
+            Event::Addresses(self.addresses.values().cloned().collect()),
+            Event::Pools(self.pools.values().map(|(pool, _)| pool.clone()).collect()),
+            Event::Config(self.config.clone()),
+            Event::Reserved(self.reserved.clone()),
+        ]);
+        if self.lists_endpoints {
+            self.events.push_back(Event::AllEndpoints(self.endpoints.clone()));
+        }
+    }
+
+    /// What happened, for whoever looks for the cause of a failure (`SERVICES_TRACE=1`).
+    pub(super) fn trace(&self, what: &str) {
+        if self.traces {
+            eprintln!("{:?} {what}", self.now);
+        }
+    }
+
+    pub(super) fn fresh(&mut self) -> Version {
+        self.version += 1;
+        Version::from(&*self.version.to_string())
+    }
+
+    // What people do.
+
+    pub(super) fn apply(&mut self, mut service: Service) -> Key {
+        service.version = self.fresh();
+        let key = service.key.clone();
+        self.services.insert(key.clone(), service.clone());
+        self.events.push_back(Event::Service(Box::new(service)));
+        key
+    }
+
+    pub(super) fn edit(&mut self, key: &Key, change: impl FnOnce(&mut Service)) {
+        let mut service = self.services[key].clone();
+        change(&mut service);
+        self.apply(service);
+    }
+
+    /// Without finalizers it is gone at once.
+    pub(super) fn delete(&mut self, key: &Key) {
+        if self.services.get(key).is_some_and(|service| service.cleanup) {
+            return self.edit(key, |service| service.deleting = true);
+        }
+        if let Some(service) = self.services.remove(key) {
+            self.events.push_back(Event::ServiceGone(key.clone(), service.uid));
+        }
+    }
+
+    pub(super) fn configure(&mut self, data: &[(&str, &str)]) {
+        self.config = Some(data.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect());
+        self.events.push_back(Event::Config(self.config.clone()));
+    }
+
+    pub(super) fn reserve(&mut self, all: &[(&str, Reserved)]) {
+        self.reserved = all.iter().map(|(text, by)| (ip(text), by.clone())).collect();
+        self.events.push_back(Event::Reserved(self.reserved.clone()));
+    }
+
+    pub(super) fn endpoints(&mut self, key: &Key, nodes: &[&str]) {
+        let nodes: BTreeSet<Arc<str>> = nodes.iter().map(|&node| node.into()).collect();
+        self.endpoints.insert(key.clone(), nodes.clone());
+        self.events.push_back(Event::Endpoints(key.clone(), nodes));
+    }
+
+    /// From now on all endpoints are told of.
+    pub(super) fn list_endpoints(&mut self) {
+        self.lists_endpoints = true;
+        self.events.push_back(Event::AllEndpoints(self.endpoints.clone()));
+    }
+
+    pub(super) fn pool(&mut self, mut pool: Pool, spec: PoolSpec) {
+        pool.version = self.fresh();
+        pool.generation = self.version;
+        pool.plan = spec.plan().map(Arc::new).map_err(|errors| errors[0].to_string().into());
+        self.pools.insert(pool.reference.clone(), (pool.clone(), spec));
+        self.events.push_back(Event::Pool(Box::new(pool)));
+    }
+
+    /// Somebody else's claim has an address.
+    pub(super) fn taken(&mut self, text: &str) {
+        self.others.insert(ip(text));
+        let name = format!("machine-{}", text.replace([':', '.'], "-"));
+        let key = Key::new("machines", &name);
+        let uid = Uid::from(&*format!("uid-{name}"));
+        let address =
+            Address { key: key.clone(), uid, claim: name.as_str().into(), address: Some(ip(text)), holder: None };
+        self.addresses.insert(key, address.clone());
+        self.events.push_back(Event::Address(address));
+    }
+
+    // What others do.
+
+    fn spans(&self, pool: &PoolRef) -> Vec<(u128, u128)> {
+        let Some((_, spec)) = self.pools.get(pool) else { return Vec::new() };
+        let mut spans: Vec<_> =
+            spec.addresses.iter().filter_map(|a| text::span(a).ok()).map(|s| (s.first, s.last)).collect();
+        spans.sort_unstable();
+        spans
+    }
+
+    pub(super) fn lists(&self, pool: &PoolRef, ip: IpAddr) -> bool {
+        self.pools.get(pool).is_some_and(|(pool, _)| pool.lists(ip))
+    }
+
+    pub(super) fn used(&self) -> BTreeSet<IpAddr> {
+        self.addresses.values().filter_map(|address| address.address).collect()
+    }
+
+    pub(super) fn free(&self, pool: &PoolRef) -> Option<IpAddr> {
+        let used = self.used();
+        let spans = self.spans(pool);
+        let all = spans.into_iter().flat_map(|(first, last)| first..=last).map(address);
+        let mut free = all.filter(|ip| self.lists(pool, *ip) && !used.contains(ip));
+        free.next()
+    }
+
+    /// The allocator goes on with one claim; whether there was one.
+    pub(super) fn allocate(&mut self, key: &Key) -> bool {
+        let Some(claim) = self.claims.get(key).cloned() else { return false };
+        if claim.deleting {
+            self.claims.remove(key);
+            if let Some(address) = self.addresses.remove(key) {
+                self.events.push_back(Event::AddressGone(address.uid));
+            }
+            self.events.push_back(Event::ClaimGone(key.clone(), claim.uid));
+            return true;
+        }
+        if claim.bound.is_some() {
+            return false;
+        }
+        let given = match claim.requested {
+            Some(ip) if !self.lists(&claim.pool, ip) => Err(("AllocationFailed", format!("{ip} is not in the pool"))),
+            Some(ip) if self.used().contains(&ip) => Err(("AllocationFailed", format!("{ip} is taken"))),
+            Some(ip) => Ok(ip),
+            None => self.free(&claim.pool).ok_or_else(|| ("PoolExhausted", "nothing is free".to_owned())),
+        };
+        let mut new = claim.clone();
+        match given {
+            Ok(ip) => {
+                let uid = Uid::from(&*format!("uid-{}-{}", claim.uid, self.version));
+                let address =
+                    Address { key: key.clone(), uid, claim: key.name.clone(), address: Some(ip), holder: None };
+                self.addresses.insert(key.clone(), address.clone());
+                self.events.push_back(Event::Address(address));
+                new.bound = Some(key.name.clone());
+                new.refused = None;
+            }
+            Err((reason, message)) => new.refused = Some((reason.into(), message.into())),
+        }
+        let changed = new != claim;
+        if changed {
+            new.version = self.fresh();
+            self.claims.insert(key.clone(), new.clone());
+            self.events.push_back(Event::Claim(Box::new(new)));
+        }
+        changed
+    }
+
+    /// A node takes one address; whether there was one.
+    pub(super) fn advertise(&mut self, key: &Key) -> bool {
+        let bound = self.claims.get(key).is_some_and(|claim| claim.bound.is_some());
+        let Some(address) = self.addresses.get_mut(key).filter(|address| bound && address.holder.is_none()) else {
+            return false;
+        };
+        address.holder = Some("node-a".into());
+        self.events.push_back(Event::Address(address.clone()));
+        true
+    }
+
+    /// Another host has the address: the claim gets another, unless it asked.
+    pub(super) fn conflict(&mut self, key: &Key) {
+        let Some(address) = self.addresses.remove(key) else { return };
+        if self.claims[key].requested.is_some() {
+            self.addresses.insert(key.clone(), address);
+            return;
+        }
+        self.taken(&address.address.unwrap().to_string());
+        self.events.push_back(Event::AddressGone(address.uid));
+        let mut claim = self.claims[key].clone();
+        claim.bound = None;
+        claim.version = self.fresh();
+        self.claims.insert(key.clone(), claim.clone());
+        self.events.push_back(Event::Claim(Box::new(claim)));
+    }
+
+    // The API server.
+
+    pub(super) fn deliver(&mut self, event: Event) {
+        self.trace(&format!("event {event:?}"));
+        let start = std::time::Instant::now();
+        let actions = self.machine.step(Moment { now: self.now, wall: 0 }, event);
+        self.thought += start.elapsed();
+        for action in actions {
+            match action {
+                Action::Write { id, write } => {
+                    if let Write::DeleteClaim(target) = &write {
+                        self.nobody_says_he_has(&target.key);
+                    }
+                    self.todo.push_back((id, write));
+                }
+                Action::Report(report) => self.reports.push(report),
+            }
+        }
+    }
+
+    /// A claim is given up only after its Services have stopped to say that they have its address.
+    /// (What an allocator that led before writes meanwhile, the next one learns a moment later.)
+    fn nobody_says_he_has(&self, claim: &Key) {
+        if self.haunted {
+            return;
+        }
+        // One that has lost its address to another host has nothing to keep.
+        let Some(has) = self.addresses.get(claim).and_then(|address| address.address) else { return };
+        let members = self.claims.get(claim).map(|claim| claim.members.clone()).unwrap_or_default();
+        for (key, uid) in members {
+            let Some(service) = self.services.get(&key).filter(|service| service.uid == uid) else { continue };
+            let says = crate::record::read(service.notes.record.as_deref());
+            assert!(!says.contains(&(claim.clone(), has)), "{claim} is given up under {service:?}");
+        }
+    }
+
+    /// Somebody else's claim is gone.
+    pub(super) fn untaken(&mut self, text: &str) {
+        self.others.remove(&ip(text));
+        let key = Key::new("machines", &format!("machine-{}", text.replace([':', '.'], "-")));
+        let address = self.addresses.remove(&key).unwrap();
+        self.events.push_back(Event::AddressGone(address.uid));
+    }
+
+    /// Does a write; what is answered.
+    #[expect(clippy::too_many_lines, reason = "one arm for each write")]
+    pub(super) fn execute(&mut self, write: &Write) -> Result<Done, Failure> {
+        self.writes += 1;
+        self.trace(&format!("write {write:?}"));
+        match write {
+            Write::CreateClaim(new) => {
+                if self.claims.contains_key(&new.key) {
+                    return Err(Failure::Exists);
+                }
+                let owned = new.members.iter().all(|(key, _)| key.namespace == new.key.namespace);
+                assert_eq!(owned && *new.key.namespace != *"mooring", new.owned, "{new:?}");
+                let version = self.fresh();
+                let claim = Claim {
+                    key: new.key.clone(),
+                    uid: Uid::from(&*format!("uid-claim-{}", self.version)),
+                    version: version.clone(),
+                    family: new.family,
+                    pool: new.pool.clone(),
+                    requested: new.requested,
+                    members: new.members.clone(),
+                    bound: None,
+                    refused: None,
+                    deleting: false,
+                };
+                self.claims.insert(new.key.clone(), claim.clone());
+                self.events.push_back(Event::Claim(Box::new(claim)));
+                Ok(Done::At(version))
+            }
+            Write::UpdateClaim(target, members, requested) => {
+                let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
+                if claim.uid != target.uid || claim.version != target.version {
+                    return Err(Failure::Conflict);
+                }
+                (claim.members, claim.requested) = (members.clone(), *requested);
+                claim.version = self.fresh();
+                self.claims.insert(target.key.clone(), claim.clone());
+                self.events.push_back(Event::Claim(Box::new(claim.clone())));
+                Ok(Done::At(claim.version))
+            }
+            Write::DeleteClaim(target) => {
+                let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
+                if claim.uid != target.uid || claim.version != target.version {
+                    return Err(Failure::Conflict);
+                }
+                claim.deleting = true;
+                claim.version = self.fresh();
+                self.claims.insert(target.key.clone(), claim.clone());
+                self.events.push_back(Event::Claim(Box::new(claim)));
+                Ok(Done::Gone)
+            }
+            Write::Annotate(target, notice) => {
+                let mut service = self.service(target)?;
+                let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+                for name in ALL {
+                    texts.extend(service.notes.written(name).map(|text| (*name, text.to_owned())));
+                }
+                for (name, text) in &notice.annotations {
+                    match text {
+                        Some(text) => drop(texts.insert(name, text.clone())),
+                        None => drop(texts.remove(name)),
+                    }
+                }
+                service.notes = crate::notes::Notes::read(|name| texts.get(name).map(String::as_str));
+                service.implementation = notice.implementation.unwrap_or(service.implementation);
+                if notice.clear_ip {
+                    service.load_balancer_ip = None;
+                }
+                Ok(self.stored(service))
+            }
+            Write::Status(target, status) => {
+                let mut service = self.service(target)?;
+                assert!(
+                    status.ingress.as_ref().is_none_or(|i| *i != service.ingress)
+                        || status.condition != service.condition
+                );
+                service.condition.clone_from(&status.condition);
+                if let Some(ingress) = &status.ingress {
+                    service.ingress.clone_from(ingress);
+                }
+                Ok(self.stored(service))
+            }
+            Write::RemoveCleanup(target) => {
+                let mut service = self.service(target)?;
+                assert!(service.cleanup);
+                service.cleanup = false;
+                if service.deleting {
+                    self.services.remove(&target.key);
+                    self.events.push_back(Event::ServiceGone(target.key.clone(), target.uid.clone()));
+                    return Ok(Done::Gone);
+                }
+                Ok(self.stored(service))
+            }
+            Write::CreatePool(new) => {
+                if self.pools.contains_key(&new.reference) {
+                    return Err(Failure::Exists);
+                }
+                self.made_pool(&new.reference, &new.made);
+                Ok(Done::At(Version::from("")))
+            }
+            Write::UpdatePool(target, new) => {
+                let (pool, _) = self.pools.get(&target.reference).ok_or(Failure::NotFound)?;
+                if pool.version != target.version {
+                    return Err(Failure::Conflict);
+                }
+                self.made_pool(&new.reference, &new.made);
+                Ok(Done::At(self.pools[&target.reference].0.version.clone()))
+            }
+            Write::DeletePool(target) => {
+                let (pool, _) = self.pools.get(&target.reference).cloned().ok_or(Failure::NotFound)?;
+                if pool.version != target.version {
+                    return Err(Failure::Conflict);
+                }
+                if self.claims.values().any(|claim| claim.pool == target.reference) {
+                    return Err(Failure::Refused("it is in use".to_owned()));
+                }
+                self.pools.remove(&target.reference);
+                self.events.push_back(Event::PoolGone(target.reference.clone(), pool.uid));
+                Ok(Done::Gone)
+            }
+        }
+    }
+
+    fn service(&self, target: &crate::machine::Target) -> Result<Service, Failure> {
+        let service = self.services.get(&target.key).cloned().ok_or(Failure::NotFound)?;
+        if service.uid != target.uid || service.version != target.version {
+            return Err(Failure::Conflict);
+        }
+        Ok(service)
+    }
+
+    fn stored(&mut self, service: Service) -> Done {
+        assert_ne!(service, self.services[&service.key], "a write that changes nothing");
+        let key = self.apply(service);
+        Done::At(self.services[&key].version.clone())
+    }
+
+    fn made_pool(&mut self, reference: &Arc<PoolRef>, made: &Made) {
+        let mut pool = crate::machine::testing::pool(&reference.name, &[&made.spec.addresses[0]]);
+        pool.default = false;
+        pool.made = Some(made.clone());
+        self.pool(pool, made.spec.clone());
+    }
+
+    // Everybody.
+
+    /// Everybody goes on until nobody has anything to do.
+    pub(super) fn run(&mut self) {
+        for _ in 0..30_000 {
+            if let Some(event) = self.events.pop_front() {
+                self.deliver(event);
+            } else if let Some((id, write)) = self.todo.pop_front() {
+                let result = self.execute(&write);
+                self.events.push_back(Event::Answer { id, result });
+            } else if !self.others_go_on() {
+                return;
+            }
+        }
+        panic!("it never ends: {:?}", self.todo);
+    }
+
+    fn others_go_on(&mut self) -> bool {
+        let claims: Vec<Key> = self.claims.keys().cloned().collect();
+        let mut any = false;
+        for key in claims {
+            any |= (self.allocates && self.allocate(&key)) || (self.agents && self.advertise(&key));
+        }
+        any
+    }
+
+    /// And what only lasts so long is over.
+    pub(super) fn later(&mut self, seconds: u64) {
+        self.run();
+        self.now += Duration::from_secs(seconds);
+        self.events.push_back(Event::Tick);
+        self.run();
+    }
+
+    // What there is to see.
+
+    /// What the status shows, and the annotation.
+    pub(super) fn shows(&self, key: &Key) -> String {
+        let service = &self.services[key];
+        service.ingress.iter().map(|i| i.ip.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    pub(super) fn says(&self, key: &Key) -> Option<&str> {
+        self.services[key].notes.addresses.as_deref()
+    }
+
+    /// Reason and message of the condition on the object.
+    pub(super) fn told(&self, key: &Key) -> (String, String) {
+        let condition = self.services[key].condition.clone().unwrap();
+        (condition.reason.into(), condition.message.into())
+    }
+
+    pub(super) fn refused(&self, key: &Key, reason: &str, word: &str) {
+        let (is, message) = self.told(key);
+        assert!(is == reason && message.contains(word), "{is}: {message}");
+    }
+
+    pub(super) fn claims_of(&self, key: &Key) -> Vec<&Claim> {
+        self.claims.values().filter(|claim| claim.members.iter().any(|(member, _)| member == key)).collect()
+    }
+}
+
+/// Annotations that are written.
+const ALL: &[&str] = &[
+    words::ADDRESSES,
+    words::VIP_HOST,
+    words::INTERFACE,
+    words::RECORD,
+    words::REQUESTED,
+    words::GIVEN_INTERFACE,
+    words::REALLOCATE,
+    words::POOL,
+    words::SHARING_KEY,
+    words::LEASE_NAME,
+    words::IGNORE,
+];
+
+/// Of both families.
+pub(super) const BOTH: [Family; 2] = [Family::V4, Family::V6];

@@ -1,0 +1,64 @@
+//! What a claim is called: the same Service, family, pool and request give the same name, so that one that is created twice is
+//! there once; another Service of the same name gives another.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::{Key, PoolRef, Uid};
+
+/// FNV-1a, 64 bits (draft-eastlake-fnv).
+#[must_use]
+pub fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
+    let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The claim of a Service. `home`: where claims are that Services of several namespaces may share. `attempt`: another one where
+/// the first name is taken.
+#[must_use]
+pub fn claim(
+    service: &Key,
+    uid: &Uid,
+    family: Family,
+    pool: &PoolRef,
+    requested: Option<IpAddr>,
+    home: Option<&Arc<str>>,
+    attempt: u32,
+) -> Key {
+    let requested = requested.map(|ip| ip.to_string()).unwrap_or_default();
+    let sum = hash([&*uid.0, pool.kind.name(), &*pool.namespace, &*pool.name, &*requested, &*attempt.to_string()])
+        & 0xff_ffff_ffff;
+    let family = if family == Family::V4 { "ipv4" } else { "ipv6" };
+    let name = match home {
+        None => format!("{}-{sum:010x}-{family}", service.name),
+        Some(_) => format!("{}-{}-{sum:010x}-{family}", service.namespace, service.name),
+    };
+    Key { namespace: home.unwrap_or(&service.namespace).clone(), name: name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_allocator_core::names::PoolKind;
+
+    use super::*;
+
+    #[test]
+    fn another_wish_has_another_name() {
+        let service = Key::new("shop", "web");
+        let pool = |name: &str| PoolRef::new(PoolKind::GlobalInClusterIPPool, "", name);
+        let uid = Uid::from("u1");
+        let one = claim(&service, &uid, Family::V4, &pool("a"), None, None, 0);
+        assert_eq!(one, claim(&service, &uid, Family::V4, &pool("a"), None, None, 0));
+        assert!(one.name.starts_with("web-") && one.name.ends_with("-ipv4"), "{one}");
+        let ip = "10.0.0.5".parse().ok();
+        let others = [
+            claim(&service, &uid, Family::V6, &pool("a"), None, None, 0),
+            claim(&service, &uid, Family::V4, &pool("b"), None, None, 0),
+            claim(&service, &uid, Family::V4, &pool("a"), ip, None, 0),
+            claim(&service, &Uid::from("u2"), Family::V4, &pool("a"), None, None, 0),
+            claim(&service, &uid, Family::V4, &pool("a"), None, Some(&"kube-system".into()), 0),
+        ];
+        assert!(others.iter().all(|other| *other != one), "{others:?}");
+    }
+}

@@ -1,0 +1,46 @@
+//! What was written on a Service about its addresses: `NAMESPACE/NAME=ADDRESS`, comma separated, in the Service's order.
+
+use std::net::IpAddr;
+
+use mooring_allocator_core::names::Key;
+
+/// An address that a Service has, and its `IPAddress`.
+pub type Line = (Key, IpAddr);
+
+/// Reads a record. What cannot be read is left out: somebody has edited it, and it is written anew.
+#[must_use]
+pub fn read(text: Option<&str>) -> Vec<Line> {
+    let line = |part: &str| {
+        let (key, ip) = part.split_once('=')?;
+        let (namespace, name) = key.split_once('/')?;
+        Some((Key::new(namespace, name), ip.parse().ok()?))
+    };
+    text.into_iter().flat_map(|text| text.split(',')).filter_map(line).collect()
+}
+
+/// Writes it.
+#[must_use]
+pub fn write(lines: &[Line]) -> String {
+    lines.iter().map(|(key, ip)| format!("{key}={ip}")).collect::<Vec<_>>().join(",")
+}
+
+/// The addresses alone, as [`crate::words::ADDRESSES`] has them.
+#[must_use]
+pub fn addresses(lines: &[Line]) -> String {
+    lines.iter().map(|(_, ip)| ip.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let lines: Vec<Line> =
+            vec![(Key::new("a", "b"), "10.0.0.5".parse().unwrap()), (Key::new("a", "c"), "fd00::5".parse().unwrap())];
+        assert_eq!(read(Some(&write(&lines))), lines);
+        assert_eq!(addresses(&lines), "10.0.0.5,fd00::5");
+        assert_eq!(read(Some("a/b=10.0.0.5,nonsense,a=b,c/d=x")), lines[..1]);
+        assert!(read(None).is_empty());
+    }
+}

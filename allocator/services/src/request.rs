@@ -1,0 +1,256 @@
+//! Which addresses a Service asks for, and who said so.
+//!
+//! [`words::ADDRESSES`](crate::words::ADDRESSES) is read *and* written, as kube-vip's users know it. What tells the two apart
+//! is the record: where the annotation says what the record says, nobody has touched it, and what was asked for stands in
+//! [`words::REQUESTED`](crate::words::REQUESTED).
+
+use std::net::IpAddr;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::text;
+
+use crate::families::place;
+use crate::objects::Service;
+use crate::record;
+
+/// What a Service asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// By family; see [`place`].
+    pub addresses: [Option<IpAddr>; 2],
+    /// Who said so.
+    pub origin: Origin,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// The annotation, newly written.
+    Annotation,
+    /// The annotation, earlier.
+    Earlier,
+    /// `spec.loadBalancerIP`.
+    Field,
+    /// kube-vip's cloud provider chose the address: nobody asked for it, but it is in use.
+    TakenOver,
+}
+
+/// A request that makes no sense. It harms the Service that has it, and no other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Not an address.
+    #[error(
+        "{place} asks for {text:?}, which is not an address: write one address for each family, 10.0.0.5,fd00::5 say"
+    )]
+    NotAnAddress {
+        /// Where.
+        place: &'static str,
+        /// What.
+        text: String,
+    },
+    /// `0.0.0.0` or `::`.
+    #[error(
+        "{place} asks for {text}, which is DHCP to kube-vip: Mooring gives addresses out of pools only; take it away"
+    )]
+    Dhcp {
+        /// Where.
+        place: &'static str,
+        /// What.
+        text: String,
+    },
+    /// Two of one family.
+    #[error("{place} asks for {first} and {second}: a Service has one {family} address; leave one of them")]
+    Two {
+        /// Where.
+        place: &'static str,
+        /// The family.
+        family: Family,
+        /// One.
+        first: IpAddr,
+        /// The other.
+        second: IpAddr,
+    },
+    /// A family that the Service has not.
+    #[error(
+        "{place} asks for {ip}, but the Service has no {family}: change spec.ipFamilies and spec.ipFamilyPolicy, or ask for another"
+    )]
+    OtherFamily {
+        /// Where.
+        place: &'static str,
+        /// What.
+        ip: IpAddr,
+        /// Its family.
+        family: Family,
+    },
+}
+
+const ANNOTATION: &str = "the annotation kube-vip.io/loadbalancerIPs";
+const FIELD: &str = "spec.loadBalancerIP";
+
+/// Reads a list. Spaces around the commas do no harm.
+fn list(text: &str, place: &'static str) -> Result<Vec<IpAddr>, RequestError> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts
+        .map(|part| match text::address(part) {
+            Ok(ip) if ip.is_unspecified() => Err(RequestError::Dhcp { place, text: part.to_owned() }),
+            Ok(ip) => Ok(ip),
+            Err(_) => Err(RequestError::NotAnAddress { place, text: part.to_owned() }),
+        })
+        .collect()
+}
+
+fn by_family(ips: &[IpAddr], wanted: &[Family], place_of: &'static str) -> Result<[Option<IpAddr>; 2], RequestError> {
+    let mut pair = [None; 2];
+    for &ip in ips {
+        let family = Family::of(ip);
+        if !wanted.contains(&family) {
+            return Err(RequestError::OtherFamily { place: place_of, ip, family });
+        }
+        if let Some(first) = pair[place(family)].replace(ip).filter(|&first| first != ip) {
+            return Err(RequestError::Two { place: place_of, family, first, second: ip });
+        }
+    }
+    Ok(pair)
+}
+
+/// What a Service asks for. `wanted`: the families it wants.
+///
+/// # Errors
+/// What it asks for makes no sense.
+pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> {
+    let notes = &service.notes;
+    let has: Vec<IpAddr> = record::read(notes.record.as_deref()).iter().map(|&(_, ip)| ip).collect();
+    if let Some(written) = &notes.addresses {
+        let asked = list(written, ANNOTATION)?;
+        if asked != has || has.is_empty() {
+            if has.is_empty() && chosen(service, &asked) {
+                let of_it: Vec<IpAddr> = asked.into_iter().filter(|&ip| wanted.contains(&Family::of(ip))).collect();
+                return Ok(Wish { addresses: by_family(&of_it, wanted, ANNOTATION)?, origin: Origin::TakenOver });
+            }
+            return Ok(Wish { addresses: by_family(&asked, wanted, ANNOTATION)?, origin: Origin::Annotation });
+        }
+        if let Some(earlier) = &notes.requested {
+            // Families that it has no longer are no longer asked for.
+            let asked = list(earlier, ANNOTATION)?.into_iter().filter(|&ip| wanted.contains(&Family::of(ip)));
+            let asked: Vec<IpAddr> = asked.collect();
+            return Ok(Wish { addresses: by_family(&asked, wanted, ANNOTATION)?, origin: Origin::Earlier });
+        }
+    }
+    if let Some(ip) = &service.load_balancer_ip {
+        let addresses = by_family(&list(ip, FIELD)?, wanted, FIELD)?;
+        return Ok(Wish { addresses, origin: Origin::Field });
+    }
+    // kube-vip goes by the status, where nothing else says what a Service has.
+    let by_kube_vip = service.implementation || notes.host.is_some();
+    let mut shown = [None; 2];
+    if has.is_empty() && by_kube_vip {
+        for ip in service.ingress.iter().map(|i| i.ip).filter(|&ip| wanted.contains(&Family::of(ip))) {
+            shown[place(Family::of(ip))].get_or_insert(ip);
+        }
+    }
+    let origin = if shown == [None; 2] { Origin::Nothing } else { Origin::TakenOver };
+    Ok(Wish { addresses: shown, origin })
+}
+
+/// Whether kube-vip's cloud provider chose the addresses. It then writes the label, the annotation, and the first address into
+/// `spec.loadBalancerIP`; where people wrote the annotation, only the label; where they wrote the field, no label.
+fn chosen(service: &Service, asked: &[IpAddr]) -> bool {
+    let field = service.load_balancer_ip.as_deref().and_then(|ip| text::address(ip).ok());
+    service.implementation && field.is_some() && field == asked.first().copied()
+}
+
+/// Whether the annotation says what was written, and nobody has touched it since.
+#[must_use]
+pub fn untouched(service: &Service) -> bool {
+    let has: Vec<IpAddr> = record::read(service.notes.record.as_deref()).iter().map(|&(_, ip)| ip).collect();
+    let says = service.notes.addresses.as_deref().and_then(|text| list(text, ANNOTATION).ok());
+    !has.is_empty() && says == Some(has)
+}
+
+/// Whether the Service's status shows an address: traffic comes in by it.
+#[must_use]
+pub fn shows(service: &Service, ip: IpAddr) -> bool {
+    service.ingress.iter().any(|ingress| ingress.ip == ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::testing::service;
+
+    const BOTH: [Family; 2] = [Family::V4, Family::V6];
+
+    fn asks(annotation: &str) -> Result<Wish, RequestError> {
+        let mut one = service("a", "web");
+        one.notes.addresses = Some(annotation.into());
+        wish(&one, &BOTH)
+    }
+
+    #[test]
+    fn addresses_in_any_order_with_spaces() {
+        let v4: Option<IpAddr> = "10.0.0.5".parse().ok();
+        let v6: Option<IpAddr> = "fd00::5".parse().ok();
+        for text in ["10.0.0.5,fd00::5", "fd00::5, 10.0.0.5", "10.0.0.5 ,fd00:0::5,"] {
+            assert_eq!(asks(text).unwrap(), Wish { addresses: [v4, v6], origin: Origin::Annotation }, "{text}");
+        }
+        assert_eq!(asks("10.0.0.5").unwrap().addresses, [v4, None]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        for (text, word) in [
+            ("lb.example.com", "not an address"),
+            ("10.0.0.5/32", "not an address"),
+            ("::ffff:10.0.0.5", "not an address"),
+            ("0.0.0.0", "DHCP"),
+            ("::", "DHCP"),
+            ("10.0.0.5,10.0.0.6", "one IPv4 address"),
+        ] {
+            assert!(asks(text).unwrap_err().to_string().contains(word), "{text}");
+        }
+        let mut one = service("a", "web");
+        one.load_balancer_ip = Some("fd00::5".into());
+        let error = wish(&one, &[Family::V4]).unwrap_err().to_string();
+        assert!(error.starts_with("spec.loadBalancerIP asks for fd00::5, but the Service has no IPv6"), "{error}");
+    }
+
+    #[test]
+    fn what_we_wrote_is_no_request() {
+        let mut one = service("a", "web");
+        one.notes.addresses = Some("10.0.0.5".into());
+        one.notes.record = Some("a/web-1=10.0.0.5".into());
+        assert_eq!(wish(&one, &BOTH).unwrap(), Wish::default());
+        one.notes.requested = Some("10.0.0.5".into());
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Earlier);
+        // Somebody edits it.
+        one.notes.addresses = Some("10.0.0.6".into());
+        assert_eq!(wish(&one, &BOTH).unwrap().addresses[0], "10.0.0.6".parse().ok());
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Annotation);
+        // Somebody takes it away.
+        one.notes.addresses = None;
+        assert_eq!(wish(&one, &BOTH).unwrap(), Wish::default());
+    }
+
+    #[test]
+    fn who_chose_before_us() {
+        let mut one = service("a", "web");
+        one.ingress = vec![crate::objects::Ingress { ip: "10.0.0.9".parse().unwrap(), vip: true }];
+        assert_eq!(wish(&one, &BOTH).unwrap(), Wish::default());
+        one.notes.host = Some("node-a".into());
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::TakenOver);
+        one.ingress.clear();
+        one.notes.addresses = Some("10.0.0.5".into());
+        one.implementation = true;
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Annotation);
+        one.load_balancer_ip = Some("10.0.0.5".into());
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::TakenOver);
+        one.implementation = false;
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Annotation);
+        // A record of ours: the field is people's.
+        one.notes.record = Some("a/web-1=10.0.0.5".into());
+        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Field);
+    }
+}

@@ -1,0 +1,393 @@
+//! From which pool the address of a Service comes.
+//!
+//! The pool it names; else one for its namespace (one of people's making, then the `ConfigMap`'s); else one for its class;
+//! else one for all (of people's making, then the `ConfigMap`'s). Of several that rank the same the first by name counts that
+//! has addresses left: so a pool is enlarged by a second one. One of another rank does not step in, for it may be of another
+//! network, and a team's pool may be its quota.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::block::{Block, Family};
+use mooring_allocator_core::names::{PoolKind, PoolRef};
+use mooring_allocator_core::pool::Standing;
+
+use crate::configmap::Config;
+use crate::families::place;
+use crate::objects::{Pool, Scope, Service, Source};
+use crate::reason::Reason;
+
+/// Why no pool: the reason, and what to do.
+pub type NoPool = (Reason, String);
+
+/// The pools, and which of them are for Services that name none.
+#[derive(Debug, Default)]
+pub struct Pools {
+    all: BTreeMap<Arc<PoolRef>, Pool>,
+    /// Those for all namespaces.
+    open: BTreeSet<Arc<PoolRef>>,
+    /// Those for certain namespaces.
+    own: HashMap<Arc<str>, BTreeSet<Arc<PoolRef>>>,
+    /// Those for a class.
+    classed: BTreeSet<Arc<PoolRef>>,
+    /// Those made from the `ConfigMap` that count now.
+    pub(crate) made: BTreeMap<Source, Arc<PoolRef>>,
+}
+
+impl Pool {
+    /// Whether claims of a namespace may be made from it.
+    #[must_use]
+    pub fn serves(&self, namespace: &str) -> bool {
+        if self.deleting {
+            return false;
+        }
+        if !self.reference.kind.global() {
+            return &*self.reference.namespace == namespace;
+        }
+        let allowed = self.plan.as_ref().ok().and_then(|plan| plan.allowed_namespaces.as_ref());
+        allowed.is_none_or(|names| names.contains(namespace))
+    }
+
+    /// The family of its addresses.
+    #[must_use]
+    pub fn family(&self) -> Option<Family> {
+        self.plan.as_ref().ok()?.family()
+    }
+
+    /// Whether it may hand this address out.
+    #[must_use]
+    pub fn lists(&self, ip: IpAddr) -> bool {
+        self.plan.as_ref().is_ok_and(|plan| plan.standing(Block::host(ip)) == Standing::Usable)
+    }
+}
+
+impl Pools {
+    /// A pool is there, or has changed.
+    pub fn set(&mut self, pool: Pool) {
+        self.forget(&pool.reference);
+        let reference = pool.reference.clone();
+        if pool.made.is_none() {
+            if pool.class.is_some() {
+                self.classed.insert(reference.clone());
+            } else if pool.default {
+                let names = pool.plan.as_ref().ok().and_then(|plan| plan.allowed_namespaces.clone());
+                if !reference.kind.global() {
+                    self.own.entry(reference.namespace.clone()).or_default().insert(reference.clone());
+                } else if let Some(names) = names {
+                    for name in names {
+                        self.own.entry(name.into()).or_default().insert(reference.clone());
+                    }
+                } else {
+                    self.open.insert(reference.clone());
+                }
+            }
+        }
+        self.all.insert(reference, pool);
+    }
+
+    /// A pool is gone.
+    pub fn remove(&mut self, reference: &PoolRef) -> Option<Pool> {
+        self.forget(reference);
+        self.all.remove(reference)
+    }
+
+    fn forget(&mut self, reference: &PoolRef) {
+        let Some(pool) = self.all.get(reference) else { return };
+        let names = pool.plan.as_ref().ok().and_then(|plan| plan.allowed_namespaces.clone()).unwrap_or_default();
+        let names = names.iter().map(String::as_str).chain([&*pool.reference.namespace]);
+        for name in names {
+            if let Some(own) = self.own.get_mut(name) {
+                own.remove(reference);
+            }
+        }
+        self.own.retain(|_, own| !own.is_empty());
+        self.open.remove(reference);
+        self.classed.remove(reference);
+    }
+
+    /// A pool.
+    #[must_use]
+    pub fn get(&self, reference: &PoolRef) -> Option<&Pool> {
+        self.all.get(reference)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Pool> {
+        self.all.values()
+    }
+
+    /// The pools that a Service names, in its order.
+    fn named(&self, service: &Service) -> Option<Result<Vec<&Pool>, NoPool>> {
+        let text = service.notes.pool.as_deref()?;
+        let one = |name: &str| {
+            let namespace = &service.key.namespace;
+            let (kinds, name): (&[PoolKind], &str) = match name.split_once('/') {
+                None => (&[PoolKind::InClusterIPPool, PoolKind::GlobalInClusterIPPool], name),
+                Some(("InClusterIPPool", name)) => (&[PoolKind::InClusterIPPool], name),
+                Some(("GlobalInClusterIPPool", name)) => (&[PoolKind::GlobalInClusterIPPool], name),
+                Some((kind, _)) => {
+                    let why = format!(
+                        "{} names a pool of kind {kind:?}: Services get addresses from InClusterIPPool and \
+                         GlobalInClusterIPPool only",
+                        crate::words::POOL
+                    );
+                    return Err((Reason::InvalidRequest, why));
+                }
+            };
+            let found = kinds.iter().find_map(|&kind| self.all.get(&PoolRef::new(kind, namespace, name)));
+            found.ok_or_else(|| {
+                let why = format!(
+                    "the pool {name:?} that {} names does not exist: make it, or name another",
+                    crate::words::POOL
+                );
+                (Reason::PoolNotUsable, why)
+            })
+        };
+        Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(one).collect())
+    }
+
+    /// Those for a Service that names none, best rank first, as far as they serve `namespace`.
+    fn ranked<'a>(&'a self, service: &Service, namespace: &str, family: Family, config: &Config) -> Vec<Vec<&'a Pool>> {
+        let own = self.own.get(&service.key.namespace).into_iter().flatten();
+        let class = service.class.as_deref();
+        let classed = self
+            .classed
+            .iter()
+            .filter(|r| self.all.get(*r).is_some_and(|p| class.is_some() && p.class.as_deref() == class));
+        let scope = config.scope(&service.key.namespace);
+        let made = |scope: Scope| self.made.get(&Source { scope, family });
+        let mut all: Vec<Vec<&Arc<PoolRef>>> = vec![own.collect()];
+        if let Some(scope @ Scope::Namespace(_)) = scope {
+            // A namespace with an entry of its own gets none of the global addresses: they may be of another network.
+            all.push(made(scope).into_iter().collect());
+        } else {
+            all.push(classed.collect());
+            all.push(self.open.iter().collect());
+            all.push(made(Scope::Global).into_iter().collect());
+        }
+        let fits = |pool: &&Pool| pool.serves(namespace) && pool.family() == Some(family);
+        let ranks = all.into_iter().map(|rank| {
+            let found = rank.into_iter().filter_map(|reference| self.all.get(reference));
+            found.filter(fits).collect::<Vec<_>>()
+        });
+        ranks.filter(|rank| !rank.is_empty()).collect()
+    }
+
+    /// The pool for a Service's address of a family. `namespace`: the claim's.
+    ///
+    /// # Errors
+    /// There is none, and why.
+    pub fn choose(
+        &self,
+        service: &Service,
+        namespace: &str,
+        family: Family,
+        config: &Config,
+    ) -> Result<Arc<PoolRef>, NoPool> {
+        if let Some(named) = self.named(service) {
+            let named = named?;
+            let fits = |pool: &&&Pool| pool.family() == Some(family) && pool.serves(namespace);
+            return named
+                .iter()
+                .find(fits)
+                .map(|pool| pool.reference.clone())
+                .ok_or_else(|| (Reason::PoolNotUsable, unfit(&named, namespace, family)));
+        }
+        let ranks = self.ranked(service, namespace, family, config);
+        let Some(best) = ranks.first() else { return Err(self.none(service, family, config)) };
+        let chosen = best.iter().find(|pool| !pool.exhausted).or(best.first());
+        chosen.map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
+    }
+
+    /// The pools that do as well as the one that was chosen: that, and the others of its rank.
+    #[must_use]
+    pub fn alike(
+        &self,
+        service: &Service,
+        namespace: &str,
+        chosen: &Arc<PoolRef>,
+        config: &Config,
+    ) -> Vec<Arc<PoolRef>> {
+        let family = self.get(chosen).and_then(Pool::family);
+        let ranks = match family {
+            Some(family) if service.notes.pool.is_none() => self.ranked(service, namespace, family, config),
+            _ => Vec::new(),
+        };
+        let rank = ranks.into_iter().find(|rank| rank.iter().any(|pool| pool.reference == *chosen));
+        rank.map_or_else(|| vec![chosen.clone()], |rank| rank.iter().map(|pool| pool.reference.clone()).collect())
+    }
+
+    /// The pool that has an address a Service asks for.
+    ///
+    /// # Errors
+    /// None has it that the Service may use.
+    pub fn listing(
+        &self,
+        service: &Service,
+        namespace: &str,
+        ip: IpAddr,
+        config: &Config,
+    ) -> Result<Arc<PoolRef>, NoPool> {
+        let family = Family::of(ip);
+        if let Some(named) = self.named(service) {
+            let named = named?;
+            let found = named.iter().find(|pool| pool.serves(namespace) && pool.lists(ip));
+            return found.map(|pool| pool.reference.clone()).ok_or_else(|| {
+                let all: Vec<String> = named.iter().map(|pool| pool.reference.to_string()).collect();
+                (
+                    Reason::AddressNotInPool,
+                    format!(
+                        "{ip} is not in {}, which the Service names: ask for another address, name another pool, \
+                      or add it",
+                        all.join(", ")
+                    ),
+                )
+            });
+        }
+        let ranked = self.ranked(service, namespace, family, config);
+        let others = self.all.values().filter(|pool| pool.serves(namespace));
+        let found = ranked.into_iter().flatten().chain(others).find(|pool| pool.lists(ip));
+        found.map(|pool| pool.reference.clone()).ok_or_else(|| {
+            (
+                Reason::AddressNotInPool,
+                format!(
+                    "{ip} is in no pool that namespace {namespace} may use: add it to one, or ask for another address"
+                ),
+            )
+        })
+    }
+
+    fn none(&self, service: &Service, family: Family, config: &Config) -> NoPool {
+        let namespace = &service.key.namespace;
+        if let Some(scope) = config.scope(namespace) {
+            let made =
+                self.made.get(&Source { scope: scope.clone(), family }).and_then(|reference| self.all.get(reference));
+            let has = config.ranges.get(&scope).is_some_and(|ranges| !ranges[place(family)].is_empty());
+            return match made {
+                Some(Pool { plan: Err(why), .. }) => {
+                    (Reason::NoPool, format!("the pool made from the ConfigMap for {scope} cannot be used: {why}"))
+                }
+                Some(pool) => {
+                    let why = format!(
+                        "{} is for {scope} alone: Services that share an address across namespaces need a pool for all",
+                        pool.reference
+                    );
+                    (Reason::NoPool, why)
+                }
+                None if has => {
+                    (Reason::Allocating, format!("the {family} pool for {scope} is being made from the ConfigMap"))
+                }
+                None => {
+                    let why = "add some to its cidr- or range- entry";
+                    (Reason::NoPool, format!("the ConfigMap has no {family} address for {scope}: {why}"))
+                }
+            };
+        }
+        let why = format!(
+            "no pool has {family} addresses for Services of namespace {namespace}: set the annotation {}=true on one, name one in {}, or \
+             write cidr-global into the ConfigMap kubevip",
+            crate::words::SERVICE_DEFAULT,
+            crate::words::POOL
+        );
+        (Reason::NoPool, why)
+    }
+}
+
+/// Why none of the pools that a Service names will do.
+fn unfit(named: &[&Pool], namespace: &str, family: Family) -> String {
+    let why = |pool: &&Pool| match &pool.plan {
+        Err(why) => format!("{} cannot be used: {why}", pool.reference),
+        Ok(_) if pool.deleting => format!("{} is being deleted", pool.reference),
+        Ok(_) if !pool.serves(namespace) => format!("{} does not serve namespace {namespace}", pool.reference),
+        Ok(_) => format!("{} has no {family} address", pool.reference),
+    };
+    let all: Vec<String> = named.iter().map(why).collect();
+    format!("{}: name another in {}", all.join("; "), crate::words::POOL)
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_allocator_core::pool::PoolSpec;
+
+    use super::*;
+    use crate::machine::testing::{pool, service};
+
+    fn pools(list: &[Pool]) -> Pools {
+        let mut pools = Pools::default();
+        for pool in list {
+            pools.set(pool.clone());
+        }
+        pools
+    }
+
+    fn named(pool: Pool, name: &str) -> Pool {
+        Pool { reference: Arc::new(PoolRef::new(pool.reference.kind, &pool.reference.namespace, name)), ..pool }
+    }
+
+    fn chosen(pools: &Pools, service: &Service) -> Result<String, Reason> {
+        let config = Config::default();
+        let chosen = pools.choose(service, &service.key.namespace, Family::V4, &config);
+        chosen.map(|r| r.name.to_string()).map_err(|(reason, _)| reason)
+    }
+
+    #[test]
+    fn the_pool_it_names_its_namespaces_its_class_then_all() {
+        let all = pool("all", &["10.0.0.1-10.0.0.9"]);
+        let mut team = pool("team", &["10.1.0.1-10.1.0.9"]);
+        let allowed = PoolSpec { addresses: vec!["10.1.0.1-10.1.0.9".into()], prefix: 24, ..PoolSpec::default() };
+        let mut allowed = allowed.plan().unwrap();
+        allowed.allowed_namespaces = Some(BTreeSet::from(["team".to_owned()]));
+        team.plan = Ok(Arc::new(allowed));
+        let mut class = pool("class", &["10.2.0.1-10.2.0.9"]);
+        class.class = Some("c".into());
+        let mut plain = named(pool("plain", &["10.3.0.1-10.3.0.9"]), "plain");
+        plain.default = false;
+        let mut pools = pools(&[all, team.clone(), class, plain]);
+
+        let (mut other, mut own) = (service("other", "web"), service("team", "web"));
+        assert_eq!(chosen(&pools, &other).as_deref(), Ok("all"));
+        other.class = Some("c".into());
+        assert_eq!(chosen(&pools, &other).as_deref(), Ok("class"));
+        assert_eq!(chosen(&pools, &own).as_deref(), Ok("team"));
+        own.notes.pool = Some("plain".into());
+        assert_eq!(chosen(&pools, &own).as_deref(), Ok("plain"));
+        own.notes.pool = Some("GlobalInClusterIPPool/plain".into());
+        assert_eq!(chosen(&pools, &own).as_deref(), Ok("plain"));
+        for (name, reason) in [
+            ("none", Reason::PoolNotUsable),
+            ("Pod/plain", Reason::InvalidRequest),
+            ("InClusterIPPool/plain", Reason::PoolNotUsable),
+        ] {
+            own.notes.pool = Some(name.into());
+            assert_eq!(chosen(&pools, &own), Err(reason), "{name}");
+        }
+        other.notes.pool = Some("team".into());
+        assert_eq!(chosen(&pools, &other), Err(Reason::PoolNotUsable));
+        // It no longer serves the team: the index forgets it.
+        team.default = false;
+        pools.set(team);
+        own.notes.pool = None;
+        assert_eq!(chosen(&pools, &own).as_deref(), Ok("all"));
+    }
+
+    #[test]
+    fn a_namespaces_entry_without_the_family_does_not_fall_back() {
+        let mut pools = Pools::default();
+        let global = pool("kubevip-global-ipv4", &["10.0.0.1-10.0.0.9"]);
+        pools.made.insert(Source { scope: Scope::Global, family: Family::V4 }, global.reference.clone());
+        pools.set(Pool {
+            made: Some(crate::objects::Made {
+                source: Source { scope: Scope::Global, family: Family::V4 },
+                spec: PoolSpec::default(),
+            }),
+            ..global
+        });
+        let data = [("cidr-global", "10.0.0.0/28"), ("cidr-team", "fd00::/112")];
+        let config = Config::read(&data.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        let of = |namespace: &str| pools.choose(&service(namespace, "web"), namespace, Family::V4, &config);
+        assert!(of("other").is_ok());
+        let (reason, why) = of("team").unwrap_err();
+        assert!(reason == Reason::NoPool && why.contains("no IPv4 address for namespace/team"), "{why}");
+    }
+}

@@ -1,0 +1,315 @@
+//! Services of type `LoadBalancer` in a scope, and somebody who plays the agents' part: says on each `IPAddress` that a node
+//! holds it.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::scope::{ADDRESS, CLAIM, Scope};
+use super::server::{IPAM, Refused};
+use super::stage::name;
+use super::world::{SOON, State};
+use crate::observe::now;
+
+/// Services.
+pub const SERVICE: &str = "Service";
+/// The kind of pool that the `ConfigMap` becomes.
+pub const GLOBAL: &str = "GlobalInClusterIPPool";
+/// The condition's type.
+pub const CONDITION: &str = "mooring.dev/AddressReady";
+/// The node that holds everything here.
+pub const NODE: &str = "node-1";
+/// The annotation that asks for addresses, and says which there are.
+pub const ADDRESSES: &str = "kube-vip.io/loadbalancerIPs";
+
+const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps";
+
+/// What a Service says of itself: whether it is ready, its reason and its message.
+#[must_use]
+pub fn said(service: &Value) -> Option<(bool, String, String)> {
+    let all = service.pointer("/status/conditions")?.as_array()?;
+    let one = all.iter().find(|one| one["type"] == CONDITION)?;
+    let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    Some((one["status"] == "True", text("reason"), text("message")))
+}
+
+/// The addresses in its status.
+#[must_use]
+pub fn ingress(service: &Value) -> Vec<String> {
+    let all = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
+    all.into_iter().flatten().filter_map(|one| Some(one["ip"].as_str()?.to_owned())).collect()
+}
+
+/// An annotation.
+#[must_use]
+pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"].get(key)?.as_str()
+}
+
+impl Scope<'_> {
+    /// The spec of a Service of type `LoadBalancer` with this port.
+    #[must_use]
+    pub fn balanced(&self, port: u16, protocol: &str) -> Value {
+        json!({
+            "type": "LoadBalancer", "selector": {"app": "none"}, "allocateLoadBalancerNodePorts": false,
+            "ports": [{"name": "p", "port": port, "protocol": protocol}],
+        })
+    }
+
+    /// Makes one; `meta` is merged into its metadata.
+    pub async fn service_with(&self, name: &str, spec: Value, meta: Value) -> Result<Value> {
+        let mut object = self.object(SERVICE, name, spec, meta);
+        object["apiVersion"] = "v1".into();
+        let place = format!("/api/v1/namespaces/{}/services", self.ns);
+        self.stage.server.create(&place, &object).await.with_context(|| format!("Service {name} is refused"))
+    }
+
+    /// One with port 80/TCP.
+    pub async fn service(&self, name: &str) -> Result<Value> {
+        self.service_with(name, self.balanced(80, "TCP"), json!({})).await
+    }
+
+    /// One with port 80/TCP and these annotations.
+    pub async fn noted(&self, name: &str, annotations: Value) -> Result<Value> {
+        self.service_with(name, self.balanced(80, "TCP"), json!({"annotations": annotations})).await
+    }
+
+    /// Where a Service is.
+    #[must_use]
+    pub fn service_path(&self, name: &str) -> String {
+        format!("/api/v1/namespaces/{}/services/{name}", self.ns)
+    }
+
+    /// Merges into a Service.
+    pub async fn merge_service(&self, name: &str, patch: Value) -> Result<Value, Refused> {
+        self.stage.server.merge(&self.service_path(name), &patch).await
+    }
+
+    /// Deletes a Service.
+    pub async fn delete_service(&self, name: &str) -> Result<Value, Refused> {
+        self.stage.server.delete(&self.service_path(name)).await
+    }
+
+    /// Waits until `look` finds something in a Service.
+    pub async fn until_service<T>(
+        &self,
+        name: &str,
+        what: &str,
+        mut look: impl FnMut(&Value, &State) -> Option<T>,
+    ) -> Result<T> {
+        let what = format!("Service {}/{name} {what}", self.ns);
+        let found = self.stage.world.until(&what, |state| look(state.get(SERVICE, &self.ns, name)?, state));
+        found.await.with_context(|| {
+            self.stage.world.look(|state| {
+                let claims: Vec<&Value> = state.all(CLAIM, &self.ns).collect();
+                format!("it is {:?}, the claims {claims:?}", state.get(SERVICE, &self.ns, name))
+            })
+        })
+    }
+
+    /// Waits until a Service says that it is advertised, with its addresses in its status; answers those.
+    pub async fn advertised(&self, name: &str) -> Result<Vec<String>> {
+        self.until_service(name, "to be advertised", |service, _| {
+            let (is, reason, _) = said(service)?;
+            let all = ingress(service);
+            (is && reason == "Advertised" && !all.is_empty()).then_some(all)
+        })
+        .await
+    }
+
+    /// Waits until a Service has that reason, and its message that part; answers the message.
+    pub async fn service_says(&self, name: &str, reason: &str, part: &str) -> Result<String> {
+        self.until_service(name, &format!("to say {reason}: {part}"), |service, _| {
+            let (_, is, message) = said(service)?;
+            (is == reason && message.contains(part)).then_some(message)
+        })
+        .await
+    }
+
+    /// Waits until a Service has nothing of ours on it any more, and there is no claim of it.
+    pub async fn bare(&self, name: &str) -> Result<()> {
+        self.until_service(name, "to be bare", |service, state| {
+            let ours = |key: &String| key.starts_with("mooring.dev/") || key.starts_with("kube-vip.io/");
+            let notes = service["metadata"]["annotations"].as_object().into_iter().flatten();
+            let left = notes.filter(|(key, _)| ours(key)).count();
+            let of_it = format!("{}/{name}=", self.ns);
+            let claims = state
+                .all(CLAIM, "")
+                .filter(|claim| annotation(claim, "mooring.dev/services").is_some_and(|text| text.contains(&of_it)));
+            (left == 0 && ingress(service).is_empty() && said(service).is_none() && claims.count() == 0).then_some(())
+        })
+        .await
+    }
+
+    /// The `ConfigMap` of kube-vip's cloud provider says this from now on.
+    pub async fn configure(&self, data: Value) -> Result<()> {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip"}, "data": data});
+        let made = match self.stage.server.create(CONFIG, &object).await {
+            Err(refused) if refused.code == 409 => {
+                self.stage.server.replace(&format!("{CONFIG}/kubevip"), &object).await
+            }
+            made => made,
+        };
+        made.context("the ConfigMap is refused")?;
+        Ok(())
+    }
+
+    /// There is no such `ConfigMap` any more.
+    pub async fn no_config(&self) -> Result<()> {
+        match self.stage.server.delete(&format!("{CONFIG}/kubevip")).await {
+            Ok(_) => Ok(()),
+            Err(refused) if refused.code == 404 => Ok(()),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Deletes all Services of the namespace, and waits until they are gone with their claims.
+    pub async fn no_services(&self) -> Result<()> {
+        let all = |state: &State| state.all(SERVICE, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>();
+        let names = self.stage.world.look(all);
+        for name in &names {
+            let done = self.delete_service(name).await;
+            ensure!(done.as_ref().map_or_else(|error| error.code == 404, |_| true), "{done:?}");
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let gone = |state: &State| state.all(SERVICE, &self.ns).next().is_none().then_some(());
+        self.stage.world.until("all Services to be gone", gone).await
+    }
+
+    /// A pool of the namespace for its Services, with these addresses (by their last part).
+    pub async fn default_pool(&self, name: &str, first: u8, last: u8) -> Result<()> {
+        let meta = json!({"annotations": {"mooring.dev/service-default": "true"}});
+        self.create("InClusterIPPool", name, self.range(first, last), meta).await?;
+        Ok(())
+    }
+
+    /// The claim that a Service has, in this namespace.
+    pub async fn claim_of(&self, service: &str) -> Result<String> {
+        let of_it = format!("{}/{service}=", self.ns);
+        self.until_service(service, "to have a claim", |_, state| {
+            let mut all = state.all(CLAIM, &self.ns);
+            let its =
+                all.find(|claim| annotation(claim, "mooring.dev/services").is_some_and(|text| text.contains(&of_it)));
+            Some(name(its?).to_owned())
+        })
+        .await
+    }
+
+    /// Waits until an address rests.
+    pub async fn until_rests(&self, ip: &str) -> Result<()> {
+        let rests = |state: &State| {
+            let mut all = state.all(ADDRESS, &self.ns).filter(|one| one["spec"]["address"] == ip);
+            all.any(|one| annotation(one, "mooring.dev/quarantined-until").is_some()).then_some(())
+        };
+        self.stage.world.until(&format!("{ip} to rest"), rests).await
+    }
+
+    /// Waits until there is an Event of that reason about an object of that name, with that in its note.
+    pub async fn until_event(&self, namespace: &str, object: &str, reason: &str, part: &str) -> Result<()> {
+        let deadline = now() + SOON;
+        loop {
+            let all = self.events_of(namespace, object).await?;
+            if all.iter().any(|(is, note)| is == reason && note.contains(part)) {
+                return Ok(());
+            }
+            ensure!(now() < deadline, "no Event {reason} with {part:?} about {object}, but {all:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// A Node with this address.
+    pub async fn node(&self, name: &str, ip: &str) -> Result<()> {
+        let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": ip}]}});
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        self.stage.server.create("/api/v1/nodes", &object).await?;
+        self.stage.server.merge(&format!("/api/v1/nodes/{name}/status"), &status).await?;
+        Ok(())
+    }
+
+    /// Says on which nodes a Service has ready endpoints.
+    pub async fn endpoints(&self, service: &str, nodes: &[&str]) -> Result<()> {
+        let name = format!("{service}-slice");
+        let place = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", self.ns);
+        let endpoint = |(n, node): (usize, &&str)| json!({"addresses": [format!("10.200.0.{}", n + 1)], "nodeName": node, "conditions": {"ready": true}});
+        let endpoints: Vec<Value> = nodes.iter().enumerate().map(endpoint).collect();
+        let object = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": endpoints,
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": service}},
+        });
+        match self.stage.server.create(&place, &object).await {
+            Err(refused) if refused.code == 409 => {
+                self.stage.server.merge(&format!("{place}/{name}"), &json!({"endpoints": endpoints})).await?;
+            }
+            made => _ = made?,
+        }
+        Ok(())
+    }
+
+    /// The reasons of the Events about an object of that name, in a namespace.
+    pub async fn events_of(&self, namespace: &str, object: &str) -> Result<Vec<(String, String)>> {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let list = self.stage.server.ask(Method::GET, &path, None, "application/json").await?;
+        let all = list["items"].as_array().cloned().unwrap_or_default();
+        let about = all.iter().filter(|one| one["regarding"]["name"] == object);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(about.map(|one| (text(&one["reason"]), text(&one["note"]))).collect())
+    }
+
+    /// Holds every address that is for Services and bound, in the agents' place, for ever.
+    pub async fn hold_all(&self) -> Result<Infallible> {
+        // Of each address once: the watch shows what was written a moment later.
+        let mut held = BTreeSet::new();
+        loop {
+            let found = self.stage.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
+                let free: Vec<(String, String, String)> = state
+                    .all(ADDRESS, "")
+                    .filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some())
+                    .filter(|one| annotation(one, "mooring.dev/holder").is_none())
+                    .filter(|one| one["metadata"].get("deletionTimestamp").is_none())
+                    .filter(|one| !held.contains(&one["metadata"]["uid"].to_string()))
+                    .map(|one| {
+                        let ns = one["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+                        (ns, name(one).to_owned(), one["metadata"]["uid"].to_string())
+                    })
+                    .filter(|(ns, name, _)| {
+                        let claim = state.get(CLAIM, ns, name);
+                        claim.is_some_and(|claim| claim.pointer("/status/addressRef").is_some())
+                    })
+                    .collect();
+                (!free.is_empty()).then_some(free)
+            });
+            let found = found.await?;
+            let hold = |(ns, name, uid): (String, String, String)| async move {
+                self.hold(&ns, &name, NODE).await.map(|()| uid)
+            };
+            held.extend(stream::iter(found).map(hold).buffer_unordered(16).try_collect::<Vec<_>>().await?);
+        }
+    }
+
+    /// A node holds an address.
+    pub async fn hold(&self, ns: &str, address: &str, node: &str) -> Result<()> {
+        let holder = json!({"node": node, "session": {"uid": "u", "transitions": 1}}).to_string();
+        let patch = json!({"metadata": {"annotations": {"mooring.dev/holder": holder}}});
+        match self.stage.server.merge(&format!("{IPAM}/v1beta2/namespaces/{ns}/ipaddresses/{address}"), &patch).await {
+            Ok(_) => Ok(()),
+            // It went meanwhile.
+            Err(refused) if refused.code == 404 || refused.code == 409 => Ok(()),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Does `work` while a node holds every address there is.
+    pub async fn with_agents<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            done = work => done,
+            failed = self.hold_all() => match failed? {},
+        }
+    }
+}
