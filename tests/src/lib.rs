@@ -23,6 +23,7 @@ pub mod say;
 pub mod scenario;
 pub mod segment;
 pub mod stage;
+pub mod traffic;
 pub mod userns;
 
 pub use lab::{Lab, Shape, Topology};

@@ -13,7 +13,7 @@ use mooring_tests::assets::{Cache, ETCD, Error, Finder, Product, Source};
 fn fake(folder: &Path, product: Product, version: &str) {
     fs::create_dir_all(folder).expect("a folder");
     let says = match product {
-        Product::KubeApiserver => format!("Kubernetes v{version}"),
+        Product::KubeApiserver | Product::KubeProxy => format!("Kubernetes v{version}"),
         Product::Etcd => format!("etcd Version: {version}\nGit SHA: none\nGo Version: go1.26"),
     };
     let path = folder.join(product.file());

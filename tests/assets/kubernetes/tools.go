@@ -3,4 +3,7 @@
 // Package tools names what the lab builds from Kubernetes' own modules, so that go.mod and go.sum hold all of it.
 package tools
 
-import _ "k8s.io/kubernetes/cmd/kube-apiserver"
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-proxy"
+)

@@ -20,8 +20,8 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
     let version = product.pinned();
     let folder = to.parent().unwrap_or_else(|| Path::new("/"));
     match product {
-        Product::KubeApiserver => {
-            let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/kube-apiserver");
+        Product::KubeApiserver | Product::KubeProxy => {
+            let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/{product}");
             let sum = fetch_text(&format!("{url}.sha256"), folder)?;
             fetch(&url, to)?;
             verify(to, sum.trim(), &url)

@@ -1,4 +1,4 @@
-//! The search for kube-apiserver and etcd.
+//! The search for kube-apiserver, etcd and kube-proxy.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,13 +8,15 @@ use std::process::Command;
 use super::{Binaries, Cache, ETCD, Error, Found, KUBERNETES, Source, download, golang, tools};
 use crate::say;
 
-/// One of the two.
+/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Product {
     /// kube-apiserver, 1.36.
     KubeApiserver,
     /// etcd, 3.6 or later.
     Etcd,
+    /// kube-proxy, 1.36.
+    KubeProxy,
 }
 
 impl Product {
@@ -24,6 +26,7 @@ impl Product {
         match self {
             Self::KubeApiserver => "kube-apiserver",
             Self::Etcd => "etcd",
+            Self::KubeProxy => "kube-proxy",
         }
     }
 
@@ -31,7 +34,7 @@ impl Product {
     #[must_use]
     pub const fn pinned(self) -> &'static str {
         match self {
-            Self::KubeApiserver => KUBERNETES,
+            Self::KubeApiserver | Self::KubeProxy => KUBERNETES,
             Self::Etcd => ETCD,
         }
     }
@@ -40,7 +43,7 @@ impl Product {
     #[must_use]
     pub const fn needed(self) -> &'static str {
         match self {
-            Self::KubeApiserver => "1.36.x",
+            Self::KubeApiserver | Self::KubeProxy => "1.36.x",
             Self::Etcd => "3.6 or later",
         }
     }
@@ -55,7 +58,7 @@ impl Product {
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         match self {
-            Self::KubeApiserver => (major, minor) == (1, 36),
+            Self::KubeApiserver | Self::KubeProxy => (major, minor) == (1, 36),
             Self::Etcd => major == 3 && minor >= 6,
         }
     }
@@ -82,18 +85,21 @@ impl fmt::Display for Product {
     }
 }
 
-/// Finds both, on this machine as it is. May take minutes the first time; says what it does.
+/// Finds both that a cluster needs, on this machine as it is. May take minutes the first time; says what it does.
 ///
 /// # Errors
 /// [`Error::Nowhere`] lists what was tried.
 pub fn find() -> Result<Binaries, Error> {
-    let finder = Finder {
-        kubebuilder_assets: std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from),
-        path: std::env::var_os("PATH").unwrap_or_default(),
-        cache: Cache::of_user()?,
-        fetch: true,
-    };
+    let finder = Finder::of_user()?;
     Ok(Binaries { etcd: finder.find(Product::Etcd)?, kube_apiserver: finder.find(Product::KubeApiserver)? })
+}
+
+/// Finds kube-proxy, as [`find`] does.
+///
+/// # Errors
+/// [`Error::Nowhere`] lists what was tried.
+pub fn kube_proxy() -> Result<Found, Error> {
+    Finder::of_user()?.find(Product::KubeProxy)
 }
 
 /// Where to look.
@@ -110,6 +116,15 @@ pub struct Finder {
 }
 
 impl Finder {
+    fn of_user() -> Result<Self, Error> {
+        Ok(Self {
+            kubebuilder_assets: std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from),
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            cache: Cache::of_user()?,
+            fetch: true,
+        })
+    }
+
     /// Finds one.
     ///
     /// # Errors

@@ -17,24 +17,32 @@ pub fn build_product(product: Product, to: &Path) -> Result<(), Error> {
     let (folder, package, ldflags, about) = match product {
         Product::Etcd => ("etcd", "go.etcd.io/etcd/server/v3", "-s -w".to_owned(), "about 40 s on two cores"),
         Product::KubeApiserver => {
-            let version = "k8s.io/component-base/version";
-            let mut numbers = KUBERNETES.split('.');
-            let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-            let set = |name: &str, value: &str| format!(" -X {version}.{name}={value}");
-            let ldflags = [
-                "-s -w".to_owned(),
-                set("gitVersion", &format!("v{KUBERNETES}")),
-                set("gitMajor", major),
-                set("gitMinor", minor),
-                set("gitTreeState", "clean"),
-            ];
-            ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", ldflags.concat(), "about 4 min on two cores")
+            ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes_ldflags(), "about 4 min on two cores")
+        }
+        Product::KubeProxy => {
+            ("kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", kubernetes_ldflags(), "about 20 s after kube-apiserver")
         }
     };
     let mut command = go(&Path::new(TESTS).join("assets").join(folder))?;
     command.args(["-ldflags", &ldflags]).arg("-o").arg(to).arg(package);
     let what = format!("building {product} {} with Go ({about}, 2 GB of memory)", product.pinned());
     say::while_busy(&what, || tools::run(&mut command)).map(drop)
+}
+
+/// A binary of Kubernetes says its version only when it is told.
+fn kubernetes_ldflags() -> String {
+    let version = "k8s.io/component-base/version";
+    let mut numbers = KUBERNETES.split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    let set = |name: &str, value: &str| format!(" -X {version}.{name}={value}");
+    [
+        "-s -w".to_owned(),
+        set("gitVersion", &format!("v{KUBERNETES}")),
+        set("gitMajor", major),
+        set("gitMinor", minor),
+        set("gitTreeState", "clean"),
+    ]
+    .concat()
 }
 
 /// Builds a Go program of the clone, for example `elector` in `tests/elector`; answers the path of the binary. Built

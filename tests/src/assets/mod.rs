@@ -1,6 +1,6 @@
-//! What the lab runs: kube-apiserver, etcd, the agent, and small Go programs. Found, fetched or built; cached afterwards.
+//! What the lab runs: kube-apiserver, etcd, kube-proxy, the agent, and small Go programs. Found, fetched or built; cached afterwards.
 //!
-//! kube-apiserver and etcd are looked for in this order, and the first that works is taken: `KUBEBUILDER_ASSETS`, PATH,
+//! The first three are looked for in this order, and the first that works is taken: `KUBEBUILDER_ASSETS`, PATH,
 //! the cache, the official release, a build by the Go toolchain. etcd must be 3.6 or later: older ones lack the watch
 //! progress that kube-apiserver 1.36 counts on, and watches hang.
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
 pub use cargo::{Profile, agent, allocator};
-pub use find::{Finder, Product, find};
+pub use find::{Finder, Product, find, kube_proxy};
 pub use golang::go_program;
 pub use modules::{Project, crds};
 pub use tools::{ensure, on_path};

@@ -18,7 +18,7 @@ pub mod pulse;
 pub mod socket;
 pub mod tap;
 pub mod timeline;
-mod worker;
+pub(crate) mod worker;
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;

@@ -15,6 +15,7 @@ mod outage;
 mod scene;
 mod service_addresses;
 mod services;
+mod traffic;
 
 use crate::runner::Test;
 
@@ -53,6 +54,7 @@ pub fn all() -> Vec<Test<()>> {
         contract::all,
         services::all,
         service_addresses::all,
+        traffic::all,
     ] {
         all.extend(theme());
     }

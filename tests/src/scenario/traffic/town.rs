@@ -1,0 +1,185 @@
+//! Workers with an agent, kube-proxy and a backend each; an allocator that knows kube-vip's `ConfigMap`; a client.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::assets;
+use crate::host::{Netns, Process};
+use crate::ipam::allocators::Allocator;
+use crate::ipam::server::Server;
+use crate::ipam::stage::Stage;
+use crate::observe::now;
+use crate::runner::{Ctx, Skip};
+use crate::scenario::services::field::{Field, SOON};
+use crate::traffic::{Answer, Backend, Protocol, ask, start_proxy};
+
+/// Where the backends listen.
+const PORT: u16 = 9_080;
+/// For one question.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// See the module's text.
+pub struct Town {
+    /// The agents and their observers.
+    pub field: Field,
+    /// What the allocator works on.
+    pub stage: Stage,
+    /// The allocator.
+    pub allocator: Allocator,
+    proxies: Vec<Process>,
+    _backends: Vec<Backend>,
+}
+
+impl Town {
+    /// So many workers, and these entries of kube-vip's `ConfigMap`.
+    pub async fn set(ctx: &Ctx<()>, workers: u8, config: &Value) -> Result<Self> {
+        if assets::on_path("nft").is_none() {
+            return Err(Skip("kube-proxy needs the program nft: install nftables".into()).into());
+        }
+        let proxy = tokio::task::spawn_blocking(assets::kube_proxy).await??;
+        let field = Field::set(ctx, workers, 4, true).await?;
+        let stage = Stage::of(Server::of(field.lab().clone()).await?).await?;
+        let config = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip", "namespace": "kube-system"},
+            "data": config,
+        });
+        stage.server.create("/api/v1/namespaces/kube-system/configmaps", &config).await?;
+        let allocator = stage.start("mooring-allocator").await?;
+        field.start_agents(&field.options())?;
+        let cluster = field.lab().cluster()?;
+        let url = cluster.servers().first().cloned().context("no API server")?;
+        let identity = cluster.pki().client("system:kube-proxy", &[], None)?;
+        let kubeconfig = cluster.pki().kubeconfig(&identity, &url)?;
+        let (mut proxies, mut backends) = (Vec::new(), Vec::new());
+        for name in &field.nodes {
+            let host = field.lab().host(name)?;
+            let address = host.ip4();
+            let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": address.to_string()}]}});
+            stage.server.merge(&format!("/api/v1/nodes/{name}/status"), &status).await?;
+            let file = host.dir().join("kube-proxy.conf");
+            std::fs::write(&file, &kubeconfig).with_context(|| format!("write {}", file.display()))?;
+            proxies.push(start_proxy(&host, &proxy.path, &file)?);
+            backends.push(Backend::start(host.netns(), name, SocketAddr::new(address.into(), PORT))?);
+        }
+        Ok(Self { field, stage, allocator, proxies, _backends: backends })
+    }
+
+    /// As `kubectl expose --type=LoadBalancer` does, with these ports in front of the backends.
+    pub async fn expose(&self, name: &str, policy: &str, ports: &[(Protocol, u16)]) -> Result<()> {
+        let ports: Vec<Value> = ports
+            .iter()
+            .map(|(protocol, port)| {
+                let name = word(*protocol).to_lowercase();
+                json!({"name": name, "protocol": word(*protocol), "port": port, "targetPort": PORT})
+            })
+            .collect();
+        let object = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {
+                "type": "LoadBalancer", "externalTrafficPolicy": policy, "selector": {"app": name}, "ports": ports,
+                "allocateLoadBalancerNodePorts": false,
+            },
+        });
+        self.stage.server.create(SERVICES, &object).await.map(drop).context("the Service is refused")
+    }
+
+    /// The backends of a Service are those on these nodes.
+    pub async fn backends(&self, service: &str, nodes: &[&str]) -> Result<()> {
+        let mut endpoints = Vec::new();
+        for node in nodes {
+            let address = self.field.lab().host(node)?.ip4().to_string();
+            let conditions = json!({"ready": true, "serving": true, "terminating": false});
+            endpoints.push(json!({"addresses": [address], "nodeName": node, "conditions": conditions}));
+        }
+        let ports: Vec<Value> = [Protocol::Tcp, Protocol::Udp]
+            .map(|one| json!({"name": word(one).to_lowercase(), "protocol": word(one), "port": PORT}))
+            .into();
+        let labels = json!({"kubernetes.io/service-name": service});
+        let object = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": service, "labels": labels}, "endpoints": endpoints, "ports": ports,
+        });
+        let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+        match self.stage.server.create(path, &object).await {
+            Err(refused) if refused.code == 409 => {
+                let change = json!({"endpoints": endpoints});
+                self.stage.server.merge(&format!("{path}/{service}"), &change).await?;
+            }
+            other => drop(other.context("the EndpointSlice is refused")?),
+        }
+        Ok(())
+    }
+
+    /// A Service as it is.
+    pub async fn service(&self, name: &str) -> Result<Value> {
+        Ok(self.stage.server.get(&format!("{SERVICES}/{name}")).await?)
+    }
+
+    /// Deletes a Service.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        self.stage.server.delete(&format!("{SERVICES}/{name}")).await?;
+        Ok(())
+    }
+
+    /// Waits until the Service's status names an address: `kubectl get service` shows it as EXTERNAL-IP.
+    pub async fn external_ip(&self, name: &str) -> Result<IpAddr> {
+        let deadline = now() + SOON;
+        loop {
+            let service = self.service(name).await?;
+            if let Some(ip) = service.pointer("/status/loadBalancer/ingress/0/ip").and_then(Value::as_str) {
+                return Ok(ip.parse()?);
+            }
+            ensure!(now() < deadline, "{name} stays pending: {service}; {}", self.logs());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The client's namespace.
+    pub fn client(&self) -> Result<Netns> {
+        Ok(self.field.lab().netns("client")?)
+    }
+
+    /// The client's address.
+    pub fn client_ip(&self) -> Result<IpAddr> {
+        Ok(self.field.lab().host("client")?.ip4().into())
+    }
+
+    /// Asks until somebody answers who is wanted.
+    pub async fn answered(
+        &self,
+        protocol: Protocol,
+        to: SocketAddr,
+        mut wanted: impl FnMut(&Answer) -> bool,
+    ) -> Result<Answer> {
+        let deadline = now() + SOON;
+        loop {
+            let client = self.client()?;
+            let answer = tokio::task::spawn_blocking(move || ask(&client, protocol, to, PATIENCE)).await??;
+            match answer {
+                Ok(answer) if wanted(&answer) => return Ok(answer),
+                other => ensure!(now() < deadline, "{protocol:?} {to}: {other:?}; {}", self.logs()),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The last lines of every log, for errors.
+    pub fn logs(&self) -> String {
+        let mut text = self.field.logs();
+        for process in self.proxies.iter().chain([self.allocator.process()]) {
+            text = format!("{text}\n--- {} {}\n{}", process.host(), process.name(), process.log_tail(15));
+        }
+        text
+    }
+}
+
+const fn word(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
+    }
+}
