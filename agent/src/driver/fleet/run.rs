@@ -320,6 +320,7 @@ impl Driver {
         if std::mem::replace(asked, true) {
             return true;
         }
+        self.reports.leave();
         self.step(Event::Shutdown);
         false
     }
