@@ -111,7 +111,12 @@ fn ours(spec: &'static Spec) -> Arg {
     let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
     let help = wrapped(&format!("{}{default}", spec.help), 100);
     let arg = Arg::new(spec.name).long(spec.name).value_name(spec.value).help_heading(spec.group).help(help);
-    if spec.name == "namespace" { arg.short('n') } else { arg }
+    match spec.name {
+        "namespace" => arg.short('n'),
+        // kube-vip's flag of that name may stand without a value.
+        "services" => arg.num_args(0..=1).default_missing_value("on"),
+        _ => arg,
+    }
 }
 
 /// kube-vip's flags, understood and not shown.

@@ -119,7 +119,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     switch(
         "svc_enable",
-        "services",
+        "",
         Same("services"),
     ),
     // The VIP.

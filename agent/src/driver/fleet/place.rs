@@ -105,8 +105,9 @@ pub(super) fn start(
     told: mpsc::Sender<Told>,
     ops: &Arc<Ops>,
     heart: Heart,
-) -> std::io::Result<mpsc::Sender<Job>> {
-    let (jobs, work) = mpsc::channel(256);
+) -> std::io::Result<mpsc::UnboundedSender<Job>> {
+    // The loop never waits for this thread, which may be waiting for the loop. There are as many jobs as the core has batches.
+    let (jobs, work) = mpsc::unbounded_channel();
     let options = Options { run_dir: run_dir.to_owned(), whose: Whose::Services, ..Options::default() };
     let ops = ops.clone();
     std::thread::Builder::new().name("place".into()).stack_size(STACK).spawn(move || {
@@ -139,7 +140,7 @@ pub(super) fn start(
 }
 
 impl Place {
-    async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut kernel: mpsc::Receiver<KernelEvent>) {
+    async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>, mut kernel: mpsc::Receiver<KernelEvent>) {
         self.look().await;
         let mut beat = Instant::now() + HEARTBEAT;
         loop {

@@ -38,6 +38,8 @@ pub(super) struct Reports {
     why: BTreeMap<IpAddr, String>,
     conflicts: BTreeMap<IpAddr, (String, Time)>,
     wrong: BTreeMap<&'static str, String>,
+    /// The process was asked to end.
+    leaving: bool,
 }
 
 impl Reports {
@@ -53,12 +55,18 @@ impl Reports {
             why: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             wrong: BTreeMap::new(),
+            leaving: false,
         }
     }
 
     /// Why a VIP is where it is, as far as this node had a part in it.
     pub(super) fn why(&self, address: IpAddr) -> Option<&str> {
         self.why.get(&address).map(String::as_str)
+    }
+
+    /// The process was asked to end.
+    pub(super) const fn leave(&mut self) {
+        self.leaving = true;
     }
 
     /// The API server that is asked, and whether it answers.
@@ -130,6 +138,9 @@ impl Reports {
             }
             Report::Began { .. } => {
                 (Normal, "SessionBegan", None, "the node's session goes on after a restart".to_owned())
+            }
+            Report::Ended if self.leaving => {
+                (Normal, "SessionEnded", None, "the node's session has ended, as asked".to_owned())
             }
             Report::Ended => {
                 (Warning, "SessionEnded", None, "the node's session was ended: all VIPs are let go".to_owned())
@@ -265,6 +276,9 @@ fn of_many(report: &Report) -> Option<(IpAddr, &'static str, String, Severity)> 
     Some(match report {
         Report::Took { address, cause: cause @ Cause::Provisional } => {
             (*address, "ProvisionalHold", format!("carried here: {}", because(*cause)), Warning)
+        }
+        Report::Took { address, cause: Cause::Adopted } => {
+            (*address, "VIPTaken", "carried here: its record names this node".to_owned(), Normal)
         }
         Report::Took { address, cause } => (*address, "VIPTaken", format!("carried here: {}", because(*cause)), Normal),
         Report::LetGo { address, why } => {

@@ -46,7 +46,7 @@ struct Driver {
     calls: Calls,
     watches: Watches,
     segments: Segments,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::UnboundedSender<Job>,
     dropped: Dropped,
     needs: Needs,
     interfaces: Vec<Interface>,
@@ -113,15 +113,15 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
         let wake = driver.sleep();
         tokio::select! {
             biased;
-            _ = terminate.recv() => if driver.end(&mut asked_to_end).await { break },
-            _ = interrupt.recv() => if driver.end(&mut asked_to_end).await { break },
-            Some(frame) = frames.recv() => driver.frame(frame).await,
+            _ = terminate.recv() => if driver.end(&mut asked_to_end) { break },
+            _ = interrupt.recv() => if driver.end(&mut asked_to_end) { break },
+            Some(frame) = frames.recv() => driver.frame(frame),
             told = inbox.recv() => match told {
-                Some(told) => driver.told(told).await,
+                Some(told) => driver.told(told),
                 None => break,
             },
             Some(answer) = asked.recv() => driver.answer(answer),
-            () = tokio::time::sleep(wake) => driver.tick().await,
+            () = tokio::time::sleep(wake) => driver.tick(),
         }
         heart.beat();
     }
@@ -136,21 +136,21 @@ impl Driver {
     }
 
     /// Without a segment nothing is announced: it is opened again as soon as it can be.
-    async fn tick(&mut self) {
+    fn tick(&mut self) {
         let now = datapath::clock::boottime();
         if now >= self.look_again && self.interfaces.iter().any(|one| !self.segments.is_open(one.index)) {
             self.look_again = now + IDLE;
-            self.job(Job::Look).await;
+            self.job(Job::Look);
         }
-        self.step(Event::Tick).await;
+        self.step(Event::Tick);
     }
 
-    async fn told(&mut self, told: Told) {
+    fn told(&mut self, told: Told) {
         match told {
-            Told::Event(event) => self.step(event).await,
-            Told::Seen(seen) => self.seen(*seen).await,
+            Told::Event(event) => self.step(event),
+            Told::Seen(seen) => self.seen(*seen),
             Told::Watch { what, wrong } => self.reports.watch(what, wrong),
-            Told::Blind => self.step(Event::WatchLost).await,
+            Told::Blind => self.step(Event::WatchLost),
             Told::Kind(api) => {
                 self.reports.kind(api.as_ref().map(crate::api::addresses::Addresses::version));
                 self.calls.set_addresses(api);
@@ -159,36 +159,52 @@ impl Driver {
                 self.segments.set(&interfaces);
                 let declared = interfaces.iter().map(declare).collect();
                 self.interfaces = interfaces;
-                self.step(Event::Node { interfaces: declared, macs }).await;
+                self.step(Event::Node { interfaces: declared, macs });
             }
         }
     }
 
-    async fn seen(&mut self, seen: Seen) {
-        for event in self.catalog.take(seen) {
+    fn seen(&mut self, seen: Seen) {
+        let of_services = matches!(seen, Seen::Services(_));
+        let events = self.catalog.take(seen);
+        let demands = events.iter().any(|event| matches!(event, Event::Wanted(_) | Event::Unwanted(_)));
+        for event in events {
             if event == Event::Synced {
                 self.ops.readiness.set("services", None);
             }
-            self.step(event).await;
+            self.step(event);
         }
-        self.watches.slices_of(self.catalog.local_services());
+        if of_services {
+            self.watches.slices_of(self.catalog.local_services());
+        }
+        if demands {
+            self.look_at_needs();
+        }
+    }
+
+    /// The interfaces that VIPs are to be on.
+    fn look_at_needs(&mut self) {
         let mut needs = Needs { first: self.needs.first.clone(), ..Needs::default() };
         for demand in self.catalog.demands() {
             match &demand.interface {
                 Where::First => {}
-                Where::Named(name) => drop(needs.named.insert(name.clone())),
-                Where::Subnet => drop(needs.by_subnet.insert(demand.address)),
+                Where::Named(name) => {
+                    needs.named.insert(name.clone());
+                }
+                Where::Subnet => {
+                    needs.by_subnet.insert(demand.address);
+                }
             }
         }
         if needs != self.needs {
             self.needs = needs.clone();
-            self.job(Job::Needs(needs)).await;
+            self.job(Job::Needs(needs));
         }
     }
 
-    async fn frame(&mut self, frame: Frame) {
+    fn frame(&mut self, frame: Frame) {
         match frame {
-            Frame::Heard { index, address, mac } => self.step(Event::Heard { index, address, mac }).await,
+            Frame::Heard { index, address, mac } => self.step(Event::Heard { index, address, mac }),
             Frame::Ended(index) => {
                 tracing::warn!(index, "no longer listening on a segment; looking for the interface");
                 let others: Vec<Interface> = self.interfaces.iter().filter(|one| one.index != index).cloned().collect();
@@ -197,15 +213,15 @@ impl Driver {
         }
     }
 
-    async fn step(&mut self, event: Event) {
+    fn step(&mut self, event: Event) {
         let (at, jump) = self.clocks.read();
         if let Some(by) = jump {
-            self.step_at(at, Event::ClockJump(by)).await;
+            self.step_at(at, Event::ClockJump(by));
         }
-        self.step_at(at, event).await;
+        self.step_at(at, event);
     }
 
-    async fn step_at(&mut self, at: Moment, event: Event) {
+    fn step_at(&mut self, at: Moment, event: Event) {
         match &event {
             Event::Session(_) | Event::Sessions { id: None, .. } => self.watched = at.now,
             // A list shows what the watch should have: it may hang on an API server that does.
@@ -225,7 +241,7 @@ impl Driver {
         for action in actions {
             match action {
                 Action::Report(report) => reports.push(report),
-                action => self.act(action).await,
+                action => self.act(action),
             }
         }
         if !reports.is_empty() {
@@ -256,7 +272,7 @@ impl Driver {
         }
     }
 
-    async fn act(&mut self, action: Action) {
+    fn act(&mut self, action: Action) {
         match action {
             Action::ReadSessions { id, within } => self.calls.read_sessions(id, within),
             Action::WriteSession { id, node, base, record, declared, end, within } => {
@@ -271,14 +287,14 @@ impl Driver {
             }
             Action::Carry { addresses, until } => {
                 self.dropped.set(addresses.iter().map(|(address, _)| *address), false);
-                self.job(Job::Put { these: addresses, until }).await;
+                self.job(Job::Put { these: addresses, until });
             }
             Action::Drop(addresses) => {
                 self.dropped.set(addresses.iter().copied(), true);
                 for address in &addresses {
                     self.segments.withdraw(*address);
                 }
-                self.job(Job::Remove(addresses)).await;
+                self.job(Job::Remove(addresses));
             }
             Action::Announce(addresses) => self.segments.announce(&addresses),
             Action::Probe(asks) => self.segments.probe(&asks),
@@ -287,8 +303,8 @@ impl Driver {
         }
     }
 
-    async fn job(&self, job: Job) {
-        if self.jobs.send(job).await.is_err() {
+    fn job(&self, job: Job) {
+        if self.jobs.send(job).is_err() {
             tracing::error!("the datapath's thread has ended");
         }
     }
@@ -300,17 +316,18 @@ impl Driver {
     }
 
     /// The first signal asks for a hand-over, the second ends the process at once. True: end now.
-    async fn end(&mut self, asked: &mut bool) -> bool {
+    fn end(&mut self, asked: &mut bool) -> bool {
         if std::mem::replace(asked, true) {
             return true;
         }
-        self.step(Event::Shutdown).await;
+        self.reports.leave();
+        self.step(Event::Shutdown);
         false
     }
 
     async fn flush(&mut self) {
         let (done, all_done) = oneshot::channel();
-        self.job(Job::Flush(done)).await;
+        self.job(Job::Flush(done));
         // Dropped with its sender: that is the sign.
         if tokio::time::timeout(FLUSH, all_done).await.is_err() {
             tracing::error!("the kernel did not answer; the VIPs' fences end by themselves");
