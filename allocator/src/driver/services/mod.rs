@@ -147,6 +147,7 @@ impl Driver {
             What::Lost(error) => {
                 if resource == Resource::ClusterInfo && matches!(error, ApiError::Status { code: 403, .. }) {
                     events.extend(desk.intake.control_plane_denied());
+                    self.ops.readiness.set(resource.name(), None);
                 }
                 tracing::warn!(resource = resource.name(), %error, "nothing is heard of it; tried again");
             }
