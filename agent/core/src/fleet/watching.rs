@@ -172,7 +172,7 @@ impl Fleet {
         view.vip = vip.is_some();
         view.address = vip.or(own);
         view.witness.set_addresses(view.address);
-        if !view.witness.asks_parties() {
+        if !view.witness.may_ask_parties() {
             return;
         }
         let mut parties = self.third_parties(view.index, Some(node));
