@@ -195,12 +195,10 @@ impl Reports {
                 self.why.insert(*address, text.clone());
                 (Warning, "CannotCarry", Some(*address), text)
             }
-            Report::Late { by } => (
-                Warning,
-                "AgentLate",
-                None,
-                format!("came late by {} ms: the node was stopped or starved", by.as_millis()),
-            ),
+            // A starved node tells nobody else: that would be more work.
+            Report::Late { by } => {
+                return tracing::warn!("came late by {} ms: the node was stopped or starved", by.as_millis());
+            }
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
             Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,
         };

@@ -104,7 +104,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
         peers: BTreeMap::new(),
         show,
         ops,
-        watched: Time::default(),
+        watched: datapath::clock::boottime(),
         look_again: Time::default(),
         exit: false,
     };
