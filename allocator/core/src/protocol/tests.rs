@@ -501,6 +501,27 @@ fn an_object_by_hand_for_somebody_else_is_not_taken() {
 }
 
 #[test]
+fn an_object_by_hand_that_a_bound_claim_owns_is_not_listed_for_without_end() {
+    // Under its name for somebody else, and for it under another name.
+    for (name, of) in [("c", "x"), ("y", "c")] {
+        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        let bound = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
+        // Its own object was taken away by force.
+        desk.store.forced.insert(bound.uid.clone());
+        desk.store.put_address(Address { claim: of.into(), ..address(name, "p", "10.0.0.2", Some(&bound)) });
+        desk.store.put_claim(bound);
+        desk.start();
+        desk.rest(30);
+        assert!(desk.lists < 5, "{} lists", desk.lists);
+        if name == "c" {
+            assert!(desk.told("c").1.contains("is not for this claim (claimRef x)"), "{:?}", desk.told("c"));
+        } else {
+            assert_eq!(desk.has("c"), some("10.0.0.1"));
+        }
+    }
+}
+
+#[test]
 fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
     let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
