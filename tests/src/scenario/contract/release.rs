@@ -111,6 +111,9 @@ async fn torn_out(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.claim(name, "p").await?;
         scope.bound(name).await?;
     }
+    // It comes back as it was, though a lower one is free.
+    scope.delete(CLAIM, "a").await?;
+    scope.gone(CLAIM, "a").await?;
     let before = scope.bound("c").await?;
     let uid = before.address["metadata"]["uid"].clone();
     scope.delete(ADDRESS, "c").await?;

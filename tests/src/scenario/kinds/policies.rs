@@ -149,12 +149,20 @@ pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
         }
         claim
     };
+    let deadline = now() + Duration::from_mins(1);
     let finalizers = async |version: &str, mut claim: Value| -> Result<Value> {
         claim["apiVersion"] = json!(format!("ipam.cluster.x-k8s.io/{version}"));
-        let made = server.create(&format!("{}?dryRun=All", place(version, "IPAddressClaim")), &claim).await?;
-        Ok(made["metadata"]["finalizers"].clone())
+        loop {
+            match server.create(&format!("{}?dryRun=All", place(version, "IPAddressClaim")), &claim).await {
+                Ok(made) => return Ok(made["metadata"]["finalizers"].clone()),
+                // What serves the policies learns of a new kind some time after it is served.
+                Err(refused) if refused.code == 503 && now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
     };
-    let deadline = now() + Duration::from_mins(1);
     while finalizers("v1beta2", claim("InClusterIPPool", json!({}))).await?.is_null() {
         ensure!(now() < deadline, "the policy does nothing");
         tokio::time::sleep(Duration::from_millis(100)).await;
