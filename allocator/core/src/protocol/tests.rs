@@ -522,6 +522,19 @@ fn an_object_by_hand_that_a_bound_claim_owns_is_not_listed_for_without_end() {
 }
 
 #[test]
+fn a_pool_is_told_of_others_that_overlap_however_long_it_was_quiet() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    for (others, said) in [("10.0.0.3-10.0.0.5", "ns/q"), ("10.0.0.4-10.0.0.5", "")] {
+        desk.rest(60);
+        desk.pool("q", Ok(plan(others)));
+        desk.rest(5);
+        let status = desk.store.pools[&*pool("p")].status.as_ref().unwrap();
+        assert!(status.overlapping.contains(said) && status.overlapping.is_empty() == said.is_empty(), "{status:?}");
+    }
+}
+
+#[test]
 fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
     let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
