@@ -501,6 +501,40 @@ fn an_object_by_hand_for_somebody_else_is_not_taken() {
 }
 
 #[test]
+fn an_object_by_hand_that_a_bound_claim_owns_is_not_listed_for_without_end() {
+    // Under its name for somebody else, and for it under another name.
+    for (name, of) in [("c", "x"), ("y", "c")] {
+        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        let bound = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
+        // Its own object was taken away by force.
+        desk.store.forced.insert(bound.uid.clone());
+        desk.store.put_address(Address { claim: of.into(), ..address(name, "p", "10.0.0.2", Some(&bound)) });
+        desk.store.put_claim(bound);
+        desk.start();
+        desk.rest(30);
+        assert!(desk.lists < 5, "{} lists", desk.lists);
+        if name == "c" {
+            assert!(desk.told("c").1.contains("is not for this claim (claimRef x)"), "{:?}", desk.told("c"));
+        } else {
+            assert_eq!(desk.has("c"), some("10.0.0.1"));
+        }
+    }
+}
+
+#[test]
+fn a_pool_is_told_of_others_that_overlap_however_long_it_was_quiet() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    for (others, said) in [("10.0.0.3-10.0.0.5", "ns/q"), ("10.0.0.4-10.0.0.5", "")] {
+        desk.rest(60);
+        desk.pool("q", Ok(plan(others)));
+        desk.rest(5);
+        let status = desk.store.pools[&*pool("p")].status.as_ref().unwrap();
+        assert!(status.overlapping.contains(said) && status.overlapping.is_empty() == said.is_empty(), "{status:?}");
+    }
+}
+
+#[test]
 fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
     let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
