@@ -1,6 +1,7 @@
 //! `cargo lab demo`: the main jobs, for a person to watch.
 
 mod claims;
+mod services;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::observe::now;
 use crate::observe::probes::Probes;
 use crate::observe::timeline::longest;
 use crate::report::{Report, Tone};
+use crate::runner::Skip;
 use crate::stage::Stage;
 
 /// How long a fail-over may take before the demo gives up.
@@ -21,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How long the API servers are away.
 const OUTAGE: Duration = Duration::from_secs(20);
 
-/// Brings the lab up, shows an election, a crash, a planned hand-over, an API outage and claims, and takes it down.
+/// Brings the lab up, shows an election, a crash, a planned hand-over, an API outage, claims and a Service, and takes it down.
 ///
 /// # Errors
 /// The lab's, or the VIP did not move.
@@ -90,6 +92,13 @@ pub async fn run() -> Result<()> {
     report.title("Claims get their addresses");
     claims::act(&mut report, &stage.lab).await?;
     stage.lab.down();
+
+    report.title("A Service of type LoadBalancer");
+    match services::act(&mut report).await {
+        // A machine without nft shows the rest all the same.
+        Err(error) if error.is::<Skip>() => report.event(Tone::Plain, &format!("left out: {error}")),
+        other => other?,
+    }
     Ok(())
 }
 

@@ -15,7 +15,7 @@ mod outage;
 mod scene;
 mod service_addresses;
 mod services;
-mod traffic;
+pub(crate) mod traffic;
 
 use crate::runner::Test;
 

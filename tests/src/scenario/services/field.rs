@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -54,6 +54,11 @@ pub fn vip(n: u8) -> IpAddr {
 impl Field {
     /// So many workers, `w1` and on, and observers of so many VIPs. No agent runs. `crds`: whether the kind is there.
     pub async fn set(ctx: &Ctx<()>, workers: u8, vips: u8, crds: bool) -> Result<Self> {
+        Self::set_in(&ctx.dir, workers, vips, crds).await
+    }
+
+    /// As [`Field::set`]; logs are left in `dir`.
+    pub async fn set_in(dir: &Path, workers: u8, vips: u8, crds: bool) -> Result<Self> {
         let nodes: Vec<String> = (1..=workers).map(|n| format!("w{n}")).collect();
         let shape = (1..=workers).fold(Shape::api_servers(1), |shape, n| shape.with_host(&format!("w{n}"), 30 + n));
         let server = Server::of(Lab::up(shape).await?).await?;
@@ -61,7 +66,7 @@ impl Field {
         // The control plane's as well, should an agent hold that beside them.
         let watched = [vips.clone(), vec![server.lab().vip()]].concat();
         let addresses = Addresses::of(&watched);
-        let (echoes, down, dir) = (BTreeMap::new(), vec![], ctx.dir.clone());
+        let (echoes, down, dir) = (BTreeMap::new(), vec![], dir.to_owned());
         let mut field = Self { server, addresses, nodes, vips, echoes, down, dir };
         if crds {
             field.install_kind().await?;

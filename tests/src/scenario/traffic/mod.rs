@@ -5,3 +5,4 @@ mod stories;
 mod town;
 
 pub use stories::all;
+pub use town::{QUESTION, Town};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::town::{PATIENCE, Town};
+use super::town::{QUESTION, Town};
 use crate::observe::now;
 use crate::runner::{Ctx, Test};
 use crate::scenario::scene::pass;
@@ -33,7 +33,7 @@ pub fn all() -> Vec<Test<()>> {
 /// `kubectl expose --type=LoadBalancer`: pending, then the address of `cidr-global`, then the client is answered.
 async fn exposed(ctx: &mut Ctx<()>) -> Result<()> {
     let only = vip(0);
-    let town = Town::set(ctx, 2, &json!({"cidr-global": format!("{only}/32")})).await?;
+    let town = Town::set(&ctx.dir, 2, &json!({"cidr-global": format!("{only}/32")})).await?;
     town.backends("web", &["w1", "w2"]).await?;
     let begin = now();
     town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
@@ -65,7 +65,7 @@ async fn exposed(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// `externalTrafficPolicy: Local`: the VIP is where an endpoint is, and the endpoint sees who asks.
 async fn local(ctx: &mut Ctx<()>) -> Result<()> {
-    let town = Town::set(ctx, 3, &range()).await?;
+    let town = Town::set(&ctx.dir, 3, &range()).await?;
     town.backends("web", &["w2"]).await?;
     town.expose("web", "Local", &[(Protocol::Tcp, HTTP)]).await?;
     let shown = town.external_ip("web").await?;
@@ -84,7 +84,7 @@ async fn local(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn both(ctx: &mut Ctx<()>) -> Result<()> {
     const DNS: u16 = 53;
-    let town = Town::set(ctx, 2, &range()).await?;
+    let town = Town::set(&ctx.dir, 2, &range()).await?;
     town.backends("dns", &["w1", "w2"]).await?;
     town.expose("dns", "Cluster", &[(Protocol::Tcp, DNS), (Protocol::Udp, DNS)]).await?;
     let to = SocketAddr::new(town.external_ip("dns").await?, DNS);
@@ -95,7 +95,7 @@ async fn both(ctx: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn crashed(ctx: &mut Ctx<()>) -> Result<()> {
-    let mut town = Town::set(ctx, 3, &range()).await?;
+    let mut town = Town::set(&ctx.dir, 3, &range()).await?;
     town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
     let shown = town.external_ip("web").await?;
     let holder = town.field.settled(shown).await?;
@@ -106,7 +106,7 @@ async fn crashed(ctx: &mut Ctx<()>) -> Result<()> {
     town.answered(Protocol::Tcp, to, |_| true).await?;
     // Watchers have to have heard the holder before.
     pass(5).await;
-    let stream = Stream::start(&town.client()?, Protocol::Tcp, to, PATIENCE)?;
+    let stream = Stream::start(&town.client()?, Protocol::Tcp, to, QUESTION)?;
     let crash = town.field.crash(&holder)?;
     let deadline = now() + SOON;
     let back = loop {
@@ -123,7 +123,7 @@ async fn crashed(ctx: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn drained(ctx: &mut Ctx<()>) -> Result<()> {
-    let town = Town::set(ctx, 3, &range()).await?;
+    let town = Town::set(&ctx.dir, 3, &range()).await?;
     town.backends("web", &["w1", "w2", "w3"]).await?;
     town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
     let shown = town.external_ip("web").await?;

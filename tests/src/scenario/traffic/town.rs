@@ -1,6 +1,7 @@
 //! Workers with an agent, kube-proxy and a backend each; an allocator that knows kube-vip's `ConfigMap`; a client.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,14 +13,14 @@ use crate::ipam::allocators::Allocator;
 use crate::ipam::server::Server;
 use crate::ipam::stage::Stage;
 use crate::observe::now;
-use crate::runner::{Ctx, Skip};
+use crate::runner::Skip;
 use crate::scenario::services::field::{Field, SOON};
 use crate::traffic::{Answer, Backend, Protocol, ask, start_proxy};
 
 /// Where the backends listen.
 const PORT: u16 = 9_080;
 /// For one question.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const QUESTION: Duration = Duration::from_secs(1);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 /// See the module's text.
@@ -35,13 +36,13 @@ pub struct Town {
 }
 
 impl Town {
-    /// So many workers, and these entries of kube-vip's `ConfigMap`.
-    pub async fn set(ctx: &Ctx<()>, workers: u8, config: &Value) -> Result<Self> {
+    /// So many workers, and these entries of kube-vip's `ConfigMap`; logs are left in `dir`.
+    pub async fn set(dir: &Path, workers: u8, config: &Value) -> Result<Self> {
         if assets::on_path("nft").is_none() {
             return Err(Skip("kube-proxy needs the program nft: install nftables".into()).into());
         }
         let proxy = tokio::task::spawn_blocking(assets::kube_proxy).await??;
-        let field = Field::set(ctx, workers, 4, true).await?;
+        let field = Field::set_in(dir, workers, 4, true).await?;
         let stage = Stage::of(Server::of(field.lab().clone()).await?).await?;
         let config = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip", "namespace": "kube-system"},
@@ -158,7 +159,7 @@ impl Town {
         let deadline = now() + SOON;
         loop {
             let client = self.client()?;
-            let answer = tokio::task::spawn_blocking(move || ask(&client, protocol, to, PATIENCE)).await??;
+            let answer = tokio::task::spawn_blocking(move || ask(&client, protocol, to, QUESTION)).await??;
             match answer {
                 Ok(answer) if wanted(&answer) => return Ok(answer),
                 other => ensure!(now() < deadline, "{protocol:?} {to}: {other:?}; {}", self.logs()),
