@@ -21,8 +21,8 @@ const PORT: u16 = 80;
 /// The lab's, or a Service gets no address or is not answered.
 pub async fn act(report: &mut Report<Stdout>) -> Result<()> {
     let logs = tempfile::tempdir()?;
-    let mut town = Town::set(logs.path(), 3, &json!({"cidr-global": "10.77.0.231/32"})).await?;
-    report.event(Tone::Good, "three workers with kube-proxy; kube-vip's ConfigMap says cidr-global: 10.77.0.231/32");
+    let mut town = Town::set(logs.path(), 3, &json!({"cidr-global": "10.77.0.200/32"})).await?;
+    report.event(Tone::Good, "three workers with kube-proxy; kube-vip's ConfigMap says cidr-global: 10.77.0.200/32");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     town.backends("web", &["w1", "w2", "w3"]).await?;
     let begin = now();
