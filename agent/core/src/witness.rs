@@ -131,9 +131,13 @@ impl Witness {
         self.parties = parties;
     }
 
-    /// Whether the next window asks third parties too.
+    /// Whether the next window may ask third parties too: the one that is open may yet be missed.
     #[must_use]
-    pub fn asks_parties(&self) -> bool {
+    pub fn may_ask_parties(&self) -> bool {
+        self.asks_parties() || self.window.is_some_and(|window| !window.answered)
+    }
+
+    fn asks_parties(&self) -> bool {
         self.target == Target::Anybody || self.misses > 0 || self.needed <= 1
     }
 

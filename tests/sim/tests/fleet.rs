@@ -1,5 +1,11 @@
 //! Sessions and placement: one seed is one run, seeds that once found something find nothing any more.
 
+use std::collections::BTreeSet;
+
+use mooring_core::rules::Rules;
+use mooring_sim::clock::{MS, SECOND};
+use mooring_sim::fault::How;
+use mooring_sim::fleet::fault::{Fault, Planned};
 use mooring_sim::fleet::many::many;
 use mooring_sim::fleet::plan::Plan;
 use mooring_sim::fleet::run::{finish, run, shrink};
@@ -31,7 +37,7 @@ fn one_seed_is_one_run_whether_or_not_anybody_looks() {
 fn kept_seeds_find_nothing_any_more() {
     for seed in KEPT {
         let outcome = run(&Plan::of(*seed, None));
-        assert_eq!(outcome.violation, None, "FLEET_SEED={seed} cargo test -p mooring-sim --test fleet one_seed_told");
+        assert_eq!(outcome.violation, None, "cargo lab sim --fleet --seed {seed} --timeline");
     }
 }
 
@@ -52,6 +58,42 @@ fn one_seed_told() {
     println!("{:?}\n{}{:?}", plan.settings, world.text(), outcome.violation);
 }
 
+/// Requests of all nodes from one moment to another.
+fn calls(world: &mut World<'_>, from: u64, to: u64) -> u64 {
+    world.run(from);
+    let before = world.counts.calls;
+    world.run(to);
+    assert_eq!(world.checks.violation, None);
+    world.counts.calls - before
+}
+
+/// What the nodes ask of the API is their own renewals, whatever the VIPs are; after a node's crash, an end and a record for
+/// each of its VIPs; after an outage, one list a node more.
+#[test]
+fn a_hundred_nodes_ask_little_of_the_api() {
+    let mut plan = Plan::of(1, Some(100));
+    plan.settings.rules = Rules::default();
+    (plan.settings.vips, plan.settings.segments, plan.settings.local) = (200, 1, BTreeSet::new());
+    (plan.settings.single_homed, plan.settings.spread) = (None, 500 * MS);
+    let at = |seconds, lasts, fault| Planned { at: seconds * SECOND, lasts: lasts * SECOND, fault };
+    plan.faults = vec![at(50, 60, Fault::Crash(7)), at(80, 5, Fault::Api(How::Refused))];
+    let mut world = World::new(&plan);
+    let steady = calls(&mut world, 30 * SECOND, 50 * SECOND);
+    assert!((900..=1_100).contains(&steady), "100 nodes that renew every 2 s: {steady} requests in 20 s");
+    let crash = calls(&mut world, 50 * SECOND, 70 * SECOND);
+    assert!(crash <= steady + 60, "a crash: {crash} requests in 20 s");
+    let outage = calls(&mut world, 70 * SECOND, 90 * SECOND);
+    assert!(outage <= 3 * steady, "an outage of 5 s: {outage} requests in 20 s");
+    let after = calls(&mut world, 90 * SECOND, 110 * SECOND);
+    assert!(after <= steady + 60, "after it: {after} requests in 20 s");
+}
+
+#[test]
+fn a_hundred_nodes_keep_the_rules() {
+    let outcome = run(&Plan::of(2, Some(100)));
+    assert_eq!(outcome.violation, None, "cargo lab sim --fleet --seed 2 --nodes 100 --timeline");
+}
+
 /// `FLEET_SEEDS=n` runs so many; a few without that.
 #[test]
 fn seeds_keep_the_rules() {
@@ -62,7 +104,10 @@ fn seeds_keep_the_rules() {
     let failed: Vec<String> = sum
         .failed
         .iter()
-        .filter_map(|f| f.violation.as_ref().map(|v| format!("seed {}: {}: {}", f.seed, v.rule, v.text)))
+        .filter_map(|f| {
+            let replay = format!("cargo lab sim --fleet --seed {} --timeline", f.seed);
+            f.violation.as_ref().map(|v| format!("seed {}: {}: {}; {replay}", f.seed, v.rule, v.text))
+        })
         .collect();
     println!("{} runs, {} faults, {} s, {} steps, {} failed", sum.runs, sum.faults, sum.seconds, sum.steps, failed.len());
     assert!(failed.is_empty(), "{}", failed.join("\n"));

@@ -91,16 +91,13 @@ impl Fleet {
         let all: Vec<_> = self
             .sessions
             .live()
-            .map(|(node, peer)| {
-                let began = peer.view.declared().and_then(|d| d.began.as_deref()).and_then(crate::session::number);
-                Candidate {
-                    node,
-                    seed: peer.seed,
-                    links: peer.view.links(),
-                    standing: self.sessions.standing(node),
-                    leaving: peer.view.is_leaving(),
-                    late: ended.is_some_and(|ended| began.is_none_or(|began| began > ended)),
-                }
+            .map(|(node, peer)| Candidate {
+                node,
+                seed: peer.seed,
+                links: peer.view.links(),
+                standing: peer.standing,
+                leaving: peer.view.is_leaving(),
+                late: ended.is_some_and(|ended| peer.began.is_none_or(|began| began > ended)),
             })
             .collect();
         all.into_iter()

@@ -43,10 +43,8 @@ impl Fleet {
             }
             if self.due(since + END_WITHIN) {
                 self.leave_behind();
-            } else if self.own.flight.is_none() && empty.is_none_or(|at| at < now) {
-                // What is still on its way for a record finds the session ended, and is void.
-                self.end_own();
             } else if self.own.flight.is_none() {
+                // What is still on its way for a record finds the session ended, and is void.
                 self.end_own();
             }
             return;

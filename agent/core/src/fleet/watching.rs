@@ -11,7 +11,7 @@ use crate::mac::Mac;
 use crate::placement::mix;
 use crate::planted::planted;
 use crate::rules::AWAY;
-use crate::session::{Incarnation, Link};
+use crate::session::{Incarnation, Link, Peer};
 use crate::time::Time;
 use crate::witness::{Target, Witness};
 
@@ -93,8 +93,9 @@ impl Fleet {
         }
         let acquired = peer.view.record.acquired;
         // All windows open together: one wake-up for all.
-        let open = self.watches.values().flat_map(|w| &w.views).filter_map(|v| v.witness.next()).min();
-        let open = open.map_or(self.at.now, |at| at.max(self.at.now));
+        let (now, soon) = (self.at.now, self.at.now + self.rules.witness_interval);
+        let open = self.watches.values().flat_map(|w| &w.views).filter_map(|v| v.witness.next());
+        let open = open.filter(|at| (now..=soon).contains(at)).min().unwrap_or(now);
         let views = shared.into_iter().map(|(index, link)| {
             let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
             let transitions = incarnation.transitions;
@@ -110,14 +111,13 @@ impl Fleet {
     /// How many others come before this node to watch that one; None: enough do, or no segment is shared.
     fn watch_place(&self, target: &str, many: usize) -> Option<u32> {
         let of = self.sessions.get(target)?;
-        let key = |node: &str| {
-            let peer = self.sessions.get(node)?;
+        let key = |peer: &Peer| {
             let shared = of.view.links().iter().filter(|l| peer.view.links().iter().any(|o| o.shares(l))).count();
             (shared > 0).then(|| (shared, mix(of.seed, peer.seed)))
         };
-        let mine = key(&self.rules.node)?;
+        let mine = key(self.sessions.get(&self.rules.node)?)?;
         let others = self.sessions.live().filter(|(node, _)| *node != target && *node != self.rules.node);
-        let before = others.filter(|(node, _)| key(node).is_some_and(|other| other > mine)).take(many).count();
+        let before = others.filter(|(_, peer)| key(peer).is_some_and(|other| other > mine)).take(many).count();
         (before < many).then(|| u32::try_from(before).unwrap_or(u32::MAX))
     }
 
@@ -172,7 +172,7 @@ impl Fleet {
         view.vip = vip.is_some();
         view.address = vip.or(own);
         view.witness.set_addresses(view.address);
-        if !view.witness.asks_parties() {
+        if !view.witness.may_ask_parties() {
             return;
         }
         let mut parties = self.third_parties(view.index, Some(node));

@@ -40,6 +40,10 @@ pub struct Peer {
     pub view: View,
     /// The hash of its node's name.
     pub seed: u64,
+    /// What Kubernetes says of the node.
+    pub standing: Standing,
+    /// The version at which the session began, once that is declared.
+    pub began: Option<u64>,
     /// When its record was last seen to change, or it got a full duration again.
     pub changed: Time,
     /// When its end was seen, while it has ended.
@@ -118,6 +122,9 @@ impl Directory {
 
     /// Kubernetes says that of a node; None: there is no such node.
     pub fn set_standing(&mut self, node: String, standing: Option<Standing>) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.standing = standing.unwrap_or_default();
+        }
         match standing {
             Some(standing) => self.standing.insert(node, standing),
             None => self.standing.remove(&node),
@@ -174,12 +181,24 @@ impl Directory {
     }
 
     fn put(&mut self, now: Time, view: View) -> Shown {
+        let began = view.declared().and_then(|d| d.began.as_deref()).and_then(number);
         let Some(peer) = self.peers.get_mut(&view.node) else {
-            let ended = (!view.is_live()).then_some(now);
             let (node, seed) = (view.node.clone(), seed(&view.node));
-            self.peers.insert(node, Peer { view, seed, changed: now, ended, shown: now, abandoned: Moves::default(), abandoned_at: None });
+            let peer = Peer {
+                seed,
+                standing: self.standing(&node),
+                began,
+                changed: now,
+                ended: (!view.is_live()).then_some(now),
+                shown: now,
+                abandoned: Moves::default(),
+                abandoned_at: None,
+                view,
+            };
+            self.peers.insert(node, peer);
             return Shown::Changed;
         };
+        peer.began = began;
         if peer.view.record != view.record {
             peer.changed = now;
         }

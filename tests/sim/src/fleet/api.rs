@@ -12,7 +12,7 @@ use super::queue::Item;
 use super::settings;
 use super::world::World;
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::How;
+use crate::fault::{How, has};
 
 /// What a call brought.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl World<'_> {
     /// Whether a host's packets reach the API at all.
     #[must_use]
     pub fn reaches(&self, host: usize) -> bool {
-        self.hosts[host].is_awake() && self.islands >> host & 1 == 0
+        self.hosts[host].is_awake() && !has(self.islands, host)
     }
 
     fn hows(&self, host: usize) -> impl Iterator<Item = How> + use<> {

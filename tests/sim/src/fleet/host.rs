@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use mooring_core::action::Cause;
 use mooring_core::event::Moment;
-use mooring_core::fleet::{Action, Event, Fleet};
+use mooring_core::fleet::{Action, Event, Fleet, Report};
 use mooring_core::lease::Record;
 use mooring_core::rules::{LATE, Rules, SELF_PROBE};
 use mooring_core::time::{Time, WallTime};
@@ -299,6 +300,9 @@ impl World<'_> {
                 }
             }
             Action::Report(report) => {
+                if let Report::Took { address, cause: Cause::Provisional } = &report {
+                    self.check_provisional(host, *address);
+                }
                 self.say(|_| format!("{}: {report:?}", settings::name(host)));
             }
             Action::Exit => self.job(host, super::kernel::Job::Flush),

@@ -206,6 +206,12 @@ impl World<'_> {
         }
     }
 
+    /// Whether a host may serve a VIP, as far as endpoints go: without one of its own, it drops what comes for that.
+    #[must_use]
+    pub fn has_endpoint(&self, host: usize, vip: usize) -> bool {
+        !self.plan.settings.local.contains(&vip) || self.endpoints.contains(&host)
+    }
+
     /// Which host answers the client for a VIP, if any does.
     #[must_use]
     pub fn serves_client(&self, vip: usize) -> Option<usize> {
@@ -213,6 +219,7 @@ impl World<'_> {
         let passes = |a: usize, b: usize| self.wire.clean || self.wire.way(segment, a, b).lost < 1_000;
         (0..self.hosts.len()).find(|h| {
             self.hosts[*h].vips[vip].is_some()
+                && self.has_endpoint(*h, vip)
                 && self.is_plugged(*h, segment)
                 && passes(*h, client)
                 && passes(client, *h)

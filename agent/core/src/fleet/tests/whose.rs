@@ -53,6 +53,24 @@ fn all_claimed_at_once_cost_one_renewal_and_one_list() {
     assert_eq!(world.hosts[holder].carries.len(), had);
 }
 
+/// A dead agent's kernel answers for what it had until its fence ends.
+#[test]
+fn claimed_one_after_another_they_cost_a_few_rounds_a_second() {
+    let world = &mut World::settled(2, 100, &Rules::default());
+    let holder = busiest(world);
+    let mac = world.hosts[1 - holder].mac;
+    let mine: Vec<u8> = (0..100).filter(|v| world.carriers(vip(*v)) == [holder]).collect();
+    let calls = world.hosts[holder].calls;
+    for n in 0..500 {
+        claim(world, holder, mine[n % mine.len()], mac);
+        world.run(ms(20));
+    }
+    let calls = world.hosts[holder].calls - calls;
+    assert!(calls <= 110, "{calls} calls in 10 s");
+    assert!(calls >= 40, "each round is confirmed: {calls} calls in 10 s");
+    assert_eq!(world.hosts[holder].carries.len(), mine.len());
+}
+
 #[test]
 fn the_record_decides_and_not_what_is_remembered() {
     let world = &mut World::settled(3, 10, &Rules::default());

@@ -85,7 +85,7 @@ impl World<'_> {
             && !of.refuses
             && of.told.get(segment) == Some(&true)
             && self.has_api(host)
-            && (!self.plan.settings.local.contains(&vip) || self.endpoints.contains(&host))
+            && self.has_endpoint(host, vip)
             && self.hear_each_other(segment, host, self.client())
             && !(self.wire.foreign && vip == 0)
     }

@@ -64,9 +64,9 @@ impl World<'_> {
                 (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5, false))
             }
             Fault::Freeze(_) => short.then_some((moment, true)),
-            Fault::Restart(_) | Fault::Drain(_) | Fault::Rebalance(_) | Fault::NoEndpoints(_) if self.hosts.len() > 1 => {
-                Some((moment, false))
-            }
+            Fault::Restart(_) | Fault::Drain(_) | Fault::Rebalance(_) if self.hosts.len() > 1 => Some((moment, false)),
+            // The last endpoint is gone before anybody is told.
+            Fault::NoEndpoints(_) if self.hosts.len() > 1 => Some((bounds.take + 2 * moment, false)),
             Fault::WallJump(..)
             | Fault::WatchBreak(_)
             | Fault::WatchHang(_)

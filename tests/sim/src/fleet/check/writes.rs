@@ -1,5 +1,7 @@
 //! What is written: records only after an end or with consent, ends only of who is silent or was not renewed.
 
+use std::net::IpAddr;
+
 use mooring_core::fleet::Action;
 use mooring_core::session::{EndCause, Holder, View};
 
@@ -72,6 +74,21 @@ impl World<'_> {
         } else if self.now - third > bound + 1_500 * MS {
             let text = format!("{} abandons {node}, and has heard nobody for {} ms", settings::name(by), (self.now - third) / MS);
             self.violated(Rule::Witness, text);
+        }
+    }
+
+    /// An agent takes a VIP to be nobody's: who heard nothing at all does not know.
+    pub fn check_provisional(&mut self, by: usize, address: IpAddr) {
+        let Some(vip) = self.vip_of(address) else { return };
+        let host = &self.hosts[by];
+        if host.starved > 0 || host.slept > 0 && host.slept + 5 * SECOND > self.now {
+            return;
+        }
+        let segment = self.plan.settings.segment_of(vip);
+        let third = host.agent.as_ref().and_then(|a| a.third.get(segment).copied()).unwrap_or(0);
+        if self.now - third > self.checks.bounds.silence + 1_500 * MS {
+            let (name, ago) = (settings::name(by), (self.now - third) / MS);
+            self.violated(Rule::Witness, format!("{name} takes VIP {vip} for nobody's, and has heard nobody for {ago} ms"));
         }
     }
 
