@@ -78,14 +78,14 @@ impl Sessions {
         let name = format!("{PREFIX}{}", write.node);
         let what = format!("Lease {}/{name}", self.namespace);
         let limits = Limits::within(within);
-        let path = Request::new(self.path());
+        let leases = Request::new(self.path());
         let call = match &write.base {
             None => {
-                Call::new(Verb::Create, RESOURCE, what.clone(), path.create(&PostParams::default(), created(write)?))?
+                Call::new(Verb::Create, RESOURCE, what.clone(), leases.create(&PostParams::default(), created(write)?))?
             }
             Some(base) => {
                 let patch = Patch::Merge(patched(write, base));
-                Call::new(Verb::Patch, RESOURCE, what.clone(), path.patch(&name, &PatchParams::default(), &patch))?
+                Call::new(Verb::Patch, RESOURCE, what.clone(), leases.patch(&name, &PatchParams::default(), &patch))?
             }
         };
         let none = || ApiError::NotFound { what: what.clone(), message: "it is no session".into() };

@@ -123,6 +123,11 @@ fn each_bad_value_is_named_with_what_would_do() {
         ("port", "0", "1 to 65535"),
         ("port", "65536", "1 to 65535"),
         ("node-name", "a_b", "lower-case letters"),
+        ("control-plane", "maybe", "on or off"),
+        ("control-plane", "off", "switch one of them on"),
+        ("services", "maybe", "on or off"),
+        ("services-interface", "a/b", "ip link"),
+        ("sessions-namespace", "A", "lower-case letters"),
         ("namespace", "A", "lower-case letters"),
         ("lease-name", "a/b/c", "lower-case letters"),
         ("lease-name", "/x", "lower-case letters"),
@@ -184,6 +189,36 @@ fn each_bad_value_is_named_with_what_would_do() {
     for spec in spec::SETTINGS {
         assert!(cases.iter().any(|(name, ..)| *name == spec.name), "no bad value of {} is tried", spec.name);
     }
+}
+
+/// What `kube-vip manifest daemonset --arp --services --inCluster --servicesElection` prints as environment.
+#[test]
+fn kube_vips_own_daemonset_loads() {
+    let env = [
+        ("vip_arp", "true"),
+        ("port", "6443"),
+        ("vip_nodename", "w1"),
+        ("vip_interface", "eth0"),
+        ("vip_servicesinterface", "auto"),
+        ("svc_enable", "true"),
+        ("svc_leasename", "plndr-svcs-lock"),
+        ("svc_election", "true"),
+        ("prometheus_server", ":2112"),
+    ];
+    let loaded = load(&[], &env).unwrap();
+    let warnings = warnings(&loaded);
+    assert!(warnings.contains("svc_election") && warnings.lines().count() == 1, "{warnings}");
+    let s = loaded.settings;
+    let services = Services { interface: ServicesInterface::Auto, sessions: "mooring-system".into() };
+    assert_eq!((s.services.as_ref(), s.control_plane(), s.interface.as_deref()), (Some(&services), false, Some("eth0")));
+    // Both halves in one process.
+    let both = load(&[("address", "192.0.2.1"), ("services", "on")], &[]).unwrap();
+    assert!(both.settings.control_plane() && both.settings.services.is_some() && both.warnings.is_empty());
+    // An address that nobody holds is no secret.
+    let env = [("address", "192.0.2.1"), ("cp_enable", "false"), ("svc_enable", "true")];
+    let loaded = load(&[], &env).unwrap();
+    assert!(!loaded.settings.control_plane());
+    assert!(super::tests::warnings(&loaded).contains("control-plane is off"));
 }
 
 #[test]

@@ -172,15 +172,22 @@ impl Scope<'_> {
     pub async fn no_services(&self) -> Result<()> {
         let all = |state: &State| state.all(SERVICE, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>();
         let names = self.stage.world.look(all);
-        for name in &names {
-            let done = self.delete_service(name).await;
+        let delete = |name: String| async move {
+            let mut done = self.delete_service(&name).await;
+            while done.as_ref().is_err_and(|error| error.code == 0) {
+                // A busy API server.
+                done = self.delete_service(&name).await;
+            }
             ensure!(done.as_ref().map_or_else(|error| error.code == 404, |_| true), "{done:?}");
-        }
-        if names.is_empty() {
+            Ok(())
+        };
+        let some = !names.is_empty();
+        stream::iter(names).map(delete).buffer_unordered(16).try_collect::<()>().await?;
+        if !some {
             return Ok(());
         }
         let gone = |state: &State| state.all(SERVICE, &self.ns).next().is_none().then_some(());
-        self.stage.world.until("all Services to be gone", gone).await
+        self.stage.world.until_within(4 * SOON, "all Services to be gone", gone).await
     }
 
     /// A pool of the namespace for its Services, with these addresses (by their last part).
@@ -290,6 +297,8 @@ impl Scope<'_> {
                 self.hold(&ns, &name, NODE).await.map(|()| uid)
             };
             held.extend(stream::iter(found).map(hold).buffer_unordered(16).try_collect::<Vec<_>>().await?);
+            // Not after each change anew: all addresses are gone through.
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -297,11 +306,18 @@ impl Scope<'_> {
     pub async fn hold(&self, ns: &str, address: &str, node: &str) -> Result<()> {
         let holder = json!({"node": node, "session": {"uid": "u", "transitions": 1}}).to_string();
         let patch = json!({"metadata": {"annotations": {"mooring.dev/holder": holder}}});
-        match self.stage.server.merge(&format!("{IPAM}/v1beta2/namespaces/{ns}/ipaddresses/{address}"), &patch).await {
-            Ok(_) => Ok(()),
-            // It went meanwhile.
-            Err(refused) if refused.code == 404 || refused.code == 409 => Ok(()),
-            Err(refused) => Err(refused.into()),
+        let path = format!("{IPAM}/v1beta2/namespaces/{ns}/ipaddresses/{address}");
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.stage.server.merge(&path, &patch).await {
+                Ok(_) => return Ok(()),
+                // It went meanwhile.
+                Err(refused) if refused.code == 404 || refused.code == 409 => return Ok(()),
+                // A busy API server.
+                Err(refused) if refused.code == 0 && tries < 10 => {}
+                Err(refused) => return Err(refused.into()),
+            }
         }
     }
 

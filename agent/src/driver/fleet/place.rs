@@ -205,10 +205,10 @@ impl Place {
         // A kernel that took its time: not for the removal's turn does a VIP that was let go stay.
         let dropped = self.dropped.of(outcome.there.iter().map(|(address, _)| *address));
         self.remove(&dropped).await;
-        let there: Vec<Placed> = outcome.there.into_iter().filter(|(address, _)| !dropped.contains(address)).collect();
-        self.put.extend(there.iter().copied());
-        if !there.is_empty() {
-            self.tell(Event::Put(there.into_iter().map(|(address, _)| address).collect())).await;
+        let carried: Vec<Placed> = outcome.there.into_iter().filter(|(address, _)| !dropped.contains(address)).collect();
+        self.put.extend(carried.iter().copied());
+        if !carried.is_empty() {
+            self.tell(Event::Put(carried.into_iter().map(|(address, _)| address).collect())).await;
         }
         for (address, error) in outcome.failed {
             let again = self.put.remove(&address).is_some();

@@ -8,6 +8,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
 use super::super::story;
+use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
 use crate::ipam::server::{Crds, Refused};
 use crate::ipam::services::{SERVICE, annotation, ingress};
@@ -25,6 +26,27 @@ pub fn all() -> Vec<Test<()>> {
         story!("service-addresses", thousand, "a-thousand-at-once", 10),
         story!("service-addresses", killed, "killed-during-bursts", 10),
     ]
+}
+
+/// Waits until `look` finds something. Not after each change anew, as `World::until` does: all objects are gone through.
+async fn calmly<T>(stage: &Stage, what: &str, look: impl Fn(&State) -> Option<T>) -> Result<T> {
+    let deadline = Instant::now() + CALM;
+    loop {
+        if let Some(found) = stage.world.look(&look) {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < deadline, "waited {} s for {what}", CALM.as_secs());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Keeps the allocator's log for whoever looks at a failure.
+async fn kept(ctx: &Ctx<()>, allocator: &Allocator, work: impl Future<Output = Result<()>>) -> Result<()> {
+    let done = work.await;
+    if done.is_err() {
+        std::fs::copy(allocator.process().log(), ctx.dir.join("allocator.log")).context("keep the log")?;
+    }
+    done
 }
 
 /// How many Services of a namespace show addresses.
@@ -83,7 +105,7 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
         let made = begin.elapsed();
         let all = |state: &State| (answer(state, &scope.ns) == usize::from(SERVICES)).then_some(());
         let known = || stage.world.look(|state| format!("{} have one", answer(state, &scope.ns)));
-        stage.world.until_within(CALM, "all Services to have addresses", all).await.with_context(known)?;
+        calmly(&stage, "all Services to have addresses", all).await.with_context(known)?;
         let took = begin.elapsed();
         let seconds = allocator.metric("mooring_allocator_service_assignment_seconds_sum", &[]).await?;
         let mean = seconds.unwrap_or_default() / f64::from(SERVICES);
@@ -95,24 +117,34 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
         let begin = Instant::now();
         scope.no_services().await?;
         let empty = |state: &State| (state.all(ADDRESS, "").count() == 0).then_some(());
-        stage.world.until_within(CALM, "all addresses to be free", empty).await?;
+        calmly(&stage, "all addresses to be free", empty).await?;
         ctx.note(&format!("all given back after {:?}", begin.elapsed()));
         Ok(())
     };
-    scope.with_agents(work).await
+    kept(ctx, &allocator, scope.with_agents(work)).await
 }
 
 async fn make(scope: &Scope<'_>, count: usize) -> Result<()> {
-    let one = |n: usize| async move { scope.service(&format!("s-{n:04}")).await.map(drop) };
+    let one = |n: usize| async move {
+        let path = format!("/api/v1/namespaces/{}/services", scope.ns);
+        let object = json!({"apiVersion": "v1", "kind": SERVICE, "metadata": {"name": format!("s-{n:04}")},
+            "spec": scope.balanced(80, "TCP")});
+        patiently(|| scope.stage.server.create(&path, &object)).await
+    };
     stream::iter((0..count).map(one)).buffer_unordered(WORKERS).try_collect::<()>().await
 }
 
-/// Whether somebody else did it before, or nobody could for a moment.
-fn tolerable(answer: Result<Value, Refused>) -> Result<()> {
-    match answer {
-        Ok(_) => Ok(()),
-        Err(refused) if [404, 409].contains(&refused.code) => Ok(()),
-        Err(refused) => Err(refused.into()),
+/// Asks a busy API server until it has answered. That something is done already, or gone, is as good.
+async fn patiently<F: Future<Output = Result<Value, Refused>>>(mut ask: impl FnMut() -> F) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match ask().await {
+            Ok(_) => return Ok(()),
+            Err(refused) if [404, 409].contains(&refused.code) => return Ok(()),
+            Err(refused) if [0, 429, 500, 503, 504].contains(&refused.code) && tries < 10 => {}
+            Err(refused) => return Err(refused.into()),
+        }
     }
 }
 
@@ -137,14 +169,17 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
                         _ => json!({}),
                     };
                     let port = 1_000 + u16::try_from(n)?;
-                    scope.service_with(&name, scope.balanced(port, "TCP"), json!({"annotations": notes})).await?;
+                    let path = format!("/api/v1/namespaces/{}/services", scope.ns);
+                    let object = json!({"apiVersion": "v1", "kind": SERVICE, "spec": scope.balanced(port, "TCP"),
+                        "metadata": {"name": name, "annotations": notes}});
+                    patiently(|| scope.stage.server.create(&path, &object)).await?;
                     match n % 4 {
-                        0 => tolerable(scope.delete_service(&name).await)?,
+                        0 => patiently(|| scope.delete_service(&name)).await?,
                         1 => {
                             let patch = json!({"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": null}});
-                            tolerable(scope.merge_service(&name, patch).await)?;
+                            patiently(|| scope.merge_service(&name, patch.clone())).await?;
                             tokio::time::sleep(Duration::from_millis(50)).await;
-                            tolerable(scope.delete_service(&name).await)?;
+                            patiently(|| scope.delete_service(&name)).await?;
                         }
                         _ => {}
                     }
@@ -178,23 +213,23 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
                 format!("{} of {} have one; {dark:?}", answer(state, &scope.ns), state.all(SERVICE, &scope.ns).count())
             })
         };
-        stage.world.until_within(CALM, "all Services to have addresses", calm).await.with_context(known)?;
+        calmly(&stage, "all Services to have addresses", calm).await.with_context(known)?;
         let refused: BTreeSet<String> = stage.world.look(|state| {
             let dark = state.all(SERVICE, &scope.ns).filter(|one| ingress(one).is_empty());
             dark.map(|one| name(one).to_owned()).collect()
         });
         for service in &refused {
-            tolerable(scope.delete_service(service).await)?;
+            patiently(|| scope.delete_service(service)).await?;
         }
         ctx.note(&format!("{} were refused", refused.len()));
         let rest = |state: &State| wrong(state, &scope.ns, true).is_empty().then_some(());
         let known = || stage.world.look(|state| format!("{:?}", wrong(state, &scope.ns, true)));
-        stage.world.until_within(Duration::from_mins(1), "nothing to be wrong", rest).await.with_context(known)?;
+        calmly(&stage, "nothing to be wrong", rest).await.with_context(known)?;
         let double = stage.world.look(|state| crate::ipam::audit::twice(&state.history));
         ensure!(double.is_empty(), "{double:?}");
         scope.no_services().await?;
         let empty = |state: &State| (state.all(ADDRESS, "").count() + state.all(CLAIM, "").count() == 0).then_some(());
-        stage.world.until_within(CALM, "all addresses to be free", empty).await
+        calmly(&stage, "all addresses to be free", empty).await
     };
-    scope.with_agents(work).await
+    kept(ctx, &allocator, scope.with_agents(work)).await
 }

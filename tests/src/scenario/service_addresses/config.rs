@@ -1,5 +1,7 @@
 //! kube-vip's `ConfigMap`, whole.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
@@ -7,6 +9,8 @@ use super::service;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::{CLAIM, Scope};
 use crate::ipam::services::{GLOBAL, annotation, ingress};
+use crate::ipam::world::SOON;
+use crate::observe::now;
 use crate::runner::Test;
 
 pub fn all() -> Vec<Test<()>> {
@@ -114,9 +118,16 @@ async fn bad_entry(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
         for part in ["10.0.0.300/32", "range-nowhere", "search-order", "cidrs-global", "DHCP"] {
             scope.until_event("kube-system", "kubevip", "InvalidEntry", part).await?;
         }
-        let bad = allocator.metric("mooring_allocator_config_problems", &[]).await?;
-        ensure!(bad == Some(5.0), "{bad:?}");
-        Ok(())
+        // Counted a moment later.
+        let deadline = now() + SOON;
+        loop {
+            let bad = allocator.metric("mooring_allocator_config_problems", &[]).await?;
+            if bad == Some(5.0) {
+                return Ok(());
+            }
+            ensure!(now() < deadline, "{bad:?} problems are counted, not 5");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     };
     with(scope, data, work).await
 }
