@@ -112,6 +112,8 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
         ctx.note(&format!(
             "{SERVICES} Services made in {made:?}, all in status after {took:?}; from seen to annotated {mean:.3} s on average"
         ));
+        let (_, page) = allocator.get("/metrics").await?;
+        page.lines().filter(|line| line.contains("_api_calls_total{")).for_each(|line| ctx.note(line));
         let found = stage.world.look(|state| wrong(state, &scope.ns, false));
         ensure!(found.is_empty(), "{} wrong: {:?}", found.len(), found.iter().take(5).collect::<Vec<_>>());
         let begin = Instant::now();
