@@ -539,6 +539,36 @@ fn what_was_taken_away_by_force_comes_back_as_it_was() {
 }
 
 #[test]
+fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1")))]);
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.make(claim("waits", "p"));
+    assert_eq!(desk.told("waits").0, Reason::PoolExhausted);
+    let force = |desk: &mut Desk| {
+        desk.store.forced.insert(desk.claim("c").uid.clone());
+        let gone = Address { deleting: true, finalizer: false, ..desk.address("c").clone() };
+        desk.store.put_address(gone);
+    };
+    force(&mut desk);
+    desk.rest(3);
+    assert_eq!((desk.has("c"), desk.has("waits")), (some("10.0.0.1"), None));
+    // The process that comes next has never seen the object.
+    force(&mut desk);
+    desk.start();
+    desk.rest(3);
+    assert_eq!((desk.has("c"), desk.has("waits")), (some("10.0.0.1"), None));
+    // A machine that is not gone yet keeps it; then it is free.
+    desk.change("c", |c| (c.deleting, c.others) = (true, true));
+    force(&mut desk);
+    desk.rest(3);
+    assert_eq!(desk.has("waits"), None);
+    desk.change("c", |c| c.others = false);
+    desk.rest(3);
+    assert_eq!(desk.has("waits"), some("10.0.0.1"));
+}
+
+#[test]
 fn where_specs_can_be_edited_the_new_address_counts() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
     desk.start();

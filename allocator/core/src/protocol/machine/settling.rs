@@ -15,7 +15,6 @@ impl<P: Provider> Machine<P> {
     /// A bound claim: its object must be there, and be ours.
     pub(super) fn settle(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
-        self.provider.release(slot);
         let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
         let key = Key { namespace: claim.key.namespace.clone(), name };
         let there = self.addresses.named(&key).iter().copied().filter(|&a| {
@@ -25,6 +24,7 @@ impl<P: Provider> Machine<P> {
             entry.is_some_and(|e| !e.ended && for_it(e) && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
         });
         let Some(address) = there.max() else { return self.find_missing(slot, claim) };
+        self.provider.release(slot);
         let Some(entry) = self.addresses.get(address) else { return };
         if entry.is_void(claim) {
             // It came late, under the name of one that is gone, or must not be used: the claim is not bound to it.
@@ -80,7 +80,11 @@ impl<P: Provider> Machine<P> {
         if let (None, Some(condition)) = (known.so_far().before, claim.condition.as_ref().filter(|c| c.ready)) {
             // It should come back as it was.
             known.progress().before = Block::read(&condition.message);
+            if let Some(block) = known.so_far().before {
+                self.provider.reserve_again(slot, &claim.pool, block);
+            }
         }
+        let Some(known) = self.claims.get(slot) else { return };
         match known.so_far().missing {
             Missing::Asked(_) => {}
             Missing::No => {
