@@ -72,12 +72,7 @@ impl Free {
 
     /// The unit to hand out next, of those that nothing is `in_the_way` of; it says up to which unit that reaches: as much may be
     /// in the way as there is, and is passed over at once. `seed`: any number, for random order.
-    pub fn next(
-        &self,
-        usable: &RangeSet,
-        seed: u64,
-        mut in_the_way: impl FnMut(u128) -> Option<u128>,
-    ) -> Option<u128> {
+    pub fn next(&self, usable: &RangeSet, seed: u64, mut in_the_way: impl FnMut(u128) -> Option<u128>) -> Option<u128> {
         let mut from = |set: &RangeSet, start: u128, end: Option<u128>| {
             let mut at = set.first_from(start)?;
             loop {

@@ -443,6 +443,30 @@ fn addresses_that_another_provider_gave_twice_are_reported_and_not_broken() {
 }
 
 #[test]
+fn duplicates_are_told_alike_whosever_the_claims_are_and_in_whatever_order_they_were_seen() {
+    let told = |order: [&str; 2], hold: &Hold| {
+        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        desk.start();
+        for name in order {
+            let old = Claim { finalizer: true, bound: Some(name.into()), hold: hold.clone(), ..claim(name, "p") };
+            desk.store.old_duplicates.insert(format!("address-{name}").as_str().into());
+            desk.store.put_address(address(name, "p", "10.0.0.4", Some(&old)));
+            desk.store.put_claim(old);
+            desk.rest(1);
+        }
+        desk.rest(5);
+        desk.store.pools[&*pool("p")].status.clone().unwrap().duplicates
+    };
+    let first = told(["a", "b"], &Hold::None);
+    assert!(first.contains("IPAddress a has 10.0.0.4, which IPAddress ns/b has too"), "{first}");
+    for hold in [Hold::None, Hold::Paused] {
+        for order in [["a", "b"], ["b", "a"]] {
+            assert_eq!(told(order, &hold), first, "{order:?} {hold:?}");
+        }
+    }
+}
+
+#[test]
 fn a_name_that_a_foreign_object_has_is_told_and_not_asked_for_again_and_again() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
     desk.store.foreign.insert(Key::new("ns", "c"));

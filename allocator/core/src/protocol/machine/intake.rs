@@ -284,7 +284,9 @@ impl<P: Provider> Machine<P> {
                 known.progress().before = entry.block;
                 known.progress().lost = Some(number);
                 // Its machine may have the address still: nobody else gets it before the claim has it again.
-                if let Some(block) = entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none()) {
+                if let Some(block) =
+                    entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none())
+                {
                     self.provider.reserve_again(claim, &entry.address.pool, block);
                 }
             }
