@@ -14,6 +14,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/url"
 	"os"
 	"sort"
 	"sync"
@@ -32,7 +33,7 @@ var (
 	poolUID     = flag.String("pool-uid", "", "its uid, for the floor's owner references")
 	count       = flag.Int("count", 1000, "how many claims")
 	concurrency = flag.Int("concurrency", 32, "how many requests at once")
-	mode        = flag.String("mode", "claims", "claims: make them and watch; one-by-one: the next one when the last one is bound; floor: bind them itself")
+	mode        = flag.String("mode", "claims", "claims: make them and watch; one-by-one: the next one when the last one is bound; floor: bind them itself; list: read all claims and addresses, count of them a page")
 	first       = flag.Int("first", 0, "floor: number of the first address in 10.0.0.0/8")
 	finalizer   = flag.Bool("finalizer", true, "floor: write the finalizer; without, a policy puts it on")
 	limit       = flag.Duration("limit", 20*time.Minute, "when to give up")
@@ -83,6 +84,8 @@ func main() {
 		claims(1, true)
 	case "floor":
 		floor()
+	case "list":
+		list()
 	default:
 		log.Fatalf("unknown mode %q", *mode)
 	}
@@ -272,6 +275,39 @@ func bind(n int, claim object) {
 		`{"metadata":{"uid":%q,"resourceVersion":%q},"status":{"addressRef":{"name":%q},"conditions":[{"type":"Ready",`+
 			`"status":"True","reason":"AddressAllocated","message":%q,"lastTransitionTime":%q}]}}`,
 		claim.Metadata.UID, claim.Metadata.ResourceVersion, claim.Metadata.Name, address, time.Now().UTC().Format(time.RFC3339)))
+}
+
+// Reads all claims and all addresses, both at once, and throws them away.
+func list() {
+	var group sync.WaitGroup
+	begin := time.Now()
+	for _, plural := range []string{"ipaddressclaims", "ipaddresses"} {
+		group.Go(func() { pages("/apis/ipam.cluster.x-k8s.io/v1beta2/" + plural) })
+	}
+	group.Wait()
+	all := time.Since(begin)
+	report(all, 0, []time.Duration{all})
+}
+
+func pages(path string) {
+	const field = `"continue":"`
+	next := ""
+	for {
+		answer, err := client.Get(fmt.Sprintf("%s%s?limit=%d&continue=%s", *server, path, *count, url.QueryEscape(next)))
+		check(err)
+		text, err := io.ReadAll(answer.Body)
+		check(err)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			log.Fatalf("%s: %s %s", path, answer.Status, text)
+		}
+		at := bytes.Index(text, []byte(field))
+		if at < 0 {
+			return
+		}
+		rest := text[at+len(field):]
+		next = string(rest[:bytes.IndexByte(rest, '"')])
+	}
 }
 
 func report(all, created time.Duration, took []time.Duration) {

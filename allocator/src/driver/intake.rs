@@ -48,6 +48,7 @@ pub struct Intake {
     /// Clusters were listed, if only that there are none.
     clusters_listed: bool,
     claims_known: bool,
+    claims_begun: bool,
     /// Claims whose Cluster was not seen, and when they are to be looked at again.
     graced: VecDeque<(Duration, Arc<str>)>,
     /// How long claims took that were seen to be bound.
@@ -70,10 +71,11 @@ impl Intake {
         self.clusters_known
     }
 
-    /// Whether the claims were listed: addresses share their texts.
+    /// Whether the first claims were listed. Addresses, which share their texts, are listed a page behind them: an API server
+    /// needs as long for the ones as for the others.
     #[must_use]
-    pub const fn claims_known(&self) -> bool {
-        self.claims_known
+    pub const fn claims_begun(&self) -> bool {
+        self.claims_begun
     }
 
     /// Claims that must be told again.
@@ -181,6 +183,7 @@ impl Intake {
             self.claims.clear();
             self.round = self.round.wrapping_add(1);
         }
+        self.claims_begun = true;
         let api = IpamVersion::newest([version]).unwrap_or_default();
         known.served = api;
         let whole: OnceCell<Vec<Option<IpAddressClaimStatus>>> = OnceCell::new();

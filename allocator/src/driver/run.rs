@@ -282,15 +282,15 @@ impl Driver {
         }
     }
 
-    /// Follows the kinds whose turn has come: claims when Clusters are known, addresses, which share their texts, after
-    /// them.
+    /// Follows the kinds whose turn has come: claims when Clusters are known, addresses when claims begin to
+    /// be.
     fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
         wanted.extend(POOLS.map(Resource::Pools));
         if self.intake.clusters_known() {
             wanted.push(Resource::Claims);
         }
-        if self.intake.claims_known() {
+        if self.intake.claims_begun() {
             wanted.push(Resource::Addresses);
         }
         if self.known.pools.values().any(|pool| pool.seen.needs_labels()) {

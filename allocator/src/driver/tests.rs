@@ -232,7 +232,7 @@ fn pools_are_told_when_all_kinds_are_known() {
     let told: Vec<usize> =
         events.iter().filter_map(|e| if let Event::Pools(all) = e { Some(all.len()) } else { None }).collect();
     assert_eq!(told, [1], "once, with all of them");
-    assert!(edge.intake.claims_known() && edge.intake.clusters_known());
+    assert!(edge.intake.claims_begun() && edge.intake.clusters_known());
 }
 
 #[test]
