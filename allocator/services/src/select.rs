@@ -196,7 +196,7 @@ impl Pools {
         }
         let ranks = self.ranked(service, namespace, family, config);
         let Some(best) = ranks.first() else { return Err(self.none(service, family, config)) };
-        let chosen = best.iter().find(|pool| !pool.exhausted).or(best.first());
+        let chosen = best.iter().find(|pool| !pool.exhausted).or_else(|| best.first());
         chosen.map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
     }
 

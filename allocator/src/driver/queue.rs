@@ -40,9 +40,14 @@ const fn lane(write: &Write) -> usize {
 const fn service_lane(write: &services::Write) -> usize {
     use services::Write as To;
     match write {
-        To::Annotate(..) | To::Status(..) | To::RemoveCleanup(_) | To::DeleteClaim(_) => 0,
+        To::Annotate(..)
+        | To::Status(..)
+        | To::RemoveCleanup(_)
+        | To::DeleteClaim(_)
         // Few, and much depends on them.
-        To::CreatePool(_) | To::UpdatePool(..) | To::DeletePool(_) => 0,
+        | To::CreatePool(_)
+        | To::UpdatePool(..)
+        | To::DeletePool(_) => 0,
         To::UpdateClaim(..) => 1,
         To::CreateClaim(_) => 2,
     }

@@ -169,28 +169,7 @@ impl Default for Metrics {
             "Kubernetes Events that were left out because claims came first",
             m.events_dropped.clone(),
         );
-        registry.register(
-            "services_assigned",
-            "Services of type LoadBalancer that got an address, or another one",
-            m.services_assigned.clone(),
-        );
-        registry.register("services_released", "Services that gave their addresses back", m.services_released.clone());
-        registry.register(
-            "services",
-            "Services of type LoadBalancer, by the reason of their condition mooring.dev/AddressReady",
-            m.services.clone(),
-        );
-        registry.register_with_unit(
-            "service_assignment",
-            "From the moment a Service without an address is seen until it has one",
-            Unit::Seconds,
-            m.service_latency.clone(),
-        );
-        registry.register(
-            "config_problems",
-            "Entries of the ConfigMap of addresses for Services that cannot be read",
-            m.config_problems.clone(),
-        );
+        m.register_services(&mut registry);
         registry.register_with_unit(
             "start_time",
             "When this process began, since 1970",
@@ -206,6 +185,36 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Those about Services.
+    fn register_services(&self, registry: &mut Registry) {
+        registry.register(
+            "services_assigned",
+            "Services of type LoadBalancer that got an address, or another one",
+            self.services_assigned.clone(),
+        );
+        registry.register(
+            "services_released",
+            "Services that gave their addresses back",
+            self.services_released.clone(),
+        );
+        registry.register(
+            "services",
+            "Services of type LoadBalancer, by the reason of their condition mooring.dev/AddressReady",
+            self.services.clone(),
+        );
+        registry.register_with_unit(
+            "service_assignment",
+            "From the moment a Service without an address is seen until it has one",
+            Unit::Seconds,
+            self.service_latency.clone(),
+        );
+        registry.register(
+            "config_problems",
+            "Entries of the ConfigMap of addresses for Services that cannot be read",
+            self.config_problems.clone(),
+        );
+    }
+
     /// A claim could not have an address.
     pub fn failed(&self, reason: Reason) {
         self.failures.get_or_create(&ByReason { reason: reason.name() }).inc();

@@ -272,7 +272,7 @@ impl Scope<'_> {
     /// Holds every address that is for Services and bound, in the agents' place, for ever.
     pub async fn hold_all(&self) -> Result<Infallible> {
         // Of each address once: the watch shows what was written a moment later.
-        let mut held = BTreeSet::new();
+        let mut done = BTreeSet::new();
         loop {
             let found = self.stage.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
                 let free: Vec<(String, String, String)> = state
@@ -280,7 +280,7 @@ impl Scope<'_> {
                     .filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some())
                     .filter(|one| annotation(one, "mooring.dev/holder").is_none())
                     .filter(|one| one["metadata"].get("deletionTimestamp").is_none())
-                    .filter(|one| !held.contains(&one["metadata"]["uid"].to_string()))
+                    .filter(|one| !done.contains(&one["metadata"]["uid"].to_string()))
                     .map(|one| {
                         let ns = one["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
                         (ns, name(one).to_owned(), one["metadata"]["uid"].to_string())
@@ -296,7 +296,7 @@ impl Scope<'_> {
             let hold = |(ns, name, uid): (String, String, String)| async move {
                 self.hold(&ns, &name, NODE).await.map(|()| uid)
             };
-            held.extend(stream::iter(found).map(hold).buffer_unordered(16).try_collect::<Vec<_>>().await?);
+            done.extend(stream::iter(found).map(hold).buffer_unordered(16).try_collect::<Vec<_>>().await?);
             // Not after each change anew: all addresses are gone through.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -306,11 +306,11 @@ impl Scope<'_> {
     pub async fn hold(&self, ns: &str, address: &str, node: &str) -> Result<()> {
         let holder = json!({"node": node, "session": {"uid": "u", "transitions": 1}}).to_string();
         let patch = json!({"metadata": {"annotations": {"mooring.dev/holder": holder}}});
-        let path = format!("{IPAM}/v1beta2/namespaces/{ns}/ipaddresses/{address}");
+        let place = format!("{IPAM}/v1beta2/namespaces/{ns}/ipaddresses/{address}");
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.stage.server.merge(&path, &patch).await {
+            match self.stage.server.merge(&place, &patch).await {
                 Ok(_) => return Ok(()),
                 // It went meanwhile.
                 Err(refused) if refused.code == 404 || refused.code == 409 => return Ok(()),

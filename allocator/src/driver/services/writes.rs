@@ -1,5 +1,7 @@
 //! From what Services need to calls, and what comes of them.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
@@ -46,9 +48,7 @@ impl Desk {
     pub fn prepare(&self, known: &Known, write: &Write) -> Prepared {
         match write {
             Write::CreateClaim(new) => self.create_claim(known, new),
-            Write::UpdateClaim(target, members, requested) => {
-                update_claim(known, target, members, requested.map(|ip| ip.to_string()))
-            }
+            Write::UpdateClaim(target, members, requested) => update_claim(known, target, members, *requested),
             Write::DeleteClaim(target) => {
                 let body = deletion(&target.uid, &target.version);
                 call(Verb::Delete, Resource::Claims, claim_path(known, &target.key), &body)
@@ -149,11 +149,11 @@ fn owners(members: &[Member]) -> Vec<Value> {
     members.iter().map(owner).collect()
 }
 
-fn update_claim(known: &Known, target: &Target, members: &[Member], requested: Option<String>) -> Prepared {
+fn update_claim(known: &Known, target: &Target, members: &[Member], requested: Option<IpAddr>) -> Prepared {
     let beside = known.claim_at(&target.uid, &target.version);
     let Some(service) = beside.and_then(|beside| beside.service.as_ref()) else { return Prepared::Stale };
     let mut metadata = locked(&target.uid, &target.version);
-    let notes = json!({words::SERVICES: members::write(members), annotations::REQUESTED_ADDRESS: requested});
+    let notes = json!({words::SERVICES: members::write(members), annotations::REQUESTED_ADDRESS: requested.map(|ip| ip.to_string())});
     metadata.insert("annotations".to_owned(), notes);
     // One that nobody owns, because Services of several namespaces share it, stays so.
     if service.owned {
@@ -259,11 +259,10 @@ pub fn done(write: &Write, result: Result<Bytes, ApiError>) -> Result<Done, Fail
 fn failure(error: &ApiError) -> Failure {
     match error.failure() {
         protocol::Failure::Conflict if matches!(error, ApiError::Status { code: 409, .. }) => Failure::Conflict,
-        // It was not let in, or not sent: nothing new will be shown, and it is tried again after a while.
-        protocol::Failure::Conflict => Failure::Unknown,
         protocol::Failure::Exists => Failure::Exists,
         protocol::Failure::NotFound => Failure::NotFound,
         protocol::Failure::Refused(why) => Failure::Refused(why),
-        protocol::Failure::Unknown => Failure::Unknown,
+        // Not let in, or not sent: nothing new will be shown, and it is tried again after a while.
+        protocol::Failure::Conflict | protocol::Failure::Unknown => Failure::Unknown,
     }
 }

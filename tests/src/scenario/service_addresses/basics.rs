@@ -1,7 +1,7 @@
 //! From pending to an address, and back.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::story;
 use super::service;
@@ -182,10 +182,14 @@ async fn edited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let nonsense = json!({"metadata": {"annotations": {"mooring.dev/ip-addresses": "n/x=1.2.3.4", "kube-vip.io/vipHost": "x"}}});
         scope.merge_service("web", nonsense).await?;
         let none = json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}});
-        scope.stage.server.merge(&format!("{}/status", scope.service_path("web")), &none).await?;
+        let edited = scope.stage.server.merge(&format!("{}/status", scope.service_path("web")), &none).await?;
+        let version =
+            |service: &Value| -> Option<u64> { service.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok() };
+        let edited = version(&edited);
         scope
             .until_service("web", "to be put right", |service, _| {
-                let record = annotation(service, "mooring.dev/ip-addresses")?;
+                // What was there before is right as well.
+                let record = annotation(service, "mooring.dev/ip-addresses").filter(|_| version(service) > edited)?;
                 let right = record.ends_with(&format!("={}", has[0])) && ingress(service) == has;
                 (right && annotation(service, "kube-vip.io/vipHost") == Some(NODE)).then_some(())
             })
@@ -213,7 +217,7 @@ async fn other_network(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 /// The annotation of a pool that serves Services.
-fn default() -> serde_json::Value {
+fn default() -> Value {
     json!({"annotations": {"mooring.dev/service-default": "true"}})
 }
 

@@ -112,6 +112,8 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
         ctx.note(&format!(
             "{SERVICES} Services made in {made:?}, all in status after {took:?}; from seen to annotated {mean:.3} s on average"
         ));
+        let (_, page) = allocator.get("/metrics").await?;
+        page.lines().filter(|line| line.contains("_api_calls_total{")).for_each(|line| ctx.note(line));
         let found = stage.world.look(|state| wrong(state, &scope.ns, false));
         ensure!(found.is_empty(), "{} wrong: {:?}", found.len(), found.iter().take(5).collect::<Vec<_>>());
         let begin = Instant::now();
@@ -126,10 +128,10 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn make(scope: &Scope<'_>, count: usize) -> Result<()> {
     let one = |n: usize| async move {
-        let path = format!("/api/v1/namespaces/{}/services", scope.ns);
+        let place = format!("/api/v1/namespaces/{}/services", scope.ns);
         let object = json!({"apiVersion": "v1", "kind": SERVICE, "metadata": {"name": format!("s-{n:04}")},
             "spec": scope.balanced(80, "TCP")});
-        patiently(|| scope.stage.server.create(&path, &object)).await
+        patiently(|| scope.stage.server.create(&place, &object)).await
     };
     stream::iter((0..count).map(one)).buffer_unordered(WORKERS).try_collect::<()>().await
 }
@@ -169,10 +171,10 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
                         _ => json!({}),
                     };
                     let port = 1_000 + u16::try_from(n)?;
-                    let path = format!("/api/v1/namespaces/{}/services", scope.ns);
+                    let place = format!("/api/v1/namespaces/{}/services", scope.ns);
                     let object = json!({"apiVersion": "v1", "kind": SERVICE, "spec": scope.balanced(port, "TCP"),
                         "metadata": {"name": name, "annotations": notes}});
-                    patiently(|| scope.stage.server.create(&path, &object)).await?;
+                    patiently(|| scope.stage.server.create(&place, &object)).await?;
                     match n % 4 {
                         0 => patiently(|| scope.delete_service(&name)).await?,
                         1 => {
@@ -200,8 +202,10 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
         allocator.ready().await?;
         // Those whose wish another has, wait for ever: they go.
         let calm = |state: &State| {
-            let said =
-                |one: &&Value| crate::ipam::services::said(one).is_some_and(|(_, reason, _)| reason == "AddressTaken");
+            let said = |one: &&Value| {
+                crate::ipam::services::said(one)
+                    .is_some_and(|(_, reason, _)| ["AddressTaken", "AllocationFailed"].contains(&&*reason))
+            };
             let refused = state.all(SERVICE, &scope.ns).filter(said).count();
             let all = state.all(SERVICE, &scope.ns).count();
             (all > 0 && answer(state, &scope.ns) + refused == all).then_some(())

@@ -288,6 +288,12 @@ impl<P: Provider> Machine<P> {
                 let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;
                 known.progress().lost = Some(number);
+                // Its machine may have the address still: nobody else gets it before the claim has it again.
+                if let Some(block) =
+                    entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none())
+                {
+                    self.provider.reserve_again(claim, &entry.address.pool, block);
+                }
             }
             self.mark(Who::Claim(claim));
         }
