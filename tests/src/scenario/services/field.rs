@@ -51,6 +51,11 @@ pub fn vip(n: u8) -> IpAddr {
     segment::ip4(200 + n).into()
 }
 
+/// A VIP of the other family.
+pub fn vip6() -> IpAddr {
+    segment::ip6(200).into()
+}
+
 impl Field {
     /// So many workers, `w1` and on, and observers of so many VIPs. No agent runs. `crds`: whether the kind is there.
     pub async fn set(ctx: &Ctx<()>, workers: u8, vips: u8, crds: bool) -> Result<Self> {
@@ -59,7 +64,7 @@ impl Field {
         let server = Server::of(Lab::up(shape).await?).await?;
         let vips: Vec<IpAddr> = (0..vips).map(vip).collect();
         // The control plane's as well, should an agent hold that beside them.
-        let watched = [vips.clone(), vec![server.lab().vip()]].concat();
+        let watched = [vips.clone(), vec![server.lab().vip(), vip6()]].concat();
         let addresses = Addresses::of(&watched);
         let (echoes, down, dir) = (BTreeMap::new(), vec![], ctx.dir.clone());
         let mut field = Self { server, addresses, nodes, vips, echoes, down, dir };
@@ -170,12 +175,16 @@ impl Field {
 
     /// Makes the n-th VIP's `IPAddress`.
     pub async fn make_address(&self, n: u8, labels: &Value, annotations: &Value) -> Result<()> {
-        let name = format!("a{n}");
+        self.make_address_of(&format!("a{n}"), vip(n), labels, annotations).await
+    }
+
+    /// Makes an `IPAddress`.
+    pub async fn make_address_of(&self, name: &str, ip: IpAddr, labels: &Value, annotations: &Value) -> Result<()> {
         let object = json!({
             "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
             "metadata": {"name": name, "labels": labels, "annotations": annotations},
             "spec": {
-                "address": vip(n).to_string(), "prefix": 24, "claimRef": {"name": name},
+                "address": ip.to_string(), "prefix": 24, "claimRef": {"name": name},
                 "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "GlobalInClusterIPPool", "name": "pool"},
             },
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use super::field::{Field, SOON, vip};
+use super::field::{Field, SOON, vip, vip6};
 use crate::agents::AgentOptions;
 use crate::observe::now;
 use crate::runner::{Ctx, Test};
@@ -23,6 +23,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("services", local, "local-policy-follows-endpoints", 5),
         story!("services", conflict, "conflict-is-told", 4),
         story!("services", outage, "api-outage-keeps-every-vip", 5, alone: true),
+        story!("services", interfaces, "interfaces-and-families", 4),
         story!("services", no_kind, "no-crds-yet", 4),
     ]
 }
@@ -206,6 +207,43 @@ async fn outage(ctx: &mut Ctx<()>) -> Result<()> {
         field.never_shared(*vip, from)?;
     }
     field.nothing_lost(prober)
+}
+
+async fn interfaces(ctx: &mut Ctx<()>) -> Result<()> {
+    let field = Field::set(ctx, 2, 1, true).await?;
+    // On the same segment as the first: both answer for the VIP, and nobody takes that for another owner.
+    for node in &field.nodes {
+        field.lab().add_nic(node, 1)?;
+    }
+    field.start_agents(&field.options())?;
+    let from = now();
+    let advertise = json!({"mooring.dev/advertise": "true"});
+    field.make_address(0, &advertise, &json!({"mooring.dev/interface": "eth1"})).await?;
+    field.make_address_of("six", vip6(), &advertise, &json!({"mooring.dev/interface": "auto"})).await?;
+    let holder = field.settled(vip(0)).await?;
+    let eth1 = field.lab().netns(&holder)?.index("eth1")?;
+    let events = field.addresses.events();
+    let came = events.iter().find(|event| event.address == vip(0)).context("it never came")?;
+    ensure!(came.interface == eth1 && came.state.prefix == 32, "{came:?}");
+    let prober = field.prober(vip(0))?;
+    prober.answer_after(now(), Some(&holder), SOON).await?;
+    let holder6 = field.settled(vip6()).await?;
+    let events = field.addresses.events();
+    let came = events.iter().find(|event| event.address == vip6()).context("it never came")?;
+    ensure!(came.state.prefix == 128 && came.state.preferred == 0, "{came:?}");
+    ctx.note(&format!("{} on {holder}, {} on {holder6}", vip(0), vip6()));
+    pass(6).await;
+    for vip in [vip(0), vip6()] {
+        field.never_shared(vip, from)?;
+        ensure!(
+            field.timeline(vip).holds().len() == 1,
+            "it moved: {:?}; {}",
+            field.timeline(vip).holds(),
+            field.logs()
+        );
+    }
+    ensure!(!field.logs().contains("AddressContested"), "an own answer is taken for another's; {}", field.logs());
+    Ok(())
 }
 
 async fn no_kind(ctx: &mut Ctx<()>) -> Result<()> {
