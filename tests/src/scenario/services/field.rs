@@ -93,7 +93,7 @@ impl Field {
     /// As [`Field::set`], with agents, and as many VIPs, each of a Service of its own and carried by one node.
     pub async fn serving(ctx: &Ctx<()>, workers: u8, vips: u8) -> Result<Self> {
         let field = Self::set(ctx, workers, vips, true).await?;
-        field.start_agents(&field.options())?;
+        field.start_agents(&Self::options())?;
         for n in 0..vips {
             field.make(n, "Cluster").await?;
         }
@@ -128,8 +128,8 @@ impl Field {
         Ok(())
     }
 
-    /// As kube-vip's DaemonSet is started for Services.
-    pub fn options(&self) -> AgentOptions {
+    /// As the `DaemonSet` of kube-vip is started for Services.
+    pub fn options() -> AgentOptions {
         AgentOptions::default()
             .env("address", "")
             .env("cp_enable", "false")
@@ -314,8 +314,8 @@ impl Field {
     }
 
     /// Fails when a prober lost anything.
-    pub fn nothing_lost(&self, prober: Prober) -> Result<()> {
-        let probes = prober.finish()?;
+    pub fn nothing_lost(&self, client: Prober) -> Result<()> {
+        let probes = client.finish()?;
         ensure!(probes.answered_in_time() > 0, "no probe was answered; {}", self.logs());
         ensure!(probes.lost() == 0, "{} probes lost: {:?}; {}", probes.lost(), probes.outages(), self.logs());
         Ok(())

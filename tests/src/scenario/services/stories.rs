@@ -30,7 +30,7 @@ pub fn all() -> Vec<Test<()>> {
 
 async fn comes_up(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 3, 2, true).await?;
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     // Bound or not, an address that no Service has is nobody's to advertise.
     field.make_address(0, &json!({"mooring.dev/service-family": "ipv4"}), &json!({})).await?;
     pass(3).await;
@@ -141,7 +141,7 @@ async fn drained(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn local(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 3, 1, true).await?;
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     field.make(0, "Local").await?;
     // No endpoint, no holder.
     pass(4).await;
@@ -170,7 +170,7 @@ async fn local(ctx: &mut Ctx<()>) -> Result<()> {
 async fn conflict(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 2, 1, true).await?;
     field.lab().stranger(vip(0), true)?;
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     field.make(0, "Cluster").await?;
     let deadline = now() + SOON;
     let told = loop {
@@ -215,7 +215,7 @@ async fn interfaces(ctx: &mut Ctx<()>) -> Result<()> {
     for node in &field.nodes {
         field.lab().add_nic(node, 1)?;
     }
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     let from = now();
     let advertise = json!({"mooring.dev/advertise": "true"});
     field.make_address(0, &advertise, &json!({"mooring.dev/interface": "eth1"})).await?;
@@ -251,8 +251,7 @@ async fn no_kind(ctx: &mut Ctx<()>) -> Result<()> {
     // The control plane's VIP beside it, in one process.
     let control_plane = field.lab().vip();
     let api = field.lab().cluster()?.servers().first().cloned().context("no API server")?;
-    let options = field
-        .options()
+    let options = Field::options()
         .env("address", control_plane.to_string())
         .env("cp_enable", "true")
         .env("MOORING_API_SERVERS", &api)
