@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
-use mooring_core::fleet::Action;
+use mooring_core::fleet::{Action, Ask};
+use mooring_core::rules::SELF_PROBE;
 use mooring_core::session::{EndCause, Holder, View};
+use mooring_core::time::Time;
 
 use super::Rule;
 use crate::clock::{MS, Nanos, SECOND};
@@ -89,6 +91,40 @@ impl World<'_> {
         if self.now - third > self.checks.bounds.silence + 1_500 * MS {
             let (name, ago) = (settings::name(by), (self.now - third) / MS);
             self.violated(Rule::Witness, format!("{name} takes VIP {vip} for nobody's, and has heard nobody for {ago} ms"));
+        }
+    }
+
+    /// An agent asks for an address.
+    pub fn note_asked(&mut self, by: usize, ask: &Ask) {
+        let now = self.now;
+        if let Some(vip) = self.vip_of(ask.address).filter(|_| ask.to.is_none())
+            && let Some(agent) = &mut self.hosts[by].agent
+        {
+            agent.asked[vip] = now;
+        }
+    }
+
+    /// An agent writes a record to take a VIP: not before it has looked around after a late step, and what nobody held not
+    /// before it has asked for another owner.
+    pub fn check_take_sent(&mut self, by: usize, clock: Time, action: &Action) {
+        let Action::WriteHolder { address, holder: Holder { to: None, .. }, .. } = action else { return };
+        let Some(vip) = self.vip_of(*address) else { return };
+        let name = settings::name(by);
+        let record = self.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
+        if record.is_some_and(|h| h.node == name) {
+            return;
+        }
+        let Some(agent) = &self.hosts[by].agent else { return };
+        if let Some(late) = agent.late.filter(|late| clock.since(*late) < SELF_PROBE) {
+            let ago = clock.since(late).as_millis();
+            return self.violated(Rule::Late, format!("{name} takes VIP {vip} {ago} ms after a late step"));
+        }
+        let free = agent.fleet.vip(*address).is_some_and(|v| v.carried.is_none() && v.holder.is_none());
+        let ago = self.now - agent.asked[vip];
+        let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now;
+        if free && !slept && self.plan.settings.rules.conflict_probe && ago > self.checks.bounds.silence + 3 * SECOND {
+            let text = format!("{name} takes VIP {vip}, which nobody holds, and last asked for its owner {} ms ago", ago / MS);
+            self.violated(Rule::Witness, text);
         }
     }
 
