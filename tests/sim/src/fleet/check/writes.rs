@@ -15,11 +15,17 @@ use crate::fleet::world::World;
 /// A record that has stood for so long is one that witnesses ask for.
 const STOOD: Nanos = 3 * SECOND;
 
+/// A take that rests on a consent has been written so long after that was withdrawn.
+const WITHDRAWN: Nanos = 10 * SECOND;
+
 impl World<'_> {
     /// A node's session is about to be written.
     pub fn check_session_write(&mut self, by: usize, before: Option<&View>, after: &View) {
         let key = |v: &View| (v.node.clone(), v.uid.clone(), v.record.transitions);
         if after.is_live() {
+            if before.is_some_and(View::is_leaving) && !after.is_leaving() {
+                self.checks.withdrawn.insert(after.node.clone(), self.now);
+            }
             if before.is_none_or(|b| !b.is_live() || b.incarnation() != after.incarnation()) {
                 self.stirred();
                 self.checks.began.insert(after.node.clone(), self.now);
@@ -153,7 +159,9 @@ impl World<'_> {
         }
         let session = self.store.sessions.get(&before.node);
         let live = session.is_some_and(|s| s.is_live() && s.is_of(&before.session));
-        let consents = before.to.is_some() || session.is_some_and(View::is_leaving);
+        // A consent that is withdrawn crosses with takes that rest on it: there the record decides.
+        let withdrawn = self.checks.withdrawn.get(&before.node).is_some_and(|at| now < at + WITHDRAWN);
+        let consents = before.to.is_some() || session.is_some_and(View::is_leaving) || withdrawn;
         if live && !consents && !self.is_restored() {
             let text = format!("{name} takes VIP {vip} from {}, whose session has not ended", before.node);
             return self.violated(Rule::Record, text);
