@@ -266,8 +266,9 @@ impl Directory {
         if view.is_of(&holder.session) {
             return if view.is_live() { None } else { number(&view.version) };
         }
-        let next = view.uid == holder.session.uid && view.record.transitions == holder.session.transitions + 1;
-        view.declared().filter(|_| next).and_then(|d| d.after.as_deref()).and_then(number)
+        // Further incarnations may have come and gone: by then it had ended too.
+        let later = view.uid == holder.session.uid && view.record.transitions > holder.session.transitions;
+        view.declared().filter(|_| later).and_then(|d| d.after.as_deref()).and_then(number)
     }
 
     /// The node that declares this MAC address, whether or not its session has ended.
