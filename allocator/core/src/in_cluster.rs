@@ -173,6 +173,15 @@ impl Provider for InCluster {
         offer
     }
 
+    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block) {
+        let mine = Holder::Reserved(slot);
+        let Some(pool) = self.book.find(pool).filter(|_| self.book.block(mine).is_none()) else { return };
+        let others = |holder: &Holder| !matches!(holder, Holder::Kept(_));
+        if !self.book.holders(pool, block).iter().any(|(_, holder)| others(holder)) {
+            self.book.occupy(mine, pool, Some(block));
+        }
+    }
+
     fn release(&mut self, slot: u32) {
         let freed = self.book.vacate(Holder::Reserved(slot));
         self.wake(freed);

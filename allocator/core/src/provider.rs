@@ -98,6 +98,9 @@ pub struct Woken {
 pub trait Provider {
     /// Chooses an address for a claim and reserves it for its slot; the same again until it is shown or released.
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal>;
+    /// Reserves for a slot what its claim had, and lost by force: it may be in use. Unless something is reserved for it, or
+    /// somebody else has it.
+    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block);
     /// Gives up what is reserved for a slot.
     fn release(&mut self, slot: u32);
     /// What is known of a pool. None: it is not there.

@@ -39,8 +39,8 @@ pub struct IpPoolSpec {
     #[schemars(length(max = 2048), inner(length(min = 1, max = 79)))]
     pub excluded_addresses: Vec<String>,
 
-    /// For how many seconds after its claim was deleted an address stays with it. The claim stays as long; see
-    /// quarantine for the way that lets it go.
+    /// For how many seconds an address is kept back after its release: the same as quarantine.afterReleaseSeconds, of which
+    /// the longer counts. The claim goes at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub address_reuse_grace_period_seconds: Option<i32>,

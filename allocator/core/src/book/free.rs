@@ -70,18 +70,17 @@ impl Free {
         self.all.contains(unit)
     }
 
-    /// The unit to hand out next, of those that `fits` (nearly all do). `seed`: any number, for random order.
-    pub fn next(&self, usable: &RangeSet, seed: u64, mut fits: impl FnMut(u128) -> bool) -> Option<u128> {
+    /// The unit to hand out next, of those that nothing is `in_the_way` of; it says up to which unit that reaches: as much may be
+    /// in the way as there is, and is passed over at once. `seed`: any number, for random order.
+    pub fn next(&self, usable: &RangeSet, seed: u64, mut in_the_way: impl FnMut(u128) -> Option<u128>) -> Option<u128> {
         let mut from = |set: &RangeSet, start: u128, end: Option<u128>| {
             let mut at = set.first_from(start)?;
             loop {
                 if end.is_some_and(|end| at >= end) {
                     return None;
                 }
-                if fits(at) {
-                    return Some(at);
-                }
-                at = set.first_from(at.checked_add(1)?)?;
+                let Some(last) = in_the_way(at) else { return Some(at) };
+                at = set.first_from(last.max(at).checked_add(1)?)?;
             }
         };
         match &self.order {
@@ -91,7 +90,7 @@ impl Free {
                 from(&self.all, start, None).or_else(|| from(&self.all, 0, Some(start)))
             }
             Order::Released(order) => {
-                from(&order.fresh, 0, None).or_else(|| order.queue.values().copied().find(|&u| fits(u)))
+                from(&order.fresh, 0, None).or_else(|| order.queue.values().copied().find(|&u| in_the_way(u).is_none()))
             }
         }
     }

@@ -97,6 +97,23 @@ fn what_an_unknown_pool_has_counts_everywhere() {
 }
 
 #[test]
+fn however_much_an_unknown_pool_has_is_passed_over_at_once() {
+    for strategy in [Strategy::Lowest, Strategy::Random, Strategy::LeastRecentlyUsed] {
+        let mut book = Book::default();
+        let a = pool(&mut book, "a", plan(&["fd00::/64"], 64, strategy));
+        let unknown = book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterPrefixPool, "elsewhere", "none")));
+        // Made by hand, or left of a pool that is gone: 2^63 addresses of the pool, then all of them.
+        book.occupy(Holder::Object(0), unknown, Block::prefix("fd00::".parse().unwrap(), 65));
+        assert!(book.next_free(a, 7).is_some_and(|b| b.first() >= host("fd00::8000:0:0:0").first()));
+        book.occupy(Holder::Object(1), unknown, Block::prefix("fd00::".parse().unwrap(), 16));
+        assert_eq!(next(&book, a), None);
+        book.vacate(Holder::Object(1));
+        book.vacate(Holder::Object(0));
+        assert!(next(&book, a).is_some());
+    }
+}
+
+#[test]
 fn an_address_kept_for_a_claim_is_nobody_elses_in_any_pool_of_the_network() {
     let mut book = Book::default();
     let mut keeps = plan(&["10.0.0.1-10.0.0.3"], 24, Strategy::Lowest);

@@ -443,6 +443,30 @@ fn addresses_that_another_provider_gave_twice_are_reported_and_not_broken() {
 }
 
 #[test]
+fn duplicates_are_told_alike_whosever_the_claims_are_and_in_whatever_order_they_were_seen() {
+    let told = |order: [&str; 2], hold: &Hold| {
+        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        desk.start();
+        for name in order {
+            let old = Claim { finalizer: true, bound: Some(name.into()), hold: hold.clone(), ..claim(name, "p") };
+            desk.store.old_duplicates.insert(format!("address-{name}").as_str().into());
+            desk.store.put_address(address(name, "p", "10.0.0.4", Some(&old)));
+            desk.store.put_claim(old);
+            desk.rest(1);
+        }
+        desk.rest(5);
+        desk.store.pools[&*pool("p")].status.clone().unwrap().duplicates
+    };
+    let first = told(["a", "b"], &Hold::None);
+    assert!(first.contains("IPAddress a has 10.0.0.4, which IPAddress ns/b has too"), "{first}");
+    for hold in [Hold::None, Hold::Paused] {
+        for order in [["a", "b"], ["b", "a"]] {
+            assert_eq!(told(order, &hold), first, "{order:?} {hold:?}");
+        }
+    }
+}
+
+#[test]
 fn a_name_that_a_foreign_object_has_is_told_and_not_asked_for_again_and_again() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
     desk.store.foreign.insert(Key::new("ns", "c"));
@@ -501,6 +525,40 @@ fn an_object_by_hand_for_somebody_else_is_not_taken() {
 }
 
 #[test]
+fn an_object_by_hand_that_a_bound_claim_owns_is_not_listed_for_without_end() {
+    // Under its name for somebody else, and for it under another name.
+    for (name, of) in [("c", "x"), ("y", "c")] {
+        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        let bound = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
+        // Its own object was taken away by force.
+        desk.store.forced.insert(bound.uid.clone());
+        desk.store.put_address(Address { claim: of.into(), ..address(name, "p", "10.0.0.2", Some(&bound)) });
+        desk.store.put_claim(bound);
+        desk.start();
+        desk.rest(30);
+        assert!(desk.lists < 5, "{} lists", desk.lists);
+        if name == "c" {
+            assert!(desk.told("c").1.contains("is not for this claim (claimRef x)"), "{:?}", desk.told("c"));
+        } else {
+            assert_eq!(desk.has("c"), some("10.0.0.1"));
+        }
+    }
+}
+
+#[test]
+fn a_pool_is_told_of_others_that_overlap_however_long_it_was_quiet() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    desk.start();
+    for (others, said) in [("10.0.0.3-10.0.0.5", "ns/q"), ("10.0.0.4-10.0.0.5", "")] {
+        desk.rest(60);
+        desk.pool("q", Ok(plan(others)));
+        desk.rest(5);
+        let status = desk.store.pools[&*pool("p")].status.as_ref().unwrap();
+        assert!(status.overlapping.contains(said) && status.overlapping.is_empty() == said.is_empty(), "{status:?}");
+    }
+}
+
+#[test]
 fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
     let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
     let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
@@ -536,6 +594,36 @@ fn what_was_taken_away_by_force_comes_back_as_it_was() {
     desk.rest(2);
     assert_eq!(desk.has("c"), some("10.0.0.2"));
     assert_eq!(desk.told("c"), (Reason::AddressAllocated, "10.0.0.2"));
+}
+
+#[test]
+fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
+    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1")))]);
+    desk.start();
+    desk.make(claim("c", "p"));
+    desk.make(claim("waits", "p"));
+    assert_eq!(desk.told("waits").0, Reason::PoolExhausted);
+    let force = |desk: &mut Desk| {
+        desk.store.forced.insert(desk.claim("c").uid.clone());
+        let gone = Address { deleting: true, finalizer: false, ..desk.address("c").clone() };
+        desk.store.put_address(gone);
+    };
+    force(&mut desk);
+    desk.rest(3);
+    assert_eq!((desk.has("c"), desk.has("waits")), (some("10.0.0.1"), None));
+    // The process that comes next has never seen the object.
+    force(&mut desk);
+    desk.start();
+    desk.rest(3);
+    assert_eq!((desk.has("c"), desk.has("waits")), (some("10.0.0.1"), None));
+    // A machine that is not gone yet keeps it; then it is free.
+    desk.change("c", |c| (c.deleting, c.others) = (true, true));
+    force(&mut desk);
+    desk.rest(3);
+    assert_eq!(desk.has("waits"), None);
+    desk.change("c", |c| c.others = false);
+    desk.rest(3);
+    assert_eq!(desk.has("waits"), some("10.0.0.1"));
 }
 
 #[test]

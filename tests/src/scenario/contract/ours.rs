@@ -97,9 +97,13 @@ async fn label(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
     // Without a Cluster of that name a claim beside Cluster API waits.
     scope.cluster("w", json!({})).await?;
-    scope.claim_with("c", POOL, "p", json!({"labels": {CLUSTER_NAME: "w", "other": "label"}})).await?;
-    let labels = scope.bound("c").await?.address["metadata"]["labels"].clone();
-    ensure!(labels[CLUSTER_NAME] == "w", "{labels}");
+    // One of them finds its address there.
+    scope.address("d", "p", &scope.ip(15), json!({})).await?;
+    for name in ["c", "d"] {
+        scope.claim_with(name, POOL, "p", json!({"labels": {CLUSTER_NAME: "w", "other": "label"}})).await?;
+        let labels = scope.bound(name).await?.address["metadata"]["labels"].clone();
+        ensure!(labels[CLUSTER_NAME] == "w", "{name} has the labels {labels}");
+    }
     Ok(())
 }
 

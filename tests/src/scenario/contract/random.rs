@@ -61,6 +61,7 @@ impl Dice {
 
 /// What the model knows of a claim.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts, not one state")]
 struct Known {
     pool: String,
     paused: bool,

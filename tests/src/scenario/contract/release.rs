@@ -76,10 +76,14 @@ async fn never_bound(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 10)).await?;
     scope.claim("a", "p").await?;
     scope.bound("a").await?;
+    // One that was left as it came, and one that came with the finalizer.
     scope.claim("b", "p").await?;
-    scope.refused("b", "PoolExhausted").await?;
-    scope.delete(CLAIM, "b").await?;
-    scope.gone(CLAIM, "b").await?;
+    scope.claim_with("c", POOL, "p", json!({"finalizers": [RELEASE_ADDRESS]})).await?;
+    for name in ["b", "c"] {
+        scope.refused(name, "PoolExhausted").await?;
+        scope.delete(CLAIM, name).await?;
+        scope.gone(CLAIM, name).await?;
+    }
     scope.sound()
 }
 
@@ -91,6 +95,7 @@ async fn deleted_by_hand(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.canary().await?;
     let after = scope.seen(ADDRESS, "c").context("it is gone, and its claim is not")?;
     ensure!(after["spec"] == before.address["spec"], "{} and {}", after["spec"], before.address["spec"]);
+    ensure!(after["metadata"]["uid"] == before.address["metadata"]["uid"], "it went, and another came: {after}");
     // It is nobody else's meanwhile.
     scope.claim("d", "p").await?;
     scope.refused("d", "PoolExhausted").await?;
@@ -106,6 +111,9 @@ async fn torn_out(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.claim(name, "p").await?;
         scope.bound(name).await?;
     }
+    // It comes back as it was, though a lower one is free.
+    scope.delete(CLAIM, "a").await?;
+    scope.gone(CLAIM, "a").await?;
     let before = scope.bound("c").await?;
     let uid = before.address["metadata"]["uid"].clone();
     scope.delete(ADDRESS, "c").await?;
@@ -135,6 +143,9 @@ async fn pool_stays(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("late", "p").await?;
     let said = scope.refused("late", "PoolNotReady").await?;
     ensure!(said.contains("deleted"), "{said}");
+    // What it says of itself is written after its finalizer was thought of.
+    let (reason, _) = scope.pool_says(POOL, "p", "Ready", false).await?;
+    ensure!(reason == "Deleting", "{reason}");
     ensure!(scope.seen(POOL, "p").is_some(), "the pool went before its address");
     ensure!(scope.seen(ADDRESS, "c").is_some(), "the address went with its pool");
     scope.delete(CLAIM, "late").await?;

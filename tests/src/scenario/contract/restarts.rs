@@ -54,13 +54,16 @@ async fn namespace(_: &mut Ctx<()>) -> Result<()> {
     let (scope, other) = (stage.scope().await?, stage.scope().await?);
     let flag = format!("--namespaces={}", scope.ns);
     let allocator = stage.start_with("allocator", &["--leader-election=false", &flag]).await?;
-    for one in [&other, &scope] {
-        one.pool("p", one.range(10, 20)).await?;
-        one.claim("c", "p").await?;
-    }
+    let theirs = [(POOL, other.pool("p", other.range(10, 20)).await?), (CLAIM, other.claim("c", "p").await?)];
+    scope.pool("p", scope.range(10, 20)).await?;
+    scope.claim("c", "p").await?;
     scope.bound("c").await?;
     scope.canary().await?;
     ensure!(other.seen(ADDRESS, "c").is_none(), "it looked after another namespace");
+    for (kind, made) in theirs {
+        let seen = other.seen(kind, made["metadata"]["name"].as_str().context("no name")?).context("it is gone")?;
+        ensure!(seen["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"], "touched: {seen}");
+    }
     allocator.stop().await
 }
 

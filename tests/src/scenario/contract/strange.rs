@@ -64,8 +64,11 @@ async fn foreign(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let seen = scope.seen(ADDRESS, "x");
     let version = |one: &serde_json::Value| one["metadata"]["resourceVersion"].clone();
     ensure!(seen.as_ref().map(version) == Some(version(&made)), "somebody else's was touched: {seen:?}");
+    // It is none of the pool's, which gives out its own.
     scope.claim("c", "p").await?;
-    scope.bound("c").await?;
+    let bound = scope.bound("c").await?;
+    ensure!(bound.ip() == scope.ip(10), "{}", bound.ip());
+    scope.counts(POOL, "p", [3, 2, 1, 0]).await?;
     scope.merge(ADDRESS, "x", json!({"metadata": {"finalizers": null}})).await?;
     scope.delete(ADDRESS, "x").await?;
     Ok(())
@@ -90,6 +93,9 @@ async fn flood(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.gone(CLAIM, name).await?;
     }
     scope.counts(POOL, "p", [31, 1, 30, 0]).await?;
+    // Nothing is kept for those that are gone.
+    scope.claim("last", "p").await?;
+    scope.bound("last").await?;
     scope.sound()
 }
 

@@ -1,5 +1,7 @@
 //! Policies do what they say.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use mooring_api::annotations::{DELETE_FOR_MOVE, PAUSED, SKIP_VALIDATE_DELETE};
@@ -7,7 +9,7 @@ use mooring_api::finalizers::RELEASE_ADDRESS;
 use mooring_api::pool::PoolKind;
 use serde_json::{Value, json};
 
-use crate::ipam::server::{Server, documents_in, object, place};
+use crate::ipam::server::{Server, documents_in, object, place, place_in};
 use crate::observe::now;
 use crate::runner::Ctx;
 
@@ -70,6 +72,26 @@ pub async fn in_use(_: &mut Ctx<()>) -> Result<()> {
     server.merge(&format!("{new}/p/status"), &used(3, 0)).await?;
     let refused = server.delete(&format!("{old}/p")).await.err().context("it was deleted in the old version")?;
     ensure!(refused.message.contains("3 in use"), "{refused}");
+    with_its_namespace(&server).await
+}
+
+/// A namespace goes with all that is in it.
+async fn with_its_namespace(server: &Server) -> Result<()> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}});
+    server.create("/api/v1/namespaces", &namespace).await?;
+    let all = place_in("v1alpha2", "InClusterIPPool", "leaving");
+    server.create(&all, &object("v1alpha2", "InClusterIPPool", "p", &pools()[0].1)).await?;
+    let path = format!("{all}/p");
+    server.merge(&format!("{path}/status"), &used(3, 0)).await?;
+    let refused = server.delete(&path).await.err().context("it was deleted while in use")?;
+    ensure!(refused.message.contains("3 in use"), "{refused}");
+    server.delete("/api/v1/namespaces/leaving").await?;
+    // The policy knows of it a moment later.
+    let deadline = now() + Duration::from_mins(1);
+    while let Err(refused) = server.delete(&path).await {
+        ensure!(now() < deadline, "its namespace cannot go: {refused}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     Ok(())
 }
 
@@ -127,15 +149,23 @@ pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
         }
         claim
     };
+    let deadline = now() + Duration::from_mins(1);
     let finalizers = async |version: &str, mut claim: Value| -> Result<Value> {
         claim["apiVersion"] = json!(format!("ipam.cluster.x-k8s.io/{version}"));
-        let made = server.create(&format!("{}?dryRun=All", place(version, "IPAddressClaim")), &claim).await?;
-        Ok(made["metadata"]["finalizers"].clone())
+        loop {
+            match server.create(&format!("{}?dryRun=All", place(version, "IPAddressClaim")), &claim).await {
+                Ok(made) => return Ok(made["metadata"]["finalizers"].clone()),
+                // What serves the policies learns of a new kind some time after it is served.
+                Err(refused) if refused.code == 503 && now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
     };
-    let deadline = now() + std::time::Duration::from_mins(1);
     while finalizers("v1beta2", claim("InClusterIPPool", json!({}))).await?.is_null() {
         ensure!(now() < deadline, "the policy does nothing");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for kind in PoolKind::ALL {
         for version in ["v1alpha1", "v1beta1", "v1beta2"] {
@@ -151,6 +181,10 @@ pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
     ensure!(seen == both["finalizers"], "{seen}");
     let seen = finalizers("v1beta2", claim("PHPIPAMIPPool", json!({}))).await?;
     ensure!(seen.is_null(), "a claim that is not ours: {seen}");
+    let mut foreign = claim("InClusterIPPool", json!({}));
+    foreign["spec"]["poolRef"]["apiGroup"] = json!("ipam.example.com");
+    let seen = finalizers("v1beta2", foreign).await?;
+    ensure!(seen.is_null(), "a claim of another group's pool: {seen}");
     let seen = finalizers("v1beta2", claim("InClusterIPPool", json!({"annotations": {PAUSED: ""}}))).await?;
     ensure!(seen.is_null(), "a paused claim: {seen}");
     Ok(())

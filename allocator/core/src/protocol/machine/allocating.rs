@@ -36,9 +36,14 @@ impl<P: Provider> Machine<P> {
         let paused = self.provider.describe(&claim.pool).is_some_and(|d| d.paused);
         if claim.hold == Hold::Paused || paused {
             self.leave(slot);
-            self.give_up(slot);
+            if claim.bound.is_none() {
+                self.give_up(slot);
+            }
             self.pass_on(&claim.pool);
             self.wait(slot, Until::PoolChanges);
+            if claim.bound.is_some() {
+                self.note_duplicates_of(&claim);
+            }
             // A paused claim is left alone. Of a paused pool its claims may learn.
             if claim.hold == Hold::None && !claim.deleting && claim.bound.is_none() {
                 let message = format!("{} is paused: it goes on when its annotation is taken off", claim.pool);

@@ -17,7 +17,9 @@ impl<P: Provider> Machine<P> {
     /// Both facts are final, so that whoever acts on them late does no harm.
     pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
-        self.give_up(slot);
+        if claim.bound.is_none() {
+            self.give_up(slot);
+        }
         self.pass_on(&claim.pool);
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;

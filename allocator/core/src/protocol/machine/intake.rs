@@ -227,6 +227,9 @@ impl<P: Provider> Machine<P> {
         let Some(entry) = self.addresses.get(slot) else { return };
         let claim = entry.claim();
         let owner = entry.address.owner.clone();
+        // One that people made for others, in its name, is not what a bound claim looks for.
+        let looked_for =
+            |by: &Claim| claim == by.key && entry.address.key.name == *by.bound.as_ref().unwrap_or(&by.key.name);
         for key in [&claim, &entry.address.key] {
             let Some(claim) = self.claims.find(key) else { continue };
             self.dirty.push_back(Who::Claim(claim));
@@ -238,7 +241,9 @@ impl<P: Provider> Machine<P> {
                 // It is there: whatever was reserved for it has become its own.
                 if known.so_far() != Progress::default() {
                     known.progress().unseen = None;
-                    known.progress().missing = Missing::No;
+                    if looked_for(&known.claim) {
+                        known.progress().missing = Missing::No;
+                    }
                 }
                 self.provider.release(claim);
             }
@@ -283,6 +288,12 @@ impl<P: Provider> Machine<P> {
                 let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;
                 known.progress().lost = Some(number);
+                // Its machine may have the address still: nobody else gets it before the claim has it again.
+                if let Some(block) =
+                    entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none())
+                {
+                    self.provider.reserve_again(claim, &entry.address.pool, block);
+                }
             }
             self.mark(Who::Claim(claim));
         }

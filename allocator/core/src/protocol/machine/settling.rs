@@ -15,16 +15,8 @@ impl<P: Provider> Machine<P> {
     /// A bound claim: its object must be there, and be ours.
     pub(super) fn settle(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
+        let Some(address) = self.bound_to(claim) else { return self.find_missing(slot, claim) };
         self.provider.release(slot);
-        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
-        let key = Key { namespace: claim.key.namespace.clone(), name };
-        let there = self.addresses.named(&key).iter().copied().filter(|&a| {
-            let entry = self.addresses.get(a);
-            // What was made by hand for somebody else stands under its name, but is not its own.
-            let for_it = |e: &Entry| e.address.claim == claim.key.name && e.address.rest.is_none();
-            entry.is_some_and(|e| !e.ended && for_it(e) && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
-        });
-        let Some(address) = there.max() else { return self.find_missing(slot, claim) };
         let Some(entry) = self.addresses.get(address) else { return };
         if entry.is_void(claim) {
             // It came late, under the name of one that is gone, or must not be used: the claim is not bound to it.
@@ -65,6 +57,26 @@ impl<P: Provider> Machine<P> {
         }
     }
 
+    /// The object that a bound claim is bound to.
+    fn bound_to(&self, claim: &Claim) -> Option<u32> {
+        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
+        let key = Key { namespace: claim.key.namespace.clone(), name };
+        let there = self.addresses.named(&key).iter().copied().filter(|&a| {
+            let entry = self.addresses.get(a);
+            // What was made by hand for somebody else stands under its name, but is not its own.
+            let for_it = |e: &Entry| e.address.claim == claim.key.name && e.address.rest.is_none();
+            entry.is_some_and(|e| !e.ended && for_it(e) && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
+        });
+        there.max()
+    }
+
+    /// A bound claim that must be left alone, or is another allocator's, may have somebody else's address all the same.
+    pub(super) fn note_duplicates_of(&mut self, claim: &Claim) {
+        if let Some(address) = self.bound_to(claim) {
+            self.note_duplicates(address);
+        }
+    }
+
     fn unbind(&mut self, slot: u32, claim: &Claim, message: &str) {
         let condition = Condition { ready: false, reason: Reason::AllocationFailed, message: message.to_owned() };
         self.report(Report::Failed { claim: claim.key.clone(), reason: condition.reason });
@@ -80,7 +92,11 @@ impl<P: Provider> Machine<P> {
         if let (None, Some(condition)) = (known.so_far().before, claim.condition.as_ref().filter(|c| c.ready)) {
             // It should come back as it was.
             known.progress().before = Block::read(&condition.message);
+            if let Some(block) = known.so_far().before {
+                self.provider.reserve_again(slot, &claim.pool, block);
+            }
         }
+        let Some(known) = self.claims.get(slot) else { return };
         match known.so_far().missing {
             Missing::Asked(_) => {}
             Missing::No => {
@@ -153,8 +169,13 @@ impl<P: Provider> Machine<P> {
         let told = self.duplicates.iter().filter_map(|&(a, b)| {
             let (one, other) = (self.addresses.get(a)?, self.addresses.get(b)?);
             let concerned = *one.address.pool == *pool || *other.address.pool == *pool;
-            (concerned && self.is_bound(one) && self.is_bound(other)).then(|| self.of_two(a, b))
+            let (first, second) = (&one.address.key, &other.address.key);
+            let pair = if first <= second { (first, second, a, b) } else { (second, first, b, a) };
+            (concerned && self.is_bound(one) && self.is_bound(other)).then_some(pair)
         });
-        told.take(10).collect::<Vec<_>>().join("; ")
+        // In an order in which every allocator tells them: else two would write over each other for ever.
+        let mut told: Vec<_> = told.collect();
+        told.sort_unstable();
+        told.iter().take(10).map(|&(.., a, b)| self.of_two(a, b)).collect::<Vec<_>>().join("; ")
     }
 }

@@ -98,7 +98,12 @@ impl World {
             let same = pool.is_none_or(|p| p.network == plan.network);
             same && self.store.block(a).is_some_and(|b| b.overlaps(block))
         };
-        self.store.addresses.values().any(has)
+        // What a claim lost by force is kept for it, as long as it cannot have it again: while it is paused, say.
+        let kept = |c: &Claim| {
+            let had = c.condition.as_ref().filter(|one| one.ready).and_then(|one| Block::read(&one.message));
+            c.bound.is_some() && self.store.own(c).is_none() && had.is_some_and(|b| b.overlaps(block))
+        };
+        self.store.addresses.values().any(has) || self.store.claims.values().any(kept)
     }
 
     fn anything_free(&self, plan: &Plan) -> bool {
