@@ -83,8 +83,8 @@ pub(crate) enum Miss {
     Failed(Failure),
 }
 
-fn nonsense(error: &serde_json::Error, call: &Call, server: &Option<Key>) -> ApiError {
-    let server = server.as_ref().map(ToString::to_string).unwrap_or_default();
+fn nonsense(error: &serde_json::Error, call: &Call, server: Option<&Key>) -> ApiError {
+    let server = server.map(ToString::to_string).unwrap_or_default();
     let tries = vec![Try { server, failure: Failure::Malformed(cut(&error.to_string(), 120)) }];
     ApiError::Away(Away { tries, after: std::time::Duration::ZERO, maybe_applied: call.verb.writes() })
 }
@@ -120,7 +120,7 @@ impl Servers {
     /// Asks for one object; and whether another API server may be who applied a write.
     pub(crate) async fn ask_for<T: DeserializeOwned>(&self, call: &Call, limits: Limits) -> (Result<T, ApiError>, bool) {
         let outcome = self.ask(call, limits).await;
-        let read = |body: Bytes| serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, &outcome.server));
+        let read = |body: Bytes| serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, outcome.server.as_ref()));
         (outcome.result.and_then(read), outcome.doubt)
     }
 

@@ -110,7 +110,7 @@ fn is_as_written(found: &View, write: &SessionWrite) -> bool {
 
 /// A Lease as a session; None: it is none.
 #[must_use]
-pub(crate) fn view(raw: &Raw) -> Option<View> {
+pub fn view(raw: &Raw) -> Option<View> {
     let (shown, flaws) = raw.show();
     let meta = &raw.lease.metadata;
     let node = meta.name.as_deref()?.strip_prefix(PREFIX).filter(|node| !node.is_empty())?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Catalog, select, text};
 use crate::api::addresses;
-use crate::api::objects::{IpAddress, Key, Service};
+use crate::api::objects::{IpAddress, Key, Service, Slice};
 use crate::core::placement::{Demand, Interface};
 
 impl Catalog {
@@ -54,7 +54,7 @@ impl Catalog {
         for service in services {
             let slices = self.slices_of.get(&service.metadata.key()).into_iter().flatten();
             let nodes: Vec<(&str, bool)> =
-                slices.filter_map(|key| self.slices.get(key)).flat_map(|slice| slice.nodes()).collect();
+                slices.filter_map(|key| self.slices.get(key)).flat_map(Slice::nodes).collect();
             let any_ready = nodes.iter().any(|(_, ready)| *ready);
             let mut of: BTreeSet<String> =
                 nodes.iter().filter(|(_, ready)| *ready || !any_ready).map(|(node, _)| (*node).to_owned()).collect();

@@ -71,7 +71,7 @@ pub struct Catalog {
     told: BTreeMap<IpAddr, Told>,
     standing: BTreeMap<String, Standing>,
     drain: bool,
-    rebalance: Option<Option<String>>,
+    rebalance: Rebalance,
     dirty: BTreeSet<IpAddr>,
     synced: bool,
 }
@@ -81,6 +81,14 @@ pub struct Catalog {
 struct Address {
     object: IpAddress,
     shown_by: [bool; WATCHES],
+}
+
+/// What this node's annotation says of re-balancing.
+#[derive(Debug, Default)]
+struct Rebalance {
+    /// It was looked at: what stood there before was asked of an earlier agent.
+    known: bool,
+    said: Option<String>,
 }
 
 /// What was listed at least once.
@@ -120,7 +128,7 @@ impl Catalog {
             told: BTreeMap::new(),
             standing: BTreeMap::new(),
             drain: false,
-            rebalance: None,
+            rebalance: Rebalance::default(),
             dirty: BTreeSet::new(),
             synced: false,
         }
@@ -305,12 +313,16 @@ impl Catalog {
                 let concerned: BTreeSet<Key> =
                     before.into_keys().chain(self.covered.iter().cloned()).chain(of.iter().cloned()).collect();
                 self.covered = of;
-                concerned.iter().for_each(|service| self.service_dirty(service));
+                for service in &concerned {
+                    self.service_dirty(service);
+                }
             }
             Change::One(one) => {
                 let service = service_of(&one);
                 self.put_slice(&of, one);
-                service.iter().for_each(|service| self.service_dirty(service));
+                if let Some(service) = service {
+                    self.service_dirty(&service);
+                }
             }
             Change::Gone(one) => {
                 let key = one.metadata.key();

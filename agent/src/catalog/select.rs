@@ -77,16 +77,10 @@ impl Catalog {
             self.drain = drain;
             out.push(Event::Drain(drain));
         }
-        // What stood there when the agent started was asked of an earlier one.
-        match &self.rebalance {
-            Some(known) if *known != notes.rebalance => {
-                if notes.rebalance.is_some() {
-                    out.push(Event::Rebalance);
-                }
-                self.rebalance = Some(notes.rebalance.clone());
-            }
-            Some(_) => {}
-            None => self.rebalance = Some(notes.rebalance.clone()),
+        let before = std::mem::replace(&mut self.rebalance.said, notes.rebalance.clone());
+        let known = std::mem::replace(&mut self.rebalance.known, true);
+        if known && notes.rebalance.is_some() && before != notes.rebalance {
+            out.push(Event::Rebalance);
         }
     }
 

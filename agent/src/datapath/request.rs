@@ -112,7 +112,7 @@ impl Requests {
         while let Some(answer) = stream.next().await {
             match answer.payload {
                 NetlinkPayload::Error(error) => {
-                    outcomes.push(error.code.map_or(Ok(()), |code| Err(Errno::from_raw(code.get().saturating_neg()))))
+                    outcomes.push(error.code.map_or(Ok(()), |code| Err(Errno::from_raw(code.get().saturating_neg()))));
                 }
                 NetlinkPayload::Overrun(_) => return Err(Failure::Errno(Errno::ENOBUFS)),
                 _ => {}

@@ -13,7 +13,8 @@ use mooring_sim::fleet::world::World;
 use mooring_sim::many::Order;
 
 /// Seeds that showed a defect of the core, or of the simulator.
-const KEPT: &[u64] = &[34, 131, 162, 253, 254, 294, 299, 605];
+const KEPT: &[u64] =
+    &[34, 131, 162, 203, 253, 254, 294, 299, 605, 872, 893, 927, 948, 995, 1260, 1405, 1407, 1451, 1883];
 
 fn text(seed: u64) -> (String, u64) {
     let plan = Plan::of(seed, None);

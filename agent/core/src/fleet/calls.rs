@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::vip::Vip;
 use super::{Action, Fleet};
 use crate::event::Failure;
 use crate::rules::MARGIN;
@@ -102,6 +103,18 @@ impl Fleet {
         self.is_away(sent);
     }
 
+    /// A record names a session that is not known: it is newer than what is known, or long gone. A list tells.
+    pub(super) fn ask_about_holder(&mut self, vip: &Vip) {
+        let unclear = vip.holder().is_some_and(|h| self.sessions.has_ended(h, vip.changed).is_none());
+        if !unclear || !self.sessions.is_complete() {
+            return;
+        }
+        self.unclear.insert(vip.address);
+        if self.calls.listing.is_none() && self.away.is_none() && self.due(self.calls.next_list) {
+            self.list_sessions();
+        }
+    }
+
     /// A list of all sessions.
     pub(super) fn listed(&mut self, id: Option<u64>, views: Vec<View>) {
         self.away_is_over();
@@ -118,6 +131,10 @@ impl Fleet {
             self.calls.next_list = now + self.rules.retry_period / 2;
         }
         let changed = self.sessions.see_all(now, sent, views, &self.rules);
+        if id.is_some() {
+            self.sessions.was_listed(sent);
+            self.dirty.append(&mut self.unclear);
+        }
         for node in changed {
             self.session_changed(&node);
         }

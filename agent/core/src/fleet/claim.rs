@@ -47,7 +47,7 @@ impl Fleet {
             return Claim::Mine;
         }
         // An incarnation that is newer than what is known of sessions has not ended as far as anybody here can say.
-        let ended = self.sessions.has_ended(holder) == Some(true);
+        let ended = self.sessions.has_ended(holder, vip.changed) == Some(true);
         let looks_dead = || planted!(EndsByLooking) && self.looks_expired(&holder.node);
         if ended || looks_dead() {
             return Claim::Free { was_held: true };
@@ -56,7 +56,8 @@ impl Fleet {
             // An earlier life's of this agent, which is about to adopt its session.
             return Claim::Unknown;
         }
-        let leaving = self.sessions.get(&holder.node).is_some_and(|peer| peer.view.is_leaving());
+        let peer = self.sessions.get(&holder.node).filter(|peer| peer.view.is_of(&holder.session));
+        let leaving = peer.is_some_and(|peer| peer.view.is_leaving());
         Claim::Others { consents: leaving || holder.to.is_some(), to: holder.to.clone() }
     }
 

@@ -5,7 +5,7 @@ use super::Fleet;
 use super::vip::{Basis, Vip};
 use crate::action::Why;
 use crate::planted::planted;
-use crate::rules::OVERLAP;
+use crate::rules::{CHALLENGE, OVERLAP};
 
 impl Fleet {
     /// The record names this node: it stays, unless the VIP belongs elsewhere by a hard condition, somebody asked for that,
@@ -25,6 +25,9 @@ impl Fleet {
             }
         }
         if self.heard_long_enough(vip) {
+            // What is known of the record is older than what was heard: only a read since brings it back.
+            vip.yielded = Some(self.at.now);
+            vip.hold_off = self.at.now + CHALLENGE;
             return self.let_go(vip, Why::HandedOver);
         }
         let off = vip.hold_off;

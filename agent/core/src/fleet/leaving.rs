@@ -17,6 +17,8 @@ pub(super) struct Leaving {
     grace_ends: Time,
     /// Since when nothing is carried any more.
     empty: Option<Time>,
+    /// The end is written no sooner: it has failed.
+    pub(super) next_end: Time,
 }
 
 impl Fleet {
@@ -29,13 +31,13 @@ impl Fleet {
             if !self.own.is_live() || self.away_since().is_some() {
                 return self.leave_behind();
             }
-            self.own.leaving = Some(Leaving { grace_ends: now + self.rules.handover_grace, empty: None });
+            self.own.leaving = Some(Leaving { grace_ends: now + self.rules.handover_grace, empty: None, next_end: now });
             self.own.next_write = now;
             self.own.redeclare = true;
             self.all_dirty();
         }
         let Some(leaving) = &self.own.leaving else { return };
-        let (ends, empty) = (leaving.grace_ends, leaving.empty);
+        let (ends, empty, next_end) = (leaving.grace_ends, leaving.empty, leaving.next_end);
         if self.carried.is_empty() {
             let since = empty.unwrap_or(now);
             if let Some(leaving) = &mut self.own.leaving {
@@ -43,7 +45,7 @@ impl Fleet {
             }
             if self.due(since + END_WITHIN) {
                 self.leave_behind();
-            } else if self.own.flight.is_none() {
+            } else if self.own.flight.is_none() && self.due(next_end) {
                 // What is still on its way for a record finds the session ended, and is void.
                 self.end_own();
             }

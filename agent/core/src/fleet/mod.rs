@@ -68,6 +68,8 @@ pub struct Fleet {
     open: BTreeSet<IpAddr>,
     /// The VIPs that are carried here.
     carried: BTreeSet<IpAddr>,
+    /// Those whose holder's session is not known: considered again when all have been listed.
+    unclear: BTreeSet<IpAddr>,
     /// Those to be considered in this step.
     dirty: BTreeSet<IpAddr>,
     timers: BTreeSet<(Time, IpAddr)>,
@@ -113,6 +115,7 @@ impl Fleet {
             held: BTreeMap::new(),
             open: BTreeSet::new(),
             carried: BTreeSet::new(),
+            unclear: BTreeSet::new(),
             dirty: BTreeSet::new(),
             timers: BTreeSet::new(),
             watches: BTreeMap::new(),
@@ -226,6 +229,7 @@ impl Fleet {
 
     fn consider(&mut self, vip: &mut Vip) {
         let claim = self.claim(vip);
+        self.ask_about_holder(vip);
         if claim.is_open() {
             self.open.insert(vip.address);
         } else {

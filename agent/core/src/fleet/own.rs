@@ -22,6 +22,8 @@ const WITHIN: Duration = Duration::from_secs(1);
 const BEFORE_DROPPED: Duration = Duration::from_millis(100);
 /// A session that was ended begins again after this at the earliest.
 const BEGIN_AGAIN: Duration = Duration::from_millis(250);
+/// The planned end is written again after this.
+const END_AGAIN: Duration = Duration::from_millis(200);
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -330,6 +332,9 @@ impl Fleet {
     pub(super) fn own_write_failed(&mut self, failure: Failure) {
         let Some(flight) = self.own.flight.take() else { return };
         let now = self.at.now;
+        if let Some(leaving) = self.own.leaving.as_mut().filter(|_| flight.record.holder.is_empty()) {
+            leaving.next_end = now + END_AGAIN;
+        }
         if failure == Failure::Conflict {
             self.away_is_over();
             self.calls.listing = None;

@@ -81,8 +81,12 @@ pub enum Shown {
 pub struct Directory {
     peers: BTreeMap<String, Peer>,
     standing: BTreeMap<String, Standing>,
+    /// By node, the Lease that is surely there no more.
+    gone: BTreeMap<String, String>,
     complete: bool,
     proven: Option<Time>,
+    /// When the last consistent list was asked for.
+    listed: Option<Time>,
 }
 
 impl Directory {
@@ -160,6 +164,7 @@ impl Directory {
             let stays = peer.shown > sent || views.iter().any(|v| v.node == *node);
             if !stays {
                 changed.push(node.clone());
+                self.gone.insert(node.clone(), peer.view.uid.clone());
             }
             stays
         });
@@ -177,7 +182,14 @@ impl Directory {
     /// A watch event: a session's Lease was deleted.
     pub fn deleted(&mut self, now: Time, node: &str, rules: &Rules) -> bool {
         self.prove(now, rules);
-        self.peers.remove(node).is_some()
+        let Some(peer) = self.peers.remove(node) else { return false };
+        self.gone.insert(node.to_owned(), peer.view.uid);
+        true
+    }
+
+    /// A consistent list has come that was asked for then.
+    pub fn was_listed(&mut self, sent: Time) {
+        self.listed = self.listed.max(Some(sent));
     }
 
     fn put(&mut self, now: Time, view: View) -> Shown {
@@ -199,6 +211,9 @@ impl Directory {
             return Shown::Changed;
         };
         peer.began = began;
+        if peer.view.uid != view.uid {
+            self.gone.insert(view.node.clone(), peer.view.uid.clone());
+        }
         if peer.view.record != view.record {
             peer.changed = now;
         }
@@ -244,15 +259,20 @@ impl Directory {
         self.peers.get(node).filter(|peer| peer.view.is_live()).map(|peer| peer.expires(rules))
     }
 
-    /// Whether the incarnation by which a record names its holder has ended. None: not known.
+    /// Whether the incarnation by which a record names its holder has ended. None: not known. `seen`: when the record was
+    /// first seen so. It may be newer than all that is known of sessions: of a Lease that was never seen, only a list that was
+    /// asked for since says that it is not there.
     #[must_use]
-    pub fn has_ended(&self, holder: &Holder) -> Option<bool> {
+    pub fn has_ended(&self, holder: &Holder, seen: Time) -> Option<bool> {
         if !self.complete {
             return None;
         }
-        let Some(peer) = self.peers.get(&holder.node) else { return Some(true) };
-        let known = &peer.view;
-        if known.uid == holder.session.uid && known.record.transitions < holder.session.transitions {
+        let known = self.peers.get(&holder.node).map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid);
+        let Some(known) = known else {
+            let gone = self.gone.get(&holder.node) == Some(&holder.session.uid);
+            return (gone || self.listed.is_some_and(|sent| sent >= seen)).then_some(true);
+        };
+        if known.record.transitions < holder.session.transitions {
             // It has begun since: the watch of sessions is behind that of records.
             return None;
         }
@@ -266,8 +286,9 @@ impl Directory {
         if view.is_of(&holder.session) {
             return if view.is_live() { None } else { number(&view.version) };
         }
-        let next = view.uid == holder.session.uid && view.record.transitions == holder.session.transitions + 1;
-        view.declared().filter(|_| next).and_then(|d| d.after.as_deref()).and_then(number)
+        // Further incarnations may have come and gone: by then it had ended too.
+        let later = view.uid == holder.session.uid && view.record.transitions > holder.session.transitions;
+        view.declared().filter(|_| later).and_then(|d| d.after.as_deref()).and_then(number)
     }
 
     /// The node that declares this MAC address, whether or not its session has ended.
@@ -313,16 +334,16 @@ mod tests {
     #[test]
     fn what_has_not_been_written_has_not_ended() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        assert_eq!(all.has_ended(&holder(1)), None, "nothing was listed");
+        assert_eq!(all.has_ended(&holder(1), at(900)), None, "nothing was listed");
         all.see_all(at(100), at(99), vec![view("n1", 5, 1, true)], &rules);
-        assert_eq!(all.has_ended(&holder(1)), Some(false));
+        assert_eq!(all.has_ended(&holder(1), at(900)), Some(false));
         assert_eq!(all.expires("n1", &rules), Some(at(115)));
-        assert_eq!(all.has_ended(&holder(1)), Some(false), "expired is not ended");
+        assert_eq!(all.has_ended(&holder(1), at(900)), Some(false), "expired is not ended");
         all.see(at(120), view("n1", 6, 1, false), &rules);
-        assert_eq!((all.has_ended(&holder(1)), all.ended_by(&holder(1))), (Some(true), Some(6)));
+        assert_eq!((all.has_ended(&holder(1), at(900)), all.ended_by(&holder(1))), (Some(true), Some(6)));
         all.see(at(121), view("n1", 7, 2, true), &rules);
-        assert_eq!((all.has_ended(&holder(1)), all.has_ended(&holder(2))), (Some(true), Some(false)));
-        assert_eq!(all.has_ended(&holder(3)), None, "a record may be newer than what is known of sessions");
+        assert_eq!((all.has_ended(&holder(1), at(900)), all.has_ended(&holder(2), at(900))), (Some(true), Some(false)));
+        assert_eq!(all.has_ended(&holder(3), at(900)), None, "a record may be newer than what is known of sessions");
     }
 
     #[test]
@@ -330,7 +351,7 @@ mod tests {
         let (mut all, rules) = (Directory::default(), Rules::default());
         all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
         assert_eq!(all.see_all(at(2), at(2), vec![], &rules), ["n1"]);
-        assert_eq!(all.has_ended(&holder(1)), Some(true));
+        assert_eq!(all.has_ended(&holder(1), at(900)), Some(true));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::datapath::Interface;
 
 /// What comes to the loop.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "few at a time, and most of them are events")]
 enum Told {
     /// Something for the core.
     Event(Event),

@@ -205,7 +205,8 @@ impl Place {
         // A kernel that took its time: not for the removal's turn does a VIP that was let go stay.
         let dropped = self.dropped.of(outcome.there.iter().map(|(address, _)| *address));
         self.remove(&dropped).await;
-        let carried: Vec<Placed> = outcome.there.into_iter().filter(|(address, _)| !dropped.contains(address)).collect();
+        let carried: Vec<Placed> =
+            outcome.there.into_iter().filter(|(address, _)| !dropped.contains(address)).collect();
         self.put.extend(carried.iter().copied());
         if !carried.is_empty() {
             self.tell(Event::Put(carried.into_iter().map(|(address, _)| address).collect())).await;

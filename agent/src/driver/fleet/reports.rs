@@ -121,12 +121,12 @@ impl Reports {
         }
         for ((reason, text), (addresses, severity)) in many {
             let text = format!("{}: {text}", names(&addresses));
-            self.say(severity, reason, &text);
+            Self::say(severity, reason, &text);
             let regarding = match addresses.as_slice() {
                 [one] => self.object(*one, catalog),
                 _ => self.session(),
             };
-            self.event(regarding, severity, reason, text);
+            self.event(regarding, severity, reason, &text);
         }
     }
 
@@ -202,9 +202,9 @@ impl Reports {
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
             Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,
         };
-        self.say(severity, reason, &text);
+        Self::say(severity, reason, &text);
         let regarding = address.map_or_else(|| self.session(), |address| self.object(address, catalog));
-        self.event(regarding, severity, reason, text);
+        self.event(regarding, severity, reason, &text);
     }
 
     /// On the `IPAddress`: the allocator then gives another one, where nobody asked for this.
@@ -227,14 +227,14 @@ impl Reports {
         }
     }
 
-    fn say(&self, severity: Severity, reason: &'static str, text: &str) {
+    fn say(severity: Severity, reason: &'static str, text: &str) {
         match severity {
             Severity::Normal => tracing::info!(reason, "{text}"),
             Severity::Warning => tracing::warn!(reason, "{text}"),
         }
     }
 
-    fn event(&self, regarding: Regarding, severity: Severity, reason: &'static str, text: String) {
+    fn event(&self, regarding: Regarding, severity: Severity, reason: &'static str, text: &str) {
         let note = format!("{}: {text}", self.node);
         self.reach.events.send(EventNote { regarding, severity, reason, action: "Advertise", note });
     }

@@ -115,7 +115,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
             biased;
             _ = terminate.recv() => if driver.end(&mut asked_to_end) { break },
             _ = interrupt.recv() => if driver.end(&mut asked_to_end) { break },
-            Some(frame) = frames.recv() => driver.frame(frame),
+            Some(frame) = frames.recv() => driver.frame(&frame),
             told = inbox.recv() => match told {
                 Some(told) => driver.told(told),
                 None => break,
@@ -202,8 +202,8 @@ impl Driver {
         }
     }
 
-    fn frame(&mut self, frame: Frame) {
-        match frame {
+    fn frame(&mut self, frame: &Frame) {
+        match *frame {
             Frame::Heard { index, address, mac } => self.step(Event::Heard { index, address, mac }),
             Frame::Ended(index) => {
                 tracing::warn!(index, "no longer listening on a segment; looking for the interface");

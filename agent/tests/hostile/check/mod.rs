@@ -8,6 +8,7 @@ mod kubeconfig;
 mod lease;
 mod names;
 mod netlink;
+mod objects;
 mod settings;
 mod slices;
 mod status;
@@ -21,6 +22,7 @@ pub const TARGETS: &[Target] = &[
     ("frames", frames::check),
     ("lease", lease::check),
     ("slices", slices::check),
+    ("objects", objects::check),
     ("settings", settings::check),
     ("names", names::check),
     ("kubeconfig", kubeconfig::check),

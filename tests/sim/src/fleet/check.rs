@@ -105,6 +105,8 @@ pub struct Checks {
     /// When incarnations ended, and when sessions began.
     ended: BTreeMap<(String, String, u32), Nanos>,
     began: BTreeMap<String, Nanos>,
+    /// When a node that was leaving stayed after all.
+    withdrawn: BTreeMap<String, Nanos>,
     /// Frames for VIPs that the record has long named the sender for: who, from whom, when.
     heard_held: BTreeMap<(usize, usize), Nanos>,
     /// Since when a record names its holder.
@@ -135,6 +137,7 @@ impl Checks {
             abandoned: vec![0; nodes],
             ended: BTreeMap::new(),
             began: BTreeMap::new(),
+            withdrawn: BTreeMap::new(),
             heard_held: BTreeMap::new(),
             recorded: vec![0; most],
             planned: true,

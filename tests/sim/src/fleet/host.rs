@@ -90,6 +90,8 @@ pub struct Agent {
     pub effects: VecDeque<(Record, Time)>,
     /// When a third party was heard, by segment.
     pub third: Vec<Nanos>,
+    /// When it last asked everybody for each VIP.
+    pub asked: Vec<Nanos>,
     /// Its last step that came late, as long as it has not looked around since.
     pub late: Option<Time>,
     /// Steps within this second.
@@ -162,6 +164,7 @@ impl World<'_> {
             confirmed: None,
             effects: VecDeque::new(),
             third: vec![0; self.plan.settings.segments],
+            asked: vec![0; self.most],
             late: None,
             steps: (0, 0),
         }));
@@ -296,6 +299,7 @@ impl World<'_> {
             }
             Action::Probe(asks) => {
                 for ask in asks {
+                    self.note_asked(host, &ask);
                     self.probe(host, settings::segment(ask.index), ask.address, ask.to);
                 }
             }
@@ -308,6 +312,7 @@ impl World<'_> {
             Action::Exit => self.job(host, super::kernel::Job::Flush),
             call => {
                 self.check_end_sent(host, &call);
+                self.check_take_sent(host, at.now, &call);
                 self.call(host, at.now, call);
             }
         }

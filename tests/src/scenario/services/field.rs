@@ -51,6 +51,11 @@ pub fn vip(n: u8) -> IpAddr {
     segment::ip4(200 + n).into()
 }
 
+/// A VIP of the other family.
+pub fn vip6() -> IpAddr {
+    segment::ip6(200).into()
+}
+
 impl Field {
     /// So many workers, `w1` and on, and observers of so many VIPs. No agent runs. `crds`: whether the kind is there.
     pub async fn set(ctx: &Ctx<()>, workers: u8, vips: u8, crds: bool) -> Result<Self> {
@@ -64,7 +69,7 @@ impl Field {
         let server = Server::of(Lab::up(shape).await?).await?;
         let vips: Vec<IpAddr> = (0..vips).map(vip).collect();
         // The control plane's as well, should an agent hold that beside them.
-        let watched = [vips.clone(), vec![server.lab().vip()]].concat();
+        let watched = [vips.clone(), vec![server.lab().vip(), vip6()]].concat();
         let addresses = Addresses::of(&watched);
         let (echoes, down, dir) = (BTreeMap::new(), vec![], dir.to_owned());
         let mut field = Self { server, addresses, nodes, vips, echoes, down, dir };
@@ -93,7 +98,7 @@ impl Field {
     /// As [`Field::set`], with agents, and as many VIPs, each of a Service of its own and carried by one node.
     pub async fn serving(ctx: &Ctx<()>, workers: u8, vips: u8) -> Result<Self> {
         let field = Self::set(ctx, workers, vips, true).await?;
-        field.start_agents(&field.options())?;
+        field.start_agents(&Self::options())?;
         for n in 0..vips {
             field.make(n, "Cluster").await?;
         }
@@ -128,8 +133,8 @@ impl Field {
         Ok(())
     }
 
-    /// As kube-vip's DaemonSet is started for Services.
-    pub fn options(&self) -> AgentOptions {
+    /// As the `DaemonSet` of kube-vip is started for Services.
+    pub fn options() -> AgentOptions {
         AgentOptions::default()
             .env("address", "")
             .env("cp_enable", "false")
@@ -175,12 +180,16 @@ impl Field {
 
     /// Makes the n-th VIP's `IPAddress`.
     pub async fn make_address(&self, n: u8, labels: &Value, annotations: &Value) -> Result<()> {
-        let name = format!("a{n}");
+        self.make_address_of(&format!("a{n}"), vip(n), labels, annotations).await
+    }
+
+    /// Makes an `IPAddress`.
+    pub async fn make_address_of(&self, name: &str, ip: IpAddr, labels: &Value, annotations: &Value) -> Result<()> {
         let object = json!({
             "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
             "metadata": {"name": name, "labels": labels, "annotations": annotations},
             "spec": {
-                "address": vip(n).to_string(), "prefix": 24, "claimRef": {"name": name},
+                "address": ip.to_string(), "prefix": 24, "claimRef": {"name": name},
                 "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "GlobalInClusterIPPool", "name": "pool"},
             },
         });
@@ -310,8 +319,8 @@ impl Field {
     }
 
     /// Fails when a prober lost anything.
-    pub fn nothing_lost(&self, prober: Prober) -> Result<()> {
-        let probes = prober.finish()?;
+    pub fn nothing_lost(&self, client: Prober) -> Result<()> {
+        let probes = client.finish()?;
         ensure!(probes.answered_in_time() > 0, "no probe was answered; {}", self.logs());
         ensure!(probes.lost() == 0, "{} probes lost: {:?}; {}", probes.lost(), probes.outages(), self.logs());
         Ok(())

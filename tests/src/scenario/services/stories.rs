@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use super::field::{Field, SOON, vip};
+use super::field::{Field, SOON, vip, vip6};
 use crate::agents::AgentOptions;
 use crate::observe::now;
 use crate::runner::{Ctx, Test};
@@ -23,13 +23,14 @@ pub fn all() -> Vec<Test<()>> {
         story!("services", local, "local-policy-follows-endpoints", 5),
         story!("services", conflict, "conflict-is-told", 4),
         story!("services", outage, "api-outage-keeps-every-vip", 5, alone: true),
+        story!("services", interfaces, "interfaces-and-families", 4),
         story!("services", no_kind, "no-crds-yet", 4),
     ]
 }
 
 async fn comes_up(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 3, 2, true).await?;
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     // Bound or not, an address that no Service has is nobody's to advertise.
     field.make_address(0, &json!({"mooring.dev/service-family": "ipv4"}), &json!({})).await?;
     pass(3).await;
@@ -140,7 +141,7 @@ async fn drained(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn local(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 3, 1, true).await?;
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     field.make(0, "Local").await?;
     // No endpoint, no holder.
     pass(4).await;
@@ -169,7 +170,7 @@ async fn local(ctx: &mut Ctx<()>) -> Result<()> {
 async fn conflict(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 2, 1, true).await?;
     field.lab().stranger(vip(0), true)?;
-    field.start_agents(&field.options())?;
+    field.start_agents(&Field::options())?;
     field.make(0, "Cluster").await?;
     let deadline = now() + SOON;
     let told = loop {
@@ -208,13 +209,49 @@ async fn outage(ctx: &mut Ctx<()>) -> Result<()> {
     field.nothing_lost(prober)
 }
 
+async fn interfaces(ctx: &mut Ctx<()>) -> Result<()> {
+    let field = Field::set(ctx, 2, 1, true).await?;
+    // On the same segment as the first: both answer for the VIP, and nobody takes that for another owner.
+    for node in &field.nodes {
+        field.lab().add_nic(node, 1)?;
+    }
+    field.start_agents(&Field::options())?;
+    let from = now();
+    let advertise = json!({"mooring.dev/advertise": "true"});
+    field.make_address(0, &advertise, &json!({"mooring.dev/interface": "eth1"})).await?;
+    field.make_address_of("six", vip6(), &advertise, &json!({"mooring.dev/interface": "auto"})).await?;
+    let holder = field.settled(vip(0)).await?;
+    let eth1 = field.lab().netns(&holder)?.index("eth1")?;
+    let events = field.addresses.events();
+    let came = events.iter().find(|event| event.address == vip(0)).context("it never came")?;
+    ensure!(came.interface == eth1 && came.state.prefix == 32, "{came:?}");
+    let prober = field.prober(vip(0))?;
+    prober.answer_after(now(), Some(&holder), SOON).await?;
+    let holder6 = field.settled(vip6()).await?;
+    let events = field.addresses.events();
+    let came = events.iter().find(|event| event.address == vip6()).context("it never came")?;
+    ensure!(came.state.prefix == 128 && came.state.preferred == 0, "{came:?}");
+    ctx.note(&format!("{} on {holder}, {} on {holder6}", vip(0), vip6()));
+    pass(6).await;
+    for vip in [vip(0), vip6()] {
+        field.never_shared(vip, from)?;
+        ensure!(
+            field.timeline(vip).holds().len() == 1,
+            "it moved: {:?}; {}",
+            field.timeline(vip).holds(),
+            field.logs()
+        );
+    }
+    ensure!(!field.logs().contains("AddressContested"), "an own answer is taken for another's; {}", field.logs());
+    Ok(())
+}
+
 async fn no_kind(ctx: &mut Ctx<()>) -> Result<()> {
     let field = Field::set(ctx, 1, 1, false).await?;
     // The control plane's VIP beside it, in one process.
     let control_plane = field.lab().vip();
     let api = field.lab().cluster()?.servers().first().cloned().context("no API server")?;
-    let options = field
-        .options()
+    let options = Field::options()
         .env("address", control_plane.to_string())
         .env("cp_enable", "true")
         .env("MOORING_API_SERVERS", &api)

@@ -57,6 +57,8 @@ impl World<'_> {
         let short = planned.lasts + bounds.stopped < lease;
         let moment = bounds.moment;
         match planned.fault {
+            // Who answers again, from its own address, before it was missed is not ended for that.
+            Fault::Crash(_) if planned.lasts < bounds.crash => None,
             // With a single segment, or no node that is on one only, every watcher sees all of it.
             Fault::Crash(h) | Fault::Suspend(h) | Fault::Stun(h, _) => {
                 let early = self.checks.abandoned[h] < 3;

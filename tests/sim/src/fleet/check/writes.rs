@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
-use mooring_core::fleet::Action;
+use mooring_core::fleet::{Action, Ask};
+use mooring_core::rules::SELF_PROBE;
 use mooring_core::session::{EndCause, Holder, View};
+use mooring_core::time::Time;
 
 use super::Rule;
 use crate::clock::{MS, Nanos, SECOND};
@@ -13,11 +15,17 @@ use crate::fleet::world::World;
 /// A record that has stood for so long is one that witnesses ask for.
 const STOOD: Nanos = 3 * SECOND;
 
+/// A take that rests on a consent has been written so long after that was withdrawn.
+const WITHDRAWN: Nanos = 10 * SECOND;
+
 impl World<'_> {
     /// A node's session is about to be written.
     pub fn check_session_write(&mut self, by: usize, before: Option<&View>, after: &View) {
         let key = |v: &View| (v.node.clone(), v.uid.clone(), v.record.transitions);
         if after.is_live() {
+            if before.is_some_and(View::is_leaving) && !after.is_leaving() {
+                self.checks.withdrawn.insert(after.node.clone(), self.now);
+            }
             if before.is_none_or(|b| !b.is_live() || b.incarnation() != after.incarnation()) {
                 self.stirred();
                 self.checks.began.insert(after.node.clone(), self.now);
@@ -92,6 +100,40 @@ impl World<'_> {
         }
     }
 
+    /// An agent asks for an address.
+    pub fn note_asked(&mut self, by: usize, ask: &Ask) {
+        let now = self.now;
+        if let Some(vip) = self.vip_of(ask.address).filter(|_| ask.to.is_none())
+            && let Some(agent) = &mut self.hosts[by].agent
+        {
+            agent.asked[vip] = now;
+        }
+    }
+
+    /// An agent writes a record to take a VIP: not before it has looked around after a late step, and what nobody held not
+    /// before it has asked for another owner.
+    pub fn check_take_sent(&mut self, by: usize, clock: Time, action: &Action) {
+        let Action::WriteHolder { address, holder: Holder { to: None, .. }, .. } = action else { return };
+        let Some(vip) = self.vip_of(*address) else { return };
+        let name = settings::name(by);
+        let record = self.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
+        if record.is_some_and(|h| h.node == name) {
+            return;
+        }
+        let Some(agent) = &self.hosts[by].agent else { return };
+        if let Some(late) = agent.late.filter(|late| clock.since(*late) < SELF_PROBE) {
+            let ago = clock.since(late).as_millis();
+            return self.violated(Rule::Late, format!("{name} takes VIP {vip} {ago} ms after a late step"));
+        }
+        let free = agent.fleet.vip(*address).is_some_and(|v| v.carried.is_none() && v.holder.is_none());
+        let ago = self.now - agent.asked[vip];
+        let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now;
+        if free && !slept && self.plan.settings.rules.conflict_probe && ago > self.checks.bounds.silence + 3 * SECOND {
+            let text = format!("{name} takes VIP {vip}, which nobody holds, and last asked for its owner {} ms ago", ago / MS);
+            self.violated(Rule::Witness, text);
+        }
+    }
+
     /// A frame for a VIP reaches an agent.
     pub fn note_heard(&mut self, to: usize, vip: usize, from: usize) {
         let now = self.now;
@@ -117,7 +159,9 @@ impl World<'_> {
         }
         let session = self.store.sessions.get(&before.node);
         let live = session.is_some_and(|s| s.is_live() && s.is_of(&before.session));
-        let consents = before.to.is_some() || session.is_some_and(View::is_leaving);
+        // A consent that is withdrawn crosses with takes that rest on it: there the record decides.
+        let withdrawn = self.checks.withdrawn.get(&before.node).is_some_and(|at| now < at + WITHDRAWN);
+        let consents = before.to.is_some() || session.is_some_and(View::is_leaving) || withdrawn;
         if live && !consents && !self.is_restored() {
             let text = format!("{name} takes VIP {vip} from {}, whose session has not ended", before.node);
             return self.violated(Rule::Record, text);
