@@ -132,7 +132,7 @@ impl Fleet {
         }
         let changed = self.sessions.see_all(now, sent, views, &self.rules);
         if id.is_some() {
-            self.sessions.was_listed(sent);
+            self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);
         }
         for node in changed {

@@ -83,6 +83,7 @@ impl Fleet {
         vip.challenge = Some(Challenge { since: now, by_peer, mac });
         vip.last_challenge = Some(now);
         self.own.next_write = now;
+        self.own.challenged = now;
         self.want_read(vip.address);
         self.again = true;
         self.report(Report::Contested { address: vip.address, mac, node });

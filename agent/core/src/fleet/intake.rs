@@ -38,6 +38,11 @@ impl Fleet {
                     self.own_shown();
                 }
             }
+            Event::SessionDeleted(node) if self.sessions.is_read_ahead(&node) => {
+                // The watch is behind what was read: another read tells.
+                self.calls.listing = None;
+                self.list_sessions();
+            }
             Event::SessionDeleted(node) => {
                 if self.sessions.deleted(self.at.now, &node, &self.rules) {
                     self.session_changed(&node);

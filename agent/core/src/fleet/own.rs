@@ -47,6 +47,8 @@ pub(super) struct Own {
     fence: Time,
     /// VIPs that wait for the next renewal.
     pub(super) awaiting: BTreeSet<IpAddr>,
+    /// When a VIP was last challenged: only a renewal sent since answers that.
+    pub(super) challenged: Time,
     /// Renewals that met a conflict, in a row.
     conflicts: u32,
 }
@@ -309,7 +311,10 @@ impl Fleet {
         let transitions = tenure.incarnation.transitions;
         self.own.tenure = Some(tenure);
         let told = flight.declared.began.is_some() && !self.own.redeclare;
-        self.own.next_write = if told { flight.sent + self.rules.retry_period } else { now };
+        // A challenge that came after it was sent waits for the next one.
+        let enough = told && self.own.challenged <= flight.sent;
+        self.own.next_write = if enough { flight.sent + self.rules.retry_period } else { now };
+        self.rewatch |= known.is_none();
         match &known {
             None => self.report(Report::Began { transitions, adopted }),
             Some(t) if t.lapsed => self.report(Report::Confirmed),

@@ -50,6 +50,8 @@ pub struct Peer {
     pub ended: Option<Time>,
     /// When it was last shown.
     shown: Time,
+    /// A read showed it, and no watch event since: what the watch is about to tell may be older.
+    read: bool,
     /// How often it was abandoned lately.
     pub abandoned: Moves,
     /// When it was last seen to be abandoned, whether or not it has begun again.
@@ -188,8 +190,15 @@ impl Directory {
     }
 
     /// A consistent list has come that was asked for then.
-    pub fn was_listed(&mut self, sent: Time) {
+    pub fn was_listed(&mut self, now: Time, sent: Time) {
         self.listed = self.listed.max(Some(sent));
+        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.read = true);
+    }
+
+    /// Whether a deletion that the watch shows may be of the Lease before the one that is known.
+    #[must_use]
+    pub fn is_read_ahead(&self, node: &str) -> bool {
+        self.peers.get(node).is_some_and(|peer| peer.read)
     }
 
     fn put(&mut self, now: Time, view: View) -> Shown {
@@ -203,6 +212,7 @@ impl Directory {
                 changed: now,
                 ended: (!view.is_live()).then_some(now),
                 shown: now,
+                read: false,
                 abandoned: Moves::default(),
                 abandoned_at: None,
                 view,
@@ -218,6 +228,7 @@ impl Directory {
             peer.changed = now;
         }
         peer.shown = now;
+        peer.read = false;
         let (old, new) = (&peer.view, &view);
         let same = old.is_of(&new.incarnation())
             && old.is_live() == new.is_live()

@@ -44,6 +44,17 @@ fn a_crashed_nodes_vips_all_move_at_once() {
 }
 
 #[test]
+fn an_agent_that_adopted_its_session_watches_like_any_other() {
+    let world = &mut World::settled(2, 20, &Rules::default());
+    world.restart(0, &Rules::default());
+    world.run(ms(10_000));
+    let since = world.now;
+    world.crash(1);
+    world.run(ms(5_000));
+    assert!(world.worst(20, since, |n| n == 0) < ms(450), "{:?}", world.worst(20, since, |n| n == 0));
+}
+
+#[test]
 fn two_that_crash_together_are_made_up_for() {
     let world = &mut World::settled(6, 100, &Rules::default());
     let since = world.now;

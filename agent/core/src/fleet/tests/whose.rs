@@ -53,6 +53,19 @@ fn all_claimed_at_once_cost_one_renewal_and_one_list() {
     assert_eq!(world.hosts[holder].carries.len(), had);
 }
 
+#[test]
+fn a_claim_that_comes_while_the_session_is_renewed_waits_for_the_next_renewal() {
+    let world = &mut World::settled(2, 20, &Rules::default());
+    let holder = busiest(world);
+    let mac = world.hosts[1 - holder].mac;
+    let mine: Vec<u8> = (0..20).filter(|v| world.carriers(vip(*v)) == [holder]).collect();
+    claim(world, holder, mine[0], mac);
+    world.run(ms(1));
+    claim(world, holder, mine[1], mac);
+    world.run(ms(400));
+    assert_eq!(world.hosts[holder].carries.len(), mine.len(), "both are confirmed");
+}
+
 /// A dead agent's kernel answers for what it had until its fence ends.
 #[test]
 fn claimed_one_after_another_they_cost_a_few_rounds_a_second() {

@@ -30,7 +30,12 @@ impl World<'_> {
         self.checks.single = None;
         let alone = self.active.is_empty() && now > self.checks.last + self.checks.bounds.informed;
         let settled = alone && self.all_settled();
-        if settled && let Some((bound, stays)) = self.single_bound(fault) {
+        if settled && let Some((mut bound, stays)) = self.single_bound(fault) {
+            // Whose API was away looks at the segment before it takes anything, for a Lease.
+            let lease = Self::nanos(self.plan.settings.rules.lease_duration).max(5 * SECOND);
+            if self.checks.last > 0 && now < self.checks.last + lease + 2 * SECOND {
+                bound += self.checks.bounds.silence;
+            }
             self.checks.single = Some(Single { fault, at: now, bound, stays });
         }
     }
