@@ -167,7 +167,8 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
                     let name = format!("s-{n:04}");
                     let notes = match n % 6 {
                         0 => json!({"mooring.dev/sharing-key": format!("k{}", n / 24)}),
-                        1 => json!({"kube-vip.io/loadbalancerIPs": format!("172.21.0.{}", n % 199 + 1)}),
+                        // From the top, each its own: what is given unasked comes from below.
+                        1 => json!({"kube-vip.io/loadbalancerIPs": format!("172.21.0.{}", 200 - n / 6)}),
                         _ => json!({}),
                     };
                     let port = 1_000 + u16::try_from(n)?;
