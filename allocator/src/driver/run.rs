@@ -387,14 +387,9 @@ impl Driver {
                 let result = self.known.done(&write, result);
                 self.answer(id, result);
             }
-<<<<<<< HEAD
             Ended::Service { id, write, result } => self.ended_for_service(id, &write, result),
-            Ended::Read { id, key, result } => {
-                let Some(result) = self.known.claim_read(&key, result) else {
-=======
             Ended::Read { id, key, owner, result } => {
                 let Some(result) = self.known.claim_read(&key, &owner, result) else {
->>>>>>> main
                     tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");
                     return self.calls.push(Box::pin(async move {
                         tokio::time::sleep(FOREIGN_AGAIN).await;
