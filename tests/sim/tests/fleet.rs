@@ -110,6 +110,13 @@ fn seeds_keep_the_rules() {
             f.violation.as_ref().map(|v| format!("seed {}: {}: {}; {replay}", f.seed, v.rule, v.text))
         })
         .collect();
-    println!("{} runs, {} faults, {} s, {} steps, {} failed", sum.runs, sum.faults, sum.seconds, sum.steps, failed.len());
+    println!(
+        "{} runs, {} faults, {} s, {} steps, {} failed",
+        sum.runs,
+        sum.faults,
+        sum.seconds,
+        sum.steps,
+        failed.len()
+    );
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

@@ -35,7 +35,8 @@ impl Fleet {
         }
         let me = &self.rules.node;
         let fresh = self.sessions.is_fresh(now, &self.rules);
-        let silent = self.watches.iter().filter(|(_, watch)| watch.silent_since.is_some()).map(|(node, _)| node.clone());
+        let silent =
+            self.watches.iter().filter(|(_, watch)| watch.silent_since.is_some()).map(|(node, _)| node.clone());
         let mut these: Vec<(String, EndCause, Time)> = vec![];
         for node in silent {
             let (Some(watch), Some(peer)) = (self.watches.get(&node), self.sessions.get(&node)) else { continue };

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::Fleet;
+use super::Report;
 use super::asking::Found;
 use super::claim::Claim;
 use super::vip::{Basis, Vip};
-use super::Report;
 use crate::action::Cause;
 use crate::mac::Mac;
 use crate::placement::mix;
@@ -45,7 +45,9 @@ impl Fleet {
         match claim {
             Claim::Unknown | Claim::Absent => vip.look = None,
             Claim::Mine if self.own.is_live() && (self.away.is_none() || vip.yielded.is_none()) => self.take_back(vip),
-            Claim::Free { .. } | Claim::Others { consents: true, .. } if self.is_sound() => self.consider_taking(vip, claim),
+            Claim::Free { .. } | Claim::Others { consents: true, .. } if self.is_sound() => {
+                self.consider_taking(vip, claim)
+            }
             _ if self.away_since().is_some() => self.consider_provisional(vip, claim),
             // A session that is renewed this moment takes up where it was.
             _ => vip.free_since = None,
@@ -219,7 +221,8 @@ impl Fleet {
 
     /// This node's turn for a VIP: a fixed hash of both, another one at each try.
     fn turn(&self, vip: &Vip) -> Duration {
-        let own = self.sessions.get(&self.rules.node).map_or_else(|| crate::placement::seed(&self.rules.node), |p| p.seed);
+        let own =
+            self.sessions.get(&self.rules.node).map_or_else(|| crate::placement::seed(&self.rules.node), |p| p.seed);
         let hash = mix(vip.seed ^ u64::from(vip.turns), own);
         self.rules.provisional_spread * u32::try_from(hash >> 54).unwrap_or(0) / 1024
     }

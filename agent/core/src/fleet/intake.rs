@@ -19,7 +19,8 @@ impl Fleet {
                 let refresh = self.rules.announce_refresh;
                 for demand in demands {
                     let address = demand.address;
-                    self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh))).demand = Some(demand);
+                    self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh))).demand =
+                        Some(demand);
                     self.dirty.insert(address);
                 }
             }

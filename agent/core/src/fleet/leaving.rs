@@ -31,7 +31,8 @@ impl Fleet {
             if !self.own.is_live() || self.away_since().is_some() {
                 return self.leave_behind();
             }
-            self.own.leaving = Some(Leaving { grace_ends: now + self.rules.handover_grace, empty: None, next_end: now });
+            self.own.leaving =
+                Some(Leaving { grace_ends: now + self.rules.handover_grace, empty: None, next_end: now });
             self.own.next_write = now;
             self.own.redeclare = true;
             self.all_dirty();

@@ -255,8 +255,7 @@ impl Fleet {
             tenure.in_doubt = false;
         }
         if let Some(view) = &view {
-            let shown =
-                |f: &mut OwnFlight| f.record == view.record && f.base.as_deref() != Some(view.version.as_str());
+            let shown = |f: &mut OwnFlight| f.record == view.record && f.base.as_deref() != Some(view.version.as_str());
             let flight = self.own.flight.take_if(shown).or_else(|| self.own.unanswered.take_if(shown));
             if let Some(flight) = flight {
                 self.own_took_effect(&flight, view);
@@ -419,9 +418,7 @@ impl Fleet {
             .copied()
             .filter(|a| self.vips.get(a).and_then(|v| v.hold.as_ref()).is_some_and(ours))
             .collect();
-        let behind = |a: &IpAddr| {
-            self.vips.get(a).and_then(|v| v.hold).is_some_and(|h| h.until + third <= end)
-        };
+        let behind = |a: &IpAddr| self.vips.get(a).and_then(|v| v.hold).is_some_and(|h| h.until + third <= end);
         // All at once: should this agent die, all end together, and nobody takes one for dead while another answers.
         if !all && !these.iter().any(behind) {
             return false;

@@ -18,7 +18,13 @@ const LOST: Duration = Duration::from_millis(100);
 
 impl Fleet {
     /// The `IPAddress` of a VIP was shown. `anew`: by a read that was sent after all that is known.
-    pub(super) fn address_shown(&mut self, address: IpAddr, view: Option<AddressView>, anew: bool, proven: Option<Time>) {
+    pub(super) fn address_shown(
+        &mut self,
+        address: IpAddr,
+        view: Option<AddressView>,
+        anew: bool,
+        proven: Option<Time>,
+    ) {
         let refresh = self.rules.announce_refresh;
         let vip = self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh)));
         vip.proven = vip.proven.max(proven.unwrap_or_default());
@@ -119,7 +125,8 @@ impl Fleet {
             }
             Err(Failure::Conflict) => {
                 vip.hold_off = self.at.now + LOST;
-                let taking = flight.wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != flight.wrote.session);
+                let taking =
+                    flight.wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != flight.wrote.session);
                 if taking {
                     self.report(Report::Outrun { address });
                 }

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::vip::Basis;
 use super::Fleet;
 use super::claim::Claim;
+use super::vip::Basis;
 use crate::mac::Mac;
 use crate::placement::order;
 use crate::session::{Holder, Incarnation};

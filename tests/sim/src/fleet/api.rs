@@ -273,14 +273,18 @@ impl World<'_> {
         of.over = true;
         let away = Err(Failure::Away);
         let event = match (&of.action, answer) {
-            (Action::ReadSessions { id, .. }, Answer::Sessions(views)) => Event::Sessions { id: Some(*id), result: Ok(views) },
+            (Action::ReadSessions { id, .. }, Answer::Sessions(views)) => {
+                Event::Sessions { id: Some(*id), result: Ok(views) }
+            }
             (Action::ReadSessions { id, .. }, _) => Event::Sessions { id: Some(*id), result: Err(Failure::Away) },
             (Action::ReadAddresses { id, .. }, Answer::Addresses(all)) => {
                 let all = all.into_iter().map(|(v, view)| (self.plan.settings.vip(v), view)).collect();
                 Event::Addresses { id: *id, result: Ok(all) }
             }
             (Action::ReadAddresses { id, .. }, _) => Event::Addresses { id: *id, result: Err(Failure::Away) },
-            (Action::WriteSession { id, .. }, Answer::Session(view)) => Event::WroteSession { id: *id, result: Ok(view) },
+            (Action::WriteSession { id, .. }, Answer::Session(view)) => {
+                Event::WroteSession { id: *id, result: Ok(view) }
+            }
             (Action::WriteSession { id, .. }, Answer::Conflict) => {
                 Event::WroteSession { id: *id, result: Err(Failure::Conflict) }
             }

@@ -68,7 +68,9 @@ impl Bounds {
         let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.wire.1;
         // Turns of those before in order who do not take: dead, refusing, or in their own doubt.
         let turns = 2 * SECOND * (settings.nodes as u64 + 3);
-        let outage = expiry + silence + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN)
+        let outage = expiry
+            + silence
+            + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN)
             + turns
             + 4 * retry
             + 6 * SECOND;

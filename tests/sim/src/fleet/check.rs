@@ -235,7 +235,8 @@ impl World<'_> {
             self.queue.put(due.max(self.now + MS), Item::Look(Look::Fence { host, vip, generation }));
             return;
         }
-        let text = format!("{} still has VIP {vip} at {clock}, past its fence at {}", settings::name(host), standing.until);
+        let text =
+            format!("{} still has VIP {vip} at {clock}, past its fence at {}", settings::name(host), standing.until);
         self.violated(Rule::Fence, text);
     }
 

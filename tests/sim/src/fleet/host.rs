@@ -173,7 +173,8 @@ impl World<'_> {
         if let Some(agent) = &mut self.hosts[host].agent {
             agent.place.put.extend(found.iter().copied());
         }
-        let found = found.iter().map(|v| (self.plan.settings.vip(*v), settings::index(self.plan.settings.segment_of(*v))));
+        let found =
+            found.iter().map(|v| (self.plan.settings.vip(*v), settings::index(self.plan.settings.segment_of(*v))));
         let found = found.collect();
         let event = self.node_event(host);
         self.tell(host, event);

@@ -210,7 +210,8 @@ impl<'a> World<'a> {
     fn dispatch(&mut self, item: Item) {
         match item {
             Item::Heard { to, segment, what, from } => {
-                let (address, mac, index) = (self.address(segment, what), settings::mac(from), settings::index(segment));
+                let (address, mac, index) =
+                    (self.address(segment, what), settings::mac(from), settings::index(segment));
                 let now = self.now;
                 match what {
                     // The edge passes on what means something: an agent that was never told of a VIP hears nothing of it.

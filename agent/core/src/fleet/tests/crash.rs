@@ -33,7 +33,8 @@ fn a_crashed_nodes_vips_all_move_at_once() {
     // Four windows at the most, an end and nothing else before the addresses are there.
     assert!(world.worst(100, since, |n| n == 0) < ms(420), "{:?}", world.worst(100, since, |n| n == 0));
     assert!(world.worst(100, since, |n| n > 1).is_zero());
-    let ended = (0..5).map(|n| world.reported(n, |r| matches!(r, Report::EndedOther { cause: EndCause::Abandoned, .. })));
+    let ended =
+        (0..5).map(|n| world.reported(n, |r| matches!(r, Report::EndedOther { cause: EndCause::Abandoned, .. })));
     assert_eq!(ended.sum::<usize>(), 1, "one watcher ends the session");
     let name = world.hosts[gone].name.clone();
     world.restart(gone, &Rules::default());

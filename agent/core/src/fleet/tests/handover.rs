@@ -71,7 +71,9 @@ fn a_vip_follows_the_endpoints_and_never_goes_to_nobody() {
         Demand { local: Some(Arc::new(names)), ..Demand::of(vip(0)) }
     };
     let other = (holder + 1) % 3;
-    for (nodes, expected) in [(vec![holder, other], holder), (vec![other], other), (vec![], other), (vec![holder], holder)] {
+    for (nodes, expected) in
+        [(vec![holder, other], holder), (vec![other], other), (vec![], other), (vec![holder], holder)]
+    {
         let demand = on(&nodes, world);
         world.demand(&demand);
         world.run(ms(4_000));

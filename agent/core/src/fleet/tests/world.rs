@@ -188,7 +188,10 @@ impl World {
         };
         for n in 0..self.hosts.len() {
             if self.hosts[n].api == Api::Up {
-                self.put(self.hosts[n].delay, Item::To(n, Event::Address { listed: false, address, view: view.cloned() }));
+                self.put(
+                    self.hosts[n].delay,
+                    Item::To(n, Event::Address { listed: false, address, view: view.cloned() }),
+                );
             }
         }
     }
@@ -495,7 +498,9 @@ fn failed(call: &Action) -> (Event, Duration) {
     match call {
         Action::ReadSessions { id, within } => (Event::Sessions { id: Some(*id), result: Err(Failure::Away) }, *within),
         Action::ReadAddresses { id, within, .. } => (Event::Addresses { id: *id, result: Err(Failure::Away) }, *within),
-        Action::WriteSession { id, within, .. } => (Event::WroteSession { id: *id, result: Err(Failure::Away) }, *within),
+        Action::WriteSession { id, within, .. } => {
+            (Event::WroteSession { id: *id, result: Err(Failure::Away) }, *within)
+        }
         Action::WriteHolder { id, within, .. } => (Event::WroteHolder { id: *id, result: Err(Failure::Away) }, *within),
         _ => (Event::Tick, Duration::ZERO),
     }

@@ -66,7 +66,8 @@ impl World<'_> {
             };
             let record = self.store.addresses.get(&vip).and_then(|a| a.holder.clone());
             let name = settings::name(one);
-            let live = self.store.sessions.get(&name).filter(|s| s.is_live()).map(mooring_core::session::View::incarnation);
+            let live =
+                self.store.sessions.get(&name).filter(|s| s.is_live()).map(mooring_core::session::View::incarnation);
             let named = record.as_ref().filter(|h| h.node == name && Some(&h.session) == live.as_ref());
             if !self.wanted.contains(&vip) || named.is_none() {
                 return Err(format!("{name} carries VIP {vip}, and its record says {record:?}"));

@@ -86,9 +86,7 @@ impl World<'_> {
             | Fault::Strip(_) => Some((moment, true)),
             Fault::Api(How::Refused | How::Hangs | How::Errors) => hold.then_some((moment, true)),
             Fault::ApiOf(_, How::Refused | How::Hangs | How::Errors) => (hold && short).then_some((moment, true)),
-            Fault::LinkDown(_, _, true) => {
-                Some((Self::nanos(rules.link_down_delay) + bounds.take + 3 * moment, false))
-            }
+            Fault::LinkDown(_, _, true) => Some((Self::nanos(rules.link_down_delay) + bounds.take + 3 * moment, false)),
             _ => None,
         }
     }
@@ -98,7 +96,10 @@ impl World<'_> {
         let now = self.now;
         if let Some(single) = self.checks.single.filter(|s| s.stays && now > s.at) {
             let after = (self.now - single.at) / crate::clock::MS;
-            let text = format!("VIP {vip} went from {from} to {to} {after} ms after fault {}, which is no reason", single.fault);
+            let text = format!(
+                "VIP {vip} went from {from} to {to} {after} ms after fault {}, which is no reason",
+                single.fault
+            );
             return self.violated(Rule::Moves, text);
         }
         self.checks.moves[vip] += 1;

@@ -57,7 +57,8 @@ impl World<'_> {
             let host = &self.hosts[of];
             let slept = host.asleep.is_some() || host.slept > 0 && host.slept + lease > self.now;
             let slow = host.kernel > 0 || host.slow_until > self.now;
-            if let Some(vip) = host.vips.iter().position(|s| s.is_some_and(|s| s.leased)).filter(|_| host.up && !slept && !slow)
+            if let Some(vip) =
+                host.vips.iter().position(|s| s.is_some_and(|s| s.leased)).filter(|_| host.up && !slept && !slow)
             {
                 let text = format!("{name} ends {} as expired, and that one still carries VIP {vip} by it", after.node);
                 self.violated(Rule::Fence, text);
@@ -68,7 +69,9 @@ impl World<'_> {
     /// An agent writes an end: a witness must not have heard who it thinks is silent.
     pub fn check_end_sent(&mut self, by: usize, action: &Action) {
         let Action::WriteSession { node, end: Some(end), .. } = action else { return };
-        let Some(of) = settings::number(node).filter(|of| *of != by && end.cause == EndCause::Abandoned) else { return };
+        let Some(of) = settings::number(node).filter(|of| *of != by && end.cause == EndCause::Abandoned) else {
+            return;
+        };
         // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
         if self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now {
             return;
@@ -80,7 +83,11 @@ impl World<'_> {
             let text = format!("{} abandons {node}, and an answer reached it {} ms ago", settings::name(by), ago / MS);
             self.violated(Rule::Witness, text);
         } else if self.now - third > bound + 1_500 * MS {
-            let text = format!("{} abandons {node}, and has heard nobody for {} ms", settings::name(by), (self.now - third) / MS);
+            let text = format!(
+                "{} abandons {node}, and has heard nobody for {} ms",
+                settings::name(by),
+                (self.now - third) / MS
+            );
             self.violated(Rule::Witness, text);
         }
     }
@@ -96,7 +103,10 @@ impl World<'_> {
         let third = host.agent.as_ref().and_then(|a| a.third.get(segment).copied()).unwrap_or(0);
         if self.now - third > self.checks.bounds.silence + 1_500 * MS {
             let (name, ago) = (settings::name(by), (self.now - third) / MS);
-            self.violated(Rule::Witness, format!("{name} takes VIP {vip} for nobody's, and has heard nobody for {ago} ms"));
+            self.violated(
+                Rule::Witness,
+                format!("{name} takes VIP {vip} for nobody's, and has heard nobody for {ago} ms"),
+            );
         }
     }
 
@@ -129,7 +139,8 @@ impl World<'_> {
         let ago = self.now - agent.asked[vip];
         let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now;
         if free && !slept && self.plan.settings.rules.conflict_probe && ago > self.checks.bounds.silence + 3 * SECOND {
-            let text = format!("{name} takes VIP {vip}, which nobody holds, and last asked for its owner {} ms ago", ago / MS);
+            let text =
+                format!("{name} takes VIP {vip}, which nobody holds, and last asked for its owner {} ms ago", ago / MS);
             self.violated(Rule::Witness, text);
         }
     }
