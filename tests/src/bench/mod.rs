@@ -13,6 +13,7 @@ pub mod keepalived;
 mod outage;
 mod peers;
 mod rig;
+mod services;
 pub mod stats;
 
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ pub struct Order {
     pub agent: PathBuf,
     /// The allocator's binary.
     pub allocator: PathBuf,
-    /// How many claims; each bench has its own number otherwise.
+    /// How many claims, or Services; each bench has its own number otherwise.
     pub count: Option<usize>,
 }
 
@@ -42,6 +43,8 @@ pub enum Subject {
     Agent,
     /// Our allocator.
     Allocator,
+    /// Both of ours.
+    Both,
     /// What there is to compare the agent with.
     Peer,
 }
@@ -66,7 +69,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 23] = [
+pub const ALL: [Bench; 24] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -87,6 +90,7 @@ pub const ALL: [Bench; 23] = [
     bench!("claims", 1, Allocator, claims::measure),
     bench!("claims-policy", 1, Allocator, claims::with_policy),
     bench!("claims-growth", 1, Allocator, claims::grown),
+    bench!("services", 1, Both, services::measure),
     bench!("floor", 10, Peer, peers::floor),
     bench!("claims-floor", 1, Peer, claims::floor),
     bench!("keepalived", 5, Peer, peers::keepalived),

@@ -31,7 +31,7 @@ pub struct Args {
     /// Measure this allocator instead of a release build of the clone
     #[arg(long)]
     allocator: Option<PathBuf>,
-    /// How many claims the benches of claims make [default: 10000, or 50000 in use]
+    /// How many claims, or Services at once, the benches of these make [default: 10000, 50000 in use; 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
 }
@@ -41,12 +41,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let chosen = choose(args)?;
     let agent = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None if chosen.iter().all(|bench| bench.of != Subject::Agent) => PathBuf::new(),
+        None if chosen.iter().all(|bench| !matches!(bench.of, Subject::Agent | Subject::Both)) => PathBuf::new(),
         None => assets::agent(Profile::Release)?,
     };
     let allocator = match &args.allocator {
         Some(path) => path.canonicalize()?,
-        None if chosen.iter().all(|bench| bench.of != Subject::Allocator) => PathBuf::new(),
+        None if chosen.iter().all(|bench| !matches!(bench.of, Subject::Allocator | Subject::Both)) => PathBuf::new(),
         None => assets::allocator(Profile::Release)?,
     };
     let count = args.count.map(usize::try_from).transpose()?;

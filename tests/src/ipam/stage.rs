@@ -64,6 +64,14 @@ impl Stage {
         Self::on(server, Crds::Standalone, binary, true).await
     }
 
+    /// As [`Stage::of`], with that allocator; nothing is watched.
+    ///
+    /// # Errors
+    /// As [`Stage::up`].
+    pub async fn unwatched(server: Server, binary: PathBuf) -> Result<Self> {
+        Self::on(server, Crds::Standalone, binary, false).await
+    }
+
     async fn on(server: Server, crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;

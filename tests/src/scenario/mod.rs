@@ -14,7 +14,7 @@ mod mixed;
 mod outage;
 mod scene;
 mod service_addresses;
-mod services;
+pub(crate) mod services;
 pub(crate) mod traffic;
 
 use crate::runner::Test;

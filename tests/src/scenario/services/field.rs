@@ -12,7 +12,7 @@ use mooring_agent::ops::status::Status;
 use mooring_agent::ops::status_client;
 use serde_json::{Value, json};
 
-use crate::agents::{AGENT, AgentOptions};
+use crate::agents::{AGENT, AgentBinary, AgentOptions};
 use crate::ipam::server::{IPAM, Server, documents_in};
 use crate::lab::{Lab, Shape};
 use crate::observe::addresses::Addresses;
@@ -59,14 +59,14 @@ pub fn vip6() -> IpAddr {
 impl Field {
     /// So many workers, `w1` and on, and observers of so many VIPs. No agent runs. `crds`: whether the kind is there.
     pub async fn set(ctx: &Ctx<()>, workers: u8, vips: u8, crds: bool) -> Result<Self> {
-        Self::set_in(&ctx.dir, workers, vips, crds).await
+        Self::set_in(&ctx.dir, AgentBinary::default(), workers, vips, crds).await
     }
 
-    /// As [`Field::set`]; logs are left in `dir`.
-    pub async fn set_in(dir: &Path, workers: u8, vips: u8, crds: bool) -> Result<Self> {
+    /// As [`Field::set`], with that agent; logs are left in `dir`.
+    pub async fn set_in(dir: &Path, agent: AgentBinary, workers: u8, vips: u8, crds: bool) -> Result<Self> {
         let nodes: Vec<String> = (1..=workers).map(|n| format!("w{n}")).collect();
         let shape = (1..=workers).fold(Shape::api_servers(1), |shape, n| shape.with_host(&format!("w{n}"), 30 + n));
-        let server = Server::of(Lab::up(shape).await?).await?;
+        let server = Server::of(Lab::up(Shape { agent, ..shape }).await?).await?;
         let vips: Vec<IpAddr> = (0..vips).map(vip).collect();
         // The control plane's as well, should an agent hold that beside them.
         let watched = [vips.clone(), vec![server.lab().vip(), vip6()]].concat();

@@ -5,4 +5,4 @@ mod stories;
 mod town;
 
 pub use stories::all;
-pub use town::{QUESTION, Town};
+pub use town::{Programs, QUESTION, Town};

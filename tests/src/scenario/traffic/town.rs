@@ -1,13 +1,14 @@
 //! Workers with an agent, kube-proxy and a backend each; an allocator that knows kube-vip's `ConfigMap`; a client.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::assets;
+use crate::agents::{AgentBinary, AgentOptions};
+use crate::assets::{self, Profile};
 use crate::host::{Netns, Process};
 use crate::ipam::allocators::Allocator;
 use crate::ipam::server::Server;
@@ -22,6 +23,16 @@ const PORT: u16 = 9_080;
 /// For one question.
 pub const QUESTION: Duration = Duration::from_secs(1);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+/// What runs in a [`Town`].
+pub struct Programs {
+    /// The agent.
+    pub agent: AgentBinary,
+    /// The allocator.
+    pub allocator: PathBuf,
+    /// The agents' settings.
+    pub options: AgentOptions,
+}
 
 /// See the module's text.
 pub struct Town {
@@ -38,19 +49,26 @@ pub struct Town {
 impl Town {
     /// So many workers, and these entries of kube-vip's `ConfigMap`; logs are left in `dir`.
     pub async fn set(dir: &Path, workers: u8, config: &Value) -> Result<Self> {
+        let allocator = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
+        let programs = Programs { agent: AgentBinary::default(), allocator, options: Field::options() };
+        Self::with(dir, programs, workers, config).await
+    }
+
+    /// As [`Town::set`], with these programs.
+    pub async fn with(dir: &Path, programs: Programs, workers: u8, config: &Value) -> Result<Self> {
         if assets::on_path("nft").is_none() {
             return Err(Skip("kube-proxy needs the program nft: install nftables".into()).into());
         }
         let proxy = tokio::task::spawn_blocking(assets::kube_proxy).await??;
-        let field = Field::set_in(dir, workers, 4, true).await?;
-        let stage = Stage::of(Server::of(field.lab().clone()).await?).await?;
+        let field = Field::set_in(dir, programs.agent, workers, 4, true).await?;
+        let stage = Stage::unwatched(Server::of(field.lab().clone()).await?, programs.allocator).await?;
         let config = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip", "namespace": "kube-system"},
             "data": config,
         });
         stage.server.create("/api/v1/namespaces/kube-system/configmaps", &config).await?;
         let allocator = stage.start("mooring-allocator").await?;
-        field.start_agents(&field.options())?;
+        field.start_agents(&programs.options)?;
         let cluster = field.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
         let identity = cluster.pki().client("system:kube-proxy", &[], None)?;
