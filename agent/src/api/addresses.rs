@@ -97,7 +97,8 @@ impl Addresses {
     pub async fn list(&self, within: Duration) -> Result<Vec<IpAddress>, ApiError> {
         let mut all = Vec::new();
         for selector in SELECTORS {
-            let mut params = ListParams { label_selector: Some(selector.into()), limit: Some(PART), ..ListParams::default() };
+            let mut params =
+                ListParams { label_selector: Some(selector.into()), limit: Some(PART), ..ListParams::default() };
             loop {
                 let request = Request::new(self.path()).list(&params);
                 let call = Call::new(Verb::List, RESOURCE, "the IPAddress objects".into(), request)?;

@@ -118,9 +118,15 @@ impl Servers {
     }
 
     /// Asks for one object; and whether another API server may be who applied a write.
-    pub(crate) async fn ask_for<T: DeserializeOwned>(&self, call: &Call, limits: Limits) -> (Result<T, ApiError>, bool) {
+    pub(crate) async fn ask_for<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        limits: Limits,
+    ) -> (Result<T, ApiError>, bool) {
         let outcome = self.ask(call, limits).await;
-        let read = |body: Bytes| serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, outcome.server.as_ref()));
+        let read = |body: Bytes| {
+            serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, outcome.server.as_ref()))
+        };
         (outcome.result.and_then(read), outcome.doubt)
     }
 

@@ -86,7 +86,12 @@ impl Whose {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(1), run_dir: "/run/mooring".into(), no_proto: false, whose: Whose::default() }
+        Self {
+            deadline: Duration::from_secs(1),
+            run_dir: "/run/mooring".into(),
+            no_proto: false,
+            whose: Whose::default(),
+        }
     }
 }
 

@@ -57,15 +57,7 @@ impl ApiHands {
         );
         let counted = Health::new(u32::from(settings.health.rise), u32::from(settings.health.fall));
         tokio::spawn(follow_health(health, counted, told.clone(), servers.clone()));
-        Self {
-            lease,
-            servers,
-            health: settings.health.address.clone(),
-            told,
-            reach,
-            watch,
-            _prober: prober,
-        }
+        Self { lease, servers, health: settings.health.address.clone(), told, reach, watch, _prober: prober }
     }
 
     /// Reads the Lease; the result is told.

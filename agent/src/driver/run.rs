@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::api::ApiHands;
 use super::clocks::Clocks;
 use super::place::{Dropped, Job, Place};
-use super::show::Show;
 use super::reach::Reach;
+use super::show::Show;
 use super::{Told, fleet, names, reports, rules};
 use crate::core::action::Action;
 use crate::core::event::{Event, Moment};
@@ -95,7 +95,11 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let reach = Reach::start(&settings, &ops);
     // Each goes on whatever becomes of the other, and both end by the same signal.
     let control_plane = async {
-        if settings.control_plane() { control_plane(settings.clone(), reach.clone(), ops.clone()).await } else { Ok(()) }
+        if settings.control_plane() {
+            control_plane(settings.clone(), reach.clone(), ops.clone()).await
+        } else {
+            Ok(())
+        }
     };
     let services = async {
         match settings.services.clone() {

@@ -112,16 +112,8 @@ pub const ENTRIES: &[Entry] = &[
         "wireguard",
         Only(FALSE, "Mooring has no WireGuard mode: remove it and set vip_arp=true, or keep kube-vip on these nodes"),
     ),
-    switch(
-        "cp_enable",
-        "controlplane",
-        Same("control-plane"),
-    ),
-    switch(
-        "svc_enable",
-        "",
-        Same("services"),
-    ),
+    switch("cp_enable", "controlplane", Same("control-plane")),
+    switch("svc_enable", "", Same("services")),
     // The VIP.
     entry("address", "", Same("address")),
     entry("vip_address", "vip", Same("address")),
@@ -236,7 +228,10 @@ pub const ENTRIES: &[Entry] = &[
     entry(
         "svc_namespace",
         "",
-        Only(&[""], "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim"),
+        Only(
+            &[""],
+            "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim",
+        ),
     ),
     switch("svc_election", "servicesElection", NoEffect(FALSE, PLACED)),
     switch("per_service_election_on_demand", "perServiceElectionOnDemand", NoEffect(FALSE, PLACED)),

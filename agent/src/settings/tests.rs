@@ -210,7 +210,10 @@ fn kube_vips_own_daemonset_loads() {
     assert!(warnings.contains("svc_election") && warnings.lines().count() == 1, "{warnings}");
     let s = loaded.settings;
     let services = Services { interface: ServicesInterface::Auto, sessions: "mooring-system".into() };
-    assert_eq!((s.services.as_ref(), s.control_plane(), s.interface.as_deref()), (Some(&services), false, Some("eth0")));
+    assert_eq!(
+        (s.services.as_ref(), s.control_plane(), s.interface.as_deref()),
+        (Some(&services), false, Some("eth0"))
+    );
     // Both halves in one process.
     let both = load(&[("address", "192.0.2.1"), ("services", "on")], &[]).unwrap();
     assert!(both.settings.control_plane() && both.settings.services.is_some() && both.warnings.is_empty());
