@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mooring_allocator_core::names::Key;
+use mooring_allocator_core::names::{Key, Uid};
 use mooring_allocator_core::protocol::{Claim, Done, Failure, Target, Write};
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
@@ -13,7 +13,7 @@ use super::intake;
 use super::known::{Known, KnownClaim};
 use crate::api::{ApiError, Call, Client, Observe, Resource, Verb};
 use crate::wire::address::AddressJson;
-use crate::wire::claim::{self, Stamp};
+use crate::wire::claim::{self, ClaimJson, Stamp};
 use crate::wire::frame::ErrorBody;
 
 /// A write that has been sent, and what came of it.
@@ -131,9 +131,14 @@ impl Known {
         }
     }
 
-    /// A claim that was read for the sake of an object that it may own. None: it is there, and is of no pool of ours; the
-    /// object is its affair.
-    pub fn claim_read(&mut self, key: &Key, result: Result<Bytes, ApiError>) -> Option<Result<Option<Claim>, Failure>> {
+    /// A claim that was read for the sake of an object that it (`owner`) may own. None: it is there, and is of no pool of
+    /// ours; the object is its affair.
+    pub fn claim_read(
+        &mut self,
+        key: &Key,
+        owner: &Uid,
+        result: Result<Bytes, ApiError>,
+    ) -> Option<Result<Option<Claim>, Failure>> {
         let bytes = match result {
             Ok(bytes) => bytes,
             Err(error) if error.is_not_found() => return Some(Ok(None)),
@@ -146,7 +151,11 @@ impl Known {
                     .or_insert_with(|| KnownClaim::new(beside, u32::MAX, false, None));
                 Some(Ok(Some(self.held(claim))))
             }
-            Ok(None) => None,
+            // Another claim of its name, for another provider: the owner is gone.
+            Ok(None) => match serde_json::from_slice::<ClaimJson<'_>>(&bytes) {
+                Ok(json) if *json.metadata.uid != *owner.0 => Some(Ok(None)),
+                _ => None,
+            },
             Err(error) => {
                 tracing::warn!(%error, claim = %key, "a claim cannot be read");
                 Some(Err(Failure::Unknown))

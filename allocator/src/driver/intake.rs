@@ -12,6 +12,7 @@ use mooring_api::claim::IpAddressClaimStatus;
 use mooring_api::pool::{IpPoolSpec, PrefixPoolSpec};
 use mooring_api::versions::{IpamVersion, PoolVersion, Version};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::known::{Known, KnownClaim, KnownPool};
 use super::pool_status;
@@ -48,7 +49,6 @@ pub struct Intake {
     /// Clusters were listed, if only that there are none.
     clusters_listed: bool,
     claims_known: bool,
-    claims_begun: bool,
     /// Claims whose Cluster was not seen, and when they are to be looked at again.
     graced: VecDeque<(Duration, Arc<str>)>,
     /// How long claims took that were seen to be bound.
@@ -75,7 +75,7 @@ impl Intake {
     /// needs as long for the ones as for the others.
     #[must_use]
     pub const fn claims_begun(&self) -> bool {
-        self.claims_begun
+        self.round > 0
     }
 
     /// Claims that must be told again.
@@ -178,26 +178,34 @@ impl Intake {
         first: bool,
         events: &mut Vec<Event>,
     ) -> Result<Turned, serde_json::Error> {
-        let page: Page<'_, ClaimJson<'_>> = serde_json::from_slice(bytes)?;
+        let page = Page::<'_, ClaimJson<'_>>::read(bytes)?;
         if first {
             self.claims.clear();
             self.round = self.round.wrapping_add(1);
         }
-        self.claims_begun = true;
         let api = IpamVersion::newest([version]).unwrap_or_default();
         known.served = api;
-        let whole: OnceCell<Vec<Option<IpAddressClaimStatus>>> = OnceCell::new();
+        let whole: OnceCell<Vec<Option<&RawValue>>> = OnceCell::new();
         for (at, item) in page.items.iter().enumerate() {
+            let Some(item) = item else { continue };
             let status = || {
                 if whole.get().is_none() {
-                    let all: Page<'_, StatusOnly> = serde_json::from_slice(bytes)?;
-                    let _ = whole.set(all.items.into_iter().map(|one| one.status).collect());
+                    let all: Page<'_, &RawValue> = serde_json::from_slice(bytes)?;
+                    let _ = whole.set(all.items);
                 }
-                Ok(whole.get().and_then(|all| all.get(at).cloned()).flatten())
+                let text = whole.get().and_then(|all| *all.get(at)?).map_or("{}", RawValue::get);
+                Ok(serde_json::from_str::<StatusOnly>(text)?.status)
             };
-            if let Some((claim, beside)) = item.translate(&mut known.names, &known.scope, api, status)? {
-                self.keep(known, now, &claim, beside);
-                self.claims.push(claim);
+            match item.translate(&mut known.names, &known.scope, api, status) {
+                Ok(Some((claim, beside))) => {
+                    self.keep(known, now, &claim, beside);
+                    self.claims.push(claim);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let (namespace, name) = (&*item.metadata.namespace, &*item.metadata.name);
+                    tracing::error!(%error, claim = format!("{namespace}/{name}"), "a claim is passed over");
+                }
             }
         }
         if page.metadata.next.is_empty() {
@@ -267,13 +275,14 @@ impl Intake {
         asked: Option<u64>,
         events: &mut Vec<Event>,
     ) -> Result<Turned, serde_json::Error> {
+        // No address may be overlooked: what cannot be read stops all.
         let page: Page<'_, AddressJson<'_>> = serde_json::from_slice(bytes)?;
         if first {
             self.addresses.clear();
             known.odd.clear();
             known.holders.clear();
         }
-        for item in &page.items {
+        for item in page.items.iter().flatten() {
             self.addresses.extend(address(known, item));
         }
         if page.metadata.next.is_empty() {
@@ -283,12 +292,12 @@ impl Intake {
     }
 
     fn clusters_page(&mut self, known: &mut Known, bytes: &Bytes, first: bool) -> Result<Turned, serde_json::Error> {
-        let page: Page<'_, ClusterJson<'_>> = serde_json::from_slice(bytes)?;
+        let page = Page::<'_, ClusterJson<'_>>::read(bytes)?;
         if first {
             // All claims are judged anew.
             known.clusters.clear();
         }
-        for item in &page.items {
+        for item in page.items.iter().flatten() {
             let key = Key::new(&item.metadata.namespace, &item.metadata.name);
             known.clusters.insert(key, item.is_paused());
         }
@@ -423,11 +432,11 @@ fn namespaces_page(
     first: bool,
     events: &mut Vec<Event>,
 ) -> Result<Turned, serde_json::Error> {
-    let page: Page<'_, NamespaceJson<'_>> = serde_json::from_slice(bytes)?;
+    let page = Page::<'_, NamespaceJson<'_>>::read(bytes)?;
     if first {
         known.namespaces.clear();
     }
-    for item in &page.items {
+    for item in page.items.iter().flatten() {
         known.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone());
     }
     if page.metadata.next.is_empty() {
@@ -517,9 +526,9 @@ fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde
         S: for<'de> Deserialize<'de> + Default,
         Seen: From<PoolJson<S>>,
     {
-        let page: Page<'_, PoolJson<S>> = serde_json::from_slice(bytes)?;
+        let page = Page::<'_, PoolJson<S>>::read(bytes)?;
         let turned = turned(&page);
-        Ok((turned, page.items.into_iter().map(Seen::from).collect()))
+        Ok((turned, page.items.into_iter().flatten().map(Seen::from).collect()))
     }
     if kind.of_prefixes() { read::<PrefixPoolSpec>(bytes) } else { read::<IpPoolSpec>(bytes) }
 }

@@ -62,6 +62,7 @@ pub(super) enum Ended {
     Read {
         id: u64,
         key: mooring_allocator_core::names::Key,
+        owner: mooring_allocator_core::names::Uid,
         result: Result<bytes::Bytes, crate::api::ApiError>,
     },
     /// The claim that was read is of no pool of ours; that was told late.
@@ -197,12 +198,12 @@ impl Driver {
                     tracing::warn!("a list of addresses could not be asked for");
                 }
             }
-            Action::ReadClaim { id, key } => {
+            Action::ReadClaim { id, key, owner } => {
                 let (client, ops, deadline) = (self.client.clone(), self.ops.clone(), self.settings.call_deadline);
                 let call = claim_path(self.known.served.name(), &key);
                 self.calls.push(Box::pin(async move {
                     let result = client.call(&call, deadline, &ops.metrics).await;
-                    Ended::Read { id, key, result }
+                    Ended::Read { id, key, owner, result }
                 }));
             }
             Action::Report(report) => {
@@ -387,8 +388,8 @@ impl Driver {
                 self.answer(id, result);
             }
             Ended::Service { id, write, result } => self.ended_for_service(id, &write, result),
-            Ended::Read { id, key, result } => {
-                let Some(result) = self.known.claim_read(&key, result) else {
+            Ended::Read { id, key, owner, result } => {
+                let Some(result) = self.known.claim_read(&key, &owner, result) else {
                     tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");
                     return self.calls.push(Box::pin(async move {
                         tokio::time::sleep(FOREIGN_AGAIN).await;

@@ -289,18 +289,41 @@ fn a_list_in_pages_is_told_once_and_forgets_what_is_gone() {
 }
 
 #[test]
+fn what_cannot_be_read_in_a_list_is_passed_over_unless_it_is_an_address() {
+    let odd = json!({"status": {"conditions": [
+        {"type": "X", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00+99:99"},
+    ]}});
+    let (mut edge, events) = Edge::with(&[claim("a", &json!({})), claim("b", &odd), claim("c", &json!({}))]);
+    let names: Vec<String> = claims(&events).iter().map(|claim| claim.key.name.to_string()).collect();
+    assert_eq!(names, ["a", "c"]);
+    let mut broken = pool();
+    merge(&mut broken, &json!({"metadata": {"name": "q"}, "spec": {"addresses": 5}}));
+    let events = edge.list(POOLS, &[broken, pool()]);
+    assert!(events.iter().any(|event| matches!(event, Event::Pools(all) if all.len() == 1)), "{events:?}");
+    let page = json!({"items": [{"metadata": 5}], "metadata": {}}).to_string().into();
+    let page = (Resource::Addresses, Resource::Addresses.versions()[0], &page);
+    assert!(edge.intake.page(&mut edge.known, edge.now, page, true, None).is_err());
+}
+
+#[test]
 fn a_claim_is_gone_only_if_the_api_server_says_so() {
     let (mut edge, _) = Edge::with(&[]);
-    let key = Key::new("n", "a");
+    let (key, owner) = (Key::new("n", "a"), Uid::from("u-a"));
     let status = |code, reason: &str| {
         Err(ApiError::Status { code, reason: reason.into(), message: String::new(), retry_after: None })
     };
-    assert_eq!(edge.known.claim_read(&key, status(404, "NotFound")), Some(Ok(None)));
-    assert_eq!(edge.known.claim_read(&key, status(404, "")), Some(Err(Failure::Unknown)), "the kind is not served");
-    assert_eq!(edge.known.claim_read(&key, Err(ApiError::Lost("x".into()))), Some(Err(Failure::Unknown)));
+    assert_eq!(edge.known.claim_read(&key, &owner, status(404, "NotFound")), Some(Ok(None)));
+    assert_eq!(
+        edge.known.claim_read(&key, &owner, status(404, "")),
+        Some(Err(Failure::Unknown)),
+        "the kind is not served"
+    );
+    assert_eq!(edge.known.claim_read(&key, &owner, Err(ApiError::Lost("x".into()))), Some(Err(Failure::Unknown)));
     let there = |kind: &str| Ok(claim("a", &json!({"spec": {"poolRef": {"kind": kind}}})).to_string().into());
-    assert_eq!(edge.known.claim_read(&key, there("IPPool")), None, "another provider's");
-    let found = edge.known.claim_read(&key, there("InClusterIPPool")).unwrap().unwrap().unwrap();
+    assert_eq!(edge.known.claim_read(&key, &owner, there("IPPool")), None, "another provider's");
+    let before = Uid::from("u-before");
+    assert_eq!(edge.known.claim_read(&key, &before, there("IPPool")), Some(Ok(None)), "of the same name, made later");
+    let found = edge.known.claim_read(&key, &owner, there("InClusterIPPool")).unwrap().unwrap().unwrap();
     assert_eq!(found.uid, Uid::from("u-a"));
 }
 

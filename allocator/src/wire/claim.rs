@@ -165,7 +165,10 @@ impl ClaimJson<'_> {
             finalizer,
             others: all.len() > usize::from(finalizer),
             bound: self.bound(&key),
-            voided: annotations.and_then(|a| a.voided.as_ref()?.parse().ok()).unwrap_or(0),
+            voided: annotations
+                .and_then(|a| a.voided.as_ref()?.parse().ok())
+                .filter(|&count| count < u32::MAX)
+                .unwrap_or(0),
             requested: annotations.and_then(|a| Some(Box::from(&**a.requested.as_ref()?))),
             hold: Hold::None,
             condition: self.ready(api),

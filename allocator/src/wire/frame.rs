@@ -1,6 +1,7 @@
 //! What holds objects together: pages of lists, lines of watches, errors.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::text::Text;
 
@@ -8,12 +9,47 @@ use super::text::Text;
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct Page<'a, T> {
-    /// The objects.
+    /// The objects; None: one that cannot be read.
     #[serde(default = "Vec::new")]
-    pub items: Vec<T>,
+    pub items: Vec<Option<T>>,
     /// What the list says of itself.
     #[serde(borrow, default)]
     pub metadata: PageMeta<'a>,
+}
+
+impl<'a, T: Deserialize<'a>> Page<'a, T> {
+    /// Reads a page. An object that cannot be read is told, and passed over: the others count.
+    ///
+    /// # Errors
+    /// It is no page.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
+        if let Ok(page) = serde_json::from_slice(bytes) {
+            return Ok(page);
+        }
+        let Page { items, metadata } = serde_json::from_slice::<Page<'a, &'a RawValue>>(bytes)?;
+        let item = |raw: Option<&'a RawValue>| {
+            let text = raw?.get();
+            serde_json::from_str(text).inspect_err(|error| passed_over(text, error)).ok()
+        };
+        Ok(Self { items: items.into_iter().map(item).collect(), metadata })
+    }
+}
+
+/// Says which object it is.
+fn passed_over(text: &str, error: &serde_json::Error) {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Named {
+        metadata: Names,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Names {
+        namespace: String,
+        name: String,
+    }
+    let Named { metadata: Names { namespace, name } } = serde_json::from_str(text).unwrap_or_default();
+    tracing::error!(%error, object = format!("{namespace}/{name}"), "an object of a list is passed over");
 }
 
 /// What a list says of itself.

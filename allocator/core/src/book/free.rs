@@ -72,16 +72,21 @@ impl Free {
         self.all.contains(unit)
     }
 
-    /// The unit to hand out next, of those that nothing is `in_the_way` of; it says up to which unit that reaches: as much may be
-    /// in the way as there is, and is passed over at once. `seed`: any number, for random order.
-    pub fn next(&self, usable: &RangeSet, seed: u64, mut in_the_way: impl FnMut(u128) -> Option<u128>) -> Option<u128> {
+    /// The unit to hand out next, of those that nothing is `in_the_way` of; it says from and to which unit that reaches: as much
+    /// may be in the way as there is, and is passed over at once. `seed`: any number, for random order.
+    pub fn next(
+        &self,
+        usable: &RangeSet,
+        seed: u64,
+        mut in_the_way: impl FnMut(u128) -> Option<(u128, u128)>,
+    ) -> Option<u128> {
         let mut from = |set: &RangeSet, start: u128, end: Option<u128>| {
             let mut at = set.first_from(start)?;
             loop {
                 if end.is_some_and(|end| at >= end) {
                     return None;
                 }
-                let Some(last) = in_the_way(at) else { return Some(at) };
+                let Some((_, last)) = in_the_way(at) else { return Some(at) };
                 at = set.first_from(last.max(at).checked_add(1)?)?;
             }
         };
@@ -89,8 +94,8 @@ impl Free {
             Order::Lowest => from(&self.all, 0, None),
             Order::Highest => {
                 let mut at = self.all.last_to(u128::MAX)?;
-                while !fits(at) {
-                    at = self.all.last_to(at.checked_sub(1)?)?;
+                while let Some((first, _)) = in_the_way(at) {
+                    at = self.all.last_to(first.min(at).checked_sub(1)?)?;
                 }
                 Some(at)
             }

@@ -324,7 +324,10 @@ impl Book {
         let entry = self.pools.get(pool.0 as usize)?;
         let plan = entry.plan.as_ref()?;
         let unknown = &self.networks[UNKNOWN].used;
-        let in_the_way = |unit| unknown.in_the_way(plan.block(unit)).map(|last| plan.unit_number(last));
+        let in_the_way = |unit| {
+            let (first, last) = unknown.in_the_way(plan.block(unit))?;
+            Some((plan.unit_number(first), plan.unit_number(last)))
+        };
         let unit = entry.free.next(&plan.usable, seed, in_the_way)?;
         Some(plan.block(unit))
     }

@@ -93,12 +93,12 @@ impl Used {
         all.flat_map(|(b, holders)| holders.as_slice().iter().map(move |&h| (b, h)))
     }
 
-    /// How far reaches what is in a block's way: the last address of the widest block around it, or its own last one where
+    /// How far reaches what is in a block's way: the first and the last address of the widest block around it, or its own where
     /// something lies inside it. None: nobody has an address of it.
     #[must_use]
-    pub fn in_the_way(&self, block: Block) -> Option<u128> {
-        let around = self.above(block).map(|(wider, _)| wider.last()).next();
-        around.or_else(|| self.inside(block).next().map(|_| block.last()))
+    pub fn in_the_way(&self, block: Block) -> Option<(u128, u128)> {
+        let around = self.above(block).map(|(wider, _)| (wider.first(), wider.last())).next();
+        around.or_else(|| self.inside(block).next().map(|_| (block.first(), block.last())))
     }
 
     /// The blocks with an address in common with a range of addresses, in order; the wider ones around its start first.

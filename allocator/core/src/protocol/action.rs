@@ -30,6 +30,9 @@ pub enum Action {
         id: u64,
         /// Which.
         key: Key,
+        /// Whom an object says to belong to. Should another claim have the name by now, and be of no pool of ours, then this
+        /// one is gone.
+        owner: Uid,
     },
     /// Tell people.
     Report(Report),

@@ -138,7 +138,7 @@ impl Desk {
                     let list = self.store.list(ADDRESSES, Some(id));
                     self.tell(list);
                 }
-                Action::ReadClaim { id, key } => {
+                Action::ReadClaim { id, key, .. } => {
                     self.reads += 1;
                     let result = Ok(self.store.claims.get(&key).cloned());
                     self.tell(Event::ClaimRead { id, result });

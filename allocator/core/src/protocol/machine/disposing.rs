@@ -115,11 +115,11 @@ impl<P: Provider> Machine<P> {
             Fate::Doubtful(_) => {
                 let owner = owner.clone();
                 let id = self.id();
-                self.reads.insert(id, (slot, owner));
+                self.reads.insert(id, (slot, owner.clone()));
                 if let Some(entry) = self.addresses.get_mut(slot) {
                     entry.pending = Some(id);
                 }
-                self.actions.push(Action::ReadClaim { id, key });
+                self.actions.push(Action::ReadClaim { id, key, owner });
             }
             Fate::Goes { .. } => {}
         }

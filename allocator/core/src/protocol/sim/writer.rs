@@ -89,7 +89,7 @@ impl Writer {
             match action {
                 Action::Write { id, write } => self.calls.push(Call::Write { id, write }),
                 Action::ListAddresses { id } => self.calls.push(Call::List { id }),
-                Action::ReadClaim { id, key } => self.calls.push(Call::Read { id, key }),
+                Action::ReadClaim { id, key, .. } => self.calls.push(Call::Read { id, key }),
                 Action::Report(_) => {}
             }
         }
