@@ -113,11 +113,11 @@ impl Intake {
         bytes: &[u8],
         first: bool,
     ) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page: Page<'_, ServiceJson<'_>> = serde_json::from_slice(bytes)?;
+        let page: Page<'_, ServiceJson<'_>> = Page::read(bytes)?;
         if first {
             self.services.clear();
         }
-        let ours = page.items.iter().filter(|one| scope.has_namespace(&one.metadata.namespace));
+        let ours = page.items.iter().flatten().filter(|one| scope.has_namespace(&one.metadata.namespace));
         self.services.extend(ours.map(|one| one.translate(names)));
         let turned = turned(&page);
         let ended = turned.next.is_empty();
@@ -126,11 +126,11 @@ impl Intake {
     }
 
     fn nodes_page(&mut self, bytes: &[u8], first: bool) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page: Page<'_, NodeJson<'_>> = serde_json::from_slice(bytes)?;
+        let page: Page<'_, NodeJson<'_>> = Page::read(bytes)?;
         if first {
             self.nodes.clear();
         }
-        self.nodes.extend(page.items.iter().map(|node| (Box::from(&*node.metadata.name), node.addresses())));
+        self.nodes.extend(page.items.iter().flatten().map(|node| (Box::from(&*node.metadata.name), node.addresses())));
         let turned = turned(&page);
         self.nodes_known |= turned.next.is_empty();
         let event = if turned.next.is_empty() { self.reserved() } else { None };
@@ -173,13 +173,13 @@ impl Intake {
         bytes: &[u8],
         first: bool,
     ) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page: Page<'_, SliceJson<'_>> = serde_json::from_slice(bytes)?;
+        let page: Page<'_, SliceJson<'_>> = Page::read(bytes)?;
         if first {
             self.slices.clear();
             self.slices_of.clear();
             self.slices_known = false;
         }
-        for slice in &page.items {
+        for slice in page.items.iter().flatten() {
             self.slice(names, slice);
         }
         let turned = turned(&page);
@@ -244,10 +244,10 @@ impl Intake {
     }
 
     fn config_page(&mut self, resource: Resource, bytes: &[u8]) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page: Page<'_, ConfigMapJson<'_>> = serde_json::from_slice(bytes)?;
+        let page: Page<'_, ConfigMapJson<'_>> = Page::read(bytes)?;
         let turned = turned(&page);
         // There is one of that name, or none.
-        let event = self.config(resource, page.items.into_iter().next());
+        let event = self.config(resource, page.items.into_iter().flatten().next());
         Ok((turned, event.into_iter().collect()))
     }
 
