@@ -72,8 +72,8 @@ impl Free {
         self.all.contains(unit)
     }
 
-    /// The unit to hand out next, of those that nothing is `in_the_way` of; it says from which unit to which that reaches: as
-    /// much may be in the way as there is, and is passed over at once. `seed`: any number, for random order.
+    /// The unit to hand out next, of those that nothing is `in_the_way` of; it says from and to which unit that reaches: as much
+    /// may be in the way as there is, and is passed over at once. `seed`: any number, for random order.
     pub fn next(
         &self,
         usable: &RangeSet,

@@ -93,8 +93,8 @@ impl Used {
         all.flat_map(|(b, holders)| holders.as_slice().iter().map(move |&h| (b, h)))
     }
 
-    /// What is in a block's way, from which address to which: the widest block around it, or itself where something lies
-    /// inside it. None: nobody has an address of it.
+    /// How far reaches what is in a block's way: the first and the last address of the widest block around it, or its own where
+    /// something lies inside it. None: nobody has an address of it.
     #[must_use]
     pub fn in_the_way(&self, block: Block) -> Option<(u128, u128)> {
         let around = self.above(block).map(|(wider, _)| (wider.first(), wider.last())).next();

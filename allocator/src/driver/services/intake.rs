@@ -113,7 +113,7 @@ impl Intake {
         bytes: &[u8],
         first: bool,
     ) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page = Page::<'_, ServiceJson<'_>>::read(bytes)?;
+        let page: Page<'_, ServiceJson<'_>> = Page::read(bytes)?;
         if first {
             self.services.clear();
         }
@@ -126,7 +126,7 @@ impl Intake {
     }
 
     fn nodes_page(&mut self, bytes: &[u8], first: bool) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page = Page::<'_, NodeJson<'_>>::read(bytes)?;
+        let page: Page<'_, NodeJson<'_>> = Page::read(bytes)?;
         if first {
             self.nodes.clear();
         }
@@ -173,7 +173,7 @@ impl Intake {
         bytes: &[u8],
         first: bool,
     ) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page = Page::<'_, SliceJson<'_>>::read(bytes)?;
+        let page: Page<'_, SliceJson<'_>> = Page::read(bytes)?;
         if first {
             self.slices.clear();
             self.slices_of.clear();
@@ -244,7 +244,7 @@ impl Intake {
     }
 
     fn config_page(&mut self, resource: Resource, bytes: &[u8]) -> Result<(Turned, Vec<Event>), serde_json::Error> {
-        let page = Page::<'_, ConfigMapJson<'_>>::read(bytes)?;
+        let page: Page<'_, ConfigMapJson<'_>> = Page::read(bytes)?;
         let turned = turned(&page);
         // There is one of that name, or none.
         let event = self.config(resource, page.items.into_iter().flatten().next());
