@@ -138,6 +138,7 @@ impl Fleet {
         vip.put = false;
         vip.schedule.stop();
         vip.challenge = None;
+        vip.pending = None;
         vip.look = None;
         vip.open_since = None;
         vip.rebalance = false;

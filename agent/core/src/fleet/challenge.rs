@@ -73,15 +73,25 @@ impl Fleet {
             return;
         }
         let pause = if by_peer { SELF_PROBE } else { DEFEND };
-        // One answer of the API is enough for all that a peer's kernel still answers for: it is not asked VIP by VIP.
-        let defended = by_peer && self.defended.get(&mac).is_some_and(|at| now.since(*at) < SELF_PROBE);
-        if defended || vip.last_challenge.is_some_and(|at| now.since(at) < pause) {
+        // The API is not asked VIP by VIP for all that a peer's kernel still answers for: they wait for one another.
+        if by_peer && self.defended.get(&mac).is_some_and(|at| now.since(*at) < SELF_PROBE) {
+            vip.pending = Some(mac);
+            return;
+        }
+        if vip.last_challenge.is_some_and(|at| now.since(at) < pause) {
             // It is asked for soon, and answers again if it is still there.
             hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
             return;
         }
-        vip.challenge = Some(Challenge { since: now, by_peer, mac });
+        self.challenge(vip, mac, node);
+    }
+
+    /// The session is renewed, and the record read.
+    fn challenge(&mut self, vip: &mut Vip, mac: Mac, node: Option<String>) {
+        let now = self.at.now;
+        vip.challenge = Some(Challenge { since: now, by_peer: node.is_some(), mac });
         vip.last_challenge = Some(now);
+        vip.pending = None;
         self.own.next_write = now;
         self.own.challenged = now;
         self.want_read(vip.address);
@@ -92,8 +102,19 @@ impl Fleet {
         }
     }
 
+    /// The next round for a peer's claims has come, and this one waited for it.
+    fn advance_pending(&mut self, vip: &mut Vip) {
+        let Some(mac) = vip.pending.filter(|_| vip.challenge.is_none() && vip.hold.is_some()) else { return };
+        let next = self.defended.get(&mac).map(|at| *at + SELF_PROBE);
+        if next.is_none_or(|next| self.due(next)) {
+            let node = self.sessions.with_mac(mac).map(str::to_owned);
+            self.challenge(vip, mac, node);
+        }
+    }
+
     /// Whether the challenge has been answered: by the session's renewal and the record, both sent after the frame.
     pub(super) fn advance_challenge(&mut self, vip: &mut Vip, claim: &Claim) {
+        self.advance_pending(vip);
         let Some(challenge) = vip.challenge else { return };
         let renewed = self.own.tenure.as_ref().is_some_and(|t| !t.lapsed && t.sent >= challenge.since);
         if renewed && vip.proven >= challenge.since && *claim == Claim::Mine {

@@ -44,6 +44,8 @@ pub(super) struct Vip {
     pub(super) turns: u32,
     pub(super) challenge: Option<Challenge>,
     pub(super) last_challenge: Option<Time>,
+    /// Who spoke for it when that host had just been answered: the next round is for it too.
+    pub(super) pending: Option<Mac>,
     /// It was let go for another's frame: only a record read since brings it back.
     pub(super) yielded: Option<Time>,
     pub(super) hold_off: Time,
@@ -138,6 +140,7 @@ impl Vip {
             turns: 0,
             challenge: None,
             last_challenge: None,
+            pending: None,
             yielded: None,
             hold_off: Time::default(),
             refused_until: Time::default(),

@@ -148,7 +148,8 @@ impl Directory {
 
     /// The answer to a write showed a session: that says nothing of the watch, which may be dead.
     pub fn learn(&mut self, now: Time, view: View) -> Shown {
-        let known = self.peers.get(&view.node).filter(|p| p.view.uid == view.uid);
+        // A watch that is behind what was read may still tell of the Lease before.
+        let known = self.peers.get(&view.node).filter(|p| p.view.uid == view.uid || p.read);
         if let Some(known) = known
             && matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
         {
