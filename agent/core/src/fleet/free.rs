@@ -46,7 +46,7 @@ impl Fleet {
             Claim::Unknown | Claim::Absent => vip.look = None,
             Claim::Mine if self.own.is_live() && (self.away.is_none() || vip.yielded.is_none()) => self.take_back(vip),
             Claim::Free { .. } | Claim::Others { consents: true, .. } if self.is_sound() => {
-                self.consider_taking(vip, claim)
+                self.consider_taking(vip, claim);
             }
             _ if self.away_since().is_some() => self.consider_provisional(vip, claim),
             // A session that is renewed this moment takes up where it was.

@@ -162,7 +162,7 @@ impl World<'_> {
         let settled = self.plan.calm() + self.checks.bounds.settle;
         self.queue.put(settled, Item::Look(Look::Settled));
         // A few runs go on to the last moment that anything may take; the others until all has been quiet for long.
-        if self.plan.seed % WHOLE != 0 {
+        if !self.plan.seed.is_multiple_of(WHOLE) {
             self.queue.put(self.plan.calm() + SECOND, Item::Look(Look::Quiet));
         }
     }
