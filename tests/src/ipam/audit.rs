@@ -50,7 +50,7 @@ pub fn twice(history: &[Change]) -> Vec<String> {
             }
             match &change.says {
                 Some(to) if !change.gone && !released.contains(&change.uid) => {
-                    _ = bound.insert(change.id.clone(), to.clone())
+                    _ = bound.insert(change.id.clone(), to.clone());
                 }
                 _ => _ = bound.remove(&change.id),
             }

@@ -153,7 +153,7 @@ fn told(state: &State, ns: &str, finding: &str) -> String {
     let mut all: Vec<_> =
         state.history.iter().filter(|one| one.id.1 == *ns && names.contains(&one.id.2.as_str())).collect();
     all.sort_by_key(|one| one.version);
-    all.iter().map(|one| format!("{one:?}\n")).collect()
+    all.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join("\n")
 }
 
 /// What became of a request to a busy API server: whether it is done. `before`: the code of one that an earlier try did.
