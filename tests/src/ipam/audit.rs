@@ -42,7 +42,7 @@ pub fn twice(history: &[Change]) -> Vec<String> {
     let mut wrong = Vec::new();
     for change in sorted {
         let (kind, namespace, name) = &change.id;
-        let claims: Vec<Id> = if *kind == "IPAddressClaim" {
+        let claim: Id = if *kind == "IPAddressClaim" {
             if change.gone {
                 going.remove(&change.id);
             } else if change.going {
@@ -54,7 +54,7 @@ pub fn twice(history: &[Change]) -> Vec<String> {
                 }
                 _ => _ = bound.remove(&change.id),
             }
-            vec![change.id.clone()]
+            change.id.clone()
         } else {
             let at = (namespace.clone(), name.clone());
             match change.says.as_deref().and_then(block) {
@@ -70,26 +70,24 @@ pub fn twice(history: &[Change]) -> Vec<String> {
             {
                 released.insert(owner.clone());
             }
-            vec![claim]
+            claim
         };
-        for claim in claims {
-            if let Some(first) = has.remove(&claim) {
-                held.remove(&first);
-            }
-            let Some(block) = bound.get(&claim).and_then(|to| there.get(&(claim.1.clone(), to.clone()))) else {
-                continue;
-            };
-            let before = held.range(..=block.1).next_back();
-            if let Some((_, (last, other))) = before.filter(|(_, (last, _))| *last >= block.0) {
-                wrong.push(format!(
-                    "at {}: {}/{} is bound to {} to {last:x}, which {}/{} has",
-                    change.version, claim.1, claim.2, block.0, other.1, other.2
-                ));
-                continue;
-            }
-            held.insert(block.0, (block.1, claim.clone()));
-            has.insert(claim, block.0);
+        if let Some(first) = has.remove(&claim) {
+            held.remove(&first);
         }
+        let Some(block) = bound.get(&claim).and_then(|to| there.get(&(claim.1.clone(), to.clone()))) else {
+            continue;
+        };
+        let before = held.range(..=block.1).next_back();
+        if let Some((_, (last, other))) = before.filter(|(_, (last, _))| *last >= block.0) {
+            wrong.push(format!(
+                "at {}: {}/{} is bound to {} to {last:x}, which {}/{} has",
+                change.version, claim.1, claim.2, block.0, other.1, other.2
+            ));
+            continue;
+        }
+        held.insert(block.0, (block.1, claim.clone()));
+        has.insert(claim, block.0);
     }
     wrong
 }
