@@ -44,18 +44,15 @@ mod tests {
 
     #[test]
     fn ready_when_nothing_is_waited_for() {
-        let readiness = Readiness::of("agent");
-        assert_eq!(readiness.waits(), ["agent: starts"]);
-        readiness.set("api", Some("waits for /etc/kubernetes/admin.conf".into()));
-        assert_eq!(readiness.waits(), ["api: waits for /etc/kubernetes/admin.conf"]);
-        readiness.set("api", None);
-        assert!(readiness.waits().is_empty());
-
-        let readiness = Readiness::of("allocator");
-        assert_eq!(readiness.waits(), ["allocator: starts"]);
-        readiness.set("claims", Some("not served".into()));
-        assert_eq!(readiness.waits(), ["claims: not served"]);
-        readiness.set("claims", None);
-        assert!(readiness.waits().is_empty());
+        for (program, part, waits) in
+            [("agent", "api", "waits for /etc/kubernetes/admin.conf"), ("allocator", "claims", "not served")]
+        {
+            let readiness = Readiness::of(program);
+            assert_eq!(readiness.waits(), [format!("{program}: starts")]);
+            readiness.set(part, Some(waits.into()));
+            assert_eq!(readiness.waits(), [format!("{part}: {waits}")]);
+            readiness.set(part, None);
+            assert!(readiness.waits().is_empty());
+        }
     }
 }

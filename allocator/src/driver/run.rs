@@ -283,8 +283,8 @@ impl Driver {
         }
     }
 
-    /// Follows the kinds whose turn has come: claims when Clusters are known, addresses when claims begin to
-    /// be.
+    /// Follows the kinds whose turn has come: claims when Clusters are known, addresses when the first claims
+    /// are.
     fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
         wanted.extend(POOLS.map(Resource::Pools));

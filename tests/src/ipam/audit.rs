@@ -1,6 +1,6 @@
 //! What must hold for claims and addresses, whatever happened.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -26,8 +26,9 @@ fn block(says: &str) -> Option<Block> {
     Some((first, first | host))
 }
 
-/// Goes through all that was shown in the store's order: at no moment may two bound claims have an address in common.
-/// Answers what was wrong.
+/// Goes through all that was shown in the store's order: at no moment may two bound claims have an address in common. A claim
+/// that is going has none any more once its address was released, though its status says so to the end: an allocator that
+/// stood still may make the object once more, which nobody uses. Answers what was wrong.
 #[must_use]
 pub fn twice(history: &[Change]) -> Vec<String> {
     let mut sorted: Vec<&Change> = history.iter().collect();
@@ -37,15 +38,23 @@ pub fn twice(history: &[Change]) -> Vec<String> {
     let mut there: HashMap<(String, String), Block> = HashMap::new();
     let mut held: BTreeMap<u128, (u128, Id)> = BTreeMap::new();
     let mut has: HashMap<Id, u128> = HashMap::new();
+    let (mut going, mut released) = (BTreeSet::new(), BTreeSet::new());
     let mut wrong = Vec::new();
     for change in sorted {
         let (kind, namespace, name) = &change.id;
-        let claims: Vec<Id> = if *kind == "IPAddressClaim" {
+        let claim: Id = if *kind == "IPAddressClaim" {
+            if change.gone {
+                going.remove(&change.id);
+            } else if change.going {
+                going.insert(change.id.clone());
+            }
             match &change.says {
-                Some(to) if !change.gone => _ = bound.insert(change.id.clone(), to.clone()),
+                Some(to) if !change.gone && !released.contains(&change.uid) => {
+                    _ = bound.insert(change.id.clone(), to.clone());
+                }
                 _ => _ = bound.remove(&change.id),
             }
-            vec![change.id.clone()]
+            change.id.clone()
         } else {
             let at = (namespace.clone(), name.clone());
             match change.says.as_deref().and_then(block) {
@@ -53,26 +62,32 @@ pub fn twice(history: &[Change]) -> Vec<String> {
                 _ => _ = there.remove(&at),
             }
             // Its name is its claim's.
-            vec![("IPAddressClaim", namespace.clone(), name.clone())]
+            let claim = ("IPAddressClaim", namespace.clone(), name.clone());
+            if change.gone
+                && going.contains(&claim)
+                && bound.remove(&claim).is_some()
+                && let Some(owner) = &change.owner
+            {
+                released.insert(owner.clone());
+            }
+            claim
         };
-        for claim in claims {
-            if let Some(first) = has.remove(&claim) {
-                held.remove(&first);
-            }
-            let Some(block) = bound.get(&claim).and_then(|to| there.get(&(claim.1.clone(), to.clone()))) else {
-                continue;
-            };
-            let before = held.range(..=block.1).next_back();
-            if let Some((_, (last, other))) = before.filter(|(_, (last, _))| *last >= block.0) {
-                wrong.push(format!(
-                    "at {}: {}/{} is bound to {} to {last:x}, which {}/{} has",
-                    change.version, claim.1, claim.2, block.0, other.1, other.2
-                ));
-                continue;
-            }
-            held.insert(block.0, (block.1, claim.clone()));
-            has.insert(claim, block.0);
+        if let Some(first) = has.remove(&claim) {
+            held.remove(&first);
         }
+        let Some(block) = bound.get(&claim).and_then(|to| there.get(&(claim.1.clone(), to.clone()))) else {
+            continue;
+        };
+        let before = held.range(..=block.1).next_back();
+        if let Some((_, (last, other))) = before.filter(|(_, (last, _))| *last >= block.0) {
+            wrong.push(format!(
+                "at {}: {}/{} is bound to {} to {last:x}, which {}/{} has",
+                change.version, claim.1, claim.2, block.0, other.1, other.2
+            ));
+            continue;
+        }
+        held.insert(block.0, (block.1, claim.clone()));
+        has.insert(claim, block.0);
     }
     wrong
 }
@@ -164,6 +179,7 @@ mod tests {
             id: (kind, "n".to_owned(), name.to_owned()),
             uid: name.to_owned(),
             gone: says.is_none(),
+            going: false,
             says: says.map(str::to_owned),
             owner: None,
         }
@@ -184,6 +200,22 @@ mod tests {
         // Unless the first was gone before: the order is the versions', not that of arrival.
         history.push(change(3, "IPAddress", "a", None));
         assert_eq!(twice(&history), [""; 0]);
+        // What is going has nothing once it was released, whatever is made in its name.
+        let going = |change: Change| Change { going: true, ..change };
+        let gone = Change { owner: Some("a".to_owned()), ..change(3, "IPAddress", "a", None) };
+        let late = [
+            change(1, "IPAddress", "a", Some(same)),
+            going(change(2, "IPAddressClaim", "a", Some("a"))),
+            gone,
+            change(4, "IPAddress", "b", Some(same)),
+            change(5, "IPAddressClaim", "b", Some("b")),
+            change(6, "IPAddress", "a", Some(same)),
+            going(change(7, "IPAddressClaim", "a", Some("a"))),
+        ];
+        assert_eq!(twice(&late), [""; 0]);
+        let mut kept = late.to_vec();
+        kept[1].going = false;
+        assert_eq!(twice(&kept).len(), 2);
         // A prefix has what is in it.
         let prefix = "fd00::/56 \"InClusterPrefixPool\" \"p\"";
         let inside = "fd00:0:0:ff::/64 \"InClusterPrefixPool\" \"q\"";

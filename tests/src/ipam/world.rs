@@ -44,6 +44,8 @@ pub struct Change {
     pub uid: String,
     /// Whether it is gone.
     pub gone: bool,
+    /// Whether it is being deleted, and nobody else's finalizer holds it.
+    pub going: bool,
     /// An address: `address/prefix` and its pool. A claim: the name in `status.addressRef`.
     pub says: Option<String>,
     /// An address: the uid of the claim that owns it.
@@ -94,6 +96,8 @@ impl State {
                 id: id.clone(),
                 uid: text("/metadata/uid").unwrap_or_default(),
                 gone,
+                going: object["metadata"]["deletionTimestamp"].is_string()
+                    && object["metadata"]["finalizers"].as_array().is_none_or(|all| all.len() < 2),
                 says,
                 owner: owner.map(str::to_owned),
             });

@@ -14,6 +14,7 @@ use crate::ipam::audit::{at_rest, twice};
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope, reference};
 use crate::ipam::server::{Crds, Refused};
 use crate::ipam::stage::Stage;
+use crate::ipam::world::State;
 use crate::runner::{Ctx, Test};
 
 /// Claims under way at a time.
@@ -132,6 +133,9 @@ impl<'a> Storm<'a> {
             (at_rest(state, ns), twice(&history), history.len())
         });
         ctx.note(&format!("{claims} claims, {shown} changes, {} wrong, {} twice", wrong.len(), double.len()));
+        if let Some(first) = double.first() {
+            ctx.note(&world.look(|state| told(state, ns, first)));
+        }
         ensure!(double.is_empty(), "{} given twice: {:?}", double.len(), double.iter().take(5).collect::<Vec<_>>());
         ensure!(wrong.is_empty(), "{} wrong: {:?}", wrong.len(), wrong.iter().take(5).collect::<Vec<_>>());
         let used = i64::try_from(left)?;
@@ -139,6 +143,17 @@ impl<'a> Storm<'a> {
         let total = total.context("the pool has no counts")?;
         self.scope.counts(KIND, &self.pool, [total, total - used, used, 0]).await
     }
+}
+
+/// All that happened to the claims that a finding names, and to their addresses.
+fn told(state: &State, ns: &str, finding: &str) -> String {
+    let prefix = format!("{ns}/");
+    let words = finding.split([' ', ',']);
+    let names: Vec<&str> = words.filter_map(|word| word.strip_prefix(&prefix)).collect();
+    let mut all: Vec<_> =
+        state.history.iter().filter(|one| one.id.1 == *ns && names.contains(&one.id.2.as_str())).collect();
+    all.sort_by_key(|one| one.version);
+    all.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join("\n")
 }
 
 /// What became of a request to a busy API server: whether it is done. `before`: the code of one that an earlier try did.
