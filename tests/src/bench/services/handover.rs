@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::super::stats::{Figure, Statistic};
 use super::super::{Order, some};
-use super::many::Many;
+use super::many::{Many, vip};
+use crate::observe::now;
+use crate::observe::probes::Probes;
+use crate::say;
 
 /// VIPs of the node.
 const VIPS: usize = 250;
@@ -20,9 +23,9 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let mut lost = Vec::new();
     for _ in 0..order.runs {
-        let logs = tempfile::tempdir()?;
+        let logs = tempfile::tempdir()?.keep();
         let preferred = json!({"mooring.dev/preferred-nodes": "w1=100"});
-        let many = Many::up(order, logs.path(), 3, VIPS, &preferred).await?;
+        let many = Many::up(order, &logs, 3, VIPS, &preferred).await?;
         many.carried(Some("w1")).await?;
         tokio::time::sleep(SETTLED).await;
 
@@ -30,15 +33,15 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let swarm = many.swarm().await?;
         many.annotate("w1", "mooring.dev/drain", Some("true")).await?;
         let away = async {
-            let begin = crate::observe::now();
-            while swarm.all_answered(crate::observe::now(), Some("w1"), Duration::from_millis(500)).await.is_err() {
-                ensure!(crate::observe::now() < begin + LIMIT, "w1 keeps some; {}", many.field.logs());
+            let begin = now();
+            while swarm.all_answered(now(), Some("w1"), Duration::from_millis(500)).await.is_err() {
+                ensure!(now() < begin + LIMIT, "w1 keeps some; {}", many.field.logs());
             }
             Ok(())
         };
         away.await?;
         tokio::time::sleep(SETTLED).await;
-        lost.push(worst(&swarm.finish()?));
+        lost.push(worst("drain", &swarm.finish()?));
 
         // Back, each by its preference.
         let swarm = many.swarm().await?;
@@ -48,18 +51,24 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         }
         many.carried(Some("w1")).await?;
         tokio::time::sleep(SETTLED).await;
-        lost.push(worst(&swarm.finish()?));
+        lost.push(worst("rebalance", &swarm.finish()?));
 
         // Its agent ends.
         let swarm = many.swarm().await?;
         many.field.lab().agent("w1")?.stop(LIMIT).await?;
         tokio::time::sleep(SETTLED).await;
-        lost.push(worst(&swarm.finish()?));
+        lost.push(worst("SIGTERM", &swarm.finish()?));
     }
     let name = "services-handover";
     Ok(vec![some(Figure::of_counts(name, "packets", &lost), name)?.goal(Statistic::Max, 0.0)])
 }
 
-fn worst(seen: &[crate::observe::probes::Probes]) -> usize {
-    seen.iter().map(crate::observe::probes::Probes::lost).max().unwrap_or_default()
+/// The most that one VIP lost; what it was is told, where anything was lost.
+fn worst(what: &str, seen: &[Probes]) -> usize {
+    let most = seen.iter().enumerate().max_by_key(|(_, one)| one.lost());
+    if let Some((nth, one)) = most.filter(|(_, one)| one.lost() > 0) {
+        let some = seen.iter().filter(|one| one.lost() > 0).count();
+        say::line(format_args!("  {what}: {some} VIPs lost packets, {} most: {:?}", vip(nth), one.outages()));
+    }
+    most.map_or(0, |(_, one)| one.lost())
 }

@@ -31,10 +31,10 @@ const FLOORS: usize = 5;
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let (mut ours, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..order.runs {
-        let logs = tempfile::tempdir()?;
+        let logs = tempfile::tempdir()?.keep();
         // The third is a witness only.
         let notes = json!({"mooring.dev/preferred-nodes": "w1=100", "mooring.dev/node-selector": "!witness"});
-        let mut many = Many::up(order, logs.path(), 3, VIPS, &notes).await?;
+        let mut many = Many::up(order, &logs, 3, VIPS, &notes).await?;
         let label = json!({"metadata": {"labels": {"witness": ""}}});
         many.field.server.merge("/api/v1/nodes/w3", &label).await?;
         many.carried(Some("w1")).await?;
