@@ -50,8 +50,8 @@ pub struct Peer {
     pub ended: Option<Time>,
     /// When it was last shown.
     shown: Time,
-    /// A read showed it, and no watch event since: what the watch is about to tell may be older.
-    read: bool,
+    /// An answer showed it, and no watch event since: what the watch is about to tell may be older.
+    ahead: bool,
     /// How often it was abandoned lately.
     pub abandoned: Moves,
     /// When it was last seen to be abandoned, whether or not it has begun again.
@@ -83,8 +83,8 @@ pub enum Shown {
 pub struct Directory {
     peers: BTreeMap<String, Peer>,
     standing: BTreeMap<String, Standing>,
-    /// By node, the Lease that is surely there no more.
-    gone: BTreeMap<String, String>,
+    /// By node, the Lease that is surely there no more, and when that was shown.
+    gone: BTreeMap<String, (String, Time)>,
     complete: bool,
     proven: Option<Time>,
     /// When the last consistent list was asked for.
@@ -139,23 +139,41 @@ impl Directory {
 
     /// A watch event showed a session.
     pub fn see(&mut self, now: Time, view: View, rules: &Rules) -> Shown {
-        let shown = self.learn(now, view);
-        if shown != Shown::Nothing {
-            self.prove(now, rules);
+        if self.is_older(&view) {
+            return Shown::Nothing;
+        }
+        let shown = self.put(now, view);
+        self.prove(now, rules);
+        shown
+    }
+
+    /// The answer to a write showed a session: that says nothing of the watch, which may be dead, or behind it.
+    pub fn learn(&mut self, now: Time, view: View) -> Shown {
+        if self.is_older(&view) {
+            return Shown::Nothing;
+        }
+        let ahead = self.peers.get(&view.node).is_none_or(|known| known.ahead || known.view.version != view.version);
+        let node = view.node.clone();
+        let shown = self.put(now, view);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.ahead = ahead;
         }
         shown
     }
 
-    /// The answer to a write showed a session: that says nothing of the watch, which may be dead.
-    pub fn learn(&mut self, now: Time, view: View) -> Shown {
-        // A watch that is behind what was read may still tell of the Lease before.
-        let known = self.peers.get(&view.node).filter(|p| p.view.uid == view.uid || p.read);
-        if let Some(known) = known
-            && matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
-        {
-            return Shown::Nothing;
+    /// Whether more is known of that node's session. Versions count on when a Lease is deleted and made again; of one that
+    /// is surely gone, answers that come late and a watch that is behind say nothing new.
+    fn is_older(&self, view: &View) -> bool {
+        match self.peers.get(&view.node) {
+            Some(known) if known.view.uid == view.uid || !self.is_gone(&view.node, &view.uid) => {
+                matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
+            }
+            _ => self.is_gone(&view.node, &view.uid),
         }
-        self.put(now, view)
+    }
+
+    fn is_gone(&self, node: &str, uid: &str) -> bool {
+        self.gone.get(node).is_some_and(|(gone, _)| gone == uid)
     }
 
     /// A list of all sessions, asked for at `sent`. What was shown after that counts by its version; of the others, those
@@ -167,11 +185,15 @@ impl Directory {
             let stays = peer.shown > sent || views.iter().any(|v| v.node == *node);
             if !stays {
                 changed.push(node.clone());
-                self.gone.insert(node.clone(), peer.view.uid.clone());
+                self.gone.insert(node.clone(), (peer.view.uid.clone(), now));
             }
             stays
         });
         for view in views {
+            // It was deleted while the list was on its way.
+            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && *at > sent) {
+                continue;
+            }
             let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(|p| p.shown > sent));
             let shown = if later { self.see(now, view, rules) } else { self.put(now, view) };
             if shown == Shown::Changed {
@@ -186,20 +208,20 @@ impl Directory {
     pub fn deleted(&mut self, now: Time, node: &str, rules: &Rules) -> bool {
         self.prove(now, rules);
         let Some(peer) = self.peers.remove(node) else { return false };
-        self.gone.insert(node.to_owned(), peer.view.uid);
+        self.gone.insert(node.to_owned(), (peer.view.uid, now));
         true
     }
 
     /// A consistent list has come that was asked for then.
     pub fn was_listed(&mut self, now: Time, sent: Time) {
         self.listed = self.listed.max(Some(sent));
-        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.read = true);
+        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.ahead = true);
     }
 
     /// Whether a deletion that the watch shows may be of the Lease before the one that is known.
     #[must_use]
     pub fn is_read_ahead(&self, node: &str) -> bool {
-        self.peers.get(node).is_some_and(|peer| peer.read)
+        self.peers.get(node).is_some_and(|peer| peer.ahead)
     }
 
     fn put(&mut self, now: Time, view: View) -> Shown {
@@ -213,7 +235,7 @@ impl Directory {
                 changed: now,
                 ended: (!view.is_live()).then_some(now),
                 shown: now,
-                read: false,
+                ahead: false,
                 abandoned: Moves::default(),
                 abandoned_at: None,
                 view,
@@ -223,13 +245,13 @@ impl Directory {
         };
         peer.began = began;
         if peer.view.uid != view.uid {
-            self.gone.insert(view.node.clone(), peer.view.uid.clone());
+            self.gone.insert(view.node.clone(), (peer.view.uid.clone(), now));
         }
         if peer.view.record != view.record {
             peer.changed = now;
         }
         peer.shown = now;
-        peer.read = false;
+        peer.ahead = false;
         let (old, new) = (&peer.view, &view);
         let same = old.is_of(&new.incarnation())
             && old.is_live() == new.is_live()
@@ -281,12 +303,12 @@ impl Directory {
         }
         let known = self.peers.get(&holder.node).map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid);
         let Some(known) = known else {
-            let gone = self.gone.get(&holder.node) == Some(&holder.session.uid);
+            let gone = self.is_gone(&holder.node, &holder.session.uid);
             return (gone || self.listed.is_some_and(|sent| sent >= seen)).then_some(true);
         };
         if known.record.transitions < holder.session.transitions {
-            // It has begun since: the watch of sessions is behind that of records.
-            return None;
+            // It has begun since, and the watch of sessions is behind that of records; or the Lease was set back.
+            return self.listed.is_some_and(|sent| sent >= seen).then_some(true);
         }
         Some(!(known.is_live() && known.is_of(&holder.session)))
     }
