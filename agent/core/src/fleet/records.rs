@@ -18,14 +18,17 @@ const WITHIN: Duration = Duration::from_secs(1);
 const LOST: Duration = Duration::from_millis(100);
 
 impl Fleet {
-    /// The watch showed the `IPAddress` of a VIP. `listed`: by the list that it begins with, which is believed.
+    /// The watch showed the `IPAddress` of a VIP. `listed`: by the list that it begins with; it may be older than what answers
+    /// have shown, and else is believed even if its version is, as after a restored backup.
     pub(super) fn address_watched(&mut self, address: IpAddr, view: Option<AddressView>, listed: bool) {
-        if let Some(vip) = self.vips.get_mut(&address).filter(|_| !listed) {
+        if let Some(vip) = self.vips.get_mut(&address) {
             match vip.is_about(view.as_ref()) {
-                About::Older => return,
+                About::Older if !listed => return,
                 // What was read is perhaps another object by now, of which the watch is about to tell.
-                About::Other if vip.ahead && !planted!(BelievesLateAnswers) => return self.want_read(address),
-                About::Other | About::Newer => {}
+                About::Older | About::Other if vip.ahead && !planted!(BelievesLateAnswers) => {
+                    return self.want_read(address);
+                }
+                About::Older | About::Other | About::Newer => {}
             }
         }
         self.address_shown(address, view);

@@ -176,13 +176,15 @@ impl Directory {
         self.gone.get(node).is_some_and(|(gone, _)| gone == uid)
     }
 
-    /// A list of all sessions, asked for at `sent`. What was shown after that counts by its version; of the others, those
-    /// that are not in the list are gone. Answers with the nodes whose sessions have changed.
-    pub fn see_all(&mut self, now: Time, sent: Time, views: Vec<View>, rules: &Rules) -> Vec<String> {
+    /// A list of all sessions, asked for at `sent`; None: the watch's own, which may be older than what answers have shown.
+    /// What was shown after that counts by its version; of the others, those that are not in the list are gone. Answers with
+    /// the nodes whose sessions have changed.
+    pub fn see_all(&mut self, now: Time, sent: Option<Time>, views: Vec<View>, rules: &Rules) -> Vec<String> {
         self.prove(now, rules);
         let mut changed = vec![];
+        let later = |peer: &Peer| sent.map_or(peer.ahead, |sent| peer.shown > sent);
         self.peers.retain(|node, peer| {
-            let stays = peer.shown > sent || views.iter().any(|v| v.node == *node);
+            let stays = later(peer) || views.iter().any(|v| v.node == *node);
             if !stays {
                 changed.push(node.clone());
                 self.gone.insert(node.clone(), (peer.view.uid.clone(), now));
@@ -191,10 +193,11 @@ impl Directory {
         });
         for view in views {
             // It was deleted while the list was on its way.
-            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && *at > sent) {
+            let since = |at: Time| sent.is_some_and(|sent| at > sent);
+            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && since(*at)) {
                 continue;
             }
-            let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(|p| p.shown > sent));
+            let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
             let shown = if later { self.see(now, view, rules) } else { self.put(now, view) };
             if shown == Shown::Changed {
                 changed.push(node);
@@ -202,6 +205,12 @@ impl Directory {
         }
         self.complete = true;
         changed
+    }
+
+    /// Whether answers have shown what the watch has not.
+    #[must_use]
+    pub fn is_any_ahead(&self) -> bool {
+        self.peers.values().any(|peer| peer.ahead)
     }
 
     /// A watch event: a session's Lease was deleted.
@@ -369,7 +378,7 @@ mod tests {
     fn what_has_not_been_written_has_not_ended() {
         let (mut all, rules) = (Directory::default(), Rules::default());
         assert_eq!(all.has_ended(&holder(1), at(900)), None, "nothing was listed");
-        all.see_all(at(100), at(99), vec![view("n1", 5, 1, true)], &rules);
+        all.see_all(at(100), Some(at(99)), vec![view("n1", 5, 1, true)], &rules);
         assert_eq!(all.has_ended(&holder(1), at(900)), Some(false));
         assert_eq!(all.expires("n1", &rules), Some(at(115)));
         assert_eq!(all.has_ended(&holder(1), at(900)), Some(false), "expired is not ended");
@@ -383,15 +392,15 @@ mod tests {
     #[test]
     fn a_session_that_is_not_in_a_list_has_ended() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
-        assert_eq!(all.see_all(at(2), at(2), vec![], &rules), ["n1"]);
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.see_all(at(2), Some(at(2)), vec![], &rules), ["n1"]);
         assert_eq!(all.has_ended(&holder(1), at(900)), Some(true));
     }
 
     #[test]
     fn every_sessions_event_proves_the_watch() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        all.see_all(at(100), at(99), vec![view("n1", 5, 1, true), view("n2", 6, 1, true)], &rules);
+        all.see_all(at(100), Some(at(99)), vec![view("n1", 5, 1, true), view("n2", 6, 1, true)], &rules);
         for t in [102, 104, 106, 108, 110, 112, 114] {
             all.see(at(t), view("n2", t, 1, true), &rules);
         }
@@ -401,9 +410,55 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_late_of_a_lease_that_is_gone_says_nothing_of_the_next_one() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        all.deleted(at(2), "n1", &rules);
+        let again = View { uid: "again".into(), ..view("n1", 9, 0, true) };
+        all.see(at(3), again, &rules);
+        let second = Holder { session: Incarnation { uid: "again".into(), transitions: 0 }, ..holder(0) };
+        assert_eq!(all.learn(at(4), view("n1", 6, 1, false)), Shown::Nothing, "the answer to the end of the first");
+        assert_eq!(all.has_ended(&second, at(3)), Some(false));
+        assert_eq!(all.has_ended(&holder(1), at(3)), Some(true));
+    }
+
+    #[test]
+    fn a_list_that_was_made_before_a_deletion_brings_nothing_back() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        all.deleted(at(3), "n1", &rules);
+        all.see_all(at(4), Some(at(2)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.live().count(), 0);
+        all.see_all(at(6), Some(at(5)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.live().count(), 1, "restored from a backup");
+    }
+
+    #[test]
+    fn the_list_of_a_watch_may_be_older_than_an_answer() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), None, vec![view("n1", 5, 1, true)], &rules);
+        all.learn(at(2), view("n1", 7, 2, true));
+        assert!(all.see_all(at(3), None, vec![view("n1", 6, 1, false)], &rules).is_empty());
+        assert!(all.is_any_ahead(), "a list that is asked for now tells");
+        assert_eq!(all.has_ended(&holder(2), at(3)), Some(false));
+        assert_eq!(all.see_all(at(5), Some(at(4)), vec![view("n1", 4, 1, true)], &rules), ["n1"], "restored");
+        assert_eq!(all.has_ended(&holder(1), at(5)), Some(false));
+    }
+
+    #[test]
+    fn a_lease_that_was_set_back_ends_what_it_had_counted() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.has_ended(&holder(3), at(2)), None, "it may have begun since");
+        all.see_all(at(4), Some(at(3)), vec![view("n1", 6, 1, true)], &rules);
+        all.was_listed(at(4), at(3));
+        assert_eq!(all.has_ended(&holder(3), at(2)), Some(true), "a list that was asked for since does not say so");
+    }
+
+    #[test]
     fn older_views_are_ignored() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        all.see_all(at(1), at(1), vec![view("n1", 9, 2, true)], &rules);
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 9, 2, true)], &rules);
         assert_eq!(all.see(at(2), view("n1", 8, 1, false), &rules), Shown::Nothing);
         assert!(all.get("n1").unwrap().view.is_live());
     }
