@@ -84,6 +84,10 @@ pub enum Bug {
     OneSegmentIsEnough,
     /// Silence before a provisional hold counts though no third party was heard.
     DeafWatcher,
+    /// With the API away, all ends are tried again, each time.
+    EndsStorm,
+    /// An answer of the API that comes late is believed, though the `IPAddress` was made again meanwhile.
+    BelievesLateAnswers,
 }
 
 impl Bug {
@@ -112,7 +116,7 @@ impl Bug {
     ];
 
     /// Those of sessions and placement.
-    pub const FLEET: [Self; 20] = [
+    pub const FLEET: [Self; 22] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -133,6 +137,8 @@ impl Bug {
         Self::StaysWithoutEndpoint,
         Self::OneSegmentIsEnough,
         Self::DeafWatcher,
+        Self::EndsStorm,
+        Self::BelievesLateAnswers,
     ];
 }
 

@@ -113,15 +113,15 @@ impl Addresses {
         Ok(all)
     }
 
-    /// Writes who holds it, by compare-and-swap, and answers with what it is now.
+    /// Writes who holds it (None: nobody), by compare-and-swap, and answers with what it is now.
     pub async fn hold(
         &self,
         key: &Key,
         base: &str,
-        holder: &Holder,
+        holder: Option<&Holder>,
         within: Duration,
     ) -> Result<AddressView, ApiError> {
-        let text = serde_json::to_string(holder).map_err(|error| super::unsayable(&error))?;
+        let text = holder.map(serde_json::to_string).transpose().map_err(|error| super::unsayable(&error))?;
         let patch = json!({"metadata": {"resourceVersion": base, "annotations": {HOLDER: text}}});
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
         let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
@@ -129,7 +129,7 @@ impl Addresses {
         match result {
             Ok(found) => Ok(view(&found)),
             Err(error @ ApiError::Conflict { .. }) if doubt => match self.get(key, within).await?.as_ref().map(view) {
-                Some(found) if found.holder.as_ref() == Some(holder) => Ok(found),
+                Some(found) if found.holder.as_ref() == holder => Ok(found),
                 _ => Err(error),
             },
             Err(error) => Err(error),

@@ -120,10 +120,9 @@ impl Fleet {
         self.away_is_over();
         let now = self.at.now;
         let sent = match id {
-            // The watch's own list comes in its order.
-            None => now,
+            None => None,
             Some(id) => match self.calls.listing.take_if(|(one, _, _)| *one == id) {
-                Some((_, sent, _)) => sent,
+                Some((_, sent, _)) => Some(sent),
                 None => return,
             },
         };
@@ -131,9 +130,11 @@ impl Fleet {
             self.calls.next_list = now + self.rules.retry_period / 2;
         }
         let changed = self.sessions.see_all(now, sent, views, &self.rules);
-        if id.is_some() {
+        if let Some(sent) = sent {
             self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);
+        } else if self.sessions.is_any_ahead() {
+            self.list_sessions();
         }
         for node in changed {
             self.session_changed(&node);

@@ -28,9 +28,12 @@ impl Fleet {
             return;
         }
         let next = self.calls.next_list;
-        // With the API away, an end is tried again now and then: the first call to be answered tells that it is back.
-        if self.away.is_some() && now < next {
-            self.due(next);
+        // With the API away, one end is tried again now and then: the first call to be answered tells that it is back.
+        let away = self.away.is_some() && !planted!(EndsStorm);
+        if self.away.is_some() && (now < next || away && !self.calls.ends.is_empty()) {
+            if now < next {
+                self.due(next);
+            }
             return;
         }
         let me = &self.rules.node;
@@ -73,6 +76,9 @@ impl Fleet {
             let at = if cause == EndCause::Expired { at + EXPIRY_STEP * self.order_for(&node) } else { at };
             if self.due(at) {
                 self.end_other(&node, cause);
+                if away {
+                    return;
+                }
             }
         }
     }

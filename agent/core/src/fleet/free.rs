@@ -20,6 +20,8 @@ const TURN: Duration = Duration::from_secs(2);
 const PEER_TURNS: u32 = 3;
 /// So many VIPs are carried beside their record at most: the API would not write more of them within a second.
 const BESIDE: usize = 64;
+/// The record of a VIP that is not wanted any more is cleared after this.
+const CLEAR_AFTER: Duration = Duration::from_secs(1);
 /// A foreign owner is told of, and looked for, this often.
 const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 
@@ -28,6 +30,7 @@ impl Fleet {
         self.give_up_write(vip);
         if vip.demand.is_none() || self.own.left {
             vip.look = None;
+            self.clear_record(vip, claim);
             return;
         }
         if !self.can_carry(vip) {
@@ -51,6 +54,26 @@ impl Fleet {
             _ if self.away_since().is_some() => self.consider_provisional(vip, claim),
             // A session that is renewed this moment takes up where it was.
             _ => vip.free_since = None,
+        }
+    }
+
+    /// The VIP is not wanted any more, and its record still names this node: nobody else may put that right while the session
+    /// lives, and some may want it. What is deleted, or wanted again, within a moment is left alone.
+    fn clear_record(&mut self, vip: &mut Vip, claim: &Claim) {
+        if vip.demand.is_some() || !self.synced || *claim != Claim::Mine {
+            vip.unwanted = None;
+            return;
+        }
+        let since = *vip.unwanted.get_or_insert(self.at.now);
+        let off = vip.hold_off;
+        if !self.due(since + CLEAR_AFTER) || !self.due(off) || vip.flight.is_some() {
+            return;
+        }
+        if self.is_sound() {
+            self.write_holder(vip, None);
+        } else {
+            vip.hold_off = self.at.now + self.rules.retry_period;
+            self.due(vip.hold_off);
         }
     }
 
@@ -111,7 +134,7 @@ impl Fleet {
         if !consents && !self.may_move(vip) {
             return;
         }
-        let held = matches!(claim, Claim::Free { was_held: true });
+        let held = matches!(claim, Claim::Free { was_held: true }) && !vip.forsaken;
         let Some(record) = self.own_holder() else { return };
         if !consents && (!held || position > 0 || now < self.looks_until) && self.rules.conflict_probe {
             match self.look(vip, false) {

@@ -46,6 +46,7 @@ use crate::session::Directory;
 use crate::time::Time;
 use asking::Asking;
 use calls::Calls;
+use claim::Claim;
 use carrying::Batch;
 use own::Own;
 use vip::Vip;
@@ -182,6 +183,7 @@ impl Fleet {
         self.advance_calls();
         self.advance_own();
         self.advance_ends();
+        self.advance_writes();
         self.advance_vips();
         self.advance_watches();
         self.advance_asking();
@@ -234,7 +236,10 @@ impl Fleet {
             self.open.insert(vip.address);
         } else {
             self.open.remove(&vip.address);
+            // Should it be open again, everybody's turn begins anew.
+            vip.open_since = None;
         }
+        vip.forsaken |= vip.demand.is_none() && claim == Claim::Free { was_held: true };
         if vip.hold.is_some() {
             self.consider_carried(vip, &claim);
         } else {

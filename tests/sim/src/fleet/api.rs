@@ -195,8 +195,8 @@ impl World<'_> {
                 let Some(vip) = self.vip_of(address) else { return };
                 match self.store.addresses.get(&vip).cloned() {
                     Some(known) if known.version == base || base.is_empty() => {
-                        self.check_record_write(host, vip, known.holder.as_ref(), &holder);
-                        let view = self.set_record(vip, known.uid, Some(holder));
+                        self.check_record_write(host, vip, known.holder.as_ref(), holder.as_ref());
+                        let view = self.set_record(vip, known.uid, holder);
                         Answer::Address(view)
                     }
                     _ => Answer::Conflict,
