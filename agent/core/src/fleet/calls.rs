@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::pace::Pace;
 use super::vip::Vip;
 use super::{Action, Fleet};
 use crate::event::Failure;
@@ -34,6 +35,8 @@ pub(super) struct Calls {
     pub(super) writes: BTreeMap<u64, IpAddr>,
     /// VIPs that wait until they may write.
     pub(super) waiting: BTreeSet<IpAddr>,
+    /// How long the write of a record takes by now.
+    pub(super) pace: Pace,
 }
 
 /// The end of another's session is being written.

@@ -18,8 +18,6 @@ use crate::session::{EndCause, Holder};
 const TURN: Duration = Duration::from_secs(2);
 /// A node that carries a VIP without the record has so many turns to write that: it may only just have an API again.
 const PEER_TURNS: u32 = 3;
-/// So many VIPs are carried beside their record at most: the API would not write more of them within a second.
-const BESIDE: usize = 64;
 /// The record of a VIP that is not wanted any more is cleared after this.
 const CLEAR_AFTER: Duration = Duration::from_secs(1);
 /// A foreign owner is told of, and looked for, this often.
@@ -149,7 +147,7 @@ impl Fleet {
                 Found::Quiet | Found::Peer => {}
                 Found::Stranger(mac) => return self.foreign_owner(vip, mac),
             }
-        } else if held && position == 0 && self.beside() < BESIDE {
+        } else if held && position == 0 && self.beside() < self.calls.pace.beside() {
             if self.write_holder(vip, record) || self.calls.waiting.contains(&vip.address) {
                 self.take_up(vip, Basis::Beside(now), Self::cause(claim));
                 self.returns(vip);

@@ -287,6 +287,7 @@ impl Fleet {
             // The planned end; `own_shown` lets go of what is left.
             return;
         }
+        self.calls.pace.took(now.since(flight.sent));
         let valid = now + MARGIN < flight.sent + self.rules.lease_duration;
         if !valid || flight.sent < self.late_at && self.own.tenure.is_none() {
             self.own.next_write = now;

@@ -155,13 +155,14 @@ impl Fleet {
         match result {
             Ok(view) => {
                 self.away_is_over();
+                self.calls.pace.took(self.at.now.since(flight.sent));
                 self.address_answered(address, Some(view), false, flight.sent);
             }
             Err(Failure::Conflict) => {
                 vip.hold_off = self.at.now + LOST;
-                let taking = flight.wrote.is_some_and(|wrote| {
-                    wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != wrote.session)
-                });
+                let taking = flight
+                    .wrote
+                    .is_some_and(|wrote| wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != wrote.session));
                 if taking {
                     self.report(Report::Outrun { address });
                 }

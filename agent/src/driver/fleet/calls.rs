@@ -71,7 +71,14 @@ impl Calls {
         });
     }
 
-    pub(super) fn write_holder(&self, id: u64, key: Option<Key>, base: String, holder: Option<Holder>, within: Duration) {
+    pub(super) fn write_holder(
+        &self,
+        id: u64,
+        key: Option<Key>,
+        base: String,
+        holder: Option<Holder>,
+        within: Duration,
+    ) {
         let (api, told) = (self.addresses.clone(), self.told.clone());
         tokio::spawn(async move {
             let result = match (api, key) {

@@ -23,9 +23,9 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let mut lost = Vec::new();
     for _ in 0..order.runs {
-        let logs = tempfile::tempdir()?.keep();
+        let logs = tempfile::tempdir()?;
         let preferred = json!({"mooring.dev/preferred-nodes": "w1=100"});
-        let many = Many::up(order, &logs, 3, VIPS, &preferred).await?;
+        let many = Many::up(order, logs.path(), 3, VIPS, &preferred).await?;
         many.carried(Some("w1")).await?;
         tokio::time::sleep(SETTLED).await;
 
@@ -46,6 +46,8 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         // Back, each by its preference.
         let swarm = many.swarm().await?;
         many.annotate("w1", "mooring.dev/drain", None).await?;
+        // The others know that it stays when it has said so.
+        tokio::time::sleep(SETTLED).await;
         for node in ["w2", "w3"] {
             many.annotate(node, "mooring.dev/rebalance", Some("1")).await?;
         }

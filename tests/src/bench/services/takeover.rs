@@ -1,6 +1,7 @@
-//! A thousand VIPs of a dead node are put on another one and announced, beside the floor: the same by one datagram of
-//! netlink and one call that sends all frames. Both as the kernel and the segment tell it: from the first address that is
-//! there to the last VIP's first announcement.
+//! A thousand VIPs are put on and announced, beside the floor: the same by one datagram of netlink and one call that sends
+//! all frames. The agent was killed, its addresses are gone, and it is started again: the records name this node, so
+//! nothing but the datapath stands between it and its VIPs. Both as the kernel and the segment tell it: from the
+//! first address that is there to the last VIP's first announcement.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,14 +16,14 @@ use super::super::{Order, some};
 use super::many::Many;
 use super::raw;
 use crate::observe::addresses::{Addresses, Change};
-use crate::observe::now;
 use crate::observe::tap::Tap;
+use crate::observe::{inside, now};
 
 /// VIPs of the node.
 const VIPS: usize = 1_000;
-/// Watchers have to have heard it.
+/// What follows the first putting is over.
 const SETTLED: Duration = Duration::from_secs(8);
-/// Longer than a session lives without being renewed.
+/// For the agent's start and all it does.
 const LIMIT: Duration = Duration::from_mins(1);
 /// How often the floor is measured.
 const FLOORS: usize = 5;
@@ -31,19 +32,23 @@ const FLOORS: usize = 5;
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let (mut ours, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..order.runs {
-        let logs = tempfile::tempdir()?.keep();
-        // The third is a witness only.
-        let notes = json!({"mooring.dev/preferred-nodes": "w1=100", "mooring.dev/node-selector": "!witness"});
-        let mut many = Many::up(order, &logs, 3, VIPS, &notes).await?;
-        let label = json!({"metadata": {"labels": {"witness": ""}}});
-        many.field.server.merge("/api/v1/nodes/w3", &label).await?;
-        many.carried(Some("w1")).await?;
+        let logs = tempfile::tempdir()?;
+        let many = Many::up(order, logs.path(), 1, VIPS, &json!({})).await?;
+        many.carried(None).await?;
         tokio::time::sleep(SETTLED).await;
 
+        let agent = many.field.lab().agent("w1")?;
+        agent.kill()?;
+        agent.process()?.ended(LIMIT).await?;
+        let place = many.field.lab().netns("w1")?;
+        let vips = many.vips.clone();
+        inside(&place, move || raw::remove("eth0", &vips))?;
         let floor = floor(&many).await?;
+
         let (addresses, tap) = observers(&many)?;
-        let crash = many.field.crash("w1")?;
-        let took = took(&many, &addresses, &tap, crash).await.with_context(|| many.field.logs())?;
+        let begin = now();
+        agent.start_again()?;
+        let took = between(&many.vips, &addresses, &tap, begin).await.with_context(|| many.field.logs())?;
         ratios.push(took.as_secs_f64() / floor.as_secs_f64());
         ours.push(took);
         floors.push(floor);
@@ -56,20 +61,17 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     ])
 }
 
-/// The median of some, with addresses that no VIP has, on the node that is going to take the VIPs.
+/// The median of some.
 async fn floor(many: &Many) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..FLOORS {
-        let others: Vec<IpAddr> = (0..VIPS).map(|n| super::many::vip(2 * VIPS + n)).collect();
-        let place = many.field.lab().netns("w2")?;
-        let mut addresses = Addresses::of(&others);
-        addresses.watch("w2", &place)?;
-        let tap = Tap::start(&many.field.lab().netns("client")?, &[])?;
+        let (addresses, tap) = observers(many)?;
+        let place = many.field.lab().netns("w1")?;
+        let (put, removed) = (many.vips.clone(), many.vips.clone());
         let begin = now();
-        let these = others.clone();
-        crate::observe::inside(&place, move || raw::put_and_announce("eth0", &these))?;
-        times.push(between(&others, &addresses, &tap, begin).await?);
-        crate::observe::inside(&place, move || raw::remove("eth0", &others))?;
+        inside(&place, move || raw::put_and_announce("eth0", &put))?;
+        times.push(between(&many.vips, &addresses, &tap, begin).await?);
+        inside(&place, move || raw::remove("eth0", &removed))?;
     }
     times.sort_unstable();
     times.get(FLOORS / 2).copied().context("no floor")
@@ -77,12 +79,8 @@ async fn floor(many: &Many) -> Result<Duration> {
 
 fn observers(many: &Many) -> Result<(Addresses, Tap)> {
     let mut addresses = Addresses::of(&many.vips);
-    addresses.watch("w2", &many.field.lab().netns("w2")?)?;
+    addresses.watch("w1", &many.field.lab().netns("w1")?)?;
     Ok((addresses, Tap::start(&many.field.lab().netns("client")?, &[])?))
-}
-
-async fn took(many: &Many, addresses: &Addresses, tap: &Tap, crash: Time) -> Result<Duration> {
-    between(&many.vips, addresses, tap, crash).await
 }
 
 /// From the first address to the last VIP's first announcement.
