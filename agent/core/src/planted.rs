@@ -86,6 +86,8 @@ pub enum Bug {
     DeafWatcher,
     /// With the API away, all ends are tried again, each time.
     EndsStorm,
+    /// A record whose writes fail is written again and again.
+    NoBackOff,
     /// An answer of the API that comes late is believed, though the `IPAddress` was made again meanwhile.
     BelievesLateAnswers,
 }
@@ -116,7 +118,7 @@ impl Bug {
     ];
 
     /// Those of sessions and placement.
-    pub const FLEET: [Self; 22] = [
+    pub const FLEET: [Self; 23] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -138,6 +140,7 @@ impl Bug {
         Self::OneSegmentIsEnough,
         Self::DeafWatcher,
         Self::EndsStorm,
+        Self::NoBackOff,
         Self::BelievesLateAnswers,
     ];
 }

@@ -24,6 +24,8 @@ pub(super) struct Calls {
     /// A list of all sessions: its number, when it was sent, when it has failed.
     pub(super) listing: Option<(u64, Time, Time)>,
     pub(super) next_list: Time,
+    /// No session of another expires sooner, as far as that was looked at.
+    pub(super) first_expiry: Time,
     /// Ends of other sessions that are being written.
     pub(super) ends: BTreeMap<String, EndFlight>,
     /// Records that are to be read.
@@ -130,6 +132,7 @@ impl Fleet {
             self.calls.next_list = now + self.rules.retry_period / 2;
         }
         let changed = self.sessions.see_all(now, sent, views, &self.rules);
+        self.calls.first_expiry = now;
         if let Some(sent) = sent {
             self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);

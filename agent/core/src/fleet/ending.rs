@@ -51,23 +51,25 @@ impl Fleet {
                 these.push((node, EndCause::Abandoned, since + ABANDON_STEP * watch.place));
             }
         }
-        if fresh {
-            let mut first: Option<Time> = None;
+        if fresh && now >= self.calls.first_expiry {
+            let mut first = Time::from_nanos(u64::MAX);
             for (node, peer) in self.sessions.live().filter(|(node, _)| node != me) {
                 let at = peer.expires(&self.rules);
                 if at <= now {
                     these.push((node.to_owned(), EndCause::Expired, at));
                 }
-                first = Some(first.map_or(at, |first| first.min(at)));
+                first = first.min(at);
             }
+            self.calls.first_expiry = first;
             if planted!(EndsByLooking) {
                 let held = these.iter().filter_map(|(node, ..)| self.held.get(node)).flatten();
                 self.dirty.extend(held.copied());
                 self.again |= !these.is_empty();
             }
-            if let Some(first) = first.filter(|at| *at > now) {
-                self.due(first);
-            }
+        }
+        // Renewals put it off; it is looked at anew when it has come.
+        if fresh && self.calls.first_expiry > now && self.calls.first_expiry < Time::from_nanos(u64::MAX) {
+            self.due(self.calls.first_expiry);
         }
         for (node, cause, at) in these {
             if self.calls.ends.contains_key(&node) {

@@ -26,6 +26,7 @@ mod leaving;
 mod own;
 mod records;
 mod snapshot;
+mod table;
 mod vip;
 mod watching;
 
@@ -49,6 +50,7 @@ use calls::Calls;
 use claim::Claim;
 use carrying::Batch;
 use own::Own;
+use table::Table;
 use vip::Vip;
 use watching::Watch;
 
@@ -62,7 +64,7 @@ pub struct Fleet {
     down: BTreeMap<u32, Time>,
     sessions: Directory,
     own: Own,
-    vips: BTreeMap<IpAddr, Box<Vip>>,
+    vips: Table,
     /// The VIPs by the node that their record names.
     held: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The VIPs that nobody holds, or that are handed over.
@@ -112,7 +114,7 @@ impl Fleet {
             down: BTreeMap::new(),
             sessions: Directory::default(),
             own: Own::default(),
-            vips: BTreeMap::new(),
+            vips: Table::default(),
             held: BTreeMap::new(),
             open: BTreeSet::new(),
             carried: BTreeSet::new(),

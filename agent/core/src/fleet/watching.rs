@@ -199,9 +199,8 @@ impl Fleet {
     }
 
     /// A frame may be the answer of somebody who is watched, or of a third party.
-    pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac) {
+    pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac, vip: bool) {
         let now = self.at.now;
-        let vip = self.vips.contains_key(&address);
         for watch in self.watches.values_mut() {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 let from_it = view.link.macs.contains(&mac);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::api::Of;
 use crate::clock::{MS, Nanos};
 use crate::fault::How;
 
@@ -50,12 +51,18 @@ pub enum Fault {
     Delete(usize),
     /// So many VIPs more are wanted; at the end they are not.
     Burst(usize),
-    /// A node's watch breaks.
-    WatchBreak(usize),
+    /// A node's watch breaks: one of them, or all.
+    WatchBreak(usize, Option<Of>),
     /// A node's watch falls silent without breaking.
-    WatchHang(usize),
+    WatchHang(usize, Option<Of>),
     /// A node's watch shows what happens so many milliseconds late.
-    WatchLag(usize, u16),
+    WatchLag(usize, u16, Option<Of>),
+    /// A VIP's `IPAddress` is deleted, and made again at once.
+    Remake(usize),
+    /// Somebody else writes `IPAddress` objects too: so many of a thousand record writes come too late.
+    Nudge(u16),
+    /// An interface of a node is gone; at the end it is there again.
+    Unplug(usize, usize),
     /// A node has no endpoints; at the end it has again.
     NoEndpoints(usize),
     /// No node has any.
@@ -93,7 +100,7 @@ impl Fault {
     /// Whether it comes between hosts and what they say to each other.
     #[must_use]
     pub fn is_of_wire(&self) -> bool {
-        matches!(self, Self::LinkDown(..) | Self::Partition(..) | Self::Loss(..) | Self::Delay(..))
+        matches!(self, Self::LinkDown(..) | Self::Unplug(..) | Self::Partition(..) | Self::Loss(..) | Self::Delay(..))
     }
 }
 
