@@ -37,7 +37,7 @@ impl Fleet {
             return;
         }
         let me = &self.rules.node;
-        let fresh = self.sessions.is_fresh(now, &self.rules);
+        let fresh = self.sessions.is_fresh(now, &self.rules) || planted!(EndsWhenBlind);
         let silent =
             self.watches.iter().filter(|(_, watch)| watch.silent_since.is_some()).map(|(node, _)| node.clone());
         let mut these: Vec<(String, EndCause, Time)> = vec![];

@@ -240,6 +240,7 @@ impl Fleet {
         self.own.flight = Some(flight);
         self.own.unanswered = None;
         let node = self.rules.node.clone();
+        let base = if planted!(RenewsWithoutVersion) { base.map(|_| String::new()) } else { base };
         self.out.push(Action::WriteSession { id, node, base, record, declared: Some(declared), end, within });
     }
 
@@ -275,7 +276,10 @@ impl Fleet {
         self.own.hold_off = self.at.now + BEGIN_AGAIN;
         self.report(Report::Ended);
         self.let_all_go(Why::LeaseLost, |basis| basis != Basis::Provisional);
-        self.unsure = None;
+        // What is carried without the API does not rest on the session: who came late goes on to look for it.
+        if self.carried.is_empty() {
+            self.unsure = None;
+        }
         self.again = true;
     }
 
