@@ -24,6 +24,9 @@ pub(super) struct Calls {
     /// A list of all sessions: its number, when it was sent, when it has failed.
     pub(super) listing: Option<(u64, Time, Time)>,
     pub(super) next_list: Time,
+    /// After one that failed: no sooner, whatever else the API answers meanwhile.
+    pub(super) next_end: Time,
+    pub(super) next_read: Time,
     /// No session of another expires sooner, as far as that was looked at.
     pub(super) first_expiry: Time,
     /// Ends of other sessions that are being written.
@@ -166,7 +169,7 @@ impl Fleet {
                 self.looks_until = self.at.now + self.rules.lease_duration.max(LOOK_LONGER);
             }
             if self.own.is_lapsed() {
-                self.own.next_write = self.at.now;
+                self.own.next_write = self.at.now.max(self.own.next_try);
             }
             self.all_dirty();
             self.again = true;
@@ -184,7 +187,8 @@ impl Fleet {
         if self.calls.wanted.is_empty() || self.calls.reads.len() >= READS {
             return;
         }
-        if self.away.is_some() && !self.due(self.calls.next_list) {
+        let next = if self.away.is_some() { self.calls.next_list } else { now };
+        if !self.due(next.max(self.calls.next_read)) {
             return;
         }
         let addresses: Vec<IpAddr> = std::mem::take(&mut self.calls.wanted).into_iter().collect();

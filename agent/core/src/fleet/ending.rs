@@ -27,13 +27,10 @@ impl Fleet {
         if self.own.tenure.is_none() || self.unsure.is_some() || self.own.left {
             return;
         }
-        let next = self.calls.next_list;
         // With the API away, one end is tried again now and then: the first call to be answered tells that it is back.
         let away = self.away.is_some() && !planted!(EndsStorm);
-        if self.away.is_some() && (now < next || away && !self.calls.ends.is_empty()) {
-            if now < next {
-                self.due(next);
-            }
+        let next = if planted!(EndsStorm) { now } else { self.calls.next_end };
+        if !self.due(next) || away && !self.calls.ends.is_empty() {
             return;
         }
         let me = &self.rules.node;
@@ -126,7 +123,7 @@ impl Fleet {
             }
             Err(Failure::Away) => {
                 self.is_away(sent);
-                self.calls.next_list = self.calls.next_list.max(self.at.now + self.rules.retry_period / 4);
+                self.calls.next_end = self.at.now + self.rules.retry_period / 4;
             }
         }
         self.again = true;

@@ -35,6 +35,8 @@ pub(super) struct Own {
     unanswered: Option<OwnFlight>,
     pub(super) next_write: Time,
     hold_off: Time,
+    /// After a write that failed: no sooner, whatever else the API answers meanwhile.
+    pub(super) next_try: Time,
     /// What is on the Lease is not what this node wants there.
     pub(super) redeclare: bool,
     pub(super) drained: bool,
@@ -357,6 +359,7 @@ impl Fleet {
         } else {
             self.is_away(flight.sent);
             self.own.next_write = now + self.rules.retry_period / 2;
+            self.own.next_try = now + self.rules.retry_period / 4;
             self.own.hold_off = self.own.hold_off.max(now + self.rules.retry_period / 4);
             self.own.unanswered = Some(flight);
         }

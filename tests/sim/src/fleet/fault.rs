@@ -57,6 +57,8 @@ pub enum Fault {
     WatchHang(usize, Option<Of>),
     /// A node's watch shows what happens so many milliseconds late.
     WatchLag(usize, u16, Option<Of>),
+    /// A VIP is not wanted any more, and its `IPAddress` stays; at the end it is wanted again.
+    Withdraw(usize),
     /// A VIP's `IPAddress` is deleted, and made again at once.
     Remake(usize),
     /// Somebody else writes `IPAddress` objects too: so many of a thousand record writes come too late.
@@ -97,10 +99,15 @@ pub struct Planned {
 }
 
 impl Fault {
-    /// Whether it comes between hosts and what they say to each other.
+    /// Whether somebody may hold a VIP of that segment, be heard by others, and not by clients.
     #[must_use]
-    pub fn is_of_wire(&self) -> bool {
-        matches!(self, Self::LinkDown(..) | Self::Unplug(..) | Self::Partition(..) | Self::Loss(..) | Self::Delay(..))
+    pub fn may_hide_holders(&self, segment: usize) -> bool {
+        match self {
+            // Who is told that its link is down hands over.
+            Self::LinkDown(_, of, told) => !told && *of == segment,
+            Self::Partition(_, of, _) => of.is_none_or(|of| of == segment),
+            _ => false,
+        }
     }
 }
 

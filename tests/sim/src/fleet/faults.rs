@@ -114,6 +114,12 @@ impl World<'_> {
                     }
                 }
             }
+            Fault::Withdraw(vip) => {
+                if self.wanted.remove(&vip) {
+                    self.publish(&Event::Unwanted(self.plan.settings.vip(vip)));
+                    self.touched_vip(vip);
+                }
+            }
             Fault::Remake(vip) => {
                 if self.wanted.contains(&vip) {
                     self.unwant(vip);
@@ -188,6 +194,14 @@ impl World<'_> {
             Fault::Delete(vip) => {
                 if !self.is_active(|f| matches!(f, Fault::Delete(v) if *v == vip)) && !self.wanted.contains(&vip) {
                     self.want(vip);
+                }
+            }
+            Fault::Withdraw(vip) => {
+                let gone = |f: &Fault| matches!(f, Fault::Withdraw(v) | Fault::Delete(v) if *v == vip);
+                if !self.is_active(gone) && self.store.addresses.contains_key(&vip) && self.wanted.insert(vip) {
+                    let demand = self.plan.settings.demand(vip, &self.endpoints);
+                    self.publish(&Event::Wanted(vec![demand]));
+                    self.touched_vip(vip);
                 }
             }
             Fault::Burst(_) => {

@@ -43,6 +43,7 @@ impl Plan {
                 Fault::Delete(vip) if rng.chance(400) => {
                     (planned.fault, planned.lasts) = (Fault::Remake(*vip), 0);
                 }
+                Fault::Delete(vip) if rng.chance(500) => planned.fault = Fault::Withdraw(*vip),
                 Fault::LinkDown(host, segment, true) if rng.chance(300) => {
                     let (host, segment) = (*host, *segment);
                     if self.settings.is_on(host, segment) {
