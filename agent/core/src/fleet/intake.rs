@@ -111,6 +111,9 @@ impl Fleet {
     }
 
     fn session_was_shown(&mut self, node: &str, shown: Shown) {
+        if let Some(at) = self.sessions.expires(node, &self.rules) {
+            self.calls.first_expiry = self.calls.first_expiry.min(at);
+        }
         match shown {
             Shown::Changed => self.session_changed(node),
             // A holder that was thought dead is alive: who carries its VIPs without the API lets them go.

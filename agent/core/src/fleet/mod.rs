@@ -27,6 +27,7 @@ mod own;
 mod pace;
 mod records;
 mod snapshot;
+mod table;
 mod vip;
 mod watching;
 
@@ -50,6 +51,7 @@ use calls::Calls;
 use carrying::Batch;
 use claim::Claim;
 use own::Own;
+use table::Table;
 use vip::Vip;
 use watching::Watch;
 
@@ -63,7 +65,7 @@ pub struct Fleet {
     down: BTreeMap<u32, Time>,
     sessions: Directory,
     own: Own,
-    vips: BTreeMap<IpAddr, Box<Vip>>,
+    vips: Table,
     /// The VIPs by the node that their record names.
     held: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The VIPs that nobody holds, or that are handed over.
@@ -113,7 +115,7 @@ impl Fleet {
             down: BTreeMap::new(),
             sessions: Directory::default(),
             own: Own::default(),
-            vips: BTreeMap::new(),
+            vips: Table::default(),
             held: BTreeMap::new(),
             open: BTreeSet::new(),
             carried: BTreeSet::new(),

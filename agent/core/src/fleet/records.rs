@@ -76,6 +76,7 @@ impl Fleet {
         vip.changed = self.at.now;
         vip.open_since = None;
         vip.forsaken = false;
+        vip.failures = 0;
         let node = |h: &Option<Holder>| h.as_ref().map(|h| h.node.clone());
         let (old, new) = (node(&before), node(&after));
         if old == new {
@@ -103,7 +104,7 @@ impl Fleet {
         self.again = true;
         let Ok(views) = result else {
             self.is_away(reading.sent);
-            self.calls.next_list = self.calls.next_list.max(self.at.now + self.rules.retry_period / 4);
+            self.calls.next_read = self.at.now + self.rules.retry_period / 4;
             self.calls.wanted.extend(reading.known.into_keys());
             return;
         };
@@ -159,7 +160,7 @@ impl Fleet {
                 self.address_answered(address, Some(view), false, flight.sent);
             }
             Err(Failure::Conflict) => {
-                vip.hold_off = self.at.now + LOST;
+                vip.hold_off = self.at.now + LOST * vip.failed();
                 let taking = flight
                     .wrote
                     .is_some_and(|wrote| wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != wrote.session));
@@ -170,7 +171,7 @@ impl Fleet {
                 self.want_read(address);
             }
             Err(Failure::Away) => {
-                vip.hold_off = self.at.now + self.rules.retry_period / 4;
+                vip.hold_off = self.at.now + self.rules.retry_period / 4 * vip.failed();
                 self.is_away(flight.sent);
             }
         }

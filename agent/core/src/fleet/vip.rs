@@ -7,9 +7,14 @@ use std::time::Duration;
 use crate::mac::Mac;
 use crate::moves::Moves;
 use crate::placement::{Demand, seed};
+use crate::planted::planted;
 use crate::schedule::Schedule;
 use crate::session::{AddressView, Holder, number};
 use crate::time::Time;
+
+/// After writes that failed it is waited twice as long each time, so many times: somebody may write the object all the time,
+/// or the API refuse that one.
+const DOUBLED: u32 = 5;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -51,6 +56,8 @@ pub(super) struct Vip {
     /// It was let go for another's frame: only a record read since brings it back.
     pub(super) yielded: Option<Time>,
     pub(super) hold_off: Time,
+    /// Writes of the record that failed, in a row.
+    pub(super) failures: u32,
     /// The interface refused it: nothing before.
     pub(super) refused_until: Time,
     pub(super) removed: VecDeque<Time>,
@@ -161,6 +168,7 @@ impl Vip {
             pending: None,
             yielded: None,
             hold_off: Time::default(),
+            failures: 0,
             refused_until: Time::default(),
             removed: VecDeque::new(),
             foreign_told: None,
@@ -187,6 +195,12 @@ impl Vip {
             _ if !self.known => About::Newer,
             _ => About::Other,
         }
+    }
+
+    /// A write of the record has failed. How many times longer than after the first one it is waited.
+    pub(super) fn failed(&mut self) -> u32 {
+        self.failures = self.failures.saturating_add(1);
+        if planted!(NoBackOff) { 1 } else { 1 << (self.failures - 1).min(DOUBLED) }
     }
 
     /// Whom the record names.

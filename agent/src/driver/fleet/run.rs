@@ -261,8 +261,10 @@ impl Driver {
                 self.peers.insert(view.node.clone(), addresses);
                 true
             }
+            // Of one that is known, another holder or another demand changes nothing.
+            Event::Wanted(demands) => demands.iter().any(|demand| !self.fleet.knows(demand.address)),
+            Event::Address { address, view: Some(_), .. } => !self.fleet.knows(*address),
             Event::Node { .. }
-            | Event::Wanted(_)
             | Event::Unwanted(_)
             | Event::SessionDeleted(_)
             | Event::Sessions { .. }

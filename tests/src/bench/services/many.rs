@@ -26,7 +26,7 @@ pub(super) const NET: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 78, 0, 0), 20);
 /// Requests at once.
 const WORK: usize = 16;
 /// How long all may take to be carried.
-const LIMIT: Duration = Duration::from_mins(5);
+const LIMIT: Duration = Duration::from_mins(1);
 /// Each VIP is asked so often.
 const PACE: Duration = Duration::from_millis(25);
 
@@ -97,8 +97,12 @@ impl Many {
             if carried == self.vips.len() {
                 return Ok(());
             }
-            let logs = || self.field.logs();
-            ensure!(now() < deadline, "{carried} of {} VIPs are carried; {}", self.vips.len(), logs());
+            let others = || {
+                let others = all.iter().filter(|one| held(one).is_none()).take(5);
+                others.map(|one| one["metadata"]["annotations"].to_string()).collect::<Vec<_>>().join("\n")
+            };
+            let count = self.vips.len();
+            ensure!(now() < deadline, "{carried} of {count} VIPs are carried; {}\n{}", others(), self.field.logs());
             say::line(format_args!("  {carried} of {} VIPs are carried", self.vips.len()));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
