@@ -147,6 +147,8 @@ pub struct Made {
     pub source: Source,
     /// Its spec.
     pub spec: PoolSpec,
+    /// The interface that it names: its annotation `mooring.dev/interface`.
+    pub interface: Option<Arc<str>>,
 }
 
 /// What a pool is made from; as text the annotation [`crate::words::SOURCE`].

@@ -53,12 +53,12 @@ impl Word {
         match self {
             Self::Interface if is_interface(text.trim()) => Ok(()),
             Self::Interface => Err(WordError::Interface(text.into())),
-            Self::NodeSelector => {
-                parts(text).find(|part| !is_requirement(part)).map_or(Ok(()), |bad| Err(WordError::Selector(bad.into())))
-            }
-            Self::PreferredNodes => {
-                parts(text).find(|part| !is_preference(part)).map_or(Ok(()), |bad| Err(WordError::Preference(bad.into())))
-            }
+            Self::NodeSelector => parts(text)
+                .find(|part| !is_requirement(part))
+                .map_or(Ok(()), |bad| Err(WordError::Selector(bad.into()))),
+            Self::PreferredNodes => parts(text)
+                .find(|part| !is_preference(part))
+                .map_or(Ok(()), |bad| Err(WordError::Preference(bad.into()))),
         }
     }
 }
@@ -76,7 +76,9 @@ fn is_interface(name: &str) -> bool {
 fn is_requirement(part: &str) -> bool {
     if let Some(key) = part.strip_prefix('!') {
         is_key(key.trim())
-    } else if let Some((key, value)) = part.split_once("!=").or_else(|| part.split_once("==")).or_else(|| part.split_once('=')) {
+    } else if let Some((key, value)) =
+        part.split_once("!=").or_else(|| part.split_once("==")).or_else(|| part.split_once('='))
+    {
         is_key(key.trim()) && (value.trim().is_empty() || is_name(value.trim()))
     } else {
         is_key(part)
@@ -84,7 +86,8 @@ fn is_requirement(part: &str) -> bool {
 }
 
 fn is_preference(part: &str) -> bool {
-    let (node, weight) = part.split_once('=').map_or((part, Ok(1)), |(node, weight)| (node.trim(), weight.trim().parse::<u32>()));
+    let (node, weight) =
+        part.split_once('=').map_or((part, Ok(1)), |(node, weight)| (node.trim(), weight.trim().parse::<u32>()));
     weight.is_ok() && is_domain(node)
 }
 
@@ -101,7 +104,8 @@ fn is_name(text: &str) -> bool {
 }
 
 fn is_domain(text: &str) -> bool {
-    let part = |part: &str| is_name(part) && !part.contains(['_', '.']) && !part.contains(|c: char| c.is_ascii_uppercase());
+    let part =
+        |part: &str| is_name(part) && !part.contains(['_', '.']) && !part.contains(|c: char| c.is_ascii_uppercase());
     text.len() <= DOMAIN && text.split('.').all(part)
 }
 

@@ -8,7 +8,7 @@ use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_services::class::ClassRules;
 use mooring_services::configmap::{Config, NewPool, pools};
 use mooring_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
-use mooring_services::objects::Ingress;
+use mooring_services::objects::{Ingress, Made};
 use mooring_services::reason::Condition;
 use mooring_services::words;
 use serde_json::{Value, json};
@@ -161,12 +161,14 @@ fn annotations_label_field_and_finalizer_are_patched() {
 
 #[test]
 fn a_pool_made_here_becomes_what_it_should_be() {
-    let config = Config::read(&[("cidr-team".to_owned(), "10.0.0.0/24".to_owned())].into());
+    let data = [("cidr-team", "10.0.0.0/24"), ("interface-team", "eth1"), ("interface-global", "eth0")];
+    let config = Config::read(&data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     let made = pools(&config, &std::collections::BTreeSet::new()).into_values().next().unwrap();
     let new = NewPool::new(made.clone(), None);
     let (call, body) = sent(desk().prepare(&Known::default(), &Write::CreatePool(Box::new(new.clone()))));
     assert!(call.path.ends_with("/v1alpha2/globalinclusterippools"), "{}", call.path);
-    assert_eq!(body["metadata"]["annotations"][words::SOURCE], "namespace/team IPv4");
+    let notes = json!({words::SOURCE: "namespace/team IPv4", "mooring.dev/interface": "eth1"});
+    assert_eq!(body["metadata"]["annotations"], notes);
     // Somebody wrote more into it.
     let mut spec = serde_json::to_value(made_spec(&made.spec)).unwrap();
     spec["quarantine"] = json!({"afterReleaseSeconds": 9});
@@ -179,7 +181,12 @@ fn a_pool_made_here_becomes_what_it_should_be() {
         KnownPool { seen, api: mooring_api::versions::PoolVersion::default(), written: None },
     );
     let target = PoolTarget { reference: new.reference.clone(), uid: Uid::from("u"), version: Version::from("5") };
-    let (_, body) = sent(desk().prepare(&known, &Write::UpdatePool(target, Box::new(new))));
+    let update = |new| sent(desk().prepare(&known, &Write::UpdatePool(target.clone(), Box::new(new)))).1;
+    // An interface that the ConfigMap names no more is taken off.
+    let none = NewPool { made: Made { interface: None, ..made }, ..new.clone() };
+    assert_eq!(update(none)["metadata"]["annotations"]["mooring.dev/interface"], Value::Null);
+    let body = update(new);
+    assert_eq!(body["metadata"]["annotations"], notes);
     assert_eq!(body["spec"]["quarantine"], Value::Null);
     assert_eq!(body["spec"]["allowedNamespaces"], json!({"names": ["team"], "selector": null}));
     assert_eq!(body["spec"]["allocateReservedIPAddresses"], true);

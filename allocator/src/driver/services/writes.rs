@@ -10,7 +10,7 @@ use mooring_api::versions::Version as _;
 use mooring_api::{GROUP, annotations, finalizers, labels};
 use mooring_services::configmap::NewPool;
 use mooring_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
-use mooring_services::objects::{Ingress, Member};
+use mooring_services::objects::{Ingress, Made, Member};
 use mooring_services::{members, words};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -189,6 +189,13 @@ fn pool_path(known: &Known, reference: &PoolRef, one: bool) -> (Resource, String
     (resource, path.trim_end_matches('/').to_owned())
 }
 
+/// The annotations of a pool that is made from the `ConfigMap`. `mooring.dev/interface` follows it, whatever people write.
+fn made_notes(made: &Made) -> Map<String, Value> {
+    let source = (words::SOURCE.to_owned(), made.source.to_string().into());
+    let interface = made.interface.as_deref().map(|name| (annotations::INTERFACE.to_owned(), name.into()));
+    std::iter::once(source).chain(interface).collect()
+}
+
 fn create_pool(known: &Known, new: &NewPool) -> Prepared {
     let (resource, path) = pool_path(known, &new.reference, false);
     let version = known.pools_served.get(&new.reference.kind).copied().unwrap_or_default();
@@ -198,7 +205,7 @@ fn create_pool(known: &Known, new: &NewPool) -> Prepared {
         "metadata": {
             "name": &*new.reference.name,
             "labels": {words::MADE_FROM: words::MADE_FROM_VALUE},
-            "annotations": {words::SOURCE: new.made.source.to_string()},
+            "annotations": made_notes(&new.made),
         },
         "spec": made_spec(&new.made.spec),
     });
@@ -223,7 +230,11 @@ fn update_pool(known: &Known, target: &PoolTarget, new: &NewPool) -> Prepared {
             allowed.entry(name.clone()).or_insert(Value::Null);
         }
     }
-    let body = json!({"metadata": locked(&target.uid, &target.version), "spec": now});
+    let mut metadata = locked(&target.uid, &target.version);
+    let mut notes = made_notes(&new.made);
+    notes.entry(annotations::INTERFACE).or_insert(Value::Null);
+    metadata.insert("annotations".to_owned(), notes.into());
+    let body = json!({"metadata": metadata, "spec": now});
     let (resource, path) = pool_path(known, &target.reference, true);
     call(Verb::Patch, resource, path, &body)
 }
