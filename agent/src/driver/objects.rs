@@ -24,7 +24,7 @@ use crate::settings::{Address, usable};
 const WITHIN: Duration = Duration::from_secs(3);
 /// Between two looks while one is not known, the first time and at most.
 const FIRST: Duration = Duration::from_millis(500);
-const LAST: Duration = Duration::from_secs(15);
+const LAST: Duration = Duration::from_secs(4);
 /// Between two looks at what is known: whether it still says that.
 const FOLLOW: Duration = Duration::from_secs(30);
 /// In the agent's own directory.
@@ -222,6 +222,9 @@ async fn save(file: &Path, all: &[Named]) {
         all.iter().filter_map(|one| Some((one.key.to_string(), one.known?))).collect();
     let new = file.with_extension("new");
     let write = async {
+        if let Some(dir) = file.parent() {
+            tokio::fs::create_dir_all(dir).await?;
+        }
         tokio::fs::write(&new, serde_json::to_vec(&known)?).await?;
         tokio::fs::rename(&new, file).await
     };
@@ -277,6 +280,8 @@ mod tests {
         assert_eq!(load(&file).await, [("kube-system/api".to_owned(), "2001:db8::10".parse().unwrap())].into());
         std::fs::write(&file, "nonsense").unwrap();
         assert!(load(&file).await.is_empty());
-        save(&dir.path().join("not/there"), &[]).await;
+        let file = dir.path().join("not/there/yet");
+        save(&file, &[named(Some("192.0.2.10"))]).await;
+        assert_eq!(load(&file).await.len(), 1);
     }
 }

@@ -107,6 +107,8 @@ pub struct Address {
     pub key: Key,
     /// Its uid.
     pub uid: Uid,
+    /// Its resource version.
+    pub version: Version,
     /// `spec.claimRef.name`.
     pub claim: Arc<str>,
     /// `spec.address`, as far as it can be read; IPv4 as IPv4.

@@ -47,6 +47,7 @@ const fn service_lane(write: &services::Write) -> usize {
         | To::Status(..)
         | To::RemoveCleanup(_)
         | To::DeleteClaim(_)
+        | To::Exchange(..)
         // Few, and much depends on them.
         | To::CreatePool(_)
         | To::UpdatePool(..)

@@ -53,6 +53,12 @@ impl Desk {
                 let body = deletion(&target.uid, &target.version);
                 call(Verb::Delete, Resource::Claims, claim_path(known, &target.key), &body)
             }
+            Write::Exchange(target, why) => {
+                let mut metadata = locked(&target.uid, &target.version);
+                metadata.insert("annotations".to_owned(), json!({annotations::CONFLICT: why}));
+                let path = Resource::Addresses.object(known.served.name(), &target.key.namespace, &target.key.name);
+                call(Verb::Patch, Resource::Addresses, path, &json!({"metadata": metadata}))
+            }
             Write::Annotate(target, notice) => annotate(target, notice),
             Write::Status(target, status) => self.status(target, status),
             Write::RemoveCleanup(target) => {
