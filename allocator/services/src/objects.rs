@@ -47,6 +47,8 @@ pub struct Service {
     pub implementation: bool,
     /// `status.loadBalancer.ingress`, as far as those are addresses.
     pub ingress: Vec<Ingress>,
+    /// The other entries there, as JSON: names that others wrote. They stay.
+    pub names: Vec<Box<str>>,
     /// Its condition [`crate::words::CONDITION`].
     pub condition: Option<Condition>,
 }

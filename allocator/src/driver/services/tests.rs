@@ -111,7 +111,8 @@ fn whose_a_claim_is_changes_without_losing_others() {
 fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let service = |condition: Value| {
         let object = json!({"metadata": {"name": "web", "namespace": "n", "uid": "u-web", "resourceVersion": "5"},
-            "spec": {"type": "LoadBalancer"}, "status": {"conditions": [condition]}});
+            "spec": {"type": "LoadBalancer"}, "status": {"conditions": [condition],
+                "loadBalancer": {"ingress": [{"ip": "10.9.9.9"}, {"hostname": "web.example.com", "ports": []}]}}});
         let bytes = json!({"items": [object], "metadata": {}}).to_string();
         let mut desk = desk();
         let beside = (&mut Names::default(), &Scope::default());
@@ -129,7 +130,9 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let before = json!({"type": words::CONDITION, "status": "False", "reason": "NoPool", "message": ""});
     let (call, body) = sent(service(before.clone()).prepare(&Known::default(), &write(true)));
     assert_eq!((call.verb, call.path.as_str()), (Verb::StrategicPatch, "/api/v1/namespaces/n/services/web/status"));
-    assert_eq!(body["status"]["loadBalancer"]["ingress"], json!([{"ip": "10.0.0.5", "ipMode": "VIP"}]));
+    // Addresses there are ours, names are not.
+    let name = json!({"hostname": "web.example.com", "ports": []});
+    assert_eq!(body["status"]["loadBalancer"]["ingress"], json!([{"ip": "10.0.0.5", "ipMode": "VIP"}, name]));
     assert!(body["status"]["conditions"][0]["lastTransitionTime"].is_string());
     // What stays as it was has changed when it did.
     let (_, body) = sent(service(before.clone()).prepare(&Known::default(), &write(false)));
@@ -138,7 +141,7 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let (_, body) = sent(service(before).prepare(&Known::default(), &nothing));
     assert_eq!(
         body["status"],
-        json!({"loadBalancer": {"ingress": null},
+        json!({"loadBalancer": {"ingress": [name]},
         "conditions": [{"type": words::CONDITION, "$patch": "delete"}]})
     );
 }

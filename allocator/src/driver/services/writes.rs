@@ -112,8 +112,10 @@ impl Desk {
         };
         let mut body = Map::new();
         if let Some(ingress) = &status.ingress {
-            let all = (!ingress.is_empty()).then(|| ingress.iter().map(point).collect::<Vec<_>>());
-            body.insert("loadBalancer".to_owned(), json!({"ingress": all}));
+            // The list is written whole; names in it are not ours.
+            let names = seen.names.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+            let all: Vec<Value> = ingress.iter().map(point).chain(names).collect();
+            body.insert("loadBalancer".to_owned(), json!({"ingress": (!all.is_empty()).then_some(all)}));
         }
         match &status.condition {
             Some(condition) => {
