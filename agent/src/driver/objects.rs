@@ -20,8 +20,9 @@ use crate::api::{ApiError, EventNote, Events, Regarding, Servers, Severity};
 use crate::ops::Ops;
 use crate::settings::{Address, usable};
 
-/// For each call.
+/// For each call; for the first ones.
 const WITHIN: Duration = Duration::from_secs(3);
+const BRIEFLY: Duration = Duration::from_secs(1);
 /// Between two looks while one is not known, the first time and at most.
 const FIRST: Duration = Duration::from_millis(500);
 const LAST: Duration = Duration::from_secs(4);
@@ -53,9 +54,12 @@ enum Why {
 /// One that is named.
 struct Named {
     key: Key,
+    /// What it said when it was read last, before the agent started.
+    remembered: Option<IpAddr>,
+    /// What is carried in this run.
     known: Option<IpAddr>,
-    /// It was read since the agent started.
-    read: bool,
+    /// What it says now, and the next run will carry.
+    says: Option<IpAddr>,
     /// What was told of it last: once, not each time.
     told: String,
 }
@@ -83,42 +87,37 @@ pub async fn follow(
     let remembered = load(&file).await;
     let named = |key: Key| {
         let ip = remembered.get(&key.to_string()).copied().filter(|ip| usable(*ip).is_ok());
-        if let Some(ip) = ip {
-            tracing::info!(object = %key, address = %ip, "an IPAddress was this when it was read last");
-        }
-        Named { key, known: ip, read: false, told: String::new() }
+        Named { key, remembered: ip, known: None, says: ip, told: String::new() }
     };
     let mut all: Vec<Named> = objects.into_iter().map(named).collect();
+    // What is carried already must not wait for an API server that is away.
+    let mut within = BRIEFLY;
     let mut pause = FIRST;
     loop {
-        send(&all, &known);
         let mut waits = Vec::new();
+        let mut changed = false;
         for one in &mut all {
-            let found = read(&reach.servers, &one.key).await;
-            if let Some(wait) = one.hear(found, &reach.events) {
-                waits.push(wait);
-            }
+            let found = read(&reach.servers, &one.key, within).await;
+            let before = one.says;
+            waits.extend(one.hear(found, &reach.events));
+            changed |= one.says != before;
         }
+        send(&all, &known);
         ops.readiness.set("address", (!waits.is_empty()).then(|| waits.join("; ")));
-        if send(&all, &known) {
+        if changed {
             save(&file, &all).await;
         }
         if known.is_closed() {
             return;
         }
-        pause = if all.iter().all(|one| one.read) {
-            FOLLOW
-        } else if pause > LAST {
-            FIRST
-        } else {
-            (pause * 2).min(LAST)
-        };
+        within = WITHIN;
+        pause = if waits.is_empty() { FOLLOW } else { (pause * 2).min(LAST) };
         tokio::time::sleep(crate::api::jitter(pause)).await;
     }
 }
 
-/// True: there is something new.
-fn send(all: &[Named], known: &watch::Sender<Vec<IpAddr>>) -> bool {
+/// All that is known.
+fn send(all: &[Named], known: &watch::Sender<Vec<IpAddr>>) {
     let mut now: Vec<IpAddr> = all.iter().filter_map(|one| one.known).collect();
     now.sort_unstable();
     now.dedup();
@@ -126,28 +125,31 @@ fn send(all: &[Named], known: &watch::Sender<Vec<IpAddr>>) -> bool {
         let changed = *before != now;
         *before = now;
         changed
-    })
+    });
 }
 
 impl Named {
     /// Takes in what was read. Some: for what it waits.
     fn hear(&mut self, found: Result<IpAddr, Why>, events: &Events) -> Option<String> {
+        if let Ok(ip) = found {
+            self.says = Some(ip);
+        }
         match (found, self.known) {
-            (Ok(ip), Some(known)) if ip != known && self.read => {
-                self.tell(
-                    events,
-                    format!(
-                        "it was made again with the address {ip}: {known} is carried on until the agent starts anew"
-                    ),
-                );
+            (Ok(ip), None) => {
+                tracing::info!(object = %self.key, address = %ip, "an IPAddress names the VIP");
+                self.known = Some(ip);
+                self.told.clear();
                 None
             }
-            (Ok(ip), before) => {
-                if before != Some(ip) {
-                    tracing::info!(object = %self.key, address = %ip, before = ?before, "an IPAddress names the VIP");
-                }
-                (self.known, self.read) = (Some(ip), true);
+            (Ok(ip), Some(known)) if ip == known => {
                 self.told.clear();
+                None
+            }
+            (Ok(ip), Some(known)) => {
+                let text = format!(
+                    "it was made again with the address {ip}: {known} is carried on until the agent starts anew"
+                );
+                self.tell(events, text);
                 None
             }
             (Err(Why::Api(error)), Some(_)) => {
@@ -156,6 +158,12 @@ impl Named {
             }
             (Err(why), Some(known)) => {
                 self.tell(events, format!("{why}: {known} is carried on until the agent starts anew"));
+                None
+            }
+            (Err(Why::Api(error)), None) if self.remembered.is_some() => {
+                let address = self.remembered;
+                tracing::warn!(object = %self.key, ?address, %error, "what the IPAddress said before is carried");
+                self.known = address;
                 None
             }
             (Err(why), None) => {
@@ -188,16 +196,16 @@ impl Named {
 }
 
 /// The address of an object that may be carried: it is bound, or nobody claims it, and no node advertises it for others.
-async fn read(servers: &Servers, key: &Key) -> Result<IpAddr, Why> {
-    let api = Addresses::discover(servers, WITHIN).await?.ok_or(Why::NoKind)?;
-    let object = api.get(key, WITHIN).await?.ok_or(Why::Missing)?;
+async fn read(servers: &Servers, key: &Key, within: Duration) -> Result<IpAddr, Why> {
+    let api = Addresses::discover(servers, within).await?.ok_or(Why::NoKind)?;
+    let object = api.get(key, within).await?.ok_or(Why::Missing)?;
     if object.metadata.deletion_timestamp.is_some() {
         return Err(Why::Deleting);
     }
     if let Some(label) = object.metadata.labels.advertised() {
         return Err(Why::Labelled(label));
     }
-    if api.is_bound(key, &object, WITHIN).await? == Some(false) {
+    if api.is_bound(key, &object, within).await? == Some(false) {
         return Err(Why::Unbound);
     }
     let ip = object.address().ok_or_else(|| Why::Unusable("none".to_owned()))?;
@@ -218,8 +226,7 @@ async fn load(file: &Path) -> BTreeMap<String, IpAddr> {
 
 /// As a whole or not at all. A directory that cannot be written to costs nothing but this.
 async fn save(file: &Path, all: &[Named]) {
-    let known: BTreeMap<String, IpAddr> =
-        all.iter().filter_map(|one| Some((one.key.to_string(), one.known?))).collect();
+    let known: BTreeMap<String, IpAddr> = all.iter().filter_map(|one| Some((one.key.to_string(), one.says?))).collect();
     let new = file.with_extension("new");
     let write = async {
         if let Some(dir) = file.parent() {
@@ -239,9 +246,14 @@ mod tests {
     use super::*;
     use crate::api::Settings;
 
-    fn named(known: Option<&str>) -> Named {
+    fn named(remembered: Option<&str>) -> Named {
         let key = Key { namespace: "kube-system".into(), name: "api".into() };
-        Named { key, known: known.map(|ip| ip.parse().unwrap()), read: false, told: String::new() }
+        let remembered = remembered.map(|ip| ip.parse().unwrap());
+        Named { key, remembered, known: None, says: remembered, told: String::new() }
+    }
+
+    fn away() -> Result<IpAddr, Why> {
+        Err(Why::Api(crate::api::unsayable(&std::io::Error::other("away"))))
     }
 
     fn nobody() -> Events {
@@ -264,11 +276,24 @@ mod tests {
             assert_eq!(one.known, ip("192.0.2.10").ok());
         }
         assert!(one.told.contains("192.0.2.10 is carried on"), "{}", one.told);
-        // What was only remembered gives way to what is read.
+        assert_eq!(one.says, ip("192.0.2.11").ok(), "for the next start");
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_counts_only_while_nobody_can_be_asked() {
+        let events = nobody();
+        let ip = |text: &str| Ok(text.parse().unwrap());
         let mut one = named(Some("192.0.2.10"));
-        assert_eq!(one.hear(Err(Why::NoKind), &events), None);
         assert_eq!(one.hear(ip("192.0.2.11"), &events), None);
         assert_eq!(one.known, ip("192.0.2.11").ok());
+        let mut one = named(Some("192.0.2.10"));
+        assert!(one.hear(Err(Why::Missing), &events).is_some(), "it is gone");
+        let mut one = named(Some("192.0.2.10"));
+        assert_eq!(one.hear(away(), &events), None);
+        assert_eq!(one.hear(ip("192.0.2.11"), &events), None);
+        assert_eq!((one.known, one.says), (ip("192.0.2.10").ok(), ip("192.0.2.11").ok()), "not within a run");
+        let mut one = named(None);
+        assert!(one.hear(away(), &events).is_some());
     }
 
     #[tokio::test]
