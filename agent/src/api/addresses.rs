@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::error::cut;
-use super::objects::{ADVERTISE, CONFLICT, HOLDER, IpAddress, Key, SERVICE_FAMILY};
+use super::objects::{ADVERTISE, CONFLICT, Claim, HOLDER, IpAddress, Key, SERVICE_FAMILY};
 use super::race::{Call, Limits};
 use super::servers::Servers;
 use super::{ApiError, Verb};
@@ -16,6 +16,7 @@ use crate::core::session::{AddressView, Holder};
 
 /// As RBAC has it.
 pub(crate) const RESOURCE: &str = "ipaddresses.ipam.cluster.x-k8s.io";
+const CLAIMS: &str = "ipaddressclaims.ipam.cluster.x-k8s.io";
 const GROUP: &str = "/apis/ipam.cluster.x-k8s.io";
 /// The versions that are understood, the preferred one first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
@@ -88,6 +89,23 @@ impl Addresses {
         let call = Call::new(Verb::Get, RESOURCE, format!("IPAddress {key}"), request)?;
         match self.servers.ask_for(&call, Limits::within(within)).await.0 {
             Ok(found) => Ok(Some(found)),
+            Err(ApiError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the claim that an `IPAddress` was made for is bound to it; None: there is no such claim. It was made by hand then.
+    pub async fn is_bound(&self, key: &Key, object: &IpAddress, within: Duration) -> Result<Option<bool>, ApiError> {
+        let claim = object.claim();
+        if claim.is_empty() {
+            return Ok(None);
+        }
+        let path = format!("{GROUP}/{}/namespaces/{}/ipaddressclaims", self.version, key.namespace);
+        let request = Request::new(path).get(claim, &GetParams::default());
+        let what = format!("IPAddressClaim {}/{claim}", key.namespace);
+        let call = Call::new(Verb::Get, CLAIMS, what, request)?;
+        match self.servers.ask_for::<Claim>(&call, Limits::within(within)).await.0 {
+            Ok(claim) => Ok(Some(claim.is_bound_to(&key.name))),
             Err(ApiError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }

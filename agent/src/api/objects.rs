@@ -109,6 +109,15 @@ pub struct Labels {
     pub service: Option<String>,
 }
 
+impl Labels {
+    /// The label for which agents advertise an `IPAddress` that has it.
+    #[must_use]
+    pub fn advertised(&self) -> Option<&'static str> {
+        let by_label = (self.advertise.as_deref() == Some("true")).then_some(ADVERTISE);
+        by_label.or_else(|| self.service_family.is_some().then_some(SERVICE_FAMILY))
+    }
+}
+
 /// An `IPAddress`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -119,9 +128,38 @@ pub struct IpAddress {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct IpAddressSpec {
     address: String,
+    claim_ref: NameRef,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NameRef {
+    name: String,
+}
+
+/// An `IPAddressClaim`, as far as it counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    status: ClaimStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimStatus {
+    #[serde(deserialize_with = "or_default")]
+    address_ref: NameRef,
+}
+
+impl Claim {
+    /// Whether it is bound to the `IPAddress` of that name.
+    #[must_use]
+    pub fn is_bound_to(&self, name: &str) -> bool {
+        self.status.address_ref.name == name
+    }
 }
 
 impl IpAddress {
@@ -130,6 +168,12 @@ impl IpAddress {
     pub fn address(&self) -> Option<IpAddr> {
         let ip: IpAddr = self.spec.address.parse().ok()?;
         Some(ip.to_canonical())
+    }
+
+    /// The claim it was made for.
+    #[must_use]
+    pub fn claim(&self) -> &str {
+        &self.spec.claim_ref.name
     }
 }
 

@@ -12,6 +12,7 @@ mod api;
 mod clocks;
 mod fleet;
 mod names;
+mod objects;
 mod place;
 mod reach;
 mod reports;

@@ -1,9 +1,10 @@
-//! The VIPs that are given as DNS names: followed when the answer changes; the last good answer is kept.
+//! The VIPs that are given as DNS names: followed when the answer changes; the last good answer is kept. And what all VIPs
+//! are together.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::settings::{Address, DnsMode};
 
@@ -19,16 +20,21 @@ const WITHIN: Duration = Duration::from_secs(10);
 pub fn fixed(addresses: &[Address]) -> Vec<IpAddr> {
     let fixed = addresses.iter().filter_map(|a| match a {
         Address::Ip(ip) => Some(*ip),
-        Address::Name(_) => None,
+        Address::Name(_) | Address::Object(_) => None,
     });
     fixed.collect()
 }
 
-/// Sends all VIPs whenever a name's answer has changed; ends at once if none is a name.
-pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sender<Vec<IpAddr>>) {
+/// Sends all VIPs whenever a name's answer has changed, or what is known of `objects`; ends at once if none is either.
+pub async fn follow(
+    addresses: Vec<Address>,
+    mode: DnsMode,
+    mut objects: watch::Receiver<Vec<IpAddr>>,
+    changed: mpsc::Sender<Vec<IpAddr>>,
+) {
     let names: Vec<&str> =
         addresses.iter().filter_map(|a| if let Address::Name(n) = a { Some(&**n) } else { None }).collect();
-    if names.is_empty() {
+    if addresses.iter().all(|a| matches!(a, Address::Ip(_))) {
         return;
     }
     let mut answers: Vec<Vec<IpAddr>> = vec![vec![]; names.len()];
@@ -59,17 +65,22 @@ pub async fn follow(addresses: Vec<Address>, mode: DnsMode, changed: mpsc::Sende
         }
         let mut all = fixed(&addresses);
         all.extend(answers.iter().flatten());
+        all.extend(objects.borrow_and_update().iter());
         all.sort_unstable();
         all.dedup();
         if all != sent {
-            tracing::info!(addresses = ?all, "the VIPs' names resolve");
+            tracing::info!(addresses = ?all, "the VIPs that are named are known");
             sent.clone_from(&all);
             if changed.send(all).await.is_err() {
                 return;
             }
         }
         let all_known = answers.iter().all(|a| !a.is_empty());
-        tokio::time::sleep(if all_known { FOLLOW } else { RETRY }).await;
+        tokio::select! {
+            () = tokio::time::sleep(if all_known { FOLLOW } else { RETRY }) => {}
+            // Without objects this never comes.
+            Ok(()) = objects.changed() => {}
+        }
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::api::ApiHands;
 use super::clocks::Clocks;
 use super::place::{Dropped, Job, Place};
 use super::reach::Reach;
 use super::show::Show;
-use super::{Told, fleet, names, reports, rules};
+use super::{Told, fleet, names, objects, reports, rules};
 use crate::core::action::Action;
 use crate::core::event::{Event, Moment};
 use crate::core::keeper::Keeper;
@@ -120,9 +120,13 @@ async fn control_plane(settings: Arc<Settings>, reach: Reach, ops: Arc<Ops>) -> 
     let place_heart = ops.liveness.watch("datapath", STUCK);
     let dropped = Dropped::default();
     let place = Place::new(settings.clone(), datapath, dropped.clone(), told.clone(), ops.clone(), place_heart);
-    let api = ApiHands::start(&settings, told, reach);
+    let api = ApiHands::start(&settings, told, reach.clone());
     let (names, mut resolved) = mpsc::channel(1);
-    tokio::spawn(names::follow(settings.addresses.clone(), settings.dns_mode, names));
+    let (objects, known) = watch::channel(Vec::new());
+    tokio::spawn(names::follow(settings.addresses.clone(), settings.dns_mode, known, names));
+    if let Some(named) = objects::named(&settings.addresses) {
+        tokio::spawn(objects::follow(named, reach.clone(), settings.run_dir.clone(), ops.clone(), objects));
+    }
 
     let rules = rules(&settings);
     let mut driver = Driver {

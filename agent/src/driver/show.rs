@@ -74,7 +74,7 @@ impl Show {
         let why =
             || api.servers().status().error.map_or_else(|| "no API server answers (yet)".to_owned(), |e| e.to_string());
         readiness.set("api", unknown.then(why));
-        readiness.set("vip", snapshot.vips.is_empty().then(|| "no VIP: its name does not resolve (yet)".to_owned()));
+        readiness.set("vip", snapshot.vips.is_empty().then(|| "no VIP: its name says none (yet)".to_owned()));
     }
 
     fn report(

@@ -14,6 +14,7 @@ mod validate;
 
 pub use self::error::{SettingsError, SettingsErrors, Warning};
 pub use self::gather::{Effective, Given, Source};
+pub use self::parse::usable;
 pub use self::types::{
     Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Listen, LogFormat, LogLevel,
     LogSettings, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,

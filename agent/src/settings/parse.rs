@@ -6,7 +6,8 @@ pub(super) use mooring_edge::values::{Problem, duration_within, listen, number, 
 
 pub(super) use mooring_edge::log::LOG_LEVELS;
 
-use super::types::{Address, LogLevel};
+use super::types::{Address, LogLevel, OBJECT};
+use crate::api::objects::Key;
 
 /// `on` or `off`, or a boolean as Go knows it.
 pub(super) fn on_off(text: &str) -> Result<bool, Problem> {
@@ -28,6 +29,9 @@ pub(super) fn vip(text: &str) -> Result<Address, Problem> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return usable(ip).map(Address::Ip);
     }
+    if let Some(object) = text.strip_prefix(OBJECT) {
+        return object_named(object);
+    }
     if text.contains('/') {
         return problem("an address with a prefix length", "give the address alone, and its length with prefix");
     }
@@ -46,8 +50,24 @@ pub(super) fn vip(text: &str) -> Result<Address, Problem> {
     Ok(Address::Name(name))
 }
 
+fn object_named(text: &str) -> Result<Address, Problem> {
+    let parts = text.split_once('/').filter(|(namespace, name)| is_label(namespace) && is_subdomain(name));
+    parts.map_or_else(
+        || problem("not the name of an IPAddress", "give its namespace and name, as in ipaddress:kube-system/api"),
+        |(namespace, name)| Ok(Address::Object(Key { namespace: namespace.to_owned(), name: name.to_owned() })),
+    )
+}
+
+/// A namespace's name: a subdomain without dots.
+fn is_label(text: &str) -> bool {
+    is_subdomain(text) && !text.contains('.') && text.len() <= 63
+}
+
 /// Whether a VIP may be this address.
-pub(super) fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn usable(ip: IpAddr) -> Result<IpAddr, Problem> {
     let advice = "give a free unicast address of the segment";
     let v4 = |ip: Ipv4Addr| match ip {
         _ if ip.is_unspecified() => Some("the unspecified address"),

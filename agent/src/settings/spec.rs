@@ -66,7 +66,7 @@ pub const SETTINGS: &[Spec] = &[
         "address",
         "ADDRESS,...",
         "",
-        "The VIPs: IPv4 or IPv6 addresses or DNS names, one or several with commas. A name is followed when its answer changes",
+        "The VIPs, one or several with commas: IPv4 or IPv6 addresses; DNS names, followed when the answer changes; or ipaddress:NAMESPACE/NAME, an IPAddress object, read when an API server answers and kept",
     ),
     spec(
         VIP,

@@ -363,6 +363,19 @@ fn many_forms_of_the_same() {
         load(&[("address", " 192.0.2.1, 2001:DB8::1,API.example.com.")], &[("vip_address", "192.0.2.9")]).unwrap();
     let shown: Vec<String> = loaded.settings.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["192.0.2.1", "2001:db8::1", "api.example.com"]);
+    let object = load(&[("address", "ipaddress:kube-system/api.v4")], &[]).unwrap().settings;
+    assert_eq!(
+        (object.addresses[0].to_string().as_str(), object.control_plane()),
+        ("ipaddress:kube-system/api.v4", true)
+    );
+    for bad in ["ipaddress:", "ipaddress:api", "ipaddress:a.b/api", "ipaddress:a/B", "ipaddress:a/b/c", "ipaddress:/b"]
+    {
+        let error = load(&[("address", bad)], &[]).unwrap_err().to_string();
+        assert!(
+            error.contains("not the name of an IPAddress") && error.contains("ipaddress:kube-system/api"),
+            "{error}"
+        );
+    }
     let prefix = |address, prefix| load(&[("address", address), ("prefix", prefix)], &[]).unwrap().settings.prefix;
     assert_eq!(prefix("192.0.2.1", "24"), Prefix { v4: 24, v6: 128 });
     assert_eq!(prefix("2001:db8::1", "/24"), Prefix { v4: 32, v6: 24 });

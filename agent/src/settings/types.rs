@@ -10,6 +10,7 @@ pub use mooring_edge::log::{LogFormat, LogLevel, LogSettings};
 pub use mooring_edge::values::Listen;
 
 use super::parse;
+use crate::api::objects::Key;
 
 /// All that the agent is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +88,12 @@ pub enum Address {
     Ip(IpAddr),
     /// A DNS name, to be followed when its answer changes. Lower case, no dot at the end.
     Name(String),
+    /// The `IPAddress` that says it.
+    Object(Key),
 }
+
+/// What the name of an `IPAddress` begins with.
+pub(super) const OBJECT: &str = "ipaddress:";
 
 impl Settings {
     /// Whether this node holds the control plane's VIPs.
@@ -102,6 +108,7 @@ impl fmt::Display for Address {
         match self {
             Self::Ip(ip) => ip.fmt(f),
             Self::Name(name) => name.fmt(f),
+            Self::Object(key) => write!(f, "{OBJECT}{key}"),
         }
     }
 }

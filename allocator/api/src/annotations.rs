@@ -29,6 +29,20 @@ pub const CONFLICT: &str = "mooring.dev/conflict";
 /// On an `IPAddress`: which node holds the address, as JSON; `node` is the node's name. Written by the agent that advertises it.
 pub const HOLDER: &str = "mooring.dev/holder";
 
+/// On an `IPAddress`, or on a pool for all of its addresses that agents advertise: the interface, or `auto`.
+pub const INTERFACE: &str = "mooring.dev/interface";
+
+/// On an `IPAddress`, or on a pool for all of its addresses that agents advertise: labels that a node must have to hold it,
+/// `key=value,key!=value,key,!key`.
+pub const NODE_SELECTOR: &str = "mooring.dev/node-selector";
+
+/// On an `IPAddress`, or on a pool for all of its addresses that agents advertise: nodes that should rather hold it, with
+/// weights, `node1=100,node2`.
+pub const PREFERRED_NODES: &str = "mooring.dev/preferred-nodes";
+
+/// On an `IPAddress`, written: which of the three before were copied from its pool, as JSON. What differs is somebody's own.
+pub const FROM_POOL: &str = "mooring.dev/from-pool";
+
 /// Its presence, whatever the value, stops all work on an object, its deletion too.
 /// Source: `PausedAnnotation` in Cluster API's `api/core/v1beta2`.
 pub const PAUSED: &str = "cluster.x-k8s.io/paused";

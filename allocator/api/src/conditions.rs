@@ -70,6 +70,15 @@ pub const ADDRESSES_OUT_OF_RANGE: &str = "AddressesOutOfRange";
 /// Pool, `OutOfRange` false.
 pub const ALL_IN_RANGE: &str = "AllInRange";
 
+/// On pools, where it ever was so: whether an annotation of it makes no sense and is left out; the message says which.
+pub const ANNOTATIONS_INVALID: &str = "AnnotationsInvalid";
+
+/// Pool, `AnnotationsInvalid` true.
+pub const ANNOTATION_IGNORED: &str = "AnnotationIgnored";
+
+/// Pool, `AnnotationsInvalid` false.
+pub const ALL_ANNOTATIONS_VALID: &str = "AllAnnotationsValid";
+
 /// A condition, of the new style (`metav1.Condition`) or the old one of Cluster API, which has a severity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

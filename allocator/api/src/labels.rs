@@ -26,3 +26,6 @@ pub const CONTRACT_V1BETA1: &str = "cluster.x-k8s.io/v1beta1";
 
 /// As [`CONTRACT_V1BETA1`], for the contract `v1beta2`.
 pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
+
+/// On an `IPAddress`, `true`: agents advertise it, whoever it is for.
+pub const ADVERTISE: &str = "mooring.dev/advertise";

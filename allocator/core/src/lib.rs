@@ -4,7 +4,7 @@
 //! Two halves that know little of each other. The *arithmetic*: [`pool`] reads what a pool may hand out, [`book`] keeps
 //! who has what and what is free. The *protocol*: how a claim comes to an address that nobody else has, whatever order
 //! things happen in: [`protocol`], over a [`provider`] of addresses, of which
-//! [`in_cluster`] is one.
+//! [`in_cluster`] is one. Beside them [`steering`]: what pools say to the nodes that hold their addresses.
 
 pub mod block;
 pub mod book;
@@ -14,4 +14,5 @@ pub mod pool;
 pub mod protocol;
 pub mod provider;
 pub mod range_set;
+pub mod steering;
 pub mod text;

@@ -47,6 +47,8 @@ pub struct Service {
     pub implementation: bool,
     /// `status.loadBalancer.ingress`, as far as those are addresses.
     pub ingress: Vec<Ingress>,
+    /// The other entries there, as JSON: names that others wrote. They stay.
+    pub names: Vec<Box<str>>,
     /// Its condition [`crate::words::CONDITION`].
     pub condition: Option<Condition>,
 }
@@ -107,6 +109,8 @@ pub struct Address {
     pub key: Key,
     /// Its uid.
     pub uid: Uid,
+    /// Its resource version.
+    pub version: Version,
     /// `spec.claimRef.name`.
     pub claim: Arc<str>,
     /// `spec.address`, as far as it can be read; IPv4 as IPv4.
@@ -147,6 +151,8 @@ pub struct Made {
     pub source: Source,
     /// Its spec.
     pub spec: PoolSpec,
+    /// The interface that it names: its annotation `mooring.dev/interface`.
+    pub interface: Option<Arc<str>>,
 }
 
 /// What a pool is made from; as text the annotation [`crate::words::SOURCE`].

@@ -380,6 +380,7 @@ mod tests {
             made: Some(crate::objects::Made {
                 source: Source { scope: Scope::Global, family: Family::V4 },
                 spec: PoolSpec::default(),
+                interface: None,
             }),
             ..global
         });

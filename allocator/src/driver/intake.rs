@@ -281,6 +281,7 @@ impl Intake {
             self.addresses.clear();
             known.odd.clear();
             known.holders.clear();
+            known.facts.clear();
         }
         for item in page.items.iter().flatten() {
             self.addresses.extend(address(known, item));
@@ -387,7 +388,7 @@ pub(super) fn turned<T>(page: &Page<'_, T>) -> Turned {
 
 /// Translates an address and keeps what must be kept of it.
 pub(super) fn address(known: &mut Known, json: &AddressJson<'_>) -> Option<Address> {
-    let Known { names, claims, odd, holders, .. } = known;
+    let Known { names, claims, odd, holders, facts, .. } = known;
     let claim = |uid: &str| {
         let (uid, one) = claims.get_key_value(uid)?;
         Some(Shared { uid: mooring_allocator_core::names::Uid(uid.clone()), key: one.beside.key.clone() })
@@ -411,6 +412,12 @@ pub(super) fn address(known: &mut Known, json: &AddressJson<'_>) -> Option<Addre
             holders.remove(&address.uid.0);
         }
     }
+    let now = json.facts();
+    if now.matters() {
+        facts.insert(address.uid.0.clone(), Box::new(now));
+    } else if !facts.is_empty() {
+        facts.remove(&address.uid.0);
+    }
     Some(address)
 }
 
@@ -420,6 +427,7 @@ fn address_line(known: &mut Known, text: &[u8]) -> Result<Option<Event>, serde_j
         Line::Deleted(json) => {
             known.odd.remove(&*json.metadata.uid);
             known.holders.remove(&*json.metadata.uid);
+            known.facts.remove(&*json.metadata.uid);
             Ok(Some(Event::AddressGone((*json.metadata.uid).into())))
         }
         Line::Bookmark | Line::Error(_) => Ok(None),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Claim, Hold};
+use mooring_allocator_core::steering::Facts;
 use mooring_api::versions::{IpamVersion, PoolVersion};
 
 use super::held::Scope;
@@ -25,6 +26,8 @@ pub struct Known {
     pub odd: HashMap<Arc<str>, (Version, Finalizers)>,
     /// Who holds addresses, by their objects' uids.
     pub holders: HashMap<Arc<str>, Arc<str>>,
+    /// What steering needs of addresses, by their objects' uids: of those that agents may advertise.
+    pub facts: HashMap<Arc<str>, Box<Facts>>,
     /// Pools.
     pub pools: HashMap<Arc<PoolRef>, KnownPool>,
     /// In which version each kind of pool is spoken of.

@@ -10,6 +10,7 @@ mod pool_status;
 mod queue;
 mod run;
 mod services;
+mod steering;
 #[cfg(test)]
 mod tests;
 mod writes;

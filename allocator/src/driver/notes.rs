@@ -29,7 +29,7 @@ impl Driver {
         Regarding { kind: IpAddress::KIND, ..self.claim(key, "") }
     }
 
-    fn pool(&self, reference: &Arc<PoolRef>) -> Option<Regarding> {
+    pub(super) fn pool(&self, reference: &Arc<PoolRef>) -> Option<Regarding> {
         let pool = self.known.pools.get(reference)?;
         Some(Regarding {
             group: GROUP,

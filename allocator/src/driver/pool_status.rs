@@ -8,6 +8,7 @@ use mooring_api::patch;
 use mooring_api::pool::Counts;
 
 use super::known::KnownPool;
+use crate::wire::steering::annotation;
 
 /// The counts as they are written.
 #[must_use]
@@ -59,7 +60,21 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
     let (type_, yes, no) = (conditions::DUPLICATES, conditions::DUPLICATES_FOUND, conditions::NO_DUPLICATES);
     let text = &status.duplicates;
     let duplicates = condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, text);
-    vec![ready, exhausted, outside, overlapping, duplicates]
+    let annotations = annotations(pool).map(|text| {
+        let (type_, yes, no) =
+            (conditions::ANNOTATIONS_INVALID, conditions::ANNOTATION_IGNORED, conditions::ALL_ANNOTATIONS_VALID);
+        condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, &text)
+    });
+    [ready, exhausted, outside, overlapping, duplicates].into_iter().chain(annotations).collect()
+}
+
+/// What is wrong with its annotations; None: nothing is, and never was.
+fn annotations(pool: &KnownPool) -> Option<String> {
+    let wrong = pool.seen.said();
+    let wrong: Vec<String> = wrong.wrong().map(|(word, error)| format!("{}: {error}", annotation(word))).collect();
+    let before = pool.seen.status.as_ref().map(|status| &status.conditions);
+    let was = before.is_some_and(|all| conditions::find(all, conditions::ANNOTATIONS_INVALID).is_some());
+    (was || !wrong.is_empty()).then(|| wrong.join("; "))
 }
 
 /// What a condition says that is true; else nothing.
@@ -76,6 +91,10 @@ pub fn shown(pool: &KnownPool) -> Option<PoolStatus> {
         && says(pool, written)
     {
         return Some(written.clone());
+    }
+    // One that says other things of the annotations is to be written.
+    if annotations(pool).is_some_and(|text| told(&status.conditions, conditions::ANNOTATIONS_INVALID) != text) {
+        return None;
     }
     let counts = status.ip_addresses?;
     // One that was judged before the spec was changed says nothing.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use mooring_allocator_core::protocol::Write;
+use mooring_allocator_core::steering;
 use mooring_services::machine as services;
 
 /// A write, and the number under which its answer is told.
@@ -12,12 +13,14 @@ pub enum Job {
     Protocol(u64, Write),
     /// On behalf of Services.
     Service(u64, services::Write),
+    /// What a pool says, on an address.
+    Steering(steering::Write),
 }
 
 /// What is closest to its end goes first: so claims are bound one after another, and not all of them last.
 #[derive(Debug, Default)]
 pub struct Queue {
-    lanes: [VecDeque<Job>; 3],
+    lanes: [VecDeque<Job>; 4],
 }
 
 const fn lane(write: &Write) -> usize {
@@ -44,6 +47,7 @@ const fn service_lane(write: &services::Write) -> usize {
         | To::Status(..)
         | To::RemoveCleanup(_)
         | To::DeleteClaim(_)
+        | To::Exchange(..)
         // Few, and much depends on them.
         | To::CreatePool(_)
         | To::UpdatePool(..)
@@ -59,6 +63,8 @@ impl Queue {
         let lane = match &job {
             Job::Protocol(_, write) => lane(write),
             Job::Service(_, write) => service_lane(write),
+            // Many at once, when a pool is edited, and nobody waits for them.
+            Job::Steering(_) => 3,
         };
         self.lanes[lane].push_back(job);
     }
@@ -101,6 +107,7 @@ mod tests {
         writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Protocol(id, write)));
         let id = |job| match job {
             Job::Protocol(id, _) | Job::Service(id, _) => id,
+            Job::Steering(_) => 0,
         };
         let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(id).collect();
         assert_eq!(order, [3, 1, 2]);

@@ -10,6 +10,7 @@ use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use mooring_allocator_core::in_cluster::InCluster;
 use mooring_allocator_core::protocol::{Action, Done, Event, Failure, Machine, Pool, Write};
+use mooring_allocator_core::steering::Steering;
 use mooring_api::versions::Version as _;
 use mooring_edge::kubeconfig::ConfigError;
 use tokio::sync::{mpsc, watch};
@@ -21,6 +22,7 @@ use super::known::Known;
 use super::pace::Pace;
 use super::queue::{Job, Queue};
 use super::services::{self, Desk};
+use super::steering;
 use super::writes::Prepared;
 use crate::api::{Client, Fed, Follow, POOLS, Resource, What, random};
 use crate::clock;
@@ -59,6 +61,11 @@ pub(super) enum Ended {
         write: mooring_services::machine::Write,
         result: Result<bytes::Bytes, crate::api::ApiError>,
     },
+    /// What a pool says was written on an address.
+    Steering {
+        write: mooring_allocator_core::steering::Write,
+        result: Result<bytes::Bytes, crate::api::ApiError>,
+    },
     Read {
         id: u64,
         key: mooring_allocator_core::names::Key,
@@ -79,6 +86,7 @@ pub(super) struct Driver {
     pub(super) machine: Machine<InCluster>,
     pub(super) known: Known,
     intake: Intake,
+    pub(super) steering: Steering,
     /// None: Services are none of its business.
     pub(super) desk: Option<Desk>,
     pub(super) queue: Queue,
@@ -119,6 +127,7 @@ pub async fn run(
         machine: Machine::new(InCluster::default(), random()),
         known: Known { scope, ..Known::default() },
         intake: Intake::default(),
+        steering: Steering::default(),
         desk,
         queue: Queue::default(),
         pace,
@@ -166,16 +175,21 @@ impl Driver {
     fn next_tick(&self) -> Option<Duration> {
         let leads = self.leads.is_some_and(|until| clock::now() < until);
         let services = self.desk.as_ref().and_then(Desk::next_tick).filter(|_| leads);
-        let machine = self.machine.next_tick().into_iter().chain(services).min().filter(|_| leads);
+        let steering = self.steering.next_tick().filter(|_| leads);
+        let machine = self.machine.next_tick().into_iter().chain(services).chain(steering).min().filter(|_| leads);
         let paced = self.pace.next().filter(|_| !self.queue.is_empty() && self.writing < self.settings.writes);
         machine.into_iter().chain(self.intake.next()).chain(paced).chain(self.next_show()).min()
     }
 
     fn step(&mut self, event: Event) {
         let told = self.desk.as_ref().and_then(|_| services::told(&event, &self.known));
+        let steering = steering::told(&event, &self.known);
         self.step_protocol(event);
         if let Some(told) = told {
             self.step_services(told);
+        }
+        if let Some(told) = steering {
+            self.step_steering(told);
         }
     }
 
@@ -338,11 +352,13 @@ impl Driver {
                 // Decided on while it led, and not sent.
                 Job::Protocol(id, _) if left.is_zero() => self.answer(id, Err(Failure::Conflict)),
                 Job::Service(id, _) if left.is_zero() => self.not_sent_for_service(id),
+                Job::Steering(write) if left.is_zero() => self.steering_not_sent(&write),
                 Job::Protocol(id, write) => {
                     let prepared = self.known.prepare(&write);
                     self.send(id, write, prepared, deadline);
                 }
                 Job::Service(id, write) => self.send_for_service(id, write, deadline),
+                Job::Steering(write) => self.send_steering(write, deadline),
             }
         }
     }
@@ -388,6 +404,7 @@ impl Driver {
                 self.answer(id, result);
             }
             Ended::Service { id, write, result } => self.ended_for_service(id, &write, result),
+            Ended::Steering { write, result } => self.steering_ended(&write, result),
             Ended::Read { id, key, owner, result } => {
                 let Some(result) = self.known.claim_read(&key, &owner, result) else {
                     tracing::debug!(claim = %key, "a claim of another provider's pool owns an address of ours");

@@ -343,3 +343,110 @@ fn answers_are_read() {
     let failed = edge.known.done(&write, Err(ApiError::Timeout(Duration::from_secs(1))));
     assert_eq!(failed, Err(Failure::Unknown));
 }
+
+#[test]
+fn an_address_for_services_says_what_its_pool_says() {
+    let service = json!({"metadata": {"labels": {"mooring.dev/service-family": "ipv4"}}});
+    let (mut edge, _) = Edge::with(&[claim("a", &service), claim("b", &json!({}))]);
+    let mut said = pool();
+    merge(
+        &mut said,
+        &json!({"metadata": {"annotations": {
+        "mooring.dev/interface": "eth1", "mooring.dev/node-selector": "zone in (a)", "mooring.dev/preferred-nodes": " "}}}),
+    );
+    edge.line(POOLS, "MODIFIED", &said);
+    let reference = edge.known.pools.keys().next().unwrap().clone();
+    let annotations = |name: &str| {
+        let new = New {
+            key: Key::new("n", name),
+            pool: reference.clone(),
+            address: "10.0.0.1".parse().unwrap(),
+            prefix: 24,
+            gateway: None,
+            purpose: Purpose::Claim(Mark { claim: Uid::from(format!("u-{name}").as_str()), number: 0, adopted: false }),
+        };
+        edge.call(&Write::Create(Box::new(new))).1["metadata"]["annotations"].clone()
+    };
+    let expected = json!({"mooring.dev/attempt": "u-a 0", "mooring.dev/interface": "eth1",
+        "mooring.dev/from-pool": "{\"interface\":\"eth1\"}"});
+    assert_eq!(annotations("a"), expected);
+    assert_eq!(annotations("b"), json!({"mooring.dev/attempt": "u-b 0"}), "a machine's");
+}
+
+#[test]
+fn an_annotation_of_a_pool_that_makes_no_sense_is_a_condition_until_it_does() {
+    use mooring_allocator_core::protocol::{PoolStatus, PoolTarget};
+
+    let (mut edge, _) = Edge::with(&[]);
+    let status = |edge: &mut Edge, selector: &str, conditions: &Value| {
+        let mut object = pool();
+        let counts = json!({"total": 9, "used": 0, "free": 9, "outOfRange": 0});
+        merge(&mut object, &json!({"metadata": {"annotations": {"mooring.dev/node-selector": selector}}}));
+        merge(&mut object, &json!({"status": {"ipAddresses": counts, "conditions": conditions}}));
+        let events = edge.line(POOLS, "MODIFIED", &object);
+        let [Event::Pool(pool)] = &events[..] else { panic!("{events:?}") };
+        pool.clone()
+    };
+    let ready = json!([{"type": "Ready", "status": "True", "reason": "PoolReady", "observedGeneration": 1}]);
+    assert!(status(&mut edge, "zone=a", &ready).status.is_some(), "nothing is wrong, and nothing was");
+    let told = status(&mut edge, "zone in (a)", &ready);
+    assert_eq!(told.status, None, "so it is written");
+    let counts = mooring_allocator_core::book::Counts { total: 9, free: 9, available: 9, ..Default::default() };
+    let write = PoolStatus {
+        counts,
+        ready: true,
+        message: String::new(),
+        overlapping: String::new(),
+        duplicates: String::new(),
+    };
+    let target = PoolTarget { reference: told.reference.clone(), uid: told.uid.clone(), version: told.version.clone() };
+    let write = Write::PoolStatus(target, write);
+    let (_, body) = edge.call(&write);
+    let conditions = body["status"]["conditions"].clone();
+    let wrong = |conditions: &Value| {
+        let all = conditions.as_array().unwrap();
+        all.iter().find(|one| one["type"] == "AnnotationsInvalid").cloned()
+    };
+    let one = wrong(&conditions).unwrap();
+    assert_eq!((&one["status"], &one["reason"]), (&json!("True"), &json!("AnnotationIgnored")));
+    assert!(
+        one["message"].as_str().unwrap().starts_with("mooring.dev/node-selector: \"zone in (a)\" is no part"),
+        "{one}"
+    );
+    assert!(status(&mut edge, "zone in (a)", &conditions).status.is_some(), "it stands there");
+    // And when it was put right.
+    assert_eq!(status(&mut edge, "zone=a", &conditions).status, None);
+    let (_, body) = edge.call(&write);
+    assert_eq!(wrong(&body["status"]["conditions"]).unwrap()["status"], "False");
+}
+
+#[test]
+fn steering_is_told_of_what_agents_may_advertise() {
+    use super::steering::told;
+    use mooring_allocator_core::steering::Event as Steer;
+
+    let (mut edge, _) = Edge::with(&[claim("a", &json!({}))]);
+    let address = |labels: &Value| {
+        json!({"metadata": {"name": "a", "namespace": "n", "uid": "u-x", "resourceVersion": "8", "labels": labels,
+                "annotations": {"mooring.dev/interface": "eth1"}},
+            "spec": {"address": "10.0.0.1", "prefix": 24, "claimRef": {"name": "a"},
+                "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p"}}})
+    };
+    let events = edge.line(Resource::Addresses, "ADDED", &address(&json!({})));
+    assert!(matches!(told(&events[0], &edge.known), Some(Steer::AddressGone(_))));
+    let events = edge.line(Resource::Addresses, "MODIFIED", &address(&json!({"mooring.dev/advertise": "true"})));
+    let Some(Steer::Address(one)) = told(&events[0], &edge.known) else { panic!("{events:?}") };
+    assert!(one.facts.by_label && one.facts.texts[0].as_deref() == Some("eth1"));
+    edge.known.scope.namespaces = ["other".to_owned()].into();
+    assert!(matches!(told(&events[0], &edge.known), Some(Steer::AddressGone(_))), "another allocator's");
+    edge.known.scope.namespaces.clear();
+    edge.line(Resource::Addresses, "DELETED", &address(&json!({"mooring.dev/advertise": "true"})));
+    assert!(edge.known.facts.is_empty());
+    let paused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}, "resourceVersion": "7"}});
+    let events = edge.line(POOLS, "MODIFIED", &pool());
+    assert!(matches!(told(&events[0], &edge.known), Some(Steer::Pool(..))));
+    let mut still = pool();
+    merge(&mut still, &paused);
+    let events = edge.line(POOLS, "MODIFIED", &still);
+    assert!(matches!(told(&events[0], &edge.known), Some(Steer::PoolGone(_))));
+}

@@ -19,7 +19,7 @@ use super::known::{Known, KnownPool};
 use super::pool_status;
 use crate::api::{Call, Resource, Verb};
 use crate::wire::claim::{Beside, family_label};
-use crate::wire::marks;
+use crate::wire::{marks, steering};
 
 /// What is to be done for a write.
 #[derive(Clone, Debug)]
@@ -153,7 +153,14 @@ impl Known {
                 };
                 owners.push(self.claim_owner(claim, &mark.claim));
                 meta.finalizers = Some(vec![finalizers::PROTECT_ADDRESS.to_owned()]);
-                meta.annotations = Some([(annotations::ATTEMPT.to_owned(), marks::attempt(mark))].into());
+                let mut notes = BTreeMap::from([(annotations::ATTEMPT.to_owned(), marks::attempt(mark))]);
+                // Agents advertise it, and heed what its pool says.
+                if claim.service.is_some()
+                    && let Some(pool) = self.pools.get(&new.pool)
+                {
+                    notes.extend(steering::copied(&pool.seen.said()));
+                }
+                meta.annotations = Some(notes);
                 let cluster = claim.cluster.as_ref().map(|name| (labels::CLUSTER_NAME.to_owned(), name.to_string()));
                 // Agents advertise what has this label.
                 let family = claim

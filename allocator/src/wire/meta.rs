@@ -56,6 +56,8 @@ pub struct Labels<'a> {
     pub watch_filter: Option<Text<'a>>,
     #[serde(borrow, rename = "mooring.dev/service-family")]
     pub family: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/advertise")]
+    pub advertise: Option<Text<'a>>,
 }
 
 /// The annotations that say something to us. Their names are those of `mooring_api::annotations`.
@@ -80,6 +82,14 @@ pub struct Annotations<'a> {
     pub services: Option<Text<'a>>,
     #[serde(borrow, rename = "mooring.dev/holder")]
     pub holder: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/interface")]
+    pub interface: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/node-selector")]
+    pub node_selector: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/preferred-nodes")]
+    pub preferred_nodes: Option<Text<'a>>,
+    #[serde(borrow, rename = "mooring.dev/from-pool")]
+    pub from_pool: Option<Text<'a>>,
 }
 
 /// `spec.poolRef`.
@@ -111,13 +121,15 @@ mod tests {
         use mooring_api::{annotations, labels};
         use mooring_services::words;
         let text = format!(
-            r#"{{"{}":"a","{}":"b","{}":"ipv4","other":"c"}}"#,
+            r#"{{"{}":"a","{}":"b","{}":"ipv4","{}":"true","other":"c"}}"#,
             labels::CLUSTER_NAME,
             labels::WATCH_FILTER,
-            words::SERVICE_FAMILY
+            words::SERVICE_FAMILY,
+            labels::ADVERTISE
         );
         let read: Labels<'_> = serde_json::from_str(&text).unwrap();
         assert_eq!((&*read.cluster.unwrap(), &*read.watch_filter.unwrap(), &*read.family.unwrap()), ("a", "b", "ipv4"));
+        assert_eq!(read.advertise.as_deref(), Some("true"));
         let all = [
             annotations::PAUSED,
             annotations::REQUESTED_ADDRESS,
@@ -128,6 +140,10 @@ mod tests {
             annotations::CONFLICT,
             words::SERVICES,
             annotations::HOLDER,
+            annotations::INTERFACE,
+            annotations::NODE_SELECTOR,
+            annotations::PREFERRED_NODES,
+            annotations::FROM_POOL,
         ];
         let text: Vec<String> = all.iter().enumerate().map(|(n, name)| format!(r#""{name}":"{n}""#)).collect();
         let text = format!("{{{}}}", text.join(","));
@@ -136,5 +152,7 @@ mod tests {
         assert!(read.paused.is_some());
         assert_eq!(rest.map(|one| one.unwrap().0.into_owned()), ["1", "2", "3", "4", "5", "6"]);
         assert_eq!((&*read.services.unwrap(), &*read.holder.unwrap()), ("7", "8"));
+        let steering = [read.interface, read.node_selector, read.preferred_nodes, read.from_pool];
+        assert_eq!(steering.map(|one| one.unwrap().0.into_owned()), ["9", "10", "11", "12"]);
     }
 }

@@ -11,5 +11,6 @@ mod meta;
 pub mod names;
 pub mod pool;
 pub mod service;
+pub mod steering;
 pub mod surroundings;
 pub mod text;

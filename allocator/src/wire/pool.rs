@@ -125,7 +125,7 @@ impl Seen {
         let Spec::Addresses(spec) = &self.spec else { return None };
         // One that makes no sense is not what it should be, and is written anew.
         let spec = allowed.ok().and_then(|allowed| addresses(spec, allowed).ok()).unwrap_or_default();
-        Some(Made { source, spec })
+        Some(Made { source, spec, interface: self.annotation(annotations::INTERFACE).map(Arc::from) })
     }
 
     /// Its spec as JSON.
@@ -272,17 +272,22 @@ mod tests {
 
     #[test]
     fn what_is_made_is_read_as_it_was_made() {
-        let data =
-            [("cidr-global", "10.0.0.0/24,fd00::/112"), ("range-team", "10.1.0.5-10.1.0.9"), ("search-order", "desc")];
+        let data = [
+            ("cidr-global", "10.0.0.0/24,fd00::/112"),
+            ("range-team", "10.1.0.5-10.1.0.9"),
+            ("search-order", "desc"),
+            ("interface-team", "eth1"),
+        ];
         let config = Config::read(&data.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
         let all = pools(&config, &BTreeSet::new());
         assert_eq!(all.len(), 3);
         for (source, made) in all {
             let new = NewPool::new(made.clone(), None);
+            let interface = made.interface.iter().map(|name| (annotations::INTERFACE.to_owned(), name.to_string()));
             let meta = ObjectMeta {
                 name: Some(new.reference.name.to_string()),
                 labels: Some([(words::MADE_FROM.to_owned(), words::MADE_FROM_VALUE.to_owned())].into()),
-                annotations: Some([(words::SOURCE.to_owned(), source.to_string())].into()),
+                annotations: Some(interface.chain([(words::SOURCE.to_owned(), source.to_string())]).collect()),
                 ..ObjectMeta::default()
             };
             // As the API server gives it back.

@@ -12,6 +12,7 @@ use mooring_services::reason::Condition;
 use mooring_services::words;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use super::names::Names;
 use super::text::Text;
@@ -86,7 +87,7 @@ struct Status<'a> {
 #[serde(default)]
 struct LoadBalancer<'a> {
     #[serde(borrow)]
-    ingress: Vec<IngressJson<'a>>,
+    ingress: Vec<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,6 +126,7 @@ impl ServiceJson<'_> {
             "IPv6" => Some(Family::V6),
             _ => None,
         };
+        let all = &self.status.load_balancer.ingress;
         let condition = self.status.conditions.iter().find(|one| &*one.kind == words::CONDITION);
         Service {
             key: Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) },
@@ -146,7 +148,8 @@ impl ServiceJson<'_> {
             notes: Notes::read(|key| meta.annotations.get(key).map(String::as_str)),
             implementation: meta.labels.get(words::IMPLEMENTATION).map(String::as_str)
                 == Some(words::IMPLEMENTATION_VALUE),
-            ingress: self.status.load_balancer.ingress.iter().filter_map(ingress).collect(),
+            ingress: all.iter().filter_map(|one| ingress(one)).collect(),
+            names: all.iter().filter(|one| is_name(one)).map(|one| one.get().into()).collect(),
             condition: condition.map(|one| Condition {
                 ready: &*one.status == "True",
                 reason: Box::from(&*one.reason),
@@ -165,10 +168,16 @@ fn port(json: &PortJson<'_>) -> Port {
     Port { number: json.port, protocol }
 }
 
-fn ingress(json: &IngressJson<'_>) -> Option<Ingress> {
+fn ingress(raw: &RawValue) -> Option<Ingress> {
+    let json: IngressJson<'_> = serde_json::from_str(raw.get()).ok()?;
     let ip = json.ip.parse().ok()?;
     // Without a mode it is a VIP: so the API server reads it.
     Some(Ingress { ip, vip: &*json.ip_mode != "Proxy" })
+}
+
+/// Whether an entry has no address: nobody's traffic goes by it, and it is not ours.
+fn is_name(raw: &RawValue) -> bool {
+    serde_json::from_str::<IngressJson<'_>>(raw.get()).is_ok_and(|json| json.ip.is_empty())
 }
 
 #[cfg(test)]
@@ -196,6 +205,7 @@ mod tests {
         assert_eq!((service.class.as_deref(), service.load_balancer_ip.as_deref()), (Some("c"), Some("10.0.0.5")));
         assert_eq!(service.notes.sharing_key.as_deref(), Some("k"));
         assert_eq!(service.ingress.iter().map(|one| one.vip).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(service.names, [r#"{"hostname":"x"}"#.into()]);
         assert_eq!(service.condition.map(|one| (one.ready, one.reason)), Some((false, "NoPool".into())));
     }
 

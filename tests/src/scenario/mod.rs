@@ -11,6 +11,7 @@ mod health;
 mod kinds;
 mod link;
 mod mixed;
+mod named;
 mod outage;
 mod scene;
 mod service_addresses;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Test<()>> {
         link::all,
         families::all,
         mixed::all,
+        named::all,
         kinds::all,
         contract::all,
         services::all,

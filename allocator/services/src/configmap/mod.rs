@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::range_set::RangeSet;
+use mooring_allocator_core::steering::Word;
 
 use crate::families::place;
 use crate::objects::Scope;
@@ -90,7 +91,7 @@ impl Config {
                 _ => drop(self.bad(key, value, Why::NoBoolean)),
             },
             // Nothing is looked up on this machine: whether a node has it is the node's affair.
-            _ if value.is_empty() || value.len() > 15 || value.contains(['/', ' ', ',']) => {
+            _ if Word::Interface.check(value).is_err() => {
                 self.bad(key, value, Why::NoInterface);
             }
             _ => {
@@ -126,8 +127,13 @@ impl Config {
     /// The interface for the Services of a namespace.
     #[must_use]
     pub fn interface(&self, namespace: &Arc<str>) -> Option<&Arc<str>> {
-        let own = Scope::Namespace(namespace.clone());
-        self.interfaces.get(&own).or_else(|| self.interfaces.get(&Scope::Global))
+        self.interface_of(&Scope::Namespace(namespace.clone()))
+    }
+
+    /// The interface for those addresses.
+    #[must_use]
+    pub fn interface_of(&self, scope: &Scope) -> Option<&Arc<str>> {
+        self.interfaces.get(scope).or_else(|| self.interfaces.get(&Scope::Global))
     }
 }
 

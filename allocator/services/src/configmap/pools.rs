@@ -43,7 +43,8 @@ pub fn pools(config: &Config, others: &BTreeSet<IpAddr>) -> BTreeMap<Source, Mad
                     ..Policy::default()
                 };
                 let source = Source { scope: scope.clone(), family };
-                all.insert(source.clone(), Made { source, spec });
+                let interface = config.interface_of(scope).cloned();
+                all.insert(source.clone(), Made { source, spec, interface });
             }
         }
     }
@@ -54,7 +55,7 @@ pub fn pools(config: &Config, others: &BTreeSet<IpAddr>) -> BTreeMap<Source, Mad
 #[must_use]
 pub fn kept<'a>(ips: impl Iterator<Item = &'a IpAddr>, family: Family) -> Option<Made> {
     let set = RangeSet::of(ips.filter(|&&ip| Family::of(ip) == family).map(|&ip| (number(ip), number(ip))));
-    Some(Made { source: Source { scope: Scope::Kept, family }, spec: spec(&set, family)? })
+    Some(Made { source: Source { scope: Scope::Kept, family }, spec: spec(&set, family)?, interface: None })
 }
 
 /// A spec that lists these addresses. A pool must name one network that all are in: the smallest there is.

@@ -44,6 +44,8 @@ pub enum Write {
     UpdateClaim(Target, Vec<Member>, Option<IpAddr>),
     /// Delete a claim.
     DeleteClaim(Target),
+    /// Say on an `IPAddress` that its address is in use elsewhere, and where: its claim then gets another, and it rests.
+    Exchange(Target, String),
     /// Change a Service's annotations and label, and `spec.loadBalancerIP`.
     Annotate(Target, Box<Notice>),
     /// Set a Service's `status.loadBalancer.ingress` and its condition.

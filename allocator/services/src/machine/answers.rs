@@ -5,7 +5,7 @@ use std::time::Duration;
 use mooring_allocator_core::names::Version;
 
 use super::slots::Writes;
-use super::{Done, Failure, Machine, RETRY_FIRST, RETRY_LAST, Report, SHOWN_WITHIN, STALE_WITHIN, Write};
+use super::{Done, Failure, Machine, RETRY_FIRST, RETRY_LAST, Report, SHOWN_WITHIN, STALE_WITHIN, Who, Write};
 
 impl Writes {
     /// The write at `version` ended; `known`: the version that the watch shows.
@@ -87,6 +87,21 @@ impl Machine {
                     for key in &members {
                         self.mark_service(key);
                     }
+                }
+            }
+            Write::Exchange(target, _) => {
+                let Who::Claim(claim) = &who else { return };
+                let Some(slot) = self.claims.get_mut(claim).filter(|slot| slot.writes.pending == Some(id)) else {
+                    return;
+                };
+                slot.writes.pending = None;
+                match result {
+                    // The watch will show what comes of it.
+                    Ok(_) => slot.exchanged = Some((target.uid.clone(), None)),
+                    Err(Failure::Conflict | Failure::NotFound) => {
+                        slot.exchanged = Some((target.uid.clone(), Some(target.version.clone())));
+                    }
+                    Err(_) => slot.writes.back_off(now),
                 }
             }
             Write::CreatePool(pool) | Write::UpdatePool(_, pool) => self.pool_answer(&pool.reference, id, &result),

@@ -9,7 +9,7 @@ use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::{place, wanted};
 use crate::naming;
-use crate::objects::{Member, Scope, Service};
+use crate::objects::{Member, Reserved, Scope, Service};
 use crate::ports::Port;
 use crate::request::{self, Origin};
 use crate::sharing;
@@ -231,6 +231,7 @@ impl Machine {
             writes: Writes::default(),
             doomed: false,
             refused: None,
+            exchanged: None,
         };
         self.index(&key, slot);
         self.attach(&key, &member.0);
@@ -276,10 +277,44 @@ impl Machine {
         if slot.members.is_empty() {
             return self.claim_write(key, Write::DeleteClaim(target));
         }
+        if let Some(write) = self.exchange(key, slot) {
+            return self.claim_write(key, write);
+        }
         let (members, requested) = (slot.wanted_members(), self.asked(key, slot));
         if members != claim.members || requested != claim.requested {
             self.claim_write(key, Write::UpdateClaim(target, members, requested));
         }
+    }
+
+    /// What to do about an address that a claim was given by chance and that is in use without a claim: a node's, say. The
+    /// allocator cannot know that; told that there is another owner, it gives another, and lets this one rest.
+    fn exchange(&self, key: &Key, slot: &ClaimSlot) -> Option<Write> {
+        let address = self.address_of(key)?;
+        let ip = address.address?;
+        let said = slot.exchanged.as_ref().is_some_and(|(uid, version)| {
+            *uid == address.uid && version.as_ref().is_none_or(|version| *version == address.version)
+        });
+        if said || !self.by_chance(key, ip) {
+            return None;
+        }
+        let target = Target { key: address.key.clone(), uid: address.uid.clone(), version: address.version.clone() };
+        let owner = match self.reserved.get(&ip)? {
+            Reserved::Node(node) => format!("it is an address of node {node}"),
+            Reserved::ControlPlane => "it is the control plane's".to_owned(),
+        };
+        Some(Write::Exchange(target, owner))
+    }
+
+    /// Whether nobody asked for the address that a claim has, and nobody uses it yet. (A node may say it has it because it
+    /// holds it for us.)
+    pub(super) fn by_chance(&self, key: &Key, ip: IpAddr) -> bool {
+        let Some(slot) = self.claims.get(key) else { return false };
+        let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
+        slot.requested.is_none()
+            && slot.seen.as_ref().is_none_or(|claim| claim.requested.is_none())
+            && self.asked(key, slot).is_none()
+            && self.address_of(key).is_some_and(|address| address.holder.is_none())
+            && !members.any(|member| request::shows(&member.service, ip))
     }
 
     /// The address that a claim is to ask for. Once it is bound: only what people asked for, so that one that was merely taken

@@ -133,6 +133,10 @@ impl Machine {
             if !shows(service, ip)
                 && let Some(trouble) = self.reserved_for(ip)
             {
+                if self.by_chance(claim, ip) {
+                    let message = format!("{}; it gets another, if there is one", trouble.message);
+                    return Err(Trouble::new(Reason::Allocating, message, until));
+                }
                 return Err(trouble);
             }
             return Ok(Some(Line { object: address.key.clone(), ip, holder: address.holder.clone() }));

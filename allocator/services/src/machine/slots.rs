@@ -114,6 +114,8 @@ pub(super) struct ClaimSlot {
     pub(super) doomed: bool,
     /// Why it could not be created.
     pub(super) refused: Option<Box<str>>,
+    /// It was said of this `IPAddress` that it is another's; or tried, at this version.
+    pub(super) exchanged: Option<(Uid, Option<Version>)>,
 }
 
 impl ClaimSlot {
@@ -131,6 +133,7 @@ impl ClaimSlot {
             writes: Writes::default(),
             doomed: false,
             refused: None,
+            exchanged: None,
             seen: Some(claim),
         }
     }

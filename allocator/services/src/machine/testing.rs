@@ -29,6 +29,7 @@ pub(crate) fn service(namespace: &str, name: &str) -> Service {
         notes: Notes::default(),
         implementation: false,
         ingress: Vec::new(),
+        names: Vec::new(),
         condition: None,
     }
 }

@@ -19,6 +19,7 @@ pub const fn name(write: &Write) -> &'static str {
         Write::CreateClaim(_) => "a claim for a Service",
         Write::UpdateClaim(..) => "the Services of a claim",
         Write::DeleteClaim(_) => "the end of a claim",
+        Write::Exchange(..) => "what is wrong with an address",
         Write::Annotate(..) => "the annotations of a Service",
         Write::Status(..) => "the status of a Service",
         Write::RemoveCleanup(_) => "a finalizer of a Service",

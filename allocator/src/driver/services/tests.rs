@@ -8,7 +8,7 @@ use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_services::class::ClassRules;
 use mooring_services::configmap::{Config, NewPool, pools};
 use mooring_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
-use mooring_services::objects::Ingress;
+use mooring_services::objects::{Ingress, Made};
 use mooring_services::reason::Condition;
 use mooring_services::words;
 use serde_json::{Value, json};
@@ -111,7 +111,8 @@ fn whose_a_claim_is_changes_without_losing_others() {
 fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let service = |condition: Value| {
         let object = json!({"metadata": {"name": "web", "namespace": "n", "uid": "u-web", "resourceVersion": "5"},
-            "spec": {"type": "LoadBalancer"}, "status": {"conditions": [condition]}});
+            "spec": {"type": "LoadBalancer"}, "status": {"conditions": [condition],
+                "loadBalancer": {"ingress": [{"ip": "10.9.9.9"}, {"hostname": "web.example.com", "ports": []}]}}});
         let bytes = json!({"items": [object], "metadata": {}}).to_string();
         let mut desk = desk();
         let beside = (&mut Names::default(), &Scope::default());
@@ -129,7 +130,9 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let before = json!({"type": words::CONDITION, "status": "False", "reason": "NoPool", "message": ""});
     let (call, body) = sent(service(before.clone()).prepare(&Known::default(), &write(true)));
     assert_eq!((call.verb, call.path.as_str()), (Verb::StrategicPatch, "/api/v1/namespaces/n/services/web/status"));
-    assert_eq!(body["status"]["loadBalancer"]["ingress"], json!([{"ip": "10.0.0.5", "ipMode": "VIP"}]));
+    // Addresses there are ours, names are not.
+    let name = json!({"hostname": "web.example.com", "ports": []});
+    assert_eq!(body["status"]["loadBalancer"]["ingress"], json!([{"ip": "10.0.0.5", "ipMode": "VIP"}, name]));
     assert!(body["status"]["conditions"][0]["lastTransitionTime"].is_string());
     // What stays as it was has changed when it did.
     let (_, body) = sent(service(before.clone()).prepare(&Known::default(), &write(false)));
@@ -138,7 +141,7 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let (_, body) = sent(service(before).prepare(&Known::default(), &nothing));
     assert_eq!(
         body["status"],
-        json!({"loadBalancer": {"ingress": null},
+        json!({"loadBalancer": {"ingress": [name]},
         "conditions": [{"type": words::CONDITION, "$patch": "delete"}]})
     );
 }
@@ -161,12 +164,14 @@ fn annotations_label_field_and_finalizer_are_patched() {
 
 #[test]
 fn a_pool_made_here_becomes_what_it_should_be() {
-    let config = Config::read(&[("cidr-team".to_owned(), "10.0.0.0/24".to_owned())].into());
+    let data = [("cidr-team", "10.0.0.0/24"), ("interface-team", "eth1"), ("interface-global", "eth0")];
+    let config = Config::read(&data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     let made = pools(&config, &std::collections::BTreeSet::new()).into_values().next().unwrap();
     let new = NewPool::new(made.clone(), None);
     let (call, body) = sent(desk().prepare(&Known::default(), &Write::CreatePool(Box::new(new.clone()))));
     assert!(call.path.ends_with("/v1alpha2/globalinclusterippools"), "{}", call.path);
-    assert_eq!(body["metadata"]["annotations"][words::SOURCE], "namespace/team IPv4");
+    let notes = json!({words::SOURCE: "namespace/team IPv4", "mooring.dev/interface": "eth1"});
+    assert_eq!(body["metadata"]["annotations"], notes);
     // Somebody wrote more into it.
     let mut spec = serde_json::to_value(made_spec(&made.spec)).unwrap();
     spec["quarantine"] = json!({"afterReleaseSeconds": 9});
@@ -179,7 +184,12 @@ fn a_pool_made_here_becomes_what_it_should_be() {
         KnownPool { seen, api: mooring_api::versions::PoolVersion::default(), written: None },
     );
     let target = PoolTarget { reference: new.reference.clone(), uid: Uid::from("u"), version: Version::from("5") };
-    let (_, body) = sent(desk().prepare(&known, &Write::UpdatePool(target, Box::new(new))));
+    let update = |new| sent(desk().prepare(&known, &Write::UpdatePool(target.clone(), Box::new(new)))).1;
+    // An interface that the ConfigMap names no more is taken off.
+    let none = NewPool { made: Made { interface: None, ..made }, ..new.clone() };
+    assert_eq!(update(none)["metadata"]["annotations"]["mooring.dev/interface"], Value::Null);
+    let body = update(new);
+    assert_eq!(body["metadata"]["annotations"], notes);
     assert_eq!(body["spec"]["quarantine"], Value::Null);
     assert_eq!(body["spec"]["allowedNamespaces"], json!({"names": ["team"], "selector": null}));
     assert_eq!(body["spec"]["allocateReservedIPAddresses"], true);

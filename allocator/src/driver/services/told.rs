@@ -54,6 +54,7 @@ fn address(address: &protocol::Address, known: &Known) -> Address {
     Address {
         key: address.key.clone(),
         uid: address.uid.clone(),
+        version: address.version.clone(),
         claim: address.claim.clone(),
         address: address.address,
         holder: known.holders.get(&address.uid.0).cloned(),

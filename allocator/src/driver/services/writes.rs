@@ -10,7 +10,7 @@ use mooring_api::versions::Version as _;
 use mooring_api::{GROUP, annotations, finalizers, labels};
 use mooring_services::configmap::NewPool;
 use mooring_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
-use mooring_services::objects::{Ingress, Member};
+use mooring_services::objects::{Ingress, Made, Member};
 use mooring_services::{members, words};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -52,6 +52,12 @@ impl Desk {
             Write::DeleteClaim(target) => {
                 let body = deletion(&target.uid, &target.version);
                 call(Verb::Delete, Resource::Claims, claim_path(known, &target.key), &body)
+            }
+            Write::Exchange(target, why) => {
+                let mut metadata = locked(&target.uid, &target.version);
+                metadata.insert("annotations".to_owned(), json!({annotations::CONFLICT: why}));
+                let path = Resource::Addresses.object(known.served.name(), &target.key.namespace, &target.key.name);
+                call(Verb::Patch, Resource::Addresses, path, &json!({"metadata": metadata}))
             }
             Write::Annotate(target, notice) => annotate(target, notice),
             Write::Status(target, status) => self.status(target, status),
@@ -106,8 +112,10 @@ impl Desk {
         };
         let mut body = Map::new();
         if let Some(ingress) = &status.ingress {
-            let all = (!ingress.is_empty()).then(|| ingress.iter().map(point).collect::<Vec<_>>());
-            body.insert("loadBalancer".to_owned(), json!({"ingress": all}));
+            // The list is written whole; names in it are not ours.
+            let names = seen.names.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+            let all: Vec<Value> = ingress.iter().map(point).chain(names).collect();
+            body.insert("loadBalancer".to_owned(), json!({"ingress": (!all.is_empty()).then_some(all)}));
         }
         match &status.condition {
             Some(condition) => {
@@ -189,6 +197,13 @@ fn pool_path(known: &Known, reference: &PoolRef, one: bool) -> (Resource, String
     (resource, path.trim_end_matches('/').to_owned())
 }
 
+/// The annotations of a pool that is made from the `ConfigMap`. `mooring.dev/interface` follows it, whatever people write.
+fn made_notes(made: &Made) -> Map<String, Value> {
+    let source = (words::SOURCE.to_owned(), made.source.to_string().into());
+    let interface = made.interface.as_deref().map(|name| (annotations::INTERFACE.to_owned(), name.into()));
+    std::iter::once(source).chain(interface).collect()
+}
+
 fn create_pool(known: &Known, new: &NewPool) -> Prepared {
     let (resource, path) = pool_path(known, &new.reference, false);
     let version = known.pools_served.get(&new.reference.kind).copied().unwrap_or_default();
@@ -198,7 +213,7 @@ fn create_pool(known: &Known, new: &NewPool) -> Prepared {
         "metadata": {
             "name": &*new.reference.name,
             "labels": {words::MADE_FROM: words::MADE_FROM_VALUE},
-            "annotations": {words::SOURCE: new.made.source.to_string()},
+            "annotations": made_notes(&new.made),
         },
         "spec": made_spec(&new.made.spec),
     });
@@ -223,7 +238,11 @@ fn update_pool(known: &Known, target: &PoolTarget, new: &NewPool) -> Prepared {
             allowed.entry(name.clone()).or_insert(Value::Null);
         }
     }
-    let body = json!({"metadata": locked(&target.uid, &target.version), "spec": now});
+    let mut metadata = locked(&target.uid, &target.version);
+    let mut notes = made_notes(&new.made);
+    notes.entry(annotations::INTERFACE).or_insert(Value::Null);
+    metadata.insert("annotations".to_owned(), notes.into());
+    let body = json!({"metadata": metadata, "spec": now});
     let (resource, path) = pool_path(known, &target.reference, true);
     call(Verb::Patch, resource, path, &body)
 }

@@ -22,6 +22,8 @@ pub fn all() -> Vec<Test<()>> {
         service!(rests, "a-released-address-rests"),
         service!(events, "events-tell-what-happens"),
         service!(edited, "what-is-edited-is-put-right"),
+        service!(names, "a-name-that-others-put-into-the-status-stays"),
+        service!(node, "an-address-that-is-a-nodes-is-exchanged"),
         service!(other_network, "an-address-somebody-else-is-heard-to-have-is-exchanged"),
         story!("service-addresses", classes, "both-modes-of-classes", 5),
         story!("service-addresses", off, "off-leaves-services-alone", 5),
@@ -197,6 +199,55 @@ async fn edited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.sound()
     };
     scope.with_agents(work).await
+}
+
+/// Addresses in the status are ours; a name there is not, and no traffic goes by it.
+async fn names(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    scope.default_pool("p", 10, 19).await?;
+    let names = |service: &Value| -> Vec<String> {
+        let all = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
+        all.into_iter().flatten().filter_map(|one| Some(one["hostname"].as_str()?.to_owned())).collect()
+    };
+    let work = async {
+        scope.service("web").await?;
+        let has = scope.advertised("web").await?;
+        let all = json!([{"hostname": "web.example.com"}, {"ip": "1.2.3.4"}, {"ip": has[0], "ipMode": "VIP"}]);
+        let status = json!({"status": {"loadBalancer": {"ingress": all}}});
+        scope.stage.server.merge(&format!("{}/status", scope.service_path("web")), &status).await?;
+        scope
+            .until_service("web", "to have one address and the name", |service, _| {
+                (ingress(service) == has && names(service) == ["web.example.com"]).then_some(())
+            })
+            .await?;
+        // And when its address is another.
+        let other = json!({"metadata": {"annotations": {ADDRESSES: scope.ip(15)}}});
+        scope.merge_service("web", other).await?;
+        scope
+            .until_service("web", "to have the other address, and the name", |service, _| {
+                (ingress(service) == [scope.ip(15)] && names(service) == ["web.example.com"]).then_some(())
+            })
+            .await
+    };
+    scope.with_agents(work).await
+}
+
+/// A pool of people's making has addresses of nodes in it: who did not ask for such a one gets another.
+async fn node(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    let name = format!("node-{}", scope.ns);
+    scope.node(&name, &scope.ip(10)).await?;
+    scope.default_pool("p", 10, 11).await?;
+    let work = async {
+        scope.service("web").await?;
+        let has = scope.advertised("web").await?;
+        ensure!(has == [scope.ip(11)], "{has:?}");
+        scope.until_rests(&scope.ip(10)).await?;
+        scope.noted("asks", json!({ADDRESSES: scope.ip(10)})).await?;
+        scope.service_says("asks", "AddressOfNode", &name).await?;
+        scope.sound()
+    };
+    let done = scope.with_agents(work).await;
+    scope.stage.server.delete(&format!("/api/v1/nodes/{name}")).await?;
+    done
 }
 
 async fn other_network(scope: &Scope<'_>, _: &Allocator) -> Result<()> {

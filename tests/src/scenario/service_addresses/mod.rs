@@ -6,13 +6,14 @@ mod bursts;
 mod config;
 mod requests;
 mod sharing;
+mod steering;
 mod takeover;
 
 use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    [basics::all, config::all, requests::all, sharing::all, takeover::all, bursts::all]
+    [basics::all, config::all, requests::all, sharing::all, steering::all, takeover::all, bursts::all]
         .into_iter()
         .flat_map(|theme| theme())
         .collect()

@@ -42,7 +42,8 @@ pub struct Field {
     pub nodes: Vec<String>,
     vips: Vec<IpAddr>,
     echoes: BTreeMap<String, Vec<Echo>>,
-    down: Vec<(String, Time)>,
+    /// The hosts that crashed: when, and until when.
+    down: Vec<(String, Time, Option<Time>)>,
     dir: PathBuf,
 }
 
@@ -278,7 +279,7 @@ impl Field {
     /// The timeline of a VIP; a host that crashed has no part in it.
     pub fn timeline(&self, vip: IpAddr) -> Timeline {
         let timeline = self.addresses.timeline(vip);
-        self.down.iter().fold(timeline, |timeline, (name, from)| timeline.without(name, *from, None))
+        self.down.iter().fold(timeline, |timeline, (name, from, to)| timeline.without(name, *from, *to))
     }
 
     /// Waits until exactly one node carries the VIP: answers which.
@@ -335,7 +336,17 @@ impl Field {
     pub fn crash(&mut self, name: &str) -> Result<Time> {
         let at = self.lab().crash(name)?;
         self.echoes.remove(name);
-        self.down.push((name.to_owned(), at));
+        self.down.push((name.to_owned(), at, None));
+        Ok(at)
+    }
+
+    /// Power is back: the node boots, and its agent is started.
+    pub fn revive(&mut self, name: &str) -> Result<Time> {
+        let at = self.lab().revive(name)?;
+        for (_, _, to) in self.down.iter_mut().filter(|(host, ..)| host == name) {
+            to.get_or_insert(at);
+        }
+        self.echo(name)?;
         Ok(at)
     }
 

@@ -26,6 +26,8 @@ pub fn all() -> Vec<Test<()>> {
         story!("traffic", local, "local-policy-keeps-the-clients-address", 4),
         story!("traffic", both, "tcp-and-udp-on-one-port", 4),
         story!("traffic", crashed, "client-goes-on-when-the-holder-dies", 4, alone: true),
+        story!("traffic", steered, "what-a-pool-says-moves-its-vips", 4),
+        story!("traffic", allocator_away, "client-goes-on-without-the-allocator", 4, alone: true),
         story!("traffic", drained, "client-notices-no-drain", 4, alone: true),
     ]
 }
@@ -140,6 +142,73 @@ async fn drained(ctx: &mut Ctx<()>) -> Result<()> {
     let (lost, answered) = (stream.unanswered(from), stream.answered(from).len());
     ctx.note(&format!("{answered} questions answered on the way from {holder} to {next}"));
     ensure!(lost.is_empty() && answered > 50, "{} of {answered} were not: {lost:?}; {}", lost.len(), town.logs());
+    town.allocator.stop().await
+}
+
+/// A pool says which nodes may hold its addresses: the VIP goes there, and the client notices nothing.
+async fn steered(ctx: &mut Ctx<()>) -> Result<()> {
+    const POOL: &str = "/apis/ipam.cluster.x-k8s.io/v1alpha2/globalinclusterippools/kubevip-global-ipv4";
+    let town = Town::set(&ctx.dir, 3, &range()).await?;
+    let nodes = ["w1", "w2", "w3"];
+    town.backends("web", &nodes).await?;
+    town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
+    let shown = town.external_ip("web").await?;
+    let from = now();
+    let holder = town.field.settled(shown).await?;
+    let other = nodes.into_iter().find(|node| *node != holder).unwrap_or_default();
+    let label = json!({"metadata": {"labels": {"example.com/edge": "yes"}}});
+    town.stage.server.merge(&format!("/api/v1/nodes/{other}"), &label).await?;
+    let say = |text: &str| json!({"metadata": {"annotations": {"mooring.dev/node-selector": text}}});
+    town.stage.server.merge(POOL, &say("example.com/edge=yes")).await?;
+    ensure!(town.field.settled_but(shown, &[&holder]).await? == other, "not where its pool says; {}", town.logs());
+    // What makes no sense changes nothing.
+    town.stage.server.merge(POOL, &say("example.com/edge in (no)")).await?;
+    pass(3).await;
+    ensure!(town.field.settled(shown).await? == other, "it moved; {}", town.logs());
+    town.field.never_gone(shown, from)?;
+    // One that comes later is there too.
+    town.stage.server.merge(POOL, &say("example.com/edge")).await?;
+    town.backends("more", &nodes).await?;
+    town.expose("more", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
+    let more = town.external_ip("more").await?;
+    ensure!(town.field.settled(more).await? == other, "not where its pool says; {}", town.logs());
+    let held = town.field.timeline(more).holds().len();
+    ensure!(held == 1, "it was elsewhere before; {}", town.logs());
+    town.allocator.stop().await
+}
+
+/// What is advertised stays, and moves from node to node, while there is no allocator.
+async fn allocator_away(ctx: &mut Ctx<()>) -> Result<()> {
+    let town = Town::set(&ctx.dir, 3, &range()).await?;
+    town.backends("web", &["w1", "w2", "w3"]).await?;
+    town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
+    let shown = town.external_ip("web").await?;
+    let holder = town.field.settled(shown).await?;
+    let to = SocketAddr::new(shown, HTTP);
+    town.answered(Protocol::Tcp, to, |_| true).await?;
+    pass(3).await;
+    let stream = Stream::start(&town.client()?, Protocol::Tcp, to, Duration::from_secs(5))?;
+    let from = now();
+    town.allocator.kill().await?;
+    pass(5).await;
+    town.field.lab().agent(&holder)?.process()?.terminate()?;
+    let next = town.field.settled_but(shown, &[&holder]).await?;
+    // Nobody gets a new address meanwhile, and whoever waits for one gets it afterwards.
+    town.backends("more", &["w1"]).await?;
+    town.expose("more", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
+    pass(3).await;
+    ensure!(town.service("more").await?["status"]["loadBalancer"]["ingress"].is_null(), "who gave it one?");
+    town.allocator.start_again()?;
+    town.external_ip("more").await?;
+    let deadline = now() + SOON;
+    while town.service("web").await?["metadata"]["annotations"]["kube-vip.io/vipHost"] != json!(next) {
+        ensure!(now() < deadline, "it does not say that {next} holds it; {}", town.logs());
+        pass(1).await;
+    }
+    ensure!(town.external_ip("web").await? == shown, "it has another address");
+    let (lost, answered) = (stream.unanswered(from), stream.answered(from).len());
+    ensure!(lost.is_empty() && answered > 50, "{} of {answered} were not: {lost:?}; {}", lost.len(), town.logs());
+    town.field.never_gone(shown, from)?;
     town.allocator.stop().await
 }
 

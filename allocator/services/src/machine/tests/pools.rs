@@ -176,3 +176,21 @@ fn nodes_addresses_are_not_given_out() {
     world.run();
     assert_eq!((&*world.shows(&web), &*world.told(&web).0), ("10.0.0.3", "Advertised"));
 }
+
+#[test]
+fn the_interface_of_the_configmap_is_its_pools() {
+    let mut world =
+        World::new(&[("cidr-global", "10.0.0.0/24"), ("cidr-team", "10.1.0.0/24"), ("interface-team", "eth1")]);
+    world.run();
+    let interface = |world: &World, name: &str| {
+        let (pool, _) = world.pools.iter().find(|(reference, _)| *reference.name == *name).unwrap().1;
+        pool.made.as_ref().unwrap().interface.as_deref().map(str::to_owned)
+    };
+    assert_eq!(interface(&world, "kubevip-team-ipv4").as_deref(), Some("eth1"));
+    assert_eq!(interface(&world, "kubevip-global-ipv4"), None);
+    world.configure(&[("cidr-global", "10.0.0.0/24"), ("cidr-team", "10.1.0.0/24"), ("interface-global", "eth2")]);
+    world.run();
+    for name in ["kubevip-team-ipv4", "kubevip-global-ipv4"] {
+        assert_eq!(interface(&world, name).as_deref(), Some("eth2"), "{name}");
+    }
+}

@@ -148,3 +148,28 @@ fn who_waits_for_an_address_gets_it_when_it_comes_free() {
     world.run();
     assert_eq!(world.shows(&other), "10.0.0.8");
 }
+
+#[test]
+fn an_address_that_is_a_nodes_by_chance_is_exchanged() {
+    use crate::machine::testing::pool;
+
+    let mut world = World::new(&[]);
+    let spec = mooring_allocator_core::pool::PoolSpec {
+        addresses: vec!["10.0.0.1-10.0.0.3".to_owned()],
+        prefix: 16,
+        ..mooring_allocator_core::pool::PoolSpec::default()
+    };
+    world.reserve(&[("10.0.0.1", Reserved::Node("n1".into())), ("10.0.0.2", Reserved::ControlPlane)]);
+    world.pool(pool("p", &["10.0.0.1-10.0.0.3"]), spec);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.3");
+    // All are in use now: it waits.
+    let more = world.apply(service("a", "more"));
+    world.run();
+    world.refused(&more, "PoolExhausted", "nothing is free");
+    // What a Service has is not taken from it because a node says that it has it: it holds it.
+    world.reserve(&[("10.0.0.3", Reserved::Node("n1".into()))]);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.3");
+}

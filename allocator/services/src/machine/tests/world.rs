@@ -185,8 +185,14 @@ impl World {
         let name = format!("machine-{}", text.replace([':', '.'], "-"));
         let key = Key::new("machines", &name);
         let uid = Uid::from(&*format!("uid-{name}"));
-        let address =
-            Address { key: key.clone(), uid, claim: name.as_str().into(), address: Some(ip(text)), holder: None };
+        let address = Address {
+            key: key.clone(),
+            uid,
+            version: self.fresh(),
+            claim: name.as_str().into(),
+            address: Some(ip(text)),
+            holder: None,
+        };
         self.addresses.insert(key, address.clone());
         self.events.push_back(Event::Address(address));
     }
@@ -241,8 +247,14 @@ impl World {
         match given {
             Ok(ip) => {
                 let uid = Uid::from(&*format!("uid-{}-{}", claim.uid, self.version));
-                let address =
-                    Address { key: key.clone(), uid, claim: key.name.clone(), address: Some(ip), holder: None };
+                let address = Address {
+                    key: key.clone(),
+                    uid,
+                    version: self.fresh(),
+                    claim: key.name.clone(),
+                    address: Some(ip),
+                    holder: None,
+                };
                 self.addresses.insert(key.clone(), address.clone());
                 self.events.push_back(Event::Address(address));
                 new.bound = Some(key.name.clone());
@@ -266,6 +278,8 @@ impl World {
             return false;
         };
         address.holder = Some("node-a".into());
+        self.version += 1;
+        address.version = Version::from(self.version.to_string().as_str());
         self.events.push_back(Event::Address(address.clone()));
         true
     }
@@ -380,6 +394,14 @@ impl World {
                 self.claims.insert(target.key.clone(), claim.clone());
                 self.events.push_back(Event::Claim(Box::new(claim)));
                 Ok(Done::Gone)
+            }
+            Write::Exchange(target, _) => {
+                let address = self.addresses.get(&target.key).ok_or(Failure::NotFound)?;
+                if address.uid != target.uid || address.version != target.version {
+                    return Err(Failure::Conflict);
+                }
+                self.conflict(&target.key);
+                Ok(Done::At(self.fresh()))
             }
             Write::Annotate(target, notice) => {
                 let mut service = self.service(target)?;
