@@ -62,7 +62,9 @@ fn row(spec: &Spec) -> String {
 
 fn target(entry: &Entry) -> Option<&'static str> {
     match entry.meaning {
-        Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) | Meaning::Either(name, _) => Some(name),
+        Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) | Meaning::Either(name, _) => {
+            Some(name)
+        }
         Meaning::Only(..) | Meaning::NoEffect(..) => None,
     }
 }

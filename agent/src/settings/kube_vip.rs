@@ -234,11 +234,7 @@ pub const ENTRIES: &[Entry] = &[
             "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim",
         ),
     ),
-    switch(
-        "svc_election",
-        "servicesElection",
-        Either("services-placement", ["lease-per-service", "global-lease"]),
-    ),
+    switch("svc_election", "servicesElection", Either("services-placement", ["lease-per-service", "global-lease"])),
     switch(
         "per_service_election_on_demand",
         "perServiceElectionOnDemand",

@@ -143,6 +143,13 @@ impl Leased {
         holding.flat_map(|(name, tenant)| tenant.given().map(move |address| (address, name.as_str())))
     }
 
+    /// Whether this node carries a VIP, by whatever right.
+    #[must_use]
+    pub fn is_carried(&self, address: IpAddr) -> bool {
+        let tenant = self.by_vip.get(&address).and_then(|name| self.tenants.get(name));
+        tenant.is_some_and(|tenant| tenant.is_carrying() && tenant.given().any(|one| one == address))
+    }
+
     /// How many VIPs there are for this node, and how many of them it carries.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {

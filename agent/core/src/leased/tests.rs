@@ -95,9 +95,7 @@ impl World {
                 let event = match action {
                     OfKeeper::Read { id, .. } if self.away => ForKeeper::Read { id, result: Err(Failure::Away) },
                     OfKeeper::Write { id, .. } if self.away => ForKeeper::Wrote { id, result: Err(Failure::Away) },
-                    OfKeeper::Read { id, .. } => {
-                        ForKeeper::Read { id, result: Ok(self.leases.get(&name).cloned()) }
-                    }
+                    OfKeeper::Read { id, .. } => ForKeeper::Read { id, result: Ok(self.leases.get(&name).cloned()) },
                     OfKeeper::Write { id, base, record, notes, .. } => {
                         let result = self.write(&name, base.as_deref(), record, notes);
                         ForKeeper::Wrote { id, result }
@@ -130,13 +128,7 @@ impl World {
         }
     }
 
-    fn write(
-        &mut self,
-        name: &str,
-        base: Option<&str>,
-        record: Record,
-        notes: Notes,
-    ) -> Result<LeaseView, Failure> {
+    fn write(&mut self, name: &str, base: Option<&str>, record: Record, notes: Notes) -> Result<LeaseView, Failure> {
         if base != self.leases.get(name).map(|view| view.version.as_str()) {
             return Err(Failure::Conflict);
         }
@@ -152,8 +144,7 @@ impl World {
         let old = self.leases.get(name).cloned();
         let transitions = old.as_ref().map_or(0, |view| view.record.transitions + 1);
         let notes = old.map(|view| view.notes).unwrap_or_default();
-        let record =
-            Record { holder: holder.into(), duration: ms(15_000), transitions, ..Record::default() };
+        let record = Record { holder: holder.into(), duration: ms(15_000), transitions, ..Record::default() };
         let view = LeaseView { version: self.version.to_string(), record, notes };
         self.leases.insert(name.to_owned(), view.clone());
         self.tell(Event::Lease { name: name.into(), event: ForKeeper::Seen(Some(view)) });
