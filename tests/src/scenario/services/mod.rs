@@ -1,6 +1,12 @@
 //! VIPs of Services, out of `IPAddress` objects made by hand: the agents' half of the contract with the allocator.
 
 pub(crate) mod field;
+mod placements;
 mod stories;
 
-pub use stories::all;
+use crate::runner::Test;
+
+/// All stories.
+pub fn all() -> Vec<Test<()>> {
+    [stories::all(), placements::all()].into_iter().flatten().collect()
+}
