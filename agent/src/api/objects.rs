@@ -14,6 +14,9 @@ pub const HOLDER: &str = "mooring.dev/holder";
 /// Annotation on an `IPAddress`: another host has it on the wire; who, and when it was heard, for people.
 pub const CONFLICT: &str = "mooring.dev/conflict";
 
+/// Annotation on a Service: the node that has its addresses; kube-vip's.
+pub const VIP_HOST: &str = "kube-vip.io/vipHost";
+
 /// A namespace and a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
@@ -92,6 +95,9 @@ pub struct Annotations {
     /// On a Service: the Lease that places it, with one for each Service; kube-vip's.
     #[serde(rename = "kube-vip.io/leaseName")]
     pub lease_name: Option<String>,
+    /// On a Service: [`VIP_HOST`].
+    #[serde(rename = "kube-vip.io/vipHost")]
+    pub vip_host: Option<String>,
     /// On a Service, `true`: kube-vip leaves it alone.
     #[serde(rename = "kube-vip.io/ignore")]
     pub ignore: Option<String>,
@@ -230,6 +236,13 @@ impl Service {
         let shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read));
         let shown = shown.filter(|ip| asked.is_none_or(|asked| asked.is_ipv4() != ip.is_ipv4()));
         shown.chain(asked).filter(usable).collect()
+    }
+
+    /// Whether its status shows the address.
+    #[must_use]
+    pub fn shows(&self, address: IpAddr) -> bool {
+        let mut shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref()?.parse().ok());
+        shown.any(|ip: IpAddr| ip.to_canonical() == address)
     }
 
     /// The Lease that places it where each Service has one: namespace and name.

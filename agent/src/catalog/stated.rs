@@ -32,6 +32,12 @@ impl Catalog {
         self.services_of(address).into_iter().find_map(|key| self.services.get(key)).map(Service::lease)
     }
 
+    /// A Service of type `LoadBalancer`.
+    #[must_use]
+    pub fn service(&self, key: &Key) -> Option<&Service> {
+        self.services.get(key)
+    }
+
     /// The `IPAddress` of a VIP.
     #[must_use]
     pub fn ip_address(&self, address: IpAddr) -> Option<&IpAddress> {

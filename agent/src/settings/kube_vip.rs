@@ -247,7 +247,7 @@ pub const ENTRIES: &[Entry] = &[
     switch("lb_class_only", "lbClassOnly", NoEffect(FALSE, ALLOCATOR)),
     entry("lb_class_name", "lbClassName", NoEffect(&["kube-vip.io/kube-vip-class"], ALLOCATOR)),
     switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", NoEffect(TRUE, ALLOCATOR)),
-    switch("disable_service_updates", "disableServiceUpdates", NoEffect(FALSE, ALLOCATOR)),
+    switch("disable_service_updates", "disableServiceUpdates", Either("service-updates", ["off", "on"])),
     switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, WATCHED)),
     switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], WATCHED)),
     entry("debounce_time", "debounceTime", NoEffect(&["0s", "0"], WATCHED)),

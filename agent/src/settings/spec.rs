@@ -146,6 +146,13 @@ pub const SETTINGS: &[Spec] = &[
     ),
     spec(
         SERVICES,
+        "service-updates",
+        "ON|OFF",
+        "on",
+        "With kube-vip's placements: whether the status of a Service to which no mooring-allocator has given its addresses is written, with kube-vip.io/vipHost",
+    ),
+    spec(
+        SERVICES,
         "sessions-namespace",
         "NAME",
         "mooring-system",

@@ -129,6 +129,7 @@ fn each_bad_value_is_named_with_what_would_do() {
         ("services-interface", "a/b", "ip link"),
         ("services-placement", "both", "session, global-lease, lease-per-service"),
         ("services-lease-name", "a/b/c", "lower-case letters"),
+        ("service-updates", "maybe", "on or off"),
         ("sessions-namespace", "A", "lower-case letters"),
         ("namespace", "A", "lower-case letters"),
         ("lease-name", "a/b/c", "lower-case letters"),
@@ -215,6 +216,7 @@ fn kube_vips_own_daemonset_loads() {
         namespace: "kube-system".into(),
         name: "plndr-svcs-lock".into(),
         per_service: true,
+        updates: true,
     });
     let services = Services { interface: ServicesInterface::Auto, sessions: "mooring-system".into(), placement };
     assert_eq!(
@@ -237,7 +239,7 @@ fn placed(flags: &[(&str, &str)], env: &[(&str, &str)]) -> (String, usize) {
     let services = loaded.settings.services.clone().unwrap();
     let placement = match services.placement {
         Placement::Sessions => "session".to_owned(),
-        Placement::Leases(Leases { namespace, name, per_service }) => {
+        Placement::Leases(Leases { namespace, name, per_service, .. }) => {
             format!("{}{namespace}/{name}", if per_service { "each " } else { "" })
         }
     };
@@ -263,6 +265,8 @@ fn services_are_placed_as_kube_vip_says_where_it_is_kube_vips_names_that_ask_for
     assert_eq!(placed(&[], &[enable, ours("session")]), ("session".to_owned(), 0));
     assert_eq!(placed(&[], &[enable, ("svc_election", "true"), ours("session")]), ("session".to_owned(), 0));
     assert_eq!(placed(&[], &[("MOORING_SERVICES", "on"), ours("global-lease")]), (global(), 0));
+    let quiet = load(&[], &[enable, ("disable_service_updates", "true")]).unwrap().settings.services.unwrap();
+    assert!(matches!(quiet.placement, Placement::Leases(Leases { updates: false, .. })));
     let demand = ("per_service_election_on_demand", "true");
     let errors = load(&[], &[enable, demand]).unwrap_err();
     assert!(errors.to_string().contains("svc_election=false"), "{errors}");

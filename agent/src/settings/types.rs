@@ -89,6 +89,8 @@ pub struct Leases {
     pub name: String,
     /// Each Service has a Lease of its own; the shared one is for VIPs that no Service has.
     pub per_service: bool,
+    /// Whether Services whose addresses the allocator does not give are told who has them.
+    pub updates: bool,
 }
 
 /// Where VIPs belong that name no interface.

@@ -142,6 +142,7 @@ fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
     }
     let words = [("session", None), ("global-lease", Some(false)), ("lease-per-service", Some(true))];
     let per_service = field(g, "services-placement", |text| parse::one_of(text, &words))?;
+    let updates = field(g, "service-updates", parse::on_off)?;
     let Some(per_service) = per_service else { return Some(Placement::Sessions) };
     let theirs = match source {
         Source::KubeVip(_) | Source::Default => true,
@@ -153,7 +154,7 @@ fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
                     is kube-vip's any more, MOORING_SERVICES_PLACEMENT=session on each lets Mooring place them";
         g.warnings.push(super::Warning { setting: "services-placement".into(), text: text.into() });
     }
-    Some(Placement::Leases(Leases { namespace, name, per_service }))
+    Some(Placement::Leases(Leases { namespace, name, per_service, updates }))
 }
 
 /// `name`, or `namespace/name`.

@@ -261,6 +261,7 @@ async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
     let status = field.status(&holder).await?.services.context("nothing about Services")?;
     let one = status.vips.first().context("no VIP is shown")?;
     ensure!(one.carried.as_deref() == Some("holding") && one.services == ["default/s0"], "{status:?}");
+    told(&field, &holder).await?;
     // An agent that is killed finds what it left behind.
     let prober = field.prober(vip(0))?;
     prober.answer_after(now(), Some(&holder), SOON).await?;
@@ -276,7 +277,27 @@ async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
         ensure!(second != holder);
         field.never_shared(vip(n), from)?;
     }
-    field.nothing_lost(prober)
+    field.nothing_lost(prober)?;
+    let second = field.settled(vip(0)).await?;
+    told(&field, &second).await
+}
+
+/// Waits until both Services say that the node has their addresses, as kube-vip has it.
+async fn told(field: &Field, node: &str) -> Result<()> {
+    for n in 0..2 {
+        let deadline = now() + SOON;
+        loop {
+            let service = field.server.get(&format!("/api/v1/namespaces/default/services/s{n}")).await?;
+            let host = service["metadata"]["annotations"]["kube-vip.io/vipHost"] == node;
+            let shown = &service["status"]["loadBalancer"]["ingress"];
+            if host && shown.as_array().is_some_and(|all| all.len() == 1 && all[0]["ip"] == vip(n).to_string()) {
+                break;
+            }
+            ensure!(now() < deadline, "it does not say so: {service}; {}", field.logs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    Ok(())
 }
 
 async fn to_sessions(ctx: &mut Ctx<()>) -> Result<()> {

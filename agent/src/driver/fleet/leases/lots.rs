@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn leases(per_service: bool) -> Leases {
-        Leases { namespace: "kube-system".into(), name: "plndr-svcs-lock".into(), per_service }
+        Leases { namespace: "kube-system".into(), name: "plndr-svcs-lock".into(), per_service, updates: true }
     }
 
     fn names(lots: &Lots) -> Vec<(&str, usize, bool)> {

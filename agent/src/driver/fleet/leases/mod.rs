@@ -8,6 +8,7 @@
 
 mod hands;
 mod lots;
+mod marks;
 mod records;
 mod show;
 
@@ -45,6 +46,7 @@ use crate::segment;
 use crate::settings::{Leases, Services, Settings};
 use hands::Hands;
 use lots::{Lots, lots};
+use marks::Marks;
 use records::Records;
 use show::Shown;
 
@@ -64,6 +66,7 @@ struct Driver {
     macs: Vec<Mac>,
     lots: Lots,
     records: Records,
+    marks: Marks,
     objects: Objects,
     /// All that says which VIPs there are was listed.
     known: bool,
@@ -122,6 +125,7 @@ pub async fn run(
     let mut driver = Driver {
         node: settings.node_name.clone(),
         leased: Leased::new(rules(&settings, &leases)),
+        marks: Marks::new(settings.node_name.clone(), reach.servers.clone(), leases.updates),
         leases,
         catalog: Catalog::new(&settings.node_name, elsewhere).by_services(),
         clocks: Clocks::new(),
@@ -260,8 +264,7 @@ impl Driver {
             self.job(Job::Needs(needs));
         }
         self.work_out();
-        let now = datapath::clock::boottime();
-        self.records.sync(now, &self.leased, &self.catalog);
+        self.write(datapath::clock::boottime());
     }
 
     /// What this node may carry by which Lease has perhaps changed.
@@ -350,7 +353,13 @@ impl Driver {
         for action in actions {
             self.act(action);
         }
-        self.records.sync(at.now, &self.leased, &self.catalog);
+        self.write(at.now);
+    }
+
+    /// Who has what, for others to read.
+    fn write(&mut self, now: Time) {
+        self.records.sync(now, &self.leased, &self.catalog);
+        self.marks.sync(now, &self.leased, &self.catalog);
     }
 
     fn act(&mut self, action: Action) {
