@@ -139,12 +139,12 @@ impl Field {
         Ok(())
     }
 
-    /// As the `DaemonSet` of kube-vip is started for Services.
+    /// As the manifests' `DaemonSet` is started.
     pub fn options() -> AgentOptions {
         AgentOptions::default()
             .env("address", "")
             .env("cp_enable", "false")
-            .env("svc_enable", "true")
+            .env("MOORING_SERVICES", "on")
             .env("MOORING_RECORD", "")
             .env("RUST_BACKTRACE", "1")
     }
