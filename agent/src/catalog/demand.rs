@@ -43,7 +43,7 @@ impl Catalog {
 
     /// The Services that have it.
     fn users_of(&self, key: &Key, address: Option<IpAddr>) -> impl Iterator<Item = &Service> {
-        let users = self.users.get(key).into_iter().flatten().filter_map(|key| self.services.get(key));
+        let users = self.users.get(key).into_iter().flatten().filter_map(|key| self.service(key));
         // What the record on the Service says of it must be true.
         users.filter(move |service| service.addresses().any(|(object, ip)| object == *key && Some(ip) == address))
     }

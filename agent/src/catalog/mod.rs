@@ -57,13 +57,16 @@ pub struct Catalog {
     node: String,
     /// Where VIPs belong of which nobody says so.
     interface: Interface,
-    addresses: BTreeMap<Key, Address>,
-    by_ip: BTreeMap<IpAddr, BTreeSet<Key>>,
-    services: BTreeMap<Key, Service>,
+    // Boxed, as maps keep room for more than they have; and one key or two need no set.
+    addresses: BTreeMap<Key, Box<Address>>,
+    by_ip: BTreeMap<IpAddr, Vec<Key>>,
+    services: BTreeMap<Key, Box<Service>>,
     /// The Services that say they have an `IPAddress`.
-    users: BTreeMap<Key, BTreeSet<Key>>,
+    users: BTreeMap<Key, Vec<Key>>,
     /// The Services that state an address themselves; None: that says nothing.
-    stated: Option<BTreeMap<IpAddr, BTreeSet<Key>>>,
+    stated: Option<BTreeMap<IpAddr, Vec<Key>>>,
+    /// Of the Services, those that have an address and `externalTrafficPolicy: Local`.
+    local: BTreeSet<Key>,
     slices: BTreeMap<Key, Slice>,
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
     /// The Services of which all slices are known.
@@ -123,6 +126,7 @@ impl Catalog {
             services: BTreeMap::new(),
             users: BTreeMap::new(),
             stated: None,
+            local: BTreeSet::new(),
             slices: BTreeMap::new(),
             slices_of: BTreeMap::new(),
             covered: Arc::default(),
@@ -157,9 +161,8 @@ impl Catalog {
 
     /// The Services whose `EndpointSlices` are to be watched.
     #[must_use]
-    pub fn local_services(&self) -> BTreeSet<Key> {
-        let used = self.users.values().chain(self.stated.iter().flat_map(BTreeMap::values)).flatten();
-        used.filter(|key| self.services.get(*key).is_some_and(|s| s.is_served() && s.is_local())).cloned().collect()
+    pub const fn local_services(&self) -> &BTreeSet<Key> {
+        &self.local
     }
 
     /// The object of a VIP.
@@ -228,12 +231,12 @@ impl Catalog {
             *shown = true;
         }
         if let Some(ip) = object.address() {
-            self.by_ip.entry(ip).or_default().insert(key.clone());
+            insert(self.by_ip.entry(ip).or_default(), &key);
             self.dirty.insert(ip);
         } else {
             tracing::warn!(object = %key, "its spec.address cannot be read: it is not advertised");
         }
-        self.addresses.insert(key, Address { object, shown_by });
+        self.addresses.insert(key, Box::new(Address { object, shown_by }));
     }
 
     /// One of the watches no longer shows it: it lost that label, or is gone.
@@ -253,7 +256,7 @@ impl Catalog {
         let Some(known) = self.addresses.remove(key) else { return [false; WATCHES] };
         if let Some(ip) = known.object.address() {
             if let Some(keys) = self.by_ip.get_mut(&ip) {
-                keys.remove(key);
+                keys.retain(|one| one != key);
                 if keys.is_empty() {
                     self.by_ip.remove(&ip);
                 }
@@ -290,19 +293,24 @@ impl Catalog {
             return;
         }
         for (object, ip) in service.addresses() {
-            self.users.entry(object).or_default().insert(key.clone());
+            insert(self.users.entry(object).or_default(), &key);
             self.dirty.insert(ip);
         }
         self.states(&key, &service);
-        self.services.insert(key, service);
+        let states = self.stated.is_some() && !service.stated().is_empty();
+        if service.is_local() && (states || service.addresses().next().is_some()) {
+            self.local.insert(key.clone());
+        }
+        self.services.insert(key, Box::new(service));
     }
 
     fn forget_service(&mut self, key: &Key) {
         let Some(known) = self.services.remove(key) else { return };
         self.states_no_more(key, &known);
+        self.local.remove(key);
         for (object, ip) in known.addresses() {
             if let Some(users) = self.users.get_mut(&object) {
-                users.remove(key);
+                users.retain(|one| one != key);
                 if users.is_empty() {
                     self.users.remove(&object);
                 }
@@ -413,6 +421,14 @@ impl Catalog {
             let meta = &object.metadata;
             (!self.is_advertised(key, object), meta.creation_timestamp.clone(), meta.uid.clone())
         })
+    }
+}
+
+/// Puts a key where it sorts, unless it is there.
+fn insert(keys: &mut Vec<Key>, key: &Key) {
+    if let Err(at) = keys.binary_search(key) {
+        keys.reserve_exact(1);
+        keys.insert(at, key.clone());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Addresses that Services state themselves, as kube-vip reads them: what counts where a VIP has no `IPAddress`, because VIPs
 //! are placed as kube-vip places them and it is still kube-vip's cloud provider that hands addresses out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ impl Catalog {
     /// are never in two places. None: no Service has it.
     #[must_use]
     pub fn lease_of(&self, address: IpAddr) -> Option<(String, String)> {
-        self.services_of(address).into_iter().find_map(|key| self.services.get(key)).map(Service::lease)
+        self.services_of(address).into_iter().find_map(|key| self.service(key)).map(Service::lease)
     }
 
     /// A Service of type `LoadBalancer`.
     #[must_use]
     pub fn service(&self, key: &Key) -> Option<&Service> {
-        self.services.get(key)
+        self.services.get(key).map(AsRef::as_ref)
     }
 
     /// The `IPAddress` of a VIP.
@@ -47,7 +47,7 @@ impl Catalog {
     pub(super) fn states(&mut self, key: &Key, service: &Service) {
         let Some(stated) = &mut self.stated else { return };
         for ip in service.stated() {
-            stated.entry(ip).or_default().insert(key.clone());
+            super::insert(stated.entry(ip).or_default(), key);
             self.dirty.insert(ip);
         }
     }
@@ -56,7 +56,7 @@ impl Catalog {
         let Some(stated) = &mut self.stated else { return };
         for ip in service.stated() {
             if let Some(services) = stated.get_mut(&ip) {
-                services.remove(key);
+                services.retain(|one| one != key);
                 if services.is_empty() {
                     stated.remove(&ip);
                 }
@@ -72,8 +72,8 @@ impl Catalog {
         if !self.listed.services {
             return None;
         }
-        let keys: BTreeSet<&Key> = stated.get(&address).into_iter().flatten().collect();
-        let users: Vec<&Service> = keys.into_iter().filter_map(|key| self.services.get(key)).collect();
+        let keys = stated.get(&address).into_iter().flatten();
+        let users: Vec<&Service> = keys.filter_map(|key| self.service(key)).collect();
         if users.is_empty() {
             return Some(None);
         }

@@ -88,7 +88,7 @@ fn nothing_is_said_of_a_local_service_before_its_endpoints_are_known() {
     catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
     let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.5", "Local"))));
     assert_eq!(out, []);
-    let of = Arc::new(catalog.local_services());
+    let of = Arc::new(catalog.local_services().clone());
     assert_eq!(of.len(), 1);
     catalog.take(Seen::Slices(
         of.clone(),
@@ -113,7 +113,7 @@ fn services_that_share_an_address_need_a_node_in_common() {
     for name in ["tcp", "udp"] {
         catalog.take(Seen::Services(Change::One(service(name, "shop/a=10.0.0.5", "Local"))));
     }
-    let of = Arc::new(catalog.local_services());
+    let of = Arc::new(catalog.local_services().clone());
     let all =
         vec![slice("s1", "tcp", &[("n1", true), ("n2", true)]), slice("s2", "udp", &[("n2", true), ("n3", true)])];
     catalog.take(Seen::Slices(of, Change::All(all)));
@@ -217,7 +217,7 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
         catalog.take(Seen::Services(Change::One(stating("web", "10.0.0.5", "Local")))),
         [Event::Unwanted(ip("fd00::5"))]
     );
-    let of = Arc::new(catalog.local_services());
+    let of = Arc::new(catalog.local_services().clone());
     assert_eq!(of.len(), 1);
     let out = catalog.take(Seen::Slices(of, Change::All(vec![slice("s", "web", &[("n2", true)])])));
     assert!(matches!(out.as_slice(), [Event::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");

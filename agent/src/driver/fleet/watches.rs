@@ -74,9 +74,9 @@ impl Watches {
     }
 
     /// The Services whose slices count are these now.
-    pub(super) fn slices_of(&mut self, services: BTreeSet<Key>) {
+    pub(super) fn slices_of(&mut self, services: &BTreeSet<Key>) {
         let known = self.slices.as_ref().map(|(of, _)| of);
-        if known.map_or(services.is_empty(), |known| **known == services) {
+        if known.map_or(services.is_empty(), |known| **known == *services) {
             return;
         }
         if let Some((_, task)) = self.slices.take() {
@@ -92,7 +92,7 @@ impl Watches {
         let path = "/apis/discovery.k8s.io/v1/endpointslices";
         let follow = self.follow(path.into(), "endpointslices.discovery.k8s.io", "EndpointSlices");
         let follow = Follow { labels: Some(labels), ..follow };
-        let of = Arc::new(services);
+        let of = Arc::new(services.clone());
         let (covers, told) = (of.clone(), self.told.clone());
         let seen = move |change: Change<Slice>| Seen::Slices(covers.clone(), change);
         self.slices = Some((of, tokio::spawn(follow_objects(follow, "EndpointSlices", told, seen))));

@@ -1,9 +1,12 @@
 //! What hundreds of Services cost twenty nodes while nothing happens to them.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use mooring_agent::core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::stats::{Figure, Statistic};
@@ -13,7 +16,8 @@ use crate::agents::{AGENT, AgentBinary};
 use crate::ipam::server::Server;
 use crate::ipam::stage::Stage;
 use crate::lab::Shape;
-use crate::observe::{audit, now};
+use crate::observe::audit::{self, Request};
+use crate::observe::now;
 use crate::say;
 use crate::scenario::services::field::Field;
 
@@ -37,7 +41,7 @@ const PATH: &str = "/api/v1/namespaces/default/services";
 
 /// Requests of all agents and the allocator; time on processors and memory of each agent.
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
-    let (mut requests, mut shares, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut requests, mut writes, mut shares, mut sizes) = (vec![], vec![], vec![], vec![]);
     for _ in 0..order.runs {
         let logs = tempfile::tempdir()?;
         let shape = Shape::api_servers(1).audited().with_agent(AgentBinary::Path(order.agent.clone()));
@@ -51,16 +55,20 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let allocator = stage.start("mooring-allocator").await?;
         field.start_agents(&options())?;
 
+        let log = field.lab().host("cp1")?.dir().join("audit.log");
+        let made = now();
         serve(&stage, 0..SERVICES).await?;
+        let served = now();
+        writes.push(
+            f64::from(u32::try_from(ours(&log, made, served, Request::is_write)?)?)
+                / f64::from(u32::try_from(SERVICES)?),
+        );
         tokio::time::sleep(SETTLED).await;
         let (from, before) = (now(), ran(&field)?);
         tokio::time::sleep(COUNTED).await;
         let (to, after) = (now(), ran(&field)?);
         let counted = to.since(from).as_secs_f64();
-        let log = field.lab().host("cp1")?.dir().join("audit.log");
-        let all = audit::requests(&log, from, to)?;
-        let ours = all.iter().filter(|one| one.agent.starts_with("mooring") && !one.is_health()).count();
-        requests.push(f64::from(u32::try_from(ours)?) / counted);
+        requests.push(f64::from(u32::try_from(ours(&log, from, to, |_| true)?)?) / counted);
         shares.extend(before.iter().zip(&after).map(|(b, a)| a.saturating_sub(*b).as_secs_f64() / counted * 100.0));
 
         serve(&stage, SERVICES..MORE).await?;
@@ -75,9 +83,33 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let figure = |name: &str, unit: &'static str, values: &[f64]| some(Figure::new(name, unit, values), name);
     Ok(vec![
         figure("services-api", "1/s", &requests)?.goal(Statistic::Max, 20.0),
+        figure("services-writes", "", &writes)?,
         figure("services-cpu", "%", &shares)?.goal(Statistic::Max, 0.5),
         figure("services-rss", "MB", &sizes)?.goal(Statistic::Max, 12.0),
     ])
+}
+
+/// How many of the requests that agents and allocator made between two moments are such; told by kind.
+fn ours(log: &Path, from: Time, to: Time, such: impl Fn(&Request) -> bool) -> Result<usize> {
+    let mut all = audit::requests(log, from, to)?;
+    all.retain(|one| one.agent.starts_with("mooring") && !one.is_health() && such(one));
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for one in &all {
+        *kinds.entry(format!("{} {} {}", one.agent, one.verb, kind(&one.uri))).or_default() += 1;
+    }
+    for (what, count) in kinds {
+        say::line(format_args!("  {count:6} {what}"));
+    }
+    Ok(all.len())
+}
+
+/// The kind in a path, and what of it: `services/status`.
+fn kind(uri: &str) -> String {
+    let path = uri.split('?').next().unwrap_or_default();
+    let mut parts = path.trim_start_matches('/').split('/').skip(if path.starts_with("/apis/") { 3 } else { 2 });
+    let first = parts.next().unwrap_or_default();
+    let kind = if first == "namespaces" { parts.nth(1).unwrap_or(first) } else { first };
+    parts.nth(1).map_or_else(|| kind.to_owned(), |sub| format!("{kind}/{sub}"))
 }
 
 /// For how long each agent ran so far.
