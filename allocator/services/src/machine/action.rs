@@ -9,6 +9,7 @@ use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use crate::configmap::{NewPool, Problem};
 use crate::objects::{Ingress, Member};
 use crate::reason::Condition;
+use crate::words;
 
 /// Something to do. None of them waits for another; what comes of it is told by an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +89,19 @@ pub struct Notice {
     pub clear_ip: bool,
 }
 
+impl Notice {
+    /// Takes out what it says of the holder, if it says nothing else: that can be written with the status.
+    pub(super) fn take_host(&mut self) -> Option<String> {
+        let [(words::VIP_HOST, Some(host))] = &self.annotations[..] else { return None };
+        if self.implementation.is_some() || self.clear_ip {
+            return None;
+        }
+        let host = host.clone();
+        self.annotations.clear();
+        Some(host)
+    }
+}
+
 /// A Service's status, as far as it is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -95,6 +109,8 @@ pub struct Status {
     pub ingress: Option<Vec<Ingress>>,
     /// The condition; None: it is taken off.
     pub condition: Option<Condition>,
+    /// The annotation [`crate::words::VIP_HOST`], should it change with it; None: it stays.
+    pub host: Option<String>,
 }
 
 /// The pool a write is about.

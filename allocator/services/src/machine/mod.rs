@@ -51,8 +51,9 @@ use self::slots::{Addresses, ClaimSlot, Slot, Topic};
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
 /// After a conflict, the watch shows what it was about within this; else the write is tried again.
 const STALE_WITHIN: Duration = Duration::from_secs(10);
-/// What passes by itself is written into a condition only when it lasts so long.
-const LASTING: Duration = Duration::from_secs(2);
+/// What passes by itself is written into a condition only when it lasts so long: of a thousand Services that are made at once,
+/// none is written to only to say that it waits.
+const LASTING: Duration = Duration::from_secs(5);
 /// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LAST: Duration = Duration::from_secs(30);

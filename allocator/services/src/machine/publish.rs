@@ -18,10 +18,12 @@ impl Machine {
         let whole = !wanted.all || lines.len() == wanted.families.len();
         let lines: Vec<&Line> =
             lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
-        let status = self.status(service, &had, &lines);
+        let mut status = self.status(service, &had, &lines);
         let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
             && status.condition == service.condition;
-        let notice = self.notice(service, findings, &lines);
+        let mut notice = self.notice(service, findings, &lines);
+        // One write for both.
+        status.host = if same { None } else { notice.take_host() };
         // What it has lost leaves the status before the record: what stood there alone would be taken for one from before.
         if lines.is_empty() && !had.is_empty() && !same {
             return self.service_write(service, |target| Write::Status(target, Box::new(status)));
@@ -107,6 +109,7 @@ impl Machine {
             let passes = crate::reason::passes(&condition.reason);
             !passes || *since + LASTING <= now
         });
-        Status { ingress, condition: lasting.map(|(condition, _)| condition).or_else(|| service.condition.clone()) }
+        let condition = lasting.map(|(condition, _)| condition).or_else(|| service.condition.clone());
+        Status { ingress, condition, host: None }
     }
 }

@@ -101,7 +101,7 @@ impl Machine {
         let notes = &service.notes;
         let Some(text) = notes.record.as_deref() else {
             if service.condition.is_some() {
-                let status = Status { ingress: None, condition: None };
+                let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
             }
             return;
@@ -111,7 +111,7 @@ impl Machine {
         // The status first: nodes go by it.
         let left: Vec<_> = service.ingress.iter().filter(|i| !had.iter().any(|(_, ip)| *ip == i.ip)).copied().collect();
         if service.condition.is_some() || left.len() < service.ingress.len() {
-            let status = Status { ingress: Some(left), condition: None };
+            let status = Status { ingress: Some(left), condition: None, host: None };
             self.service_write(service, |target| Write::Status(target, Box::new(status)));
             return;
         }

@@ -125,7 +125,10 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     let condition = |ready| Condition { ready, reason: "Advertised".into(), message: "10.0.0.5".into() };
     let ingress = Some(vec![Ingress { ip: "10.0.0.5".parse().unwrap(), vip: true }]);
     let write = |ready| {
-        Write::Status(target("web"), Box::new(Status { ingress: ingress.clone(), condition: Some(condition(ready)) }))
+        Write::Status(
+            target("web"),
+            Box::new(Status { ingress: ingress.clone(), condition: Some(condition(ready)), host: None }),
+        )
     };
     let before = json!({"type": words::CONDITION, "status": "False", "reason": "NoPool", "message": ""});
     let (call, body) = sent(service(before.clone()).prepare(&Known::default(), &write(true)));
@@ -137,7 +140,8 @@ fn a_services_status_is_patched_only_as_far_as_it_is_ours() {
     // What stays as it was has changed when it did.
     let (_, body) = sent(service(before.clone()).prepare(&Known::default(), &write(false)));
     assert_eq!(body["status"]["conditions"][0].get("lastTransitionTime"), None);
-    let nothing = Write::Status(target("web"), Box::new(Status { ingress: Some(Vec::new()), condition: None }));
+    let nothing =
+        Write::Status(target("web"), Box::new(Status { ingress: Some(Vec::new()), condition: None, host: None }));
     let (_, body) = sent(service(before).prepare(&Known::default(), &nothing));
     assert_eq!(
         body["status"],

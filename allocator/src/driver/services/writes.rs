@@ -137,7 +137,12 @@ impl Desk {
             }
             None => {}
         }
-        let body = json!({"metadata": locked(&target.uid, &target.version), "status": body});
+        let mut metadata = locked(&target.uid, &target.version);
+        // The API server takes annotations with a Service's status (its strategy keeps the spec only).
+        if let Some(host) = &status.host {
+            metadata.insert("annotations".to_owned(), json!({words::VIP_HOST: host}));
+        }
+        let body = json!({"metadata": metadata, "status": body});
         call(Verb::StrategicPatch, Resource::Services, format!("{}/status", service_path(target)), &body)
     }
 }

@@ -56,7 +56,7 @@ fn why_it_waits_is_told_only_when_it_lasts() {
     world.run();
     assert_eq!(world.services[&web].condition, None);
     assert_eq!(world.machine.standing(&web).map(|c| &*c.reason), Some("WaitingForNode"));
-    world.later(3);
+    world.later(6);
     world.refused(&web, "WaitingForNode", "no node advertises 10.0.0.1 yet");
     world.agents = true;
     world.run();

@@ -125,7 +125,7 @@ fn one_that_cannot_be_claimed_holds_up_the_others_only_for_a_while() {
     world.start();
     world.run();
     assert_eq!(world.claims_of(&new).len(), 0);
-    world.later(3);
+    world.later(6);
     world.refused(&new, "Allocating", "it waits until the Services that had an address before");
     world.later(30);
     assert_eq!(world.claims_of(&new).len(), 1);

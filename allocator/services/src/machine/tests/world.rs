@@ -432,6 +432,10 @@ impl World {
                 if let Some(ingress) = &status.ingress {
                     service.ingress.clone_from(ingress);
                 }
+                if let Some(host) = &status.host {
+                    assert_ne!(service.notes.host.as_deref(), Some(host.as_str()));
+                    service.notes.host = Some(host.as_str().into());
+                }
                 Ok(self.stored(service))
             }
             Write::RemoveCleanup(target) => {
