@@ -8,6 +8,7 @@
 //! ```
 
 mod calls;
+mod crowd;
 mod leases;
 mod place;
 mod reports;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::calls::Calls;
+use super::crowd::Crowd;
 use crate::api::addresses::placed;
 use crate::api::{EventNote, Regarding, Severity};
 use crate::catalog::Catalog;
@@ -36,6 +37,7 @@ pub(super) struct Reports {
     why: BTreeMap<IpAddr, String>,
     conflicts: BTreeMap<IpAddr, (String, Time)>,
     wrong: BTreeMap<&'static str, String>,
+    crowd: Crowd,
     /// The process was asked to end.
     leaving: bool,
 }
@@ -53,6 +55,7 @@ impl Reports {
             why: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             wrong: BTreeMap::new(),
+            crowd: Crowd::default(),
             leaving: false,
         }
     }
@@ -117,14 +120,19 @@ impl Reports {
                 self.tell_one(at, report, catalog, calls);
             }
         }
-        for ((reason, text), (addresses, severity)) in many {
-            let text = format!("{}: {text}", names(&addresses));
+        for ((reason, what), (addresses, severity)) in many {
+            let text = format!("{}: {what}", names(&addresses));
             Self::say(severity, reason, &text);
-            let regarding = match addresses.as_slice() {
-                [one] => self.object(*one, catalog),
-                _ => self.session(),
-            };
-            self.event(regarding, severity, reason, &text);
+            match addresses.as_slice() {
+                [one] if self.crowd.alone(at.now, &(reason, what), *one, severity) => {
+                    self.event(self.object(*one, catalog), severity, reason, &text);
+                }
+                [_] => {}
+                _ => self.event(self.session(), severity, reason, &text),
+            }
+        }
+        for ((reason, text), (addresses, severity)) in self.crowd.due(at.now) {
+            self.event(self.session(), severity, reason, &format!("{}: {text}", names(&addresses)));
         }
     }
 

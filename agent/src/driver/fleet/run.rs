@@ -238,9 +238,7 @@ impl Driver {
                 action => self.act(action),
             }
         }
-        if !reports.is_empty() {
-            self.reports.tell(at, &reports, &self.catalog, &self.calls);
-        }
+        self.reports.tell(at, &reports, &self.catalog, &self.calls);
         self.show.state(at.now, &self.fleet);
     }
 

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use super::super::stats::{Figure, Statistic};
 use super::super::{Order, some};
 use super::many::{options, reach};
-use crate::agents::AgentBinary;
+use crate::agents::{AGENT, AgentBinary};
+use crate::observe::neighbours::forget_neighbour;
 use crate::observe::now;
+use crate::say;
 use crate::scenario::traffic::{Programs, Town};
 use crate::traffic::Protocol;
 
@@ -43,7 +45,12 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
             proxied.push(proxy);
             answered.push(made + proxy);
         }
+        let before = spent(&town)?;
         let (all_shown, all_answer) = burst(&town, count).await?;
+        say::line(format_args!("  time on processors during the burst:"));
+        for ((what, after), (_, before)) in spent(&town)?.iter().zip(&before) {
+            say::line(format_args!("  {:8.1} s {what}", after.saturating_sub(*before).as_secs_f64()));
+        }
         shown.push(all_shown.as_secs_f64());
         bursts.push(all_answer.as_secs_f64());
         town.allocator.stop().await?;
@@ -84,6 +91,23 @@ async fn one(town: &Town, name: &str) -> Result<(Duration, Duration)> {
     Ok((shown.since(begin), end.since(shown)))
 }
 
+/// For how long each kind of program ran so far.
+fn spent(town: &Town) -> Result<Vec<(&'static str, Duration)>> {
+    let lab = town.field.lab();
+    let of = |hosts: &[String], name: &str| -> Result<Duration> {
+        let each = hosts.iter().map(|host| Ok(lab.process(host, name)?.ran().unwrap_or_default()));
+        each.sum::<Result<Duration>>()
+    };
+    let (cp, etcd) = (["cp1".to_owned()], ["etcd".to_owned()]);
+    Ok(vec![
+        ("kube-apiserver", of(&cp, "kube-apiserver")?),
+        ("etcd", of(&etcd, "etcd")?),
+        ("kube-proxy, all", of(&town.field.nodes, "kube-proxy")?),
+        ("mooring-agent, all", of(&town.field.nodes, AGENT)?),
+        ("mooring-allocator", town.allocator.process().ran().unwrap_or_default()),
+    ])
+}
+
 /// Until all show an address, and until all answer.
 async fn burst(town: &Town, count: usize) -> Result<(Duration, Duration)> {
     let name = |n: usize| format!("burst-{n}");
@@ -96,28 +120,30 @@ async fn burst(town: &Town, count: usize) -> Result<(Duration, Duration)> {
         .buffer_unordered(WORK)
         .try_collect::<()>()
         .await?;
-    let addresses = loop {
-        let list = town.stage.server.get("/api/v1/namespaces/default/services").await?;
-        let all = list["items"].as_array().context("no list of Services")?;
-        let ours =
-            all.iter().filter(|one| one["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("burst-")));
-        let shown: Vec<IpAddr> = ours
-            .filter_map(|one| one.pointer("/status/loadBalancer/ingress/0/ip").and_then(Value::as_str)?.parse().ok())
-            .collect();
-        if shown.len() == count {
-            break shown;
+    // One after the other: a list of all, again and again, would be the most that the API server has to do.
+    let mut addresses = Vec::new();
+    for n in 0..count {
+        loop {
+            let service = town.service(&name(n)).await?;
+            if let Some(ip) = service.pointer("/status/loadBalancer/ingress/0/ip").and_then(Value::as_str) {
+                addresses.push(ip.parse::<IpAddr>()?);
+                break;
+            }
+            ensure!(now() < begin + LIMIT, "{n} of {count} have an address; {}", town.logs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        ensure!(now() < begin + LIMIT, "{} of {count} have an address; {}", shown.len(), town.logs());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    }
     let shown = now();
-    stream::iter(
-        addresses
-            .into_iter()
-            .map(|ip| async move { town.answered(Protocol::Tcp, SocketAddr::new(ip, PORT), |_| true).await.map(drop) }),
-    )
-    .buffer_unordered(WORK)
-    .try_collect::<()>()
-    .await?;
+    let client = town.client()?;
+    let ask = |ip: IpAddr| {
+        let client = client.clone();
+        async move {
+            town.answered(Protocol::Tcp, SocketAddr::new(ip, PORT), |_| true).await?;
+            // All namespaces share one limit of neighbours: gc_thresh3, 1,024 unless set.
+            forget_neighbour(&client, "eth0", ip)?;
+            anyhow::Ok(())
+        }
+    };
+    stream::iter(addresses.into_iter().map(ask)).buffer_unordered(WORK).try_collect::<()>().await?;
     Ok((shown.since(begin), now().since(begin)))
 }
