@@ -2,8 +2,8 @@
 //! answers with what to do. The edges (in `mooring-agent`) translate.
 //! The compiler sees to it: this crate depends on none of them.
 //!
-//! [`keeper::Keeper`] is the whole for one Lease and its VIPs, [`fleet::Fleet`] for a node's session and many VIPs:
-//! `step(moment, event) -> actions`. Each of the other modules is one idea they use.
+//! [`keeper::Keeper`] is the whole for one Lease and its VIPs, [`leased::Leased`] for many Leases, [`fleet::Fleet`] for a
+//! node's session and many VIPs: `step(moment, event) -> actions`. Each of the other modules is one idea they use.
 
 pub mod action;
 pub mod event;
@@ -13,6 +13,7 @@ pub mod health;
 pub mod keeper;
 pub mod leader;
 pub mod lease;
+pub mod leased;
 pub mod mac;
 pub mod moves;
 pub mod observation;

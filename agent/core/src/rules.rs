@@ -70,6 +70,10 @@ pub struct Rules {
     pub announce_refresh: Duration,
     /// Whether the segment is asked for a foreign owner before a VIP is taken that no peer is known to hold.
     pub conflict_probe: bool,
+    /// How old the fence of a holder may get before a renewal gives it a new end; zero: none is older than the last renewal.
+    /// With many VIPs each new fence is as many events to all who listen to netlink.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub refresh: Duration,
 }
 
 impl Default for Rules {
@@ -88,6 +92,7 @@ impl Default for Rules {
             link_down_delay: Duration::ZERO,
             announce_refresh: Duration::from_secs(30),
             conflict_probe: true,
+            refresh: Duration::ZERO,
         }
     }
 }
@@ -116,6 +121,7 @@ impl Rules {
             self.handover_grace,
             self.link_down_delay,
             self.announce_refresh,
+            self.refresh,
         ];
         times.iter().all(|time| *time <= LONGEST) && self.witness_misses <= 1_000
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::error::cut;
@@ -27,6 +27,16 @@ const LONGEST: usize = 4 << 10;
 
 /// The two selectors of what is advertised.
 pub const SELECTORS: [&str; 2] = [SERVICE_FAMILY, "mooring.dev/advertise=true"];
+
+/// The record of a VIP that a Lease gives to a node: to sessions it is as if there were none, and to the allocator it names
+/// the holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The node.
+    pub node: String,
+    /// The Lease, NAMESPACE/NAME.
+    pub lease: String,
+}
 
 /// Reads and writes them. Clones are the same.
 #[derive(Clone)]
@@ -131,15 +141,15 @@ impl Addresses {
         Ok(all)
     }
 
-    /// Writes who holds it, by compare-and-swap, and answers with what it is now.
+    /// Writes who holds it (None: nobody), by compare-and-swap, and answers with what it is now.
     pub async fn hold(
         &self,
         key: &Key,
         base: &str,
-        holder: &Holder,
+        holder: Option<&Holder>,
         within: Duration,
     ) -> Result<AddressView, ApiError> {
-        let text = serde_json::to_string(holder).map_err(|error| super::unsayable(&error))?;
+        let text = holder.map(serde_json::to_string).transpose().map_err(|error| super::unsayable(&error))?;
         let patch = json!({"metadata": {"resourceVersion": base, "annotations": {HOLDER: text}}});
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
         let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
@@ -147,11 +157,26 @@ impl Addresses {
         match result {
             Ok(found) => Ok(view(&found)),
             Err(error @ ApiError::Conflict { .. }) if doubt => match self.get(key, within).await?.as_ref().map(view) {
-                Some(found) if found.holder.as_ref() == Some(holder) => Ok(found),
+                Some(found) if found.holder.as_ref() == holder => Ok(found),
                 _ => Err(error),
             },
             Err(error) => Err(error),
         }
+    }
+
+    /// Writes to which node a Lease gives it, by compare-and-swap; None: to none any more.
+    pub async fn place(
+        &self,
+        key: &Key,
+        base: &str,
+        placed: Option<&Placed>,
+        within: Duration,
+    ) -> Result<(), ApiError> {
+        let text = placed.map(serde_json::to_string).transpose().map_err(|error| super::unsayable(&error))?;
+        let patch = json!({"metadata": {"resourceVersion": base, "annotations": {HOLDER: text}}});
+        let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
+        let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
+        self.servers.ask_for::<IpAddress>(&call, Limits::within(within)).await.0.map(drop)
     }
 
     /// Tells the allocator and people that another host has it on the wire. What is there already stays.
@@ -170,6 +195,7 @@ pub fn view(object: &IpAddress) -> AddressView {
     let text = meta.annotations.holder.as_deref().filter(|text| text.len() <= LONGEST);
     let holder = text.and_then(|text| match serde_json::from_str::<Holder>(text) {
         Ok(holder) => Some(holder),
+        Err(_) if placed(object).is_some() => None,
         Err(error) => {
             let error = cut(&error.to_string(), 120);
             tracing::warn!(object = %meta.key(), error, "its record of who holds it cannot be read, and counts as none");
@@ -177,6 +203,13 @@ pub fn view(object: &IpAddress) -> AddressView {
         }
     });
     AddressView { uid: meta.uid.clone(), version: meta.resource_version.clone(), holder }
+}
+
+/// The node to which a Lease gives it, by its record.
+#[must_use]
+pub fn placed(object: &IpAddress) -> Option<Placed> {
+    let text = object.metadata.annotations.holder.as_deref().filter(|text| text.len() <= LONGEST)?;
+    serde_json::from_str(text).ok()
 }
 
 /// Whether it is marked to be advertised though no Service has it.
@@ -202,6 +235,10 @@ mod tests {
         let good = object(&serde_json::to_string(&holder).unwrap());
         assert_eq!(view(&good), AddressView { uid: "u1".into(), version: "5".into(), holder: Some(holder) });
         assert!(is_advertised(&good));
+        assert_eq!(placed(&good), None);
+        let by_lease = Placed { node: "n1".into(), lease: "kube-system/plndr-svcs-lock".into() };
+        let other = object(&serde_json::to_string(&by_lease).unwrap());
+        assert_eq!((view(&other).holder, placed(&other)), (None, Some(by_lease)));
         for bad in ["", "n1", "{}", "[]", &"x".repeat(5_000)] {
             assert_eq!(view(&object(bad)).holder, None, "{bad}");
         }

@@ -19,6 +19,7 @@ pub mod objects;
 pub mod race;
 pub mod raw;
 pub mod servers;
+pub mod services;
 pub mod sessions;
 pub mod slices;
 #[cfg(test)]

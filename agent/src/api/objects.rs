@@ -1,6 +1,6 @@
 //! What is read of objects that say which VIPs there are: the few fields that count; the rest is never kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer};
@@ -13,6 +13,9 @@ pub const ADVERTISE: &str = "mooring.dev/advertise";
 pub const HOLDER: &str = "mooring.dev/holder";
 /// Annotation on an `IPAddress`: another host has it on the wire; who, and when it was heard, for people.
 pub const CONFLICT: &str = "mooring.dev/conflict";
+
+/// Annotation on a Service: the node that has its addresses; kube-vip's.
+pub const VIP_HOST: &str = "kube-vip.io/vipHost";
 
 /// A namespace and a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +89,18 @@ pub struct Annotations {
     /// On a Service: the interface, or `auto`; kube-vip's.
     #[serde(rename = "kube-vip.io/serviceInterface")]
     pub service_interface: Option<String>,
+    /// On a Service: its addresses, with commas; kube-vip's.
+    #[serde(rename = "kube-vip.io/loadbalancerIPs")]
+    pub load_balancer_ips: Option<String>,
+    /// On a Service: the Lease that places it, with one for each Service; kube-vip's.
+    #[serde(rename = "kube-vip.io/leaseName")]
+    pub lease_name: Option<String>,
+    /// On a Service: [`VIP_HOST`].
+    #[serde(rename = "kube-vip.io/vipHost")]
+    pub vip_host: Option<String>,
+    /// On a Service, `true`: kube-vip leaves it alone.
+    #[serde(rename = "kube-vip.io/ignore")]
+    pub ignore: Option<String>,
     /// On a Node, `true`: it hands over its VIPs and takes no more.
     #[serde(rename = "mooring.dev/drain")]
     pub drain: Option<String>,
@@ -184,6 +199,8 @@ pub struct Service {
     /// Its metadata.
     pub metadata: Meta,
     spec: ServiceSpec,
+    #[serde(deserialize_with = "or_default")]
+    status: ServiceStatus,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -191,6 +208,29 @@ pub struct Service {
 struct ServiceSpec {
     r#type: String,
     external_traffic_policy: String,
+    load_balancer_class: Option<String>,
+    #[serde(rename = "loadBalancerIP")]
+    load_balancer_ip: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceStatus {
+    #[serde(deserialize_with = "or_default")]
+    load_balancer: LoadBalancer,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct LoadBalancer {
+    #[serde(deserialize_with = "or_default")]
+    ingress: Vec<Ingress>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct Ingress {
+    ip: Option<String>,
 }
 
 impl Service {
@@ -214,6 +254,52 @@ impl Service {
             let (namespace, name) = key.split_once('/')?;
             Some((Key { namespace: namespace.into(), name: name.into() }, ip.parse::<IpAddr>().ok()?.to_canonical()))
         })
+    }
+}
+
+/// kube-vip's own `loadBalancerClass`.
+const KUBE_VIP_CLASS: &str = "kube-vip.io/kube-vip-class";
+
+impl Service {
+    /// The addresses that the Service itself states, as kube-vip reads them: its annotation, else its status, where
+    /// `spec.loadBalancerIP` wins in its family. None of a Service that is another's. What is no address is left out.
+    #[must_use]
+    pub fn stated(&self) -> BTreeSet<IpAddr> {
+        let class = self.spec.load_balancer_class.as_deref();
+        let ignored = self.metadata.annotations.ignore.as_deref() == Some("true");
+        if !self.is_served() || ignored || class.is_some_and(|class| class != KUBE_VIP_CLASS) {
+            return BTreeSet::new();
+        }
+        // All zeroes: kube-vip asks DHCP.
+        let read = |text: &str| text.trim().parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+        let usable = |ip: &IpAddr| !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast();
+        if let Some(text) = self.metadata.annotations.load_balancer_ips.as_deref().filter(|text| !text.is_empty()) {
+            return text.split(',').filter_map(read).filter(usable).collect();
+        }
+        let asked = self.spec.load_balancer_ip.as_deref().and_then(read);
+        let shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read));
+        let shown = shown.filter(|ip| asked.is_none_or(|asked| asked.is_ipv4() != ip.is_ipv4()));
+        shown.chain(asked).filter(usable).collect()
+    }
+
+    /// Whether its status shows the address.
+    #[must_use]
+    pub fn shows(&self, address: IpAddr) -> bool {
+        let mut shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref()?.parse().ok());
+        shown.any(|ip: IpAddr| ip.to_canonical() == address)
+    }
+
+    /// The Lease that places it where each Service has one: namespace and name.
+    #[must_use]
+    pub fn lease(&self) -> (String, String) {
+        let meta = &self.metadata;
+        let name = meta.annotations.lease_name.clone().filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| format!("kubevip-{}", meta.name));
+        match name.split_once('/') {
+            // What is after another slash counts for nothing there.
+            Some((namespace, name)) => (namespace.to_owned(), name.split('/').next().unwrap_or_default().to_owned()),
+            None => (meta.namespace.clone(), name),
+        }
     }
 }
 
@@ -332,6 +418,41 @@ mod tests {
         let all: Vec<String> = service.addresses().map(|(key, ip)| format!("{key}={ip}")).collect();
         assert_eq!(all, ["shop/web-1-ipv4=10.0.0.5", "shop/web-1-ipv6=fd00::5"]);
         assert!(service.is_served() && service.is_local());
+    }
+
+    #[test]
+    fn a_service_states_its_addresses_as_kube_vip_reads_them() {
+        let stated = |annotations: &str, spec: &str, ips: &str| -> Vec<String> {
+            let text = format!(
+                r#"{{"metadata":{{"name":"web","namespace":"shop","annotations":{{{annotations}}}}},
+                "spec":{{"type":"LoadBalancer"{spec}}},"status":{{"loadBalancer":{{"ingress":[{ips}]}}}}}}"#
+            );
+            let service: Service = serde_json::from_str(&text).unwrap();
+            service.stated().iter().map(ToString::to_string).collect()
+        };
+        let annotation = r#""kube-vip.io/loadbalancerIPs":"10.0.0.5, fd00::5,host.example,0.0.0.0""#;
+        assert_eq!(stated(annotation, r#","loadBalancerIP":"10.0.0.9""#, ""), ["10.0.0.5", "fd00::5"]);
+        let shown = r#"{"ip":"10.0.0.6"},{"ip":"fd00::6"},{"hostname":"x"}"#;
+        assert_eq!(stated("", "", shown), ["10.0.0.6", "fd00::6"]);
+        assert_eq!(stated("", r#","loadBalancerIP":"10.0.0.9""#, shown), ["10.0.0.9", "fd00::6"]);
+        assert!(stated(annotation, r#","loadBalancerClass":"example.com/other""#, "").is_empty());
+        assert!(!stated(annotation, r#","loadBalancerClass":"kube-vip.io/kube-vip-class""#, "").is_empty());
+        assert!(stated(&format!(r#"{annotation},"kube-vip.io/ignore":"true""#), "", "").is_empty());
+    }
+
+    #[test]
+    fn the_lease_of_a_service_is_kube_vips() {
+        let lease = |name: &str| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"web","namespace":"shop","annotations":{{"kube-vip.io/leaseName":"{name}"}}}}}}"#
+            );
+            let (namespace, name) = serde_json::from_str::<Service>(&text).unwrap().lease();
+            format!("{namespace}/{name}")
+        };
+        let expected = [("", "shop/kubevip-web"), ("both", "shop/both"), ("vips/both", "vips/both")];
+        for (given, wanted) in expected {
+            assert_eq!(lease(given), wanted);
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Catalog {
     }
 
     /// The nodes with an endpoint of each of these Services: ready ones, or where a Service has none, those that still serve.
-    fn common_nodes(&self, services: &[&Service]) -> BTreeSet<String> {
+    pub(super) fn common_nodes(&self, services: &[&Service]) -> BTreeSet<String> {
         let mut common: Option<BTreeSet<String>> = None;
         for service in services {
             let slices = self.slices_of.get(&service.metadata.key()).into_iter().flatten();

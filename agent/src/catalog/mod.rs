@@ -6,6 +6,7 @@
 
 mod demand;
 mod select;
+mod stated;
 mod text;
 
 #[cfg(test)]
@@ -61,6 +62,8 @@ pub struct Catalog {
     services: BTreeMap<Key, Service>,
     /// The Services that say they have an `IPAddress`.
     users: BTreeMap<Key, BTreeSet<Key>>,
+    /// The Services that state an address themselves; None: that says nothing.
+    stated: Option<BTreeMap<IpAddr, BTreeSet<Key>>>,
     slices: BTreeMap<Key, Slice>,
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
     /// The Services of which all slices are known.
@@ -119,6 +122,7 @@ impl Catalog {
             by_ip: BTreeMap::new(),
             services: BTreeMap::new(),
             users: BTreeMap::new(),
+            stated: None,
             slices: BTreeMap::new(),
             slices_of: BTreeMap::new(),
             covered: Arc::default(),
@@ -154,7 +158,7 @@ impl Catalog {
     /// The Services whose `EndpointSlices` are to be watched.
     #[must_use]
     pub fn local_services(&self) -> BTreeSet<Key> {
-        let used = self.users.values().flatten();
+        let used = self.users.values().chain(self.stated.iter().flat_map(BTreeMap::values)).flatten();
         used.filter(|key| self.services.get(*key).is_some_and(|s| s.is_served() && s.is_local())).cloned().collect()
     }
 
@@ -174,7 +178,9 @@ impl Catalog {
     #[must_use]
     pub fn services_of(&self, address: IpAddr) -> Vec<&Key> {
         let users = self.told.get(&address).and_then(|told| self.users.get(&told.key));
-        users.into_iter().flatten().collect()
+        let stated = self.stated.as_ref().and_then(|stated| stated.get(&address));
+        let all: BTreeSet<&Key> = users.into_iter().chain(stated).flatten().collect();
+        all.into_iter().collect()
     }
 
     /// What a VIP demands.
@@ -270,6 +276,7 @@ impl Catalog {
                 }
                 self.listed.services = true;
                 self.dirty.extend(self.by_ip.keys().copied());
+                self.dirty.extend(self.stated.iter().flat_map(BTreeMap::keys).copied());
             }
             Change::One(one) => self.put_service(one),
             Change::Gone(one) => self.forget_service(&one.metadata.key()),
@@ -286,11 +293,13 @@ impl Catalog {
             self.users.entry(object).or_default().insert(key.clone());
             self.dirty.insert(ip);
         }
+        self.states(&key, &service);
         self.services.insert(key, service);
     }
 
     fn forget_service(&mut self, key: &Key) {
         let Some(known) = self.services.remove(key) else { return };
+        self.states_no_more(key, &known);
         for (object, ip) in known.addresses() {
             if let Some(users) = self.users.get_mut(&object) {
                 users.remove(key);
@@ -348,6 +357,9 @@ impl Catalog {
     fn service_dirty(&mut self, service: &Key) {
         if let Some(service) = self.services.get(service) {
             self.dirty.extend(service.addresses().map(|(_, ip)| ip));
+            if self.stated.is_some() {
+                self.dirty.extend(service.stated());
+            }
         }
     }
 
@@ -360,7 +372,10 @@ impl Catalog {
                 Some((key, object)) => (key.clone(), Some(view(object))),
                 None => (Key::default(), None),
             };
-            let demand = object.map_or(Some(None), |(key, object)| self.demand(address, key, object));
+            let demand = match object.map_or(Some(None), |(key, object)| self.demand(address, key, object)) {
+                Some(None) => self.stated_demand(address),
+                demand => demand,
+            };
             let told = self.told.entry(address).or_default();
             if told.view != shown || (listed && shown.is_some()) {
                 told.view.clone_from(&shown);

@@ -178,3 +178,49 @@ fn people_ask_this_node_by_its_annotations() {
     assert_eq!(catalog.take(asked(None, Some("1"))), [Event::Drain(false), Event::Rebalance]);
     assert_eq!(catalog.take(asked(None, Some("1"))), []);
 }
+
+#[test]
+fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_more() {
+    let stating = |name: &str, ips: &str, policy: &str| -> Service {
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "shop", "name": name, "annotations": {"kube-vip.io/loadbalancerIPs": ips}},
+            "spec": {"type": "LoadBalancer", "externalTrafficPolicy": policy},
+        }))
+        .unwrap()
+    };
+    let web = || Seen::Services(Change::One(stating("web", "10.0.0.5,fd00::5", "Cluster")));
+    assert_eq!(listed().take(web()), []);
+    let mut catalog = Catalog::new("n1", Interface::First).by_services();
+    assert!(!catalog.is_known(false));
+    catalog.take(Seen::Services(Change::All(vec![])));
+    catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
+    assert!(catalog.is_known(false) && !catalog.is_known(true));
+    let both = vec![Demand::of(ip("10.0.0.5")), Demand::of(ip("fd00::5"))];
+    assert_eq!(catalog.take(web()), [Event::Wanted(both)]);
+    let lease = |catalog: &Catalog, address: &str| catalog.lease_of(ip(address)).map(|(_, name)| name);
+    assert_eq!(lease(&catalog, "10.0.0.5").as_deref(), Some("kubevip-web"));
+    // Another that shares it: one Lease for both, and always the same one.
+    catalog.take(Seen::Services(Change::One(stating("api", "10.0.0.5", "Cluster"))));
+    assert_eq!(lease(&catalog, "10.0.0.5").as_deref(), Some("kubevip-api"));
+    // What its object says comes first.
+    let labels = json!({"mooring.dev/advertise": "true"});
+    let mut object = address("a", "10.0.0.5", &labels);
+    object.metadata.annotations.interface = Some("eth1".into());
+    let out = catalog.take(Seen::Addresses(1, Change::One(object.clone())));
+    let named = Demand { interface: Interface::Named("eth1".into()), ..Demand::of(ip("10.0.0.5")) };
+    assert!(out.contains(&Event::Wanted(vec![named])), "{out:?}");
+    catalog.take(Seen::Addresses(1, Change::Gone(object)));
+    assert_eq!(catalog.demand_of(ip("10.0.0.5")), Some(&Demand::of(ip("10.0.0.5"))));
+    // Local: as far as endpoints are known.
+    catalog.take(Seen::Services(Change::Gone(stating("api", "10.0.0.5", "Cluster"))));
+    assert_eq!(
+        catalog.take(Seen::Services(Change::One(stating("web", "10.0.0.5", "Local")))),
+        [Event::Unwanted(ip("fd00::5"))]
+    );
+    let of = Arc::new(catalog.local_services());
+    assert_eq!(of.len(), 1);
+    let out = catalog.take(Seen::Slices(of, Change::All(vec![slice("s", "web", &[("n2", true)])])));
+    assert!(matches!(out.as_slice(), [Event::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");
+    catalog.take(Seen::Services(Change::Gone(stating("web", "10.0.0.5", "Local"))));
+    assert!(catalog.told.is_empty() && catalog.demands().next().is_none());
+}

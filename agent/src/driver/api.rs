@@ -119,7 +119,7 @@ impl ApiHands {
 }
 
 /// What the core needs to know of it; the rest is for people.
-fn failure(error: &ApiError, what: &'static str) -> Failure {
+pub(super) fn failure(error: &ApiError, what: &'static str) -> Failure {
     match error {
         ApiError::Conflict { .. } => Failure::Conflict,
         // A write to a Lease that was deleted meanwhile.
@@ -132,31 +132,43 @@ fn failure(error: &ApiError, what: &'static str) -> Failure {
 }
 
 async fn follow_lease(mut watched: mpsc::Receiver<Watched>, told: mpsc::Sender<Told>) {
-    let mut flawed = String::new();
-    let mut complaint = String::new();
+    let mut ear = LeaseEar::default();
     while let Some(watched) = watched.recv().await {
-        let event = match watched {
-            Watched::Seen { view, flaws, .. } => {
-                let text = flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                if !text.is_empty() && text != flawed {
-                    tracing::warn!(flaws = text, "the Lease holds what makes no sense; it is ignored");
-                }
-                flawed = text;
-                complaint.clear();
-                Event::Seen(view)
-            }
-            // It comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
-            Watched::Alive { .. } => continue,
-            Watched::Lost { error, .. } => {
-                if complaint != error.category() {
-                    tracing::warn!(%error, "the Lease cannot be watched; trying again");
-                    error.category().clone_into(&mut complaint);
-                }
-                Event::WatchLost
-            }
-        };
+        let Some(event) = ear.hear(watched) else { continue };
         if told.send(Told::Event(event)).await.is_err() {
             return;
+        }
+    }
+}
+
+/// What the watch of a Lease shows, as the core is told. What is wrong with it is told to people when it changes.
+#[derive(Debug, Default)]
+pub(super) struct LeaseEar {
+    flawed: String,
+    complaint: String,
+}
+
+impl LeaseEar {
+    pub(super) fn hear(&mut self, watched: Watched) -> Option<Event> {
+        match watched {
+            Watched::Seen { view, flaws, .. } => {
+                let text = flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                if !text.is_empty() && text != self.flawed {
+                    tracing::warn!(flaws = text, "the Lease holds what makes no sense; it is ignored");
+                }
+                self.flawed = text;
+                self.complaint.clear();
+                Some(Event::Seen(view))
+            }
+            // It comes from the API server's cache, whether or not the store answers: it proves nothing of the Lease.
+            Watched::Alive { .. } => None,
+            Watched::Lost { error, .. } => {
+                if self.complaint != error.category() {
+                    tracing::warn!(%error, "the Lease cannot be watched; trying again");
+                    error.category().clone_into(&mut self.complaint);
+                }
+                Some(Event::WatchLost)
+            }
         }
     }
 }

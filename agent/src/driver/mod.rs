@@ -58,5 +58,6 @@ pub fn rules(settings: &Settings) -> Rules {
         link_down_delay: settings.link_down_delay,
         announce_refresh: settings.announce.refresh.unwrap_or_default(),
         conflict_probe: settings.conflict_probe,
+        refresh: Duration::ZERO,
     }
 }

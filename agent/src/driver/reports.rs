@@ -1,5 +1,6 @@
 //! What people are told: log lines, Events, metrics.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use crate::core::action::{Cause, Report, Why};
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
 use crate::settings::Settings;
+
+/// So many addresses are named one by one.
+const NAMED: usize = 4;
 
 /// Tells each report where it belongs. Returns the text for the list of transitions, if it is one.
 pub fn tell(report: &Report, settings: &Settings, vips: &[IpAddr], api: &ApiHands, ops: &Arc<Ops>) -> Option<String> {
@@ -28,7 +32,7 @@ pub fn tell(report: &Report, settings: &Settings, vips: &[IpAddr], api: &ApiHand
     Some(text)
 }
 
-fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> {
+pub(super) fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> {
     use Severity::{Normal, Warning};
     Some(match report {
         Report::Took(Cause::Provisional) => (Warning, "ProvisionalHold", "Take"),
@@ -51,7 +55,7 @@ fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> {
     })
 }
 
-fn count(report: &Report, ops: &Arc<Ops>) {
+pub(super) fn count(report: &Report, ops: &Arc<Ops>) {
     let metrics = &ops.metrics;
     match report {
         Report::Took(cause) => {
@@ -65,8 +69,8 @@ fn count(report: &Report, ops: &Arc<Ops>) {
     }
 }
 
-fn text(report: &Report, vips: &[IpAddr]) -> String {
-    let all = vips.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+pub(super) fn text(report: &Report, vips: &[IpAddr]) -> String {
+    let all = names(vips);
     match report {
         Report::Took(cause) => format!("carries {all}: {}", because(*cause)),
         Report::Confirmed => format!("holds the Lease for {all} again"),
@@ -107,6 +111,16 @@ fn text(report: &Report, vips: &[IpAddr]) -> String {
         Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
         Report::Outrun => "another node wrote the Lease first".to_owned(),
     }
+}
+
+/// Addresses for people: of many, how many.
+pub(super) fn names(addresses: &[IpAddr]) -> String {
+    let mut text = addresses.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if let Some(more) = addresses.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        // A String takes everything.
+        let _ = write!(text, " and {more} more");
+    }
+    text
 }
 
 pub(super) const fn because(cause: Cause) -> &'static str {

@@ -26,7 +26,7 @@ use crate::ops::metrics::Form;
 use crate::ops::status_server::StatusServer;
 use crate::ops::{self, Ops};
 use crate::segment::{self, Counts, Heard, Kind, Segment, To};
-use crate::settings::Settings;
+use crate::settings::{Placement, Settings};
 
 /// The loop steps at least this often, so that clocks that jump are seen.
 const IDLE: Duration = Duration::from_secs(1);
@@ -102,9 +102,12 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         }
     };
     let services = async {
-        match settings.services.clone() {
-            Some(services) => fleet::run(settings.clone(), services, reach.clone(), ops.clone()).await,
-            None => Ok(()),
+        let Some(services) = settings.services.clone() else { return Ok(()) };
+        match services.placement.clone() {
+            Placement::Sessions => fleet::run(settings.clone(), services, reach.clone(), ops.clone()).await,
+            Placement::Leases(leases) => {
+                fleet::run_leases(settings.clone(), services, leases, reach.clone(), ops.clone()).await
+            }
         }
     };
     tokio::try_join!(control_plane, services).map(drop)

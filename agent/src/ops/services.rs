@@ -13,9 +13,12 @@ const WIDEST: usize = 120;
 /// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicesStatus {
+    /// Who has which VIP: `session`, or as kube-vip does it `global-lease` or `lease-per-service`.
+    #[serde(default)]
+    pub placement: String,
     /// This node's session: `none`, `live`, `lapsed` or `leaving`.
     pub session: String,
-    /// Its Lease, NAMESPACE/NAME.
+    /// Its Lease, NAMESPACE/NAME; or that which all Services share.
     pub lease: String,
     /// Its number.
     pub transitions: Option<u32>,
@@ -55,7 +58,8 @@ pub struct ServiceVip {
     pub interface: String,
     /// The node in its record; empty: none.
     pub holder: String,
-    /// By what this node carries it, if it does: `recorded`, `beside`, `provisional`, `left-over`.
+    /// By what this node carries it, if it does: `recorded`, `beside`, `provisional`, `left-over`; by a Lease: `holding`,
+    /// `lapsed`, `provisional`, `left-over`, `leaving`.
     pub carried: Option<String>,
     /// Who would have it next, the first first.
     pub next: Vec<String>,
@@ -71,7 +75,12 @@ impl ServicesStatus {
         let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
         let ends = self.ends_in_ms.map_or_else(String::new, |ms| format!(", ends in {} s if not renewed", ms / 1000));
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "session {}: {}{ends}", table::plain(&self.lease), or(&self.session, "none"));
+        if self.placement == "session" {
+            let _ = writeln!(out, "session {}: {}{ends}", table::plain(&self.lease), or(&self.session, "none"));
+        } else {
+            let shared = table::plain(&self.lease);
+            let _ = writeln!(out, "placed as kube-vip places them: {}, {shared}", table::plain(&self.placement));
+        }
         let _ = write!(out, "interfaces: {}", or(&self.interfaces.join(" "), "none yet"));
         if let Some(ms) = self.api_away_ms {
             let _ = write!(out, "; the API has not answered for {} s", ms / 1000);
@@ -101,6 +110,7 @@ pub(super) mod tests {
 
     pub(in crate::ops) fn services() -> ServicesStatus {
         ServicesStatus {
+            placement: "session".into(),
             session: "live".into(),
             lease: "mooring-system/mooring-session.n1".into(),
             transitions: Some(3),
@@ -133,5 +143,9 @@ VIP       HELD BY    NEXT  FOR       WHY
 10.0.0.5  n1 (here)  n3    shop/web  carried here: nobody held it
 ";
         assert_eq!(services().tables(), golden);
+        let (placement, lease) = ("global-lease".into(), "kube-system/plndr-svcs-lock".into());
+        let by_lease = ServicesStatus { placement, lease, ..services() };
+        let first = by_lease.tables().lines().next().map(str::to_owned);
+        assert_eq!(first.as_deref(), Some("placed as kube-vip places them: global-lease, kube-system/plndr-svcs-lock"));
     }
 }

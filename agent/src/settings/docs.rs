@@ -62,7 +62,9 @@ fn row(spec: &Spec) -> String {
 
 fn target(entry: &Entry) -> Option<&'static str> {
     match entry.meaning {
-        Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) => Some(name),
+        Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) | Meaning::Either(name, _) => {
+            Some(name)
+        }
         Meaning::Only(..) | Meaning::NoEffect(..) => None,
     }
 }
@@ -72,6 +74,7 @@ fn here(entry: &Entry) -> String {
         Meaning::Same(name) => format!("`--{name}`"),
         Meaning::Seconds(name) => format!("`--{name}`, in whole seconds"),
         Meaning::SlogLevel(name) => format!("`--{name}`, as a number: -4 debug, 0 info, 4 warn, 8 error"),
+        Meaning::Either(name, [yes, no]) => format!("`--{name}`: true is {yes}, false is {no}"),
         Meaning::Only([""], advice) => format!("refused: {advice}"),
         Meaning::Only(fine, advice) => format!("{} only: {advice}", fine.join(", ")),
         Meaning::NoEffect(_, why) => format!("no effect: {why}"),

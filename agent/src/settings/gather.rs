@@ -71,6 +71,8 @@ pub struct Effective {
 
 /// What was said, and what was wrong with it.
 pub(super) struct Gathered {
+    /// Whether anything of kube-vip's was given.
+    pub kube_vip: bool,
     /// One for each setting, in the order of the table.
     pub effective: Vec<Effective>,
     pub warnings: Vec<Warning>,
@@ -134,8 +136,9 @@ pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, Strin
         Effective { name: spec.name, value, source }
     };
     let effective = SETTINGS.iter().map(ours).collect();
-    let mut all = Gathered { effective, warnings: gatherer.warnings, errors: gatherer.errors };
-    if gatherer.kube_vip {
+    let (kube_vip, warnings, errors) = (gatherer.kube_vip, gatherer.warnings, gatherer.errors);
+    let mut all = Gathered { kube_vip, effective, warnings, errors };
+    if kube_vip {
         follow_pod_namespace(&mut all, host);
     }
     all
@@ -204,6 +207,11 @@ impl Gatherer {
                 Err(_) => {
                     self.refuse(name, value, source, "not a level", "give a number: -4 debug, 0 info, 4 warn, 8 error");
                 }
+            },
+            Meaning::Either(name, [yes, no]) => match plain {
+                "true" => self.put(name, yes.to_owned(), source),
+                "false" => self.put(name, no.to_owned(), source),
+                _ => self.refuse(name, value, source, "neither true nor false", "give one of them"),
             },
             Meaning::Only(fine, _) if fine.contains(&plain) => {}
             Meaning::Only(_, advice) => self.refuse(entry.name(), value, source, "not supported", advice),

@@ -27,6 +27,8 @@ pub enum Meaning {
     Seconds(&'static str),
     /// Our setting of this name; a number of Go's `slog` there.
     SlogLevel(&'static str),
+    /// Our setting of this name; a boolean there: what true stands for, and what false does.
+    Either(&'static str, [&'static str; 2]),
     /// These values are what Mooring does; any other is refused with this advice.
     Only(&'static [&'static str], &'static str),
     /// Without effect here. Unless it has one of these values, a warning says why that does no harm.
@@ -63,7 +65,7 @@ pub const fn slog_level(number: i32) -> LogLevel {
     }
 }
 
-use Meaning::{NoEffect, Only, Same, Seconds, SlogLevel};
+use Meaning::{Either, NoEffect, Only, Same, Seconds, SlogLevel};
 
 const fn entry(env: &'static str, flag: &'static str, meaning: Meaning) -> Entry {
     Entry { env, flag, boolean: false, meaning }
@@ -76,7 +78,6 @@ const fn switch(env: &'static str, flag: &'static str, meaning: Meaning) -> Entr
 const TRUE: &[&str] = &["true"];
 const FALSE: &[&str] = &["false"];
 const ALLOCATOR: &str = "it is mooring-allocator that says which Services have addresses; give it this setting";
-const PLACED: &str = "Mooring spreads VIPs over the nodes by itself, with one Lease for each node: do not run it beside a kube-vip that serves Services";
 const WATCHED: &str = "Mooring watches EndpointSlices, of Services with externalTrafficPolicy Local";
 const BGP: &str = "it is about BGP, which Mooring does not speak";
 const TABLE: &str = "it is about routing tables, which Mooring does not write";
@@ -233,13 +234,20 @@ pub const ENTRIES: &[Entry] = &[
             "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim",
         ),
     ),
-    switch("svc_election", "servicesElection", NoEffect(FALSE, PLACED)),
-    switch("per_service_election_on_demand", "perServiceElectionOnDemand", NoEffect(FALSE, PLACED)),
-    entry("svc_leasename", "servicesLeaseName", NoEffect(&["plndr-svcs-lock"], PLACED)),
+    switch("svc_election", "servicesElection", Either("services-placement", ["lease-per-service", "global-lease"])),
+    switch(
+        "per_service_election_on_demand",
+        "perServiceElectionOnDemand",
+        Only(
+            FALSE,
+            "Mooring knows one Lease for all Services (svc_election=false) or one for each (true): take it off all nodes before they are moved",
+        ),
+    ),
+    entry("svc_leasename", "servicesLeaseName", Same("services-lease-name")),
     switch("lb_class_only", "lbClassOnly", NoEffect(FALSE, ALLOCATOR)),
     entry("lb_class_name", "lbClassName", NoEffect(&["kube-vip.io/kube-vip-class"], ALLOCATOR)),
     switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", NoEffect(TRUE, ALLOCATOR)),
-    switch("disable_service_updates", "disableServiceUpdates", NoEffect(FALSE, ALLOCATOR)),
+    switch("disable_service_updates", "disableServiceUpdates", Either("service-updates", ["off", "on"])),
     switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, WATCHED)),
     switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], WATCHED)),
     entry("debounce_time", "debounceTime", NoEffect(&["0s", "0"], WATCHED)),

@@ -16,8 +16,8 @@ pub use self::error::{SettingsError, SettingsErrors, Warning};
 pub use self::gather::{Effective, Given, Source};
 pub use self::parse::usable;
 pub use self::types::{
-    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Listen, LogFormat, LogLevel,
-    LogSettings, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
+    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Leases, Listen, LogFormat, LogLevel,
+    LogSettings, Placement, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
 };
 
 /// What the machine says, for defaults.

@@ -127,6 +127,30 @@ pub const SETTINGS: &[Spec] = &[
         ),
         "as interface",
     ),
+    noted(
+        spec(
+            SERVICES,
+            "services-placement",
+            "session|global-lease|lease-per-service",
+            "",
+            "Who has which VIP of a Service. session: Mooring's own, spread over the nodes. The others are kube-vip's, to share VIPs with it while nodes are moved: whoever has the one Lease, or the Service's own. The same on all nodes",
+        ),
+        "session; where kube-vip's names switch services on, as they say",
+    ),
+    spec(
+        SERVICES,
+        "services-lease-name",
+        "NAME",
+        "plndr-svcs-lock",
+        "With kube-vip's placements: the Lease that all Services share, also as NAMESPACE/NAME; else in namespace",
+    ),
+    spec(
+        SERVICES,
+        "service-updates",
+        "ON|OFF",
+        "on",
+        "With kube-vip's placements: whether the status of a Service to which no mooring-allocator has given its addresses is written, with kube-vip.io/vipHost",
+    ),
     spec(
         SERVICES,
         "sessions-namespace",

@@ -127,6 +127,9 @@ fn each_bad_value_is_named_with_what_would_do() {
         ("control-plane", "off", "switch one of them on"),
         ("services", "maybe", "on or off"),
         ("services-interface", "a/b", "ip link"),
+        ("services-placement", "both", "session, global-lease, lease-per-service"),
+        ("services-lease-name", "a/b/c", "lower-case letters"),
+        ("service-updates", "maybe", "on or off"),
         ("sessions-namespace", "A", "lower-case letters"),
         ("namespace", "A", "lower-case letters"),
         ("lease-name", "a/b/c", "lower-case letters"),
@@ -207,9 +210,15 @@ fn kube_vips_own_daemonset_loads() {
     ];
     let loaded = load(&[], &env).unwrap();
     let warnings = warnings(&loaded);
-    assert!(warnings.contains("svc_election") && warnings.lines().count() == 1, "{warnings}");
+    assert!(warnings.contains("MOORING_SERVICES_PLACEMENT=session") && warnings.lines().count() == 1, "{warnings}");
     let s = loaded.settings;
-    let services = Services { interface: ServicesInterface::Auto, sessions: "mooring-system".into() };
+    let placement = Placement::Leases(Leases {
+        namespace: "kube-system".into(),
+        name: "plndr-svcs-lock".into(),
+        per_service: true,
+        updates: true,
+    });
+    let services = Services { interface: ServicesInterface::Auto, sessions: "mooring-system".into(), placement };
     assert_eq!(
         (s.services.as_ref(), s.control_plane(), s.interface.as_deref()),
         (Some(&services), false, Some("eth0"))
@@ -222,6 +231,45 @@ fn kube_vips_own_daemonset_loads() {
     let loaded = load(&[], &env).unwrap();
     assert!(!loaded.settings.control_plane());
     assert!(super::tests::warnings(&loaded).contains("control-plane is off"));
+}
+
+/// The placement, and the warnings.
+fn placed(flags: &[(&str, &str)], env: &[(&str, &str)]) -> (String, usize) {
+    let loaded = load(flags, env).unwrap();
+    let services = loaded.settings.services.clone().unwrap();
+    let placement = match services.placement {
+        Placement::Sessions => "session".to_owned(),
+        Placement::Leases(Leases { namespace, name, per_service, .. }) => {
+            format!("{}{namespace}/{name}", if per_service { "each " } else { "" })
+        }
+    };
+    (placement, loaded.warnings.len())
+}
+
+#[test]
+fn services_are_placed_as_kube_vip_says_where_it_is_kube_vips_names_that_ask_for_them() {
+    let global = || "kube-system/plndr-svcs-lock".to_owned();
+    let enable = ("svc_enable", "true");
+    assert_eq!(placed(&[], &[enable]), (global(), 1));
+    assert_eq!(placed(&[], &[enable, ("svc_election", "false")]), (global(), 1));
+    assert_eq!(placed(&[("services", "on"), ("arp", "true")], &[]), (global(), 1), "kube-vip's flags");
+    let flags = [("services", "on"), ("arp", "true"), ("servicesElection", "true")];
+    assert_eq!(placed(&flags, &[]), (format!("each {}", global()), 1));
+    assert_eq!(placed(&[], &[enable, ("svc_leasename", "vips/ours")]), ("vips/ours".to_owned(), 1));
+    let elsewhere = [enable, ("cp_namespace", "vips"), ("vip_leasename", "other/cp"), ("svc_leasename", "ours")];
+    assert_eq!(placed(&[], &elsewhere), ("vips/ours".to_owned(), 1), "it is the other Lease that is elsewhere");
+    // Said in our own words.
+    let ours = |placement| ("MOORING_SERVICES_PLACEMENT", placement);
+    assert_eq!(placed(&[], &[("MOORING_SERVICES", "on")]), ("session".to_owned(), 0));
+    assert_eq!(placed(&[("services", "on")], &[]), ("session".to_owned(), 0));
+    assert_eq!(placed(&[], &[enable, ours("session")]), ("session".to_owned(), 0));
+    assert_eq!(placed(&[], &[enable, ("svc_election", "true"), ours("session")]), ("session".to_owned(), 0));
+    assert_eq!(placed(&[], &[("MOORING_SERVICES", "on"), ours("global-lease")]), (global(), 0));
+    let quiet = load(&[], &[enable, ("disable_service_updates", "true")]).unwrap().settings.services.unwrap();
+    assert!(matches!(quiet.placement, Placement::Leases(Leases { updates: false, .. })));
+    let demand = ("per_service_election_on_demand", "true");
+    let errors = load(&[], &[enable, demand]).unwrap_err();
+    assert!(errors.to_string().contains("svc_election=false"), "{errors}");
 }
 
 #[test]
@@ -305,9 +353,10 @@ fn every_name_stands_in_the_tables_once() {
     names.dedup();
     assert_eq!(names.len(), count);
     let targets = kube_vip::ENTRIES.iter().filter_map(|e| match e.meaning {
-        kube_vip::Meaning::Same(name) | kube_vip::Meaning::Seconds(name) | kube_vip::Meaning::SlogLevel(name) => {
-            Some(name)
-        }
+        kube_vip::Meaning::Same(name)
+        | kube_vip::Meaning::Seconds(name)
+        | kube_vip::Meaning::SlogLevel(name)
+        | kube_vip::Meaning::Either(name, _) => Some(name),
         kube_vip::Meaning::Only(..) | kube_vip::Meaning::NoEffect(..) => None,
     });
     for name in targets {

@@ -68,6 +68,30 @@ pub struct Services {
     pub interface: ServicesInterface,
     /// The namespace of sessions.
     pub sessions: String,
+    /// Who has which VIP.
+    pub placement: Placement,
+}
+
+/// Who has which VIP of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Mooring's own: by the nodes' sessions.
+    Sessions,
+    /// kube-vip's: whoever has the Lease.
+    Leases(Leases),
+}
+
+/// kube-vip's placements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leases {
+    /// The namespace of the Lease that all share.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Each Service has a Lease of its own; the shared one is for VIPs that no Service has.
+    pub per_service: bool,
+    /// Whether Services whose addresses the allocator does not give are told who has them.
+    pub updates: bool,
 }
 
 /// Where VIPs belong that name no interface.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::gather::Gathered;
 use super::parse::{self, Problem};
 use super::types::{
-    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, LogFormat, LogSettings, Prefix,
-    Provisional, Services, ServicesInterface, Settings, Witness,
+    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Leases, LogFormat, LogSettings,
+    Placement, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
 };
 use super::{Host, Source};
 
@@ -119,8 +119,50 @@ fn services(g: &mut Gathered) -> Option<Option<Services>> {
         name => parse::interface(name).map(ServicesInterface::Named),
     });
     let sessions = field(g, "sessions-namespace", parse::subdomain);
-    let (on, interface, sessions) = (on?, interface?, sessions?);
-    Some(on.then_some(Services { interface, sessions }))
+    let placement = placement(g, on == Some(true));
+    let (on, interface, sessions, placement) = (on?, interface?, sessions?, placement?);
+    Some(on.then_some(Services { interface, sessions, placement }))
+}
+
+/// Who has which VIP. Where it is kube-vip's names that switch Services on, others may still be kube-vip's: then it is
+/// kube-vip's placement, and no VIP is on two nodes.
+fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
+    let (own, name) = field(g, "services-lease-name", lease_name)?;
+    // Before lease-name says of the other Lease where that is; whether it makes sense is asked there.
+    let namespace = own.unwrap_or_else(|| g.get("namespace").0.trim().to_owned());
+    let of_kube_vip = match g.get("services").1 {
+        Source::KubeVip(_) => true,
+        // A flag of both.
+        Source::Flag(_) => g.kube_vip,
+        _ => false,
+    };
+    let (given, source) = g.get("services-placement");
+    if given.is_empty() {
+        g.default("services-placement", if of_kube_vip { "global-lease" } else { "session" }.to_owned());
+    }
+    let words = [("session", None), ("global-lease", Some(false)), ("lease-per-service", Some(true))];
+    let per_service = field(g, "services-placement", |text| parse::one_of(text, &words))?;
+    let updates = field(g, "service-updates", parse::on_off)?;
+    let Some(per_service) = per_service else { return Some(Placement::Sessions) };
+    let theirs = match source {
+        Source::KubeVip(_) | Source::Default => true,
+        Source::Flag(name) => name != "--services-placement",
+        _ => false,
+    };
+    if on && theirs {
+        let text = "VIPs of Services are placed as kube-vip places them, so that nodes can be moved one by one; when none \
+                    is kube-vip's any more, MOORING_SERVICES_PLACEMENT=session on each lets Mooring place them";
+        g.warnings.push(super::Warning { setting: "services-placement".into(), text: text.into() });
+    }
+    Some(Placement::Leases(Leases { namespace, name, per_service, updates }))
+}
+
+/// `name`, or `namespace/name`.
+fn lease_name(text: &str) -> Result<(Option<String>, String), Problem> {
+    match text.split_once('/') {
+        Some((namespace, name)) => Ok((Some(parse::subdomain(namespace)?), parse::subdomain(name)?)),
+        None => Ok((None, parse::subdomain(text)?)),
+    }
 }
 
 /// The control plane's VIPs; none, if this node does not hold them. `alone`: it does nothing else.
@@ -226,10 +268,7 @@ fn node_name(g: &mut Gathered, host: &Host) -> Option<String> {
 
 fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
     let namespace = field(g, "namespace", parse::subdomain);
-    let name = field(g, "lease-name", |text| match text.split_once('/') {
-        Some((namespace, name)) => Ok((Some(parse::subdomain(namespace)?), parse::subdomain(name)?)),
-        None => Ok((None, parse::subdomain(text)?)),
-    });
+    let name = field(g, "lease-name", lease_name);
     let duration = field(g, "lease-duration", |text| {
         let value = parse::duration_within(text, 3 * SECOND, HOUR, false)?;
         if value.subsec_nanos() == 0 {

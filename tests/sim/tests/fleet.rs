@@ -16,6 +16,9 @@ use mooring_sim::many::Order;
 const KEPT: &[u64] =
     &[34, 131, 162, 203, 253, 254, 294, 299, 605, 872, 893, 927, 948, 995, 1260, 1405, 1407, 1451, 1883];
 
+/// The same, as they are drawn since.
+const KEPT_SINCE: &[u64] = &[8332, 16327];
+
 fn text(seed: u64) -> (String, u64) {
     let plan = Plan::of(seed, None);
     let mut world = World::new(&plan);
@@ -37,6 +40,10 @@ fn one_seed_is_one_run_whether_or_not_anybody_looks() {
 #[test]
 fn kept_seeds_find_nothing_any_more() {
     for seed in KEPT {
+        let outcome = run(&Plan::plain(*seed, None));
+        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
+    }
+    for seed in KEPT_SINCE {
         let outcome = run(&Plan::of(*seed, None));
         assert_eq!(outcome.violation, None, "cargo lab sim --fleet --seed {seed} --timeline");
     }
@@ -120,4 +127,26 @@ fn seeds_keep_the_rules() {
         failed.len()
     );
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// `FLEET_COST=1 cargo test --release -p mooring-sim --test fleet what_a_core_costs -- --nocapture`: the processor's time of the
+/// cores alone would be less, for the world is in it too.
+#[test]
+fn what_a_core_costs() {
+    if std::env::var_os("FLEET_COST").is_none() {
+        return;
+    }
+    let mut plan = Plan::plain(1, Some(20));
+    plan.settings.rules = Rules::default();
+    (plan.settings.vips, plan.settings.segments, plan.settings.local) = (500, 1, BTreeSet::new());
+    (plan.settings.single_homed, plan.settings.spread) = (None, 500 * MS);
+    plan.faults = vec![Planned { at: 100 * SECOND, lasts: 60 * SECOND, fault: Fault::Crash(7) }];
+    let mut world = World::new(&plan);
+    for (from, to, what) in [(0, 40, "the beginning"), (40, 100, "a quiet minute"), (100, 105, "a crash")] {
+        let (began, steps) = (std::time::Instant::now(), world.counts.steps);
+        world.run(to * SECOND);
+        let (took, steps) = (began.elapsed(), world.counts.steps - steps);
+        let share = took.as_secs_f64() / f64::from(u32::try_from(to - from).unwrap_or(1)) / 20.0 * 100.0;
+        println!("{what}: {took:?}, {steps} steps, {share:.3} % of a core for each agent; {:?}", world.checks.violation);
+    }
 }

@@ -69,7 +69,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 24] = [
+pub const ALL: [Bench; 28] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -90,7 +90,11 @@ pub const ALL: [Bench; 24] = [
     bench!("claims", 1, Allocator, claims::measure),
     bench!("claims-policy", 1, Allocator, claims::with_policy),
     bench!("claims-growth", 1, Allocator, claims::grown),
-    bench!("services", 1, Both, services::measure),
+    bench!("services-create", 1, Both, services::create::measure),
+    bench!("services-api", 1, Both, services::steady::measure),
+    bench!("services-crash", 3, Agent, services::crash::measure),
+    bench!("services-handover", 1, Agent, services::handover::measure),
+    bench!("services-takeover-ratio", 3, Agent, services::takeover::measure),
     bench!("floor", 10, Peer, peers::floor),
     bench!("claims-floor", 1, Peer, claims::floor),
     bench!("keepalived", 5, Peer, peers::keepalived),

@@ -14,7 +14,7 @@ use crate::{guard, say};
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Which bench; all, when none is named
+    /// Which bench, or the first word of some (`services`: all that begin with `services-`); all, when none is named
     name: Option<String>,
     /// How often to measure each figure [default: 1 to 10, the slow ones less often]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
@@ -75,11 +75,20 @@ fn choose(args: &Args) -> Result<Vec<Bench>> {
     let Some(name) = &args.name else {
         return Ok(ALL.to_vec());
     };
-    let chosen: Vec<Bench> =
-        ALL.into_iter().filter(|bench| bench.name == name || (args.with_peers && bench.of == Subject::Peer)).collect();
-    if !chosen.iter().any(|bench| bench.name == name) {
+    // The whole name of one, or the first word of some.
+    let exactly = ALL.iter().any(|bench| bench.name == name);
+    let is_it = |bench: &Bench| {
+        let group = bench.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        bench.name == name || (!exactly && group)
+    };
+    let mut chosen: Vec<Bench> = ALL.into_iter().filter(is_it).collect();
+    if chosen.is_empty() {
         let all: Vec<_> = ALL.iter().map(|bench| bench.name).collect();
         bail!("there is no bench {name:?}; there are: {}", all.join(" "));
+    }
+    if args.with_peers {
+        let peers = ALL.into_iter().filter(|bench| bench.of == Subject::Peer && !is_it(bench));
+        chosen.extend(peers);
     }
     Ok(chosen)
 }

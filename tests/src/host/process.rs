@@ -183,6 +183,18 @@ impl Process {
         status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
     }
 
+    /// For how long its threads ran on a processor: the sum over those that it has now (`/proc/PID/task/TID/schedstat`,
+    /// Documentation/scheduler/sched-stats.rst). None when it does not run.
+    #[must_use]
+    pub fn ran(&self) -> Option<Duration> {
+        let of = |thread: fs::DirEntry| {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid()?)).ok()?;
+        Some(Duration::from_nanos(threads.filter_map(|thread| of(thread.ok()?)).sum()))
+    }
+
     /// For how long its main thread was ready to run and was not let, since it started: the kernel's word
     /// (`/proc/PID/schedstat`, Documentation/scheduler/sched-stats.rst). None when it does not run.
     #[must_use]

@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod audit;
 pub mod echo;
+pub mod echoes;
 pub mod frames;
 pub mod https;
 pub mod log;
@@ -16,6 +17,7 @@ pub mod prober;
 pub mod probes;
 pub mod pulse;
 pub mod socket;
+pub mod swarm;
 pub mod tap;
 pub mod timeline;
 pub(crate) mod worker;

@@ -71,6 +71,29 @@ impl Netlink {
         Ok(self.sequence)
     }
 
+    /// Sends requests in one datagram, and waits until the kernel has worked on the last one, which alone it acknowledges.
+    /// It does not say which of the others it refused.
+    ///
+    /// # Errors
+    /// The kernel's refusal of the last one, with `what` in front.
+    pub fn send_all(&mut self, what: &str, messages: Vec<RouteNetlinkMessage>, flags: u16) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        let last = messages.len();
+        for (message, nth) in messages.into_iter().zip(1..) {
+            self.sequence += 1;
+            let mut header = NetlinkHeader::default();
+            header.flags = NLM_F_REQUEST | flags | if nth == last { NLM_F_ACK } else { 0 };
+            header.sequence_number = self.sequence;
+            let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+            message.finalize();
+            let at = bytes.len();
+            bytes.resize(at + message.buffer_len().next_multiple_of(4), 0);
+            message.serialize(&mut bytes[at..]);
+        }
+        send(self.socket.as_raw_fd(), &bytes, MsgFlags::empty()).map_err(Error::system("send to netlink"))?;
+        self.acknowledged(what, self.sequence)
+    }
+
     /// Receives one datagram: waits for it, at most 5 s.
     ///
     /// # Errors
@@ -101,6 +124,10 @@ impl Netlink {
     /// The kernel's refusal, with `what` in front.
     pub fn request(&mut self, what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), Error> {
         let sequence = self.send(message, NLM_F_ACK | flags)?;
+        self.acknowledged(what, sequence)
+    }
+
+    fn acknowledged(&mut self, what: &str, sequence: u32) -> Result<(), Error> {
         loop {
             for message in self.receive()? {
                 if let NetlinkPayload::Error(error) = message.payload
@@ -196,6 +223,26 @@ pub fn add_address(interface: &str, address: IpAddr) -> Result<(), Error> {
     let message = address_message(interface, address)?;
     let what = format!("add {address} to {interface}");
     Netlink::open(0)?.request(&what, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// As [`add_address`], for many in one datagram.
+///
+/// # Errors
+/// The kernel's, for the last one.
+pub fn add_addresses(interface: &str, addresses: &[IpAddr]) -> Result<(), Error> {
+    let make = |address: &IpAddr| address_message(interface, *address).map(RouteNetlinkMessage::NewAddress);
+    let messages = addresses.iter().map(make).collect::<Result<_, _>>()?;
+    Netlink::open(0)?.send_all(&format!("add addresses to {interface}"), messages, NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// As [`remove_address`], for many in one datagram.
+///
+/// # Errors
+/// The kernel's, for the last one.
+pub fn remove_addresses(interface: &str, addresses: &[IpAddr]) -> Result<(), Error> {
+    let make = |address: &IpAddr| address_message(interface, *address).map(RouteNetlinkMessage::DelAddress);
+    let messages = addresses.iter().map(make).collect::<Result<_, _>>()?;
+    Netlink::open(0)?.send_all(&format!("remove addresses from {interface}"), messages, 0)
 }
 
 /// Takes an address off an interface of this thread's namespace.

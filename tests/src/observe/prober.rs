@@ -56,7 +56,7 @@ impl Prober {
     pub fn paced(place: &impl Place, vip: SocketAddr, every: Duration) -> Result<Self, Error> {
         let socket = Arc::new(inside(place, move || open(vip))?);
         let seen = Arc::new(Log::<Probes>::default());
-        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let run = new_run();
 
         let (answers, log) = (Arc::clone(&socket), Arc::clone(&seen));
         let receiver = Worker::start("prober-receive", move |until| {
@@ -137,7 +137,12 @@ impl Prober {
     }
 }
 
-fn open(vip: SocketAddr) -> Result<Socket, Error> {
+/// A number that no other prober of this process has.
+pub(super) fn new_run() -> u32 {
+    RUNS.fetch_add(1, Ordering::Relaxed)
+}
+
+pub(super) fn open(vip: SocketAddr) -> Result<Socket, Error> {
     let what = || format!("open the prober's socket to {vip}");
     let any = if vip.is_ipv6() {
         SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
@@ -153,7 +158,7 @@ fn open(vip: SocketAddr) -> Result<Socket, Error> {
     Ok(socket)
 }
 
-fn encode(run: u32, sequence: u64) -> [u8; HEADER] {
+pub(super) fn encode(run: u32, sequence: u64) -> [u8; HEADER] {
     let mut probe = [0; HEADER];
     probe[..4].copy_from_slice(&MAGIC);
     probe[4..8].copy_from_slice(&run.to_be_bytes());
@@ -162,7 +167,7 @@ fn encode(run: u32, sequence: u64) -> [u8; HEADER] {
 }
 
 /// Sequence number and node of an answer to a probe of `run`.
-fn decode(answer: &[u8], run: u32) -> Option<(u64, String)> {
+pub(super) fn decode(answer: &[u8], run: u32) -> Option<(u64, String)> {
     let (header, node) = answer.split_first_chunk::<HEADER>()?;
     let (magic, rest) = header.split_first_chunk::<4>()?;
     let (of, sequence) = rest.split_first_chunk::<4>()?;
@@ -180,11 +185,11 @@ pub(crate) fn sleep_until(due: Time) {
 }
 
 impl Probes {
-    fn sent(&mut self, probe: Probe) {
+    pub(super) fn sent(&mut self, probe: Probe) {
         self.all.push(probe);
     }
 
-    fn answered(&mut self, sequence: u64, at: Time, node: &str) {
+    pub(super) fn answered(&mut self, sequence: u64, at: Time, node: &str) {
         let known = self.nodes.iter().position(|n| n == node);
         let node = known.unwrap_or_else(|| {
             self.nodes.push(node.to_owned());

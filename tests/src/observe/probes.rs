@@ -97,6 +97,12 @@ impl Probes {
         &self.all
     }
 
+    /// The name of a node that answered.
+    #[must_use]
+    pub fn name(&self, node: usize) -> Option<&str> {
+        self.nodes.get(node).map(String::as_str)
+    }
+
     /// The probes sent from `from` on and before `to`.
     #[must_use]
     pub fn between(&self, from: Time, to: Time) -> Self {

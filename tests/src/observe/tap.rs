@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::log::Log;
 use super::netlink::Netlink;
-use super::socket::{receive, stamp};
+use super::socket::{hold_much, receive, stamp};
 use super::worker::Worker;
 use super::{Error, Place, inside};
 
@@ -187,6 +187,7 @@ fn open() -> Result<Socket, Error> {
         Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(EVERY_PROTOCOL))).map_err(Error::io(WHAT))?;
     socket.attach_filter(&arp_or_neighbour_discovery()).map_err(Error::io(WHAT))?;
     socket.set_nonblocking(true).map_err(Error::io(WHAT))?;
+    hold_much(&socket);
     stamp(&socket)?;
     Ok(socket)
 }

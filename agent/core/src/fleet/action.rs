@@ -64,8 +64,8 @@ pub enum Action {
         address: IpAddr,
         /// The version it must still have.
         base: String,
-        /// The record.
-        holder: Holder,
+        /// The record; None: nobody's, for the VIP is not wanted any more.
+        holder: Option<Holder>,
         /// After this long it has failed.
         within: Duration,
     },

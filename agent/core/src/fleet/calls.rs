@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::pace::Pace;
 use super::vip::Vip;
 use super::{Action, Fleet};
 use crate::event::Failure;
@@ -24,6 +25,11 @@ pub(super) struct Calls {
     /// A list of all sessions: its number, when it was sent, when it has failed.
     pub(super) listing: Option<(u64, Time, Time)>,
     pub(super) next_list: Time,
+    /// After one that failed: no sooner, whatever else the API answers meanwhile.
+    pub(super) next_end: Time,
+    pub(super) next_read: Time,
+    /// No session of another expires sooner, as far as that was looked at.
+    pub(super) first_expiry: Time,
     /// Ends of other sessions that are being written.
     pub(super) ends: BTreeMap<String, EndFlight>,
     /// Records that are to be read.
@@ -34,6 +40,8 @@ pub(super) struct Calls {
     pub(super) writes: BTreeMap<u64, IpAddr>,
     /// VIPs that wait until they may write.
     pub(super) waiting: BTreeSet<IpAddr>,
+    /// How long the write of a record takes by now.
+    pub(super) pace: Pace,
 }
 
 /// The end of another's session is being written.
@@ -120,10 +128,9 @@ impl Fleet {
         self.away_is_over();
         let now = self.at.now;
         let sent = match id {
-            // The watch's own list comes in its order.
-            None => now,
+            None => None,
             Some(id) => match self.calls.listing.take_if(|(one, _, _)| *one == id) {
-                Some((_, sent, _)) => sent,
+                Some((_, sent, _)) => Some(sent),
                 None => return,
             },
         };
@@ -131,9 +138,12 @@ impl Fleet {
             self.calls.next_list = now + self.rules.retry_period / 2;
         }
         let changed = self.sessions.see_all(now, sent, views, &self.rules);
-        if id.is_some() {
+        self.calls.first_expiry = now;
+        if let Some(sent) = sent {
             self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);
+        } else if self.sessions.is_any_ahead() {
+            self.list_sessions();
         }
         for node in changed {
             self.session_changed(&node);
@@ -162,7 +172,7 @@ impl Fleet {
                 self.looks_until = self.at.now + self.rules.lease_duration.max(LOOK_LONGER);
             }
             if self.own.is_lapsed() {
-                self.own.next_write = self.at.now;
+                self.own.next_write = self.at.now.max(self.own.next_try);
             }
             self.all_dirty();
             self.again = true;
@@ -180,7 +190,8 @@ impl Fleet {
         if self.calls.wanted.is_empty() || self.calls.reads.len() >= READS {
             return;
         }
-        if self.away.is_some() && !self.due(self.calls.next_list) {
+        let next = if self.away.is_some() { self.calls.next_list } else { now };
+        if !self.due(next.max(self.calls.next_read)) {
             return;
         }
         let addresses: Vec<IpAddr> = std::mem::take(&mut self.calls.wanted).into_iter().collect();

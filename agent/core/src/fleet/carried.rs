@@ -89,6 +89,7 @@ impl Fleet {
                 vip.schedule.restart(now);
             }
             Claim::Mine => {}
+            _ if planted!(KeepsLeftOvers) => {}
             Claim::Absent | Claim::Free { .. } | Claim::Others { .. } => self.let_go(vip, Why::LeaseLost),
             Claim::Unknown => {
                 if let Some(since) = self.away_since()
@@ -137,7 +138,7 @@ impl Fleet {
             }
             Claim::Free { .. } | Claim::Unknown => {}
         }
-        if self.due(since + BESIDE) {
+        if self.due(since + BESIDE) && !planted!(BesideForEver) {
             self.rest_on(vip, Basis::Provisional);
             return;
         }
@@ -167,7 +168,7 @@ impl Fleet {
                 let Some(hold) = &mut vip.hold else { return };
                 if hold.other.is_none() {
                     hold.other = now;
-                } else if hold.other != now {
+                } else if hold.other != now && !planted!(IgnoresReturn) {
                     self.let_go(vip, Why::LeaseLost);
                 }
             }

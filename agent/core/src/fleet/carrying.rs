@@ -62,6 +62,8 @@ impl Fleet {
             self.out.push(Action::Announce(batch.announces.into_iter().collect()));
         }
         if !batch.asks.is_empty() {
+            // Nothing else is wanted most of the time, and actions are large.
+            self.out.reserve_exact(1);
             self.out.push(Action::Probe(batch.asks));
         }
     }

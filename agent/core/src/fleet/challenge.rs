@@ -20,7 +20,8 @@ impl Fleet {
         if self.macs.contains(&mac) || !mac.is_host() {
             return;
         }
-        self.watches_heard(index, address, mac);
+        let known = self.vips.contains_key(&address);
+        self.watches_heard(index, address, mac, known);
         let Some(vip) = self.vips.get_mut(&address) else {
             let gateway = self.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
             let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);

@@ -27,14 +27,14 @@ impl Fleet {
         if self.own.tenure.is_none() || self.unsure.is_some() || self.own.left {
             return;
         }
-        let next = self.calls.next_list;
-        // With the API away, an end is tried again now and then: the first call to be answered tells that it is back.
-        if self.away.is_some() && now < next {
-            self.due(next);
+        // With the API away, one end is tried again now and then: the first call to be answered tells that it is back.
+        let away = self.away.is_some() && !planted!(EndsStorm);
+        let next = if planted!(EndsStorm) { now } else { self.calls.next_end };
+        if !self.due(next) || away && !self.calls.ends.is_empty() {
             return;
         }
         let me = &self.rules.node;
-        let fresh = self.sessions.is_fresh(now, &self.rules);
+        let fresh = self.sessions.is_fresh(now, &self.rules) || planted!(EndsWhenBlind);
         let silent =
             self.watches.iter().filter(|(_, watch)| watch.silent_since.is_some()).map(|(node, _)| node.clone());
         let mut these: Vec<(String, EndCause, Time)> = vec![];
@@ -48,23 +48,25 @@ impl Fleet {
                 these.push((node, EndCause::Abandoned, since + ABANDON_STEP * watch.place));
             }
         }
-        if fresh {
-            let mut first: Option<Time> = None;
+        if fresh && now >= self.calls.first_expiry {
+            let mut first = Time::from_nanos(u64::MAX);
             for (node, peer) in self.sessions.live().filter(|(node, _)| node != me) {
                 let at = peer.expires(&self.rules);
                 if at <= now {
                     these.push((node.to_owned(), EndCause::Expired, at));
                 }
-                first = Some(first.map_or(at, |first| first.min(at)));
+                first = first.min(at);
             }
+            self.calls.first_expiry = first;
             if planted!(EndsByLooking) {
                 let held = these.iter().filter_map(|(node, ..)| self.held.get(node)).flatten();
                 self.dirty.extend(held.copied());
                 self.again |= !these.is_empty();
             }
-            if let Some(first) = first.filter(|at| *at > now) {
-                self.due(first);
-            }
+        }
+        // Renewals put it off; it is looked at anew when it has come.
+        if fresh && self.calls.first_expiry > now && self.calls.first_expiry < Time::from_nanos(u64::MAX) {
+            self.due(self.calls.first_expiry);
         }
         for (node, cause, at) in these {
             if self.calls.ends.contains_key(&node) {
@@ -73,6 +75,9 @@ impl Fleet {
             let at = if cause == EndCause::Expired { at + EXPIRY_STEP * self.order_for(&node) } else { at };
             if self.due(at) {
                 self.end_other(&node, cause);
+                if away {
+                    return;
+                }
             }
         }
     }
@@ -118,7 +123,7 @@ impl Fleet {
             }
             Err(Failure::Away) => {
                 self.is_away(sent);
-                self.calls.next_list = self.calls.next_list.max(self.at.now + self.rules.retry_period / 4);
+                self.calls.next_end = self.at.now + self.rules.retry_period / 4;
             }
         }
         self.again = true;

@@ -18,8 +18,8 @@ use crate::session::{EndCause, Holder};
 const TURN: Duration = Duration::from_secs(2);
 /// A node that carries a VIP without the record has so many turns to write that: it may only just have an API again.
 const PEER_TURNS: u32 = 3;
-/// So many VIPs are carried beside their record at most: the API would not write more of them within a second.
-const BESIDE: usize = 64;
+/// The record of a VIP that is not wanted any more is cleared after this.
+const CLEAR_AFTER: Duration = Duration::from_secs(1);
 /// A foreign owner is told of, and looked for, this often.
 const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 
@@ -28,6 +28,7 @@ impl Fleet {
         self.give_up_write(vip);
         if vip.demand.is_none() || self.own.left {
             vip.look = None;
+            self.clear_record(vip, claim);
             return;
         }
         if !self.can_carry(vip) {
@@ -54,6 +55,26 @@ impl Fleet {
         }
     }
 
+    /// The VIP is not wanted any more, and its record still names this node: nobody else may put that right while the session
+    /// lives, and some may want it. What is deleted, or wanted again, within a moment is left alone.
+    fn clear_record(&mut self, vip: &mut Vip, claim: &Claim) {
+        if vip.demand.is_some() || !self.synced || *claim != Claim::Mine {
+            vip.unwanted = None;
+            return;
+        }
+        let since = *vip.unwanted.get_or_insert(self.at.now);
+        let off = vip.hold_off;
+        if !self.due(since + CLEAR_AFTER) || !self.due(off) || vip.flight.is_some() {
+            return;
+        }
+        if self.is_sound() {
+            self.write_holder(vip, None);
+        } else {
+            vip.hold_off = self.at.now + self.rules.retry_period;
+            self.due(vip.hold_off);
+        }
+    }
+
     /// Whether this node's interface for it is up and has not refused it, and conditions of the VIP's own allow it here.
     fn can_carry(&mut self, vip: &Vip) -> bool {
         let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node));
@@ -65,7 +86,7 @@ impl Fleet {
 
     /// The record names this node: it carries the VIP, whatever it had in mind.
     fn take_back(&mut self, vip: &mut Vip) {
-        if vip.yielded.is_some_and(|at| vip.proven <= at) {
+        if vip.yielded.is_some_and(|at| vip.proven <= at) && !planted!(TakesBackByMemory) {
             if self.due(vip.hold_off) {
                 self.want_read(vip.address);
                 vip.hold_off = self.at.now + TURN;
@@ -111,7 +132,7 @@ impl Fleet {
         if !consents && !self.may_move(vip) {
             return;
         }
-        let held = matches!(claim, Claim::Free { was_held: true });
+        let held = matches!(claim, Claim::Free { was_held: true }) && !vip.forsaken;
         let Some(record) = self.own_holder() else { return };
         if !consents && (!held || position > 0 || now < self.looks_until) && self.rules.conflict_probe {
             match self.look(vip, false) {
@@ -126,7 +147,7 @@ impl Fleet {
                 Found::Quiet | Found::Peer => {}
                 Found::Stranger(mac) => return self.foreign_owner(vip, mac),
             }
-        } else if held && position == 0 && self.beside() < BESIDE {
+        } else if held && position == 0 && self.beside() < self.calls.pace.beside() {
             if self.write_holder(vip, record) || self.calls.waiting.contains(&vip.address) {
                 self.take_up(vip, Basis::Beside(now), Self::cause(claim));
                 self.returns(vip);

@@ -14,14 +14,15 @@ impl Fleet {
         let leaving = self.own.leaving.is_some() || self.own.drained;
         let admitted =
             vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node)) || planted!(StaysWithoutEndpoint);
-        let elsewhere = vip.rebalance && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);
+        let elsewhere = (vip.rebalance || planted!(Rebalances))
+            && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);
         vip.rebalance = elsewhere;
         let wanted = !admitted || elsewhere && vip.moves.may_move(self.at.now);
         if let Some(hold) = &mut vip.hold {
             // A write that names a successor may have taken effect: what was offered stays so until the record says otherwise.
             let offered = vip.view.as_ref().and_then(|v| v.holder.as_ref()).is_some_and(|h| h.to.is_some());
             hold.consented = leaving || wanted || offered || vip.flight.is_some() && hold.consented;
-            if !hold.consented {
+            if !hold.consented || planted!(DropsBeforeSuccessor) {
                 (hold.heard, hold.named) = (None, None);
             }
         }
@@ -57,7 +58,7 @@ impl Fleet {
         if planted!(MemoryOverRecord) && hold.basis == Basis::Recorded {
             return;
         }
-        if !hold.consented {
+        if !hold.consented || planted!(DropsBeforeSuccessor) {
             return self.let_go(vip, Why::LeaseLost);
         }
         let named = *hold.named.get_or_insert(now);

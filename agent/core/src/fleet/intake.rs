@@ -19,8 +19,9 @@ impl Fleet {
                 let refresh = self.rules.announce_refresh;
                 for demand in demands {
                     let address = demand.address;
-                    self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh))).demand =
-                        Some(demand);
+                    let vip = self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh)));
+                    vip.demand = Some(demand);
+                    vip.unwanted = None;
                     self.dirty.insert(address);
                 }
             }
@@ -57,11 +58,13 @@ impl Fleet {
                 }
                 Err(_) => {}
             },
+            // While the API is away it breaks again and again; lists are tried as it is.
+            Event::WatchLost if self.away.is_some() => {}
             Event::WatchLost => {
                 self.calls.next_list = self.at.now;
                 self.list_sessions();
             }
-            Event::Address { listed, address, view } => self.address_shown(address, view, listed, None),
+            Event::Address { listed, address, view } => self.address_watched(address, view, listed),
             Event::Addresses { id, result } => self.read_addresses(id, result),
             Event::WroteSession { id, result } => self.session_written(id, result),
             Event::WroteHolder { id, result } => self.holder_written(id, result),
@@ -108,6 +111,9 @@ impl Fleet {
     }
 
     fn session_was_shown(&mut self, node: &str, shown: Shown) {
+        if let Some(at) = self.sessions.expires(node, &self.rules) {
+            self.calls.first_expiry = self.calls.first_expiry.min(at);
+        }
         match shown {
             Shown::Changed => self.session_changed(node),
             // A holder that was thought dead is alive: who carries its VIPs without the API lets them go.

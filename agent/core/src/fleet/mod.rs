@@ -24,8 +24,10 @@ mod handover;
 mod intake;
 mod leaving;
 mod own;
+mod pace;
 mod records;
 mod snapshot;
+mod table;
 mod vip;
 mod watching;
 
@@ -47,7 +49,9 @@ use crate::time::Time;
 use asking::Asking;
 use calls::Calls;
 use carrying::Batch;
+use claim::Claim;
 use own::Own;
+use table::Table;
 use vip::Vip;
 use watching::Watch;
 
@@ -61,7 +65,7 @@ pub struct Fleet {
     down: BTreeMap<u32, Time>,
     sessions: Directory,
     own: Own,
-    vips: BTreeMap<IpAddr, Box<Vip>>,
+    vips: Table,
     /// The VIPs by the node that their record names.
     held: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The VIPs that nobody holds, or that are handed over.
@@ -111,7 +115,7 @@ impl Fleet {
             down: BTreeMap::new(),
             sessions: Directory::default(),
             own: Own::default(),
-            vips: BTreeMap::new(),
+            vips: Table::default(),
             held: BTreeMap::new(),
             open: BTreeSet::new(),
             carried: BTreeSet::new(),
@@ -182,6 +186,7 @@ impl Fleet {
         self.advance_calls();
         self.advance_own();
         self.advance_ends();
+        self.advance_writes();
         self.advance_vips();
         self.advance_watches();
         self.advance_asking();
@@ -234,7 +239,10 @@ impl Fleet {
             self.open.insert(vip.address);
         } else {
             self.open.remove(&vip.address);
+            // Should it be open again, everybody's turn begins anew.
+            vip.open_since = None;
         }
+        vip.forsaken |= vip.demand.is_none() && claim == Claim::Free { was_held: true };
         if vip.hold.is_some() {
             self.consider_carried(vip, &claim);
         } else {

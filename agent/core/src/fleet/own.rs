@@ -35,6 +35,8 @@ pub(super) struct Own {
     unanswered: Option<OwnFlight>,
     pub(super) next_write: Time,
     hold_off: Time,
+    /// After a write that failed: no sooner, whatever else the API answers meanwhile.
+    pub(super) next_try: Time,
     /// What is on the Lease is not what this node wants there.
     pub(super) redeclare: bool,
     pub(super) drained: bool,
@@ -240,6 +242,7 @@ impl Fleet {
         self.own.flight = Some(flight);
         self.own.unanswered = None;
         let node = self.rules.node.clone();
+        let base = if planted!(RenewsWithoutVersion) { base.map(|_| String::new()) } else { base };
         self.out.push(Action::WriteSession { id, node, base, record, declared: Some(declared), end, within });
     }
 
@@ -275,7 +278,10 @@ impl Fleet {
         self.own.hold_off = self.at.now + BEGIN_AGAIN;
         self.report(Report::Ended);
         self.let_all_go(Why::LeaseLost, |basis| basis != Basis::Provisional);
-        self.unsure = None;
+        // What is carried without the API does not rest on the session: who came late goes on to look for it.
+        if self.carried.is_empty() {
+            self.unsure = None;
+        }
         self.again = true;
     }
 
@@ -287,6 +293,7 @@ impl Fleet {
             // The planned end; `own_shown` lets go of what is left.
             return;
         }
+        self.calls.pace.took(now.since(flight.sent));
         let valid = now + MARGIN < flight.sent + self.rules.lease_duration;
         if !valid || flight.sent < self.late_at && self.own.tenure.is_none() {
             self.own.next_write = now;
@@ -353,6 +360,7 @@ impl Fleet {
         } else {
             self.is_away(flight.sent);
             self.own.next_write = now + self.rules.retry_period / 2;
+            self.own.next_try = now + self.rules.retry_period / 4;
             self.own.hold_off = self.own.hold_off.max(now + self.rules.retry_period / 4);
             self.own.unanswered = Some(flight);
         }

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::calls::WRITES;
-use super::vip::{Basis, Flight, Vip};
+use super::vip::{About, Basis, Flight, Vip};
 use super::{Action, Fleet, Report};
 use crate::event::Failure;
+use crate::planted::planted;
 use crate::rules::MARGIN;
-use crate::session::{AddressView, Holder, number};
+use crate::session::{AddressView, Holder};
 use crate::time::Time;
 
 /// How long a write may go unanswered.
@@ -17,23 +18,54 @@ const WITHIN: Duration = Duration::from_secs(1);
 const LOST: Duration = Duration::from_millis(100);
 
 impl Fleet {
-    /// The `IPAddress` of a VIP was shown. `anew`: by a read that was sent after all that is known.
-    pub(super) fn address_shown(
-        &mut self,
-        address: IpAddr,
-        view: Option<AddressView>,
-        anew: bool,
-        proven: Option<Time>,
-    ) {
+    /// The watch showed the `IPAddress` of a VIP. `listed`: by the list that it begins with; it may be older than what answers
+    /// have shown, and else is believed even if its version is, as after a restored backup.
+    pub(super) fn address_watched(&mut self, address: IpAddr, view: Option<AddressView>, listed: bool) {
+        if let Some(vip) = self.vips.get_mut(&address) {
+            match vip.is_about(view.as_ref()) {
+                About::Older if !listed => return,
+                // What was read is perhaps another object by now, of which the watch is about to tell.
+                About::Older | About::Other if vip.ahead && !planted!(BelievesLateAnswers) => {
+                    return self.want_read(address);
+                }
+                About::Older | About::Other | About::Newer => {}
+            }
+        }
+        self.address_shown(address, view);
+        if let Some(vip) = self.vips.get_mut(&address) {
+            vip.ahead = false;
+        }
+    }
+
+    /// An answer showed it, to a call that was sent then. `anew`: nothing has been shown since.
+    fn address_answered(&mut self, address: IpAddr, view: Option<AddressView>, anew: bool, sent: Time) {
+        self.dirty.insert(address);
+        if let Some(vip) = self.vips.get_mut(&address) {
+            match vip.is_about(view.as_ref()) {
+                _ if anew => {}
+                About::Older => {
+                    vip.proven = vip.proven.max(sent);
+                    return;
+                }
+                // Deleted, or made again, while the call was on its way: which of the two is the later cannot be told.
+                About::Other if !planted!(BelievesLateAnswers) => return self.want_read(address),
+                About::Other | About::Newer => {}
+            }
+        }
+        let version = |v: &AddressView| v.version.clone();
+        let before = self.vips.get(&address).and_then(|v| v.view.as_ref()).map(version);
+        let same = before == view.as_ref().map(version);
+        self.address_shown(address, view);
+        if let Some(vip) = self.vips.get_mut(&address) {
+            vip.proven = vip.proven.max(sent);
+            vip.ahead |= !same;
+        }
+    }
+
+    fn address_shown(&mut self, address: IpAddr, view: Option<AddressView>) {
         let refresh = self.rules.announce_refresh;
         let vip = self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh)));
-        vip.proven = vip.proven.max(proven.unwrap_or_default());
         self.dirty.insert(address);
-        let of_one = matches!((&view, &vip.view), (Some(new), Some(old)) if new.uid == old.uid);
-        let versions = view.as_ref().map(|v| number(&v.version)).zip(vip.view.as_ref().map(|v| number(&v.version)));
-        if !anew && of_one && matches!(versions, Some((Some(new), Some(old))) if new < old) {
-            return;
-        }
         let before = vip.holder().cloned();
         let after = view.as_ref().and_then(|v| v.holder.clone());
         vip.known = true;
@@ -43,6 +75,8 @@ impl Fleet {
         }
         vip.changed = self.at.now;
         vip.open_since = None;
+        vip.forsaken = false;
+        vip.failures = 0;
         let node = |h: &Option<Holder>| h.as_ref().map(|h| h.node.clone());
         let (old, new) = (node(&before), node(&after));
         if old == new {
@@ -70,7 +104,7 @@ impl Fleet {
         self.again = true;
         let Ok(views) = result else {
             self.is_away(reading.sent);
-            self.calls.next_list = self.calls.next_list.max(self.at.now + self.rules.retry_period / 4);
+            self.calls.next_read = self.at.now + self.rules.retry_period / 4;
             self.calls.wanted.extend(reading.known.into_keys());
             return;
         };
@@ -78,14 +112,18 @@ impl Fleet {
         for (address, view) in views {
             let known = self.vips.get(&address).and_then(|v| v.view.as_ref()).map(|v| v.version.clone());
             let anew = reading.known.get(&address).is_some_and(|then| *then == known);
-            self.address_shown(address, view, anew, Some(reading.sent));
+            self.address_answered(address, view, anew, reading.sent);
         }
     }
 
     /// Writes who holds a VIP. False: it waits until others have been written.
-    pub(super) fn write_holder(&mut self, vip: &mut Vip, holder: Holder) -> bool {
+    pub(super) fn write_holder(&mut self, vip: &mut Vip, holder: impl Into<Option<Holder>>) -> bool {
         let Some(view) = &vip.view else { return false };
-        if vip.flight.is_some() || self.calls.writes.len() >= WRITES {
+        let holder = holder.into();
+        if vip.flight.is_some() {
+            return false;
+        }
+        if self.calls.writes.len() >= WRITES {
             self.calls.waiting.insert(vip.address);
             return false;
         }
@@ -94,7 +132,7 @@ impl Fleet {
         vip.flight = Some(Flight { id, sent: now, until, wrote: holder.clone() });
         self.calls.writes.insert(id, vip.address);
         self.due(until);
-        let base = if crate::planted::planted!(RecordWithoutVersion) { String::new() } else { base };
+        let base = if planted!(RecordWithoutVersion) { String::new() } else { base };
         self.out.push(Action::WriteHolder { id, address: vip.address, base, holder, within: WITHIN });
         true
     }
@@ -111,9 +149,6 @@ impl Fleet {
             // One that was given up has an answer after all.
             return;
         };
-        if let Some(next) = self.calls.waiting.pop_first() {
-            self.dirty.insert(next);
-        }
         self.dirty.insert(address);
         self.again = true;
         let Some(vip) = self.vips.get_mut(&address) else { return };
@@ -121,12 +156,14 @@ impl Fleet {
         match result {
             Ok(view) => {
                 self.away_is_over();
-                self.address_shown(address, Some(view), false, Some(flight.sent));
+                self.calls.pace.took(self.at.now.since(flight.sent));
+                self.address_answered(address, Some(view), false, flight.sent);
             }
             Err(Failure::Conflict) => {
-                vip.hold_off = self.at.now + LOST;
-                let taking =
-                    flight.wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != flight.wrote.session);
+                vip.hold_off = self.at.now + LOST * vip.failed();
+                let taking = flight
+                    .wrote
+                    .is_some_and(|wrote| wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != wrote.session));
                 if taking {
                     self.report(Report::Outrun { address });
                 }
@@ -134,7 +171,7 @@ impl Fleet {
                 self.want_read(address);
             }
             Err(Failure::Away) => {
-                vip.hold_off = self.at.now + self.rules.retry_period / 4;
+                vip.hold_off = self.at.now + self.rules.retry_period / 4 * vip.failed();
                 self.is_away(flight.sent);
             }
         }
@@ -151,6 +188,17 @@ impl Fleet {
         self.calls.writes.remove(&id);
         vip.hold_off = self.at.now + self.rules.retry_period / 4;
         self.is_away(sent);
+    }
+
+    /// Those that wait to write their record are considered as soon as others have been written. One that has no reason to
+    /// any more makes room for the next.
+    pub(super) fn advance_writes(&mut self) {
+        let room = WRITES.saturating_sub(self.calls.writes.len());
+        for _ in 0..room {
+            let Some(next) = self.calls.waiting.pop_first() else { break };
+            self.dirty.insert(next);
+            self.again = true;
+        }
     }
 
     /// How many VIPs are carried beside their record.

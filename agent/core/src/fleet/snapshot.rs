@@ -95,9 +95,10 @@ impl Fleet {
         self.vips.contains_key(&address)
     }
 
-    /// All VIPs.
+    /// All VIPs, in the order of their addresses.
     pub fn vips(&self) -> impl Iterator<Item = VipState> + '_ {
-        self.vips.keys().filter_map(|address| self.vip(*address))
+        let all: BTreeSet<IpAddr> = self.vips.keys().copied().collect();
+        all.into_iter().filter_map(|address| self.vip(address))
     }
 
     /// Who would have a VIP now, the first first.

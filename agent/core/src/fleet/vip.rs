@@ -7,9 +7,14 @@ use std::time::Duration;
 use crate::mac::Mac;
 use crate::moves::Moves;
 use crate::placement::{Demand, seed};
+use crate::planted::planted;
 use crate::schedule::Schedule;
-use crate::session::{AddressView, Holder};
+use crate::session::{AddressView, Holder, number};
 use crate::time::Time;
+
+/// After writes that failed it is waited twice as long each time, so many times: somebody may write the object all the time,
+/// or the API refuse that one.
+const DOUBLED: u32 = 5;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ pub(super) struct Vip {
     /// Its `IPAddress` as last seen, once anything was.
     pub(super) view: Option<AddressView>,
     pub(super) known: bool,
+    /// An answer showed that, and no watch event since: what the watch is about to tell may be older.
+    pub(super) ahead: bool,
     /// When its holder was last seen to change.
     pub(super) changed: Time,
     /// The last own read or write that showed it was sent then.
@@ -49,13 +56,30 @@ pub(super) struct Vip {
     /// It was let go for another's frame: only a record read since brings it back.
     pub(super) yielded: Option<Time>,
     pub(super) hold_off: Time,
+    /// Writes of the record that failed, in a row.
+    pub(super) failures: u32,
     /// The interface refused it: nothing before.
     pub(super) refused_until: Time,
     pub(super) removed: VecDeque<Time>,
     pub(super) foreign_told: Option<(Mac, Time)>,
+    /// Since when it should not exist any more, and its record names this node.
+    pub(super) unwanted: Option<Time>,
+    /// Its holder's session ended while nobody wanted it here: who knows who has the address by now.
+    pub(super) forsaken: bool,
     /// Somebody asked to have it where it would be if it were placed anew.
     pub(super) rebalance: bool,
     pub(super) wake: Option<Time>,
+}
+
+/// How a view of an `IPAddress` stands to what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// The same object, as it was before.
+    Older,
+    /// The same object, as it is now.
+    Newer,
+    /// Another object with that address; or none, or one where there was none.
+    Other,
 }
 
 /// By what it is carried.
@@ -99,7 +123,7 @@ pub(super) struct Flight {
     pub(super) id: u64,
     pub(super) sent: Time,
     pub(super) until: Time,
-    pub(super) wrote: Holder,
+    pub(super) wrote: Option<Holder>,
 }
 
 /// Another host spoke for it.
@@ -126,6 +150,7 @@ impl Vip {
             demand: None,
             view: None,
             known: false,
+            ahead: false,
             changed: Time::default(),
             proven: Time::default(),
             moves: Moves::default(),
@@ -143,9 +168,12 @@ impl Vip {
             pending: None,
             yielded: None,
             hold_off: Time::default(),
+            failures: 0,
             refused_until: Time::default(),
             removed: VecDeque::new(),
             foreign_told: None,
+            unwanted: None,
+            forsaken: false,
             rebalance: false,
             wake: None,
         }
@@ -154,6 +182,25 @@ impl Vip {
     /// Whether anything needs to be remembered of it.
     pub(super) fn is_needed(&self) -> bool {
         self.demand.is_some() || self.view.is_some() || self.hold.is_some() || self.flight.is_some()
+    }
+
+    /// What a view says beside what is known.
+    pub(super) fn is_about(&self, view: Option<&AddressView>) -> About {
+        match (view, &self.view) {
+            (Some(new), Some(old)) if new.uid == old.uid => match (number(&new.version), number(&old.version)) {
+                (Some(new), Some(old)) if new < old => About::Older,
+                _ => About::Newer,
+            },
+            (None, None) => About::Newer,
+            _ if !self.known => About::Newer,
+            _ => About::Other,
+        }
+    }
+
+    /// A write of the record has failed. How many times longer than after the first one it is waited.
+    pub(super) fn failed(&mut self) -> u32 {
+        self.failures = self.failures.saturating_add(1);
+        if planted!(NoBackOff) { 1 } else { 1 << (self.failures - 1).min(DOUBLED) }
     }
 
     /// Whom the record names.

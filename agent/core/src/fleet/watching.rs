@@ -193,15 +193,16 @@ impl Fleet {
             let holder = vip.holder().filter(|h| h.to.is_none() && peer.view.is_of(&h.session));
             let link = vip.demand.as_ref().and_then(|d| d.link_of(peer.view.links()));
             let here = link.map(|l| l.name == view.link.name);
-            holder.is_some() && here == Some(true) && self.at.now.since(vip.changed) >= STOOD
+            holder.is_some()
+                && here == Some(true)
+                && (self.at.now.since(vip.changed) >= STOOD || planted!(AsksForNewVips))
         };
         round.take(held.len().min(64)).find(stands).copied()
     }
 
     /// A frame may be the answer of somebody who is watched, or of a third party.
-    pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac) {
+    pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac, vip: bool) {
         let now = self.at.now;
-        let vip = self.vips.contains_key(&address);
         for watch in self.watches.values_mut() {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 let from_it = view.link.macs.contains(&mac);

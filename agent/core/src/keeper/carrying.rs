@@ -27,6 +27,7 @@ impl Keeper {
             return;
         };
         self.dropped_at = self.at.now + Duration::from_secs(u64::from(lifetime));
+        self.carried = (self.at.now, until);
         let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
         self.out.extend(addresses.into_iter().map(|address| Action::Carry { address, until }));
     }

@@ -130,7 +130,9 @@ impl Keeper {
     /// Whether the segment rules out a foreign owner. If it has not been asked, it is asked now.
     fn is_clear(&mut self) -> bool {
         let now = self.at.now;
-        let Some(mac) = self.witness.answer(now) else {
+        // An answer that was considered already says nothing of what is there now.
+        let answer = self.witness.answer(now).zip(self.witness.state().1);
+        let Some((mac, heard)) = answer.filter(|answer| self.foreign_heard != Some(*answer)) else {
             self.searching = true;
             return self.witness.is_quiet();
         };
@@ -138,8 +140,10 @@ impl Keeper {
             return true;
         }
         self.hold_off = now + Duration::from_secs(1);
-        // Heard once, it may be a peer that holds provisionally and that no Lease names yet: that one takes the Lease now.
-        let first = self.foreign_heard.replace(mac) != Some(mac);
+        // Heard once, it may be a peer that holds provisionally and that no Lease names yet: that one takes the Lease now; or
+        // one that has released the Lease, and removes the VIP.
+        let known = self.foreign_heard.replace((mac, heard));
+        let first = known.is_none_or(|(who, at)| who != mac || heard.since(at) > FOREIGN_AGAIN);
         let told = self.foreign_told.is_some_and(|(who, at)| who == mac && now.since(at) < FOREIGN_AGAIN);
         if !first && !told {
             self.foreign_told = Some((mac, now));

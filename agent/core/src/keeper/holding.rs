@@ -97,7 +97,9 @@ impl Keeper {
         if self.unsure.is_some_and(|since| sent >= since) {
             self.sure_again();
         }
-        self.carry(sent + self.rules.lease_duration);
+        if self.rules.refresh.is_zero() {
+            self.carry(sent + self.rules.lease_duration);
+        }
         if let Some(challenge) = answered {
             self.defend(challenge);
         }
@@ -130,6 +132,7 @@ impl Keeper {
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         let (sent, challenge) = (holding.sent, holding.challenge);
+        self.refresh_late(sent + self.rules.lease_duration);
         if self.due(self.lapses_at(sent)) {
             self.ran_out();
             return;
@@ -152,6 +155,14 @@ impl Keeper {
         }
         self.look_for_another();
         self.consider_leaving();
+    }
+
+    /// Gives the VIPs the end that renewals since the last time have brought, when that was long enough ago.
+    fn refresh_late(&mut self, end: Time) {
+        let (at, until) = self.carried;
+        if !self.rules.refresh.is_zero() && until < end && self.unsure.is_none() && self.due(at + self.rules.refresh) {
+            self.carry(end);
+        }
     }
 
     /// Frames that came while another challenge was under way, or soon after one by the same host.

@@ -9,6 +9,9 @@ use crate::action::{Action, Report};
 use crate::lease::LeaseView;
 use crate::witness::Target;
 
+/// So many of the holder's VIPs are asked for at a time.
+const WITNESSED: usize = 4;
+
 impl Keeper {
     pub(super) fn advance_witness(&mut self) {
         let (now, me) = (self.at.now, &self.rules.node);
@@ -20,7 +23,9 @@ impl Keeper {
             _ if self.searching || self.away.is_some() => Target::Anybody,
             _ => Target::Nothing,
         };
-        self.witness.aim(now, target, self.vips.keys().copied());
+        // Where one holder has many VIPs, a few of them say whether it is there.
+        let asked = if matches!(target, Target::Holder(_)) { WITNESSED } else { usize::MAX };
+        self.witness.aim(now, target, self.vips.keys().copied().take(asked));
         if self.witness.next().is_some_and(|next| next <= now) {
             let parties = self.third_parties();
             self.witness.set_parties(parties);

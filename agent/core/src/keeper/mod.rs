@@ -90,10 +90,13 @@ pub struct Keeper {
     unsure_probe: Time,
     /// When the kernel drops the VIPs, by the lifetime asked for last.
     dropped_at: Time,
+    /// When that was asked for, and the end it was to have.
+    carried: (Time, Time),
     /// The last late step: what was sent before it proves nothing any more.
     late_at: Time,
     last_holder: String,
-    foreign_heard: Option<Mac>,
+    /// Who had the VIP that was to be taken, and when it was heard.
+    foreign_heard: Option<(Mac, Time)>,
     foreign_told: Option<(Mac, Time)>,
     next_id: u64,
     wake: Option<Time>,
@@ -176,6 +179,7 @@ impl Keeper {
             unsure: None,
             unsure_probe: Time::default(),
             dropped_at: Time::default(),
+            carried: (Time::default(), Time::default()),
             late_at: Time::default(),
             last_holder: String::new(),
             foreign_heard: None,

@@ -39,6 +39,36 @@ pub struct Snapshot {
 }
 
 impl Keeper {
+    /// Whether this node carries the VIPs, by whatever right.
+    #[must_use]
+    pub const fn is_carrying(&self) -> bool {
+        !matches!(self.role, Role::Following)
+    }
+
+    /// Whether it is the Lease that says so.
+    #[must_use]
+    pub const fn is_holding(&self) -> bool {
+        matches!(self.role, Role::Holding(_))
+    }
+
+    /// Whether it is to be taken, and the segment is asked for another owner first.
+    #[must_use]
+    pub const fn is_searching(&self) -> bool {
+        self.searching
+    }
+
+    /// Whom the Lease names, as last seen; empty: nobody.
+    #[must_use]
+    pub fn holder(&self) -> &str {
+        self.seen.holder()
+    }
+
+    /// Its version, as last seen.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.seen.version()
+    }
+
     /// The state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {

@@ -50,8 +50,8 @@ pub struct Peer {
     pub ended: Option<Time>,
     /// When it was last shown.
     shown: Time,
-    /// A read showed it, and no watch event since: what the watch is about to tell may be older.
-    read: bool,
+    /// An answer showed it, and no watch event since: what the watch is about to tell may be older.
+    ahead: bool,
     /// How often it was abandoned lately.
     pub abandoned: Moves,
     /// When it was last seen to be abandoned, whether or not it has begun again.
@@ -83,8 +83,8 @@ pub enum Shown {
 pub struct Directory {
     peers: BTreeMap<String, Peer>,
     standing: BTreeMap<String, Standing>,
-    /// By node, the Lease that is surely there no more.
-    gone: BTreeMap<String, String>,
+    /// By node, the Lease that is surely there no more, and when that was shown.
+    gone: BTreeMap<String, (String, Time)>,
     complete: bool,
     proven: Option<Time>,
     /// When the last consistent list was asked for.
@@ -139,40 +139,65 @@ impl Directory {
 
     /// A watch event showed a session.
     pub fn see(&mut self, now: Time, view: View, rules: &Rules) -> Shown {
-        let shown = self.learn(now, view);
-        if shown != Shown::Nothing {
-            self.prove(now, rules);
+        if self.is_older(&view) {
+            return Shown::Nothing;
+        }
+        let shown = self.put(now, view);
+        self.prove(now, rules);
+        shown
+    }
+
+    /// The answer to a write showed a session: that says nothing of the watch, which may be dead, or behind it.
+    pub fn learn(&mut self, now: Time, view: View) -> Shown {
+        if self.is_older(&view) {
+            return Shown::Nothing;
+        }
+        let ahead = self.peers.get(&view.node).is_none_or(|known| known.ahead || known.view.version != view.version);
+        let node = view.node.clone();
+        let shown = self.put(now, view);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.ahead = ahead;
         }
         shown
     }
 
-    /// The answer to a write showed a session: that says nothing of the watch, which may be dead.
-    pub fn learn(&mut self, now: Time, view: View) -> Shown {
-        // A watch that is behind what was read may still tell of the Lease before.
-        let known = self.peers.get(&view.node).filter(|p| p.view.uid == view.uid || p.read);
-        if let Some(known) = known
-            && matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
-        {
-            return Shown::Nothing;
+    /// Whether more is known of that node's session. Versions count on when a Lease is deleted and made again; of one that
+    /// is surely gone, answers that come late and a watch that is behind say nothing new.
+    fn is_older(&self, view: &View) -> bool {
+        match self.peers.get(&view.node) {
+            Some(known) if known.view.uid == view.uid || !self.is_gone(&view.node, &view.uid) => {
+                matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
+            }
+            _ => self.is_gone(&view.node, &view.uid),
         }
-        self.put(now, view)
     }
 
-    /// A list of all sessions, asked for at `sent`. What was shown after that counts by its version; of the others, those
-    /// that are not in the list are gone. Answers with the nodes whose sessions have changed.
-    pub fn see_all(&mut self, now: Time, sent: Time, views: Vec<View>, rules: &Rules) -> Vec<String> {
+    fn is_gone(&self, node: &str, uid: &str) -> bool {
+        self.gone.get(node).is_some_and(|(gone, _)| gone == uid)
+    }
+
+    /// A list of all sessions, asked for at `sent`; None: the watch's own, which may be older than what answers have shown.
+    /// What was shown after that counts by its version; of the others, those that are not in the list are gone. Answers with
+    /// the nodes whose sessions have changed.
+    pub fn see_all(&mut self, now: Time, sent: Option<Time>, views: Vec<View>, rules: &Rules) -> Vec<String> {
         self.prove(now, rules);
         let mut changed = vec![];
+        let later = |peer: &Peer| sent.map_or(peer.ahead, |sent| peer.shown > sent);
         self.peers.retain(|node, peer| {
-            let stays = peer.shown > sent || views.iter().any(|v| v.node == *node);
+            let stays = later(peer) || views.iter().any(|v| v.node == *node);
             if !stays {
                 changed.push(node.clone());
-                self.gone.insert(node.clone(), peer.view.uid.clone());
+                self.gone.insert(node.clone(), (peer.view.uid.clone(), now));
             }
             stays
         });
         for view in views {
-            let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(|p| p.shown > sent));
+            // It was deleted while the list was on its way.
+            let since = |at: Time| sent.is_some_and(|sent| at > sent);
+            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && since(*at)) {
+                continue;
+            }
+            let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
             let shown = if later { self.see(now, view, rules) } else { self.put(now, view) };
             if shown == Shown::Changed {
                 changed.push(node);
@@ -182,24 +207,30 @@ impl Directory {
         changed
     }
 
+    /// Whether answers have shown what the watch has not.
+    #[must_use]
+    pub fn is_any_ahead(&self) -> bool {
+        self.peers.values().any(|peer| peer.ahead)
+    }
+
     /// A watch event: a session's Lease was deleted.
     pub fn deleted(&mut self, now: Time, node: &str, rules: &Rules) -> bool {
         self.prove(now, rules);
         let Some(peer) = self.peers.remove(node) else { return false };
-        self.gone.insert(node.to_owned(), peer.view.uid);
+        self.gone.insert(node.to_owned(), (peer.view.uid, now));
         true
     }
 
     /// A consistent list has come that was asked for then.
     pub fn was_listed(&mut self, now: Time, sent: Time) {
         self.listed = self.listed.max(Some(sent));
-        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.read = true);
+        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.ahead = true);
     }
 
     /// Whether a deletion that the watch shows may be of the Lease before the one that is known.
     #[must_use]
     pub fn is_read_ahead(&self, node: &str) -> bool {
-        self.peers.get(node).is_some_and(|peer| peer.read)
+        self.peers.get(node).is_some_and(|peer| peer.ahead)
     }
 
     fn put(&mut self, now: Time, view: View) -> Shown {
@@ -213,7 +244,7 @@ impl Directory {
                 changed: now,
                 ended: (!view.is_live()).then_some(now),
                 shown: now,
-                read: false,
+                ahead: false,
                 abandoned: Moves::default(),
                 abandoned_at: None,
                 view,
@@ -223,13 +254,13 @@ impl Directory {
         };
         peer.began = began;
         if peer.view.uid != view.uid {
-            self.gone.insert(view.node.clone(), peer.view.uid.clone());
+            self.gone.insert(view.node.clone(), (peer.view.uid.clone(), now));
         }
         if peer.view.record != view.record {
             peer.changed = now;
         }
         peer.shown = now;
-        peer.read = false;
+        peer.ahead = false;
         let (old, new) = (&peer.view, &view);
         let same = old.is_of(&new.incarnation())
             && old.is_live() == new.is_live()
@@ -281,12 +312,12 @@ impl Directory {
         }
         let known = self.peers.get(&holder.node).map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid);
         let Some(known) = known else {
-            let gone = self.gone.get(&holder.node) == Some(&holder.session.uid);
+            let gone = self.is_gone(&holder.node, &holder.session.uid);
             return (gone || self.listed.is_some_and(|sent| sent >= seen)).then_some(true);
         };
         if known.record.transitions < holder.session.transitions {
-            // It has begun since: the watch of sessions is behind that of records.
-            return None;
+            // It has begun since, and the watch of sessions is behind that of records; or the Lease was set back.
+            return self.listed.is_some_and(|sent| sent >= seen).then_some(true);
         }
         Some(!(known.is_live() && known.is_of(&holder.session)))
     }
@@ -347,7 +378,7 @@ mod tests {
     fn what_has_not_been_written_has_not_ended() {
         let (mut all, rules) = (Directory::default(), Rules::default());
         assert_eq!(all.has_ended(&holder(1), at(900)), None, "nothing was listed");
-        all.see_all(at(100), at(99), vec![view("n1", 5, 1, true)], &rules);
+        all.see_all(at(100), Some(at(99)), vec![view("n1", 5, 1, true)], &rules);
         assert_eq!(all.has_ended(&holder(1), at(900)), Some(false));
         assert_eq!(all.expires("n1", &rules), Some(at(115)));
         assert_eq!(all.has_ended(&holder(1), at(900)), Some(false), "expired is not ended");
@@ -361,15 +392,15 @@ mod tests {
     #[test]
     fn a_session_that_is_not_in_a_list_has_ended() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
-        assert_eq!(all.see_all(at(2), at(2), vec![], &rules), ["n1"]);
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.see_all(at(2), Some(at(2)), vec![], &rules), ["n1"]);
         assert_eq!(all.has_ended(&holder(1), at(900)), Some(true));
     }
 
     #[test]
     fn every_sessions_event_proves_the_watch() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        all.see_all(at(100), at(99), vec![view("n1", 5, 1, true), view("n2", 6, 1, true)], &rules);
+        all.see_all(at(100), Some(at(99)), vec![view("n1", 5, 1, true), view("n2", 6, 1, true)], &rules);
         for t in [102, 104, 106, 108, 110, 112, 114] {
             all.see(at(t), view("n2", t, 1, true), &rules);
         }
@@ -379,9 +410,55 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_late_of_a_lease_that_is_gone_says_nothing_of_the_next_one() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        all.deleted(at(2), "n1", &rules);
+        let again = View { uid: "again".into(), ..view("n1", 9, 0, true) };
+        all.see(at(3), again, &rules);
+        let second = Holder { session: Incarnation { uid: "again".into(), transitions: 0 }, ..holder(0) };
+        assert_eq!(all.learn(at(4), view("n1", 6, 1, false)), Shown::Nothing, "the answer to the end of the first");
+        assert_eq!(all.has_ended(&second, at(3)), Some(false));
+        assert_eq!(all.has_ended(&holder(1), at(3)), Some(true));
+    }
+
+    #[test]
+    fn a_list_that_was_made_before_a_deletion_brings_nothing_back() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        all.deleted(at(3), "n1", &rules);
+        all.see_all(at(4), Some(at(2)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.live().count(), 0);
+        all.see_all(at(6), Some(at(5)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.live().count(), 1, "restored from a backup");
+    }
+
+    #[test]
+    fn the_list_of_a_watch_may_be_older_than_an_answer() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), None, vec![view("n1", 5, 1, true)], &rules);
+        all.learn(at(2), view("n1", 7, 2, true));
+        assert!(all.see_all(at(3), None, vec![view("n1", 6, 1, false)], &rules).is_empty());
+        assert!(all.is_any_ahead(), "a list that is asked for now tells");
+        assert_eq!(all.has_ended(&holder(2), at(3)), Some(false));
+        assert_eq!(all.see_all(at(5), Some(at(4)), vec![view("n1", 4, 1, true)], &rules), ["n1"], "restored");
+        assert_eq!(all.has_ended(&holder(1), at(5)), Some(false));
+    }
+
+    #[test]
+    fn a_lease_that_was_set_back_ends_what_it_had_counted() {
+        let (mut all, rules) = (Directory::default(), Rules::default());
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+        assert_eq!(all.has_ended(&holder(3), at(2)), None, "it may have begun since");
+        all.see_all(at(4), Some(at(3)), vec![view("n1", 6, 1, true)], &rules);
+        all.was_listed(at(4), at(3));
+        assert_eq!(all.has_ended(&holder(3), at(2)), Some(true), "a list that was asked for since does not say so");
+    }
+
+    #[test]
     fn older_views_are_ignored() {
         let (mut all, rules) = (Directory::default(), Rules::default());
-        all.see_all(at(1), at(1), vec![view("n1", 9, 2, true)], &rules);
+        all.see_all(at(1), Some(at(1)), vec![view("n1", 9, 2, true)], &rules);
         assert_eq!(all.see(at(2), view("n1", 8, 1, false), &rules), Shown::Nothing);
         assert!(all.get("n1").unwrap().view.is_live());
     }

@@ -71,12 +71,19 @@ impl Calls {
         });
     }
 
-    pub(super) fn write_holder(&self, id: u64, key: Option<Key>, base: String, holder: Holder, within: Duration) {
+    pub(super) fn write_holder(
+        &self,
+        id: u64,
+        key: Option<Key>,
+        base: String,
+        holder: Option<Holder>,
+        within: Duration,
+    ) {
         let (api, told) = (self.addresses.clone(), self.told.clone());
         tokio::spawn(async move {
             let result = match (api, key) {
                 (Some(api), Some(key)) => {
-                    let written = api.hold(&key, &base, &holder, within).await;
+                    let written = api.hold(&key, &base, holder.as_ref(), within).await;
                     written.map_err(|error| failure(&error, "write who holds an IPAddress", true))
                 }
                 (None, _) => Err(Failure::Away),

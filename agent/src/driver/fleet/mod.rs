@@ -1,4 +1,4 @@
-//! The driver of many VIPs, beside that of the control plane's:
+//! The driver of many VIPs (of [`leases`], where they are placed as kube-vip places them), beside that of the control plane's:
 //!
 //! ```text
 //!  watches: IPAddress, Services, slices, Nodes ─▶ Catalog ─┐                     ┌─▶ calls (tasks)
@@ -8,6 +8,7 @@
 //! ```
 
 mod calls;
+mod leases;
 mod place;
 mod reports;
 mod run;
@@ -15,6 +16,7 @@ mod segments;
 mod show;
 mod watches;
 
+pub use leases::run as run_leases;
 pub use run::run;
 
 use crate::api::addresses::Addresses;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::Told;
 use crate::core::fleet::Event;
 use crate::core::mac::Mac;
+use crate::core::placement::{Demand, Interface as Where};
 use crate::core::time::Time;
 use crate::datapath::{Datapath, Error, Interface, KernelEvent, Options, Placed, Whose};
 use crate::ops::Ops;
@@ -58,6 +59,25 @@ pub(super) struct Needs {
     pub(super) named: BTreeSet<String>,
     /// VIPs that belong on the interface whose subnet has them.
     pub(super) by_subnet: BTreeSet<IpAddr>,
+}
+
+impl Needs {
+    /// Of these VIPs; `first`: the first interface.
+    pub(super) fn of<'a>(first: Option<String>, demands: impl Iterator<Item = &'a Demand>) -> Self {
+        let mut needs = Self { first, ..Self::default() };
+        for demand in demands {
+            match &demand.interface {
+                Where::First => {}
+                Where::Named(name) => {
+                    needs.named.insert(name.clone());
+                }
+                Where::Subnet => {
+                    needs.by_subnet.insert(demand.address);
+                }
+            }
+        }
+        needs
+    }
 }
 
 /// VIPs that were let go after a job to put them there was sent.

@@ -2,7 +2,6 @@
 //! at once is told once.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::calls::Calls;
+use crate::api::addresses::placed;
 use crate::api::{EventNote, Regarding, Severity};
 use crate::catalog::Catalog;
 use crate::core::action::{Cause, Why};
@@ -18,12 +18,10 @@ use crate::core::fleet::Report;
 use crate::core::session::EndCause;
 use crate::core::time::{Time, WallTime};
 use crate::driver::reach::Reach;
-use crate::driver::reports::{because, let_go};
+use crate::driver::reports::{because, let_go, names};
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
 
-/// So many VIPs are named one by one; of more, how many.
-const NAMED: usize = 4;
 /// The same conflict is told again on the object after so long, should somebody have taken it off.
 const AGAIN: Duration = Duration::from_mins(1);
 
@@ -160,6 +158,15 @@ impl Reports {
                 };
                 (Warning, "SessionOfOtherEnded", None, format!("ended the session of {node}: {cause}"))
             }
+            // Nothing is wrong with it: nodes that are placed as kube-vip places them still have it.
+            Report::ForeignOwner { address, mac } if catalog.ip_address(*address).and_then(placed).is_some() => {
+                let lease = catalog.ip_address(*address).and_then(placed).map(|one| one.lease).unwrap_or_default();
+                let text = format!(
+                    "{address} is not taken: {mac} answers for it, to which the Lease {lease} gave it; it is taken when the \
+                     last node of that placement lets it go"
+                );
+                (Normal, "PlacedByLease", Some(*address), text)
+            }
             Report::ForeignOwner { address, mac } => {
                 self.conflict(at, *address, &format!("{mac} answers for it"), catalog, calls);
                 let text =
@@ -286,15 +293,6 @@ fn of_many(report: &Report) -> Option<(IpAddr, &'static str, String, Severity)> 
         Report::HandingOver { address, to } => (*address, "HandingOver", format!("handed over to {to}"), Normal),
         _ => return None,
     })
-}
-
-fn names(addresses: &[IpAddr]) -> String {
-    let mut text = addresses.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if let Some(more) = addresses.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        // A String takes everything.
-        let _ = write!(text, " and {more} more");
-    }
-    text
 }
 
 fn stamp(at: WallTime) -> String {

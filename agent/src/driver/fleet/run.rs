@@ -31,13 +31,13 @@ use crate::segment;
 use crate::settings::{Services, ServicesInterface, Settings};
 
 /// The loop steps at least this often, so that clocks that jump are seen.
-const IDLE: Duration = Duration::from_secs(1);
+pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// How old the loop's last beat may be before `/livez` fails.
-const STUCK: Duration = Duration::from_secs(15);
+pub(super) const STUCK: Duration = Duration::from_secs(15);
 /// How long the addresses that are to go may take to go when the process ends.
-const FLUSH: Duration = Duration::from_secs(2);
+pub(super) const FLUSH: Duration = Duration::from_secs(2);
 /// For messages to the loop that wait.
-const INBOX: usize = 1024;
+pub(super) const INBOX: usize = 1024;
 
 struct Driver {
     fleet: Fleet,
@@ -74,11 +74,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
     let lease = format!("{PREFIX}{}", settings.node_name);
     let (show, mut asked) = Show::new(&settings.node_name, format!("{}/{lease}", services.sessions), &ops);
     let rules = crate::driver::rules(&settings);
-    let (first, elsewhere) = match services.interface {
-        ServicesInterface::Same => (settings.interface.clone(), Where::First),
-        ServicesInterface::Named(name) => (Some(name), Where::First),
-        ServicesInterface::Auto => (settings.interface.clone(), Where::Subnet),
-    };
+    let (first, elsewhere) = interfaces(&settings, &services);
     let needs = Needs { first, ..Needs::default() };
     let dropped = Dropped::default();
     let jobs = place::start(&settings.run_dir, needs.clone(), dropped.clone(), told.clone(), &ops, place_heart);
@@ -94,7 +90,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
         catalog: Catalog::new(&settings.node_name, elsewhere),
         clocks: Clocks::new(),
         calls: Calls::new(servers.clone(), namespace.clone(), told.clone()),
-        watches: Watches::start(servers, &namespace, told),
+        watches: Watches::start(servers, Some(&namespace), told),
         segments,
         jobs,
         dropped,
@@ -127,6 +123,15 @@ pub async fn run(settings: Arc<Settings>, services: Services, reach: Reach, ops:
     }
     driver.flush().await;
     Ok(())
+}
+
+/// The first interface, and where VIPs belong that name none.
+pub(super) fn interfaces(settings: &Settings, services: &Services) -> (Option<String>, Where) {
+    match &services.interface {
+        ServicesInterface::Same => (settings.interface.clone(), Where::First),
+        ServicesInterface::Named(name) => (Some(name.clone()), Where::First),
+        ServicesInterface::Auto => (settings.interface.clone(), Where::Subnet),
+    }
 }
 
 impl Driver {
@@ -184,18 +189,7 @@ impl Driver {
 
     /// The interfaces that VIPs are to be on.
     fn look_at_needs(&mut self) {
-        let mut needs = Needs { first: self.needs.first.clone(), ..Needs::default() };
-        for demand in self.catalog.demands() {
-            match &demand.interface {
-                Where::First => {}
-                Where::Named(name) => {
-                    needs.named.insert(name.clone());
-                }
-                Where::Subnet => {
-                    needs.by_subnet.insert(demand.address);
-                }
-            }
-        }
+        let needs = Needs::of(self.needs.first.clone(), self.catalog.demands());
         if needs != self.needs {
             self.needs = needs.clone();
             self.job(Job::Needs(needs));
@@ -261,8 +255,10 @@ impl Driver {
                 self.peers.insert(view.node.clone(), addresses);
                 true
             }
+            // Of one that is known, another holder or another demand changes nothing.
+            Event::Wanted(demands) => demands.iter().any(|demand| !self.fleet.knows(demand.address)),
+            Event::Address { address, view: Some(_), .. } => !self.fleet.knows(*address),
             Event::Node { .. }
-            | Event::Wanted(_)
             | Event::Unwanted(_)
             | Event::SessionDeleted(_)
             | Event::Sessions { .. }
@@ -336,7 +332,7 @@ impl Driver {
 }
 
 /// What the session says of an interface.
-fn declare(interface: &Interface) -> Declared {
+pub(super) fn declare(interface: &Interface) -> Declared {
     let addresses: Vec<IpAddr> = interface.addresses.iter().map(ipnet::IpNet::addr).collect();
     let subnets: BTreeSet<Subnet> =
         interface.addresses.iter().map(|net| Subnet::of(net.addr(), net.prefix_len())).collect();

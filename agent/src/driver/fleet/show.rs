@@ -60,6 +60,7 @@ impl Show {
         let (snapshot, now) = (fleet.snapshot(), clock::boottime());
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         ServicesStatus {
+            placement: "session".to_owned(),
             session: snapshot.session.to_owned(),
             lease: self.lease.clone(),
             transitions: snapshot.incarnation.map(|incarnation| incarnation.transitions),

@@ -49,13 +49,15 @@ impl Drop for Watches {
 }
 
 impl Watches {
-    /// Begins to follow all but slices.
-    pub(super) fn start(servers: Servers, namespace: &str, told: mpsc::Sender<Told>) -> Self {
+    /// Begins to follow all but slices; sessions, if they count, in that namespace.
+    pub(super) fn start(servers: Servers, namespace: Option<&str>, told: mpsc::Sender<Told>) -> Self {
         let mut all = Self { servers, told, kick: Arc::new(Notify::new()), tasks: vec![], slices: None };
-        let sessions = Sessions::new(all.servers.clone(), namespace.to_owned());
-        let follow = all.follow(sessions.path(), "leases.coordination.k8s.io", "sessions");
-        let follow = Follow { labels: Some(sessions::LABEL.into()), page: None, ..follow };
-        all.tasks.push(tokio::spawn(follow_sessions(follow, all.told.clone())));
+        if let Some(namespace) = namespace {
+            let sessions = Sessions::new(all.servers.clone(), namespace.to_owned());
+            let follow = all.follow(sessions.path(), "leases.coordination.k8s.io", "sessions");
+            let follow = Follow { labels: Some(sessions::LABEL.into()), page: None, ..follow };
+            all.tasks.push(tokio::spawn(follow_sessions(follow, all.told.clone())));
+        }
         let follow = all.follow("/api/v1/nodes".into(), "nodes", "Nodes");
         all.run("Nodes", follow, |change: Change<Node>| Seen::Nodes(change));
         let follow = all.follow("/api/v1/services".into(), "services", "Services");

@@ -27,6 +27,7 @@ pub fn check(data: &[u8]) {
         hold_without_api: bytes.yes(),
         provisional: bytes.yes(),
         conflict_probe: bytes.yes(),
+        refresh: Duration::ZERO,
         witness_interval: Duration::from_millis(u64::from(bytes.pick(&[0_u8, 20, 100]))),
         link_down_delay: Duration::from_millis(u64::from(bytes.pick(&[0_u8, 200]))),
         ..Rules::default()

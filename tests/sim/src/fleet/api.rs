@@ -40,6 +40,28 @@ pub enum Message {
     Failed,
 }
 
+/// What a watch is of: where sessions and all else are watched apart, one may be behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Sessions; and everything, where they are not apart.
+    Sessions,
+    /// `IPAddress` objects, what is wanted, nodes.
+    Others,
+}
+
+impl Of {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Sessions, Self::Others];
+
+    fn event(event: &Event) -> Self {
+        if matches!(event, Event::Session(_) | Event::SessionDeleted(_) | Event::Sessions { .. }) {
+            Self::Sessions
+        } else {
+            Self::Others
+        }
+    }
+}
+
 /// A node's watch.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -61,6 +83,8 @@ pub struct Call {
     pub life: u32,
     sent: Time,
     action: Action,
+    /// It is a watch's list.
+    follows: Option<Of>,
     over: bool,
 }
 
@@ -137,6 +161,10 @@ impl World<'_> {
 
     /// An agent calls.
     pub fn call(&mut self, host: usize, sent: Time, action: Action) {
+        self.request(host, sent, action, None);
+    }
+
+    fn request(&mut self, host: usize, sent: Time, action: Action, follows: Option<Of>) {
         let within = match &action {
             Action::ReadSessions { within, .. }
             | Action::ReadAddresses { within, .. }
@@ -145,7 +173,7 @@ impl World<'_> {
             _ => 5 * SECOND,
         };
         let life = self.hosts[host].life;
-        self.calls.push(Call { host, life, sent, action, over: false });
+        self.calls.push(Call { host, life, sent, action, follows, over: false });
         self.counts.requests(self.now, host);
         let call = self.calls.len() - 1;
         self.put(within, Item::Deadline { call });
@@ -194,9 +222,13 @@ impl World<'_> {
             Action::WriteHolder { address, base, holder, .. } => {
                 let Some(vip) = self.vip_of(address) else { return };
                 match self.store.addresses.get(&vip).cloned() {
+                    Some(known) if self.nudged > 0 && self.rng.chance(self.nudged) => {
+                        self.set_record(vip, known.uid, known.holder);
+                        Answer::Conflict
+                    }
                     Some(known) if known.version == base || base.is_empty() => {
-                        self.check_record_write(host, vip, known.holder.as_ref(), &holder);
-                        let view = self.set_record(vip, known.uid, Some(holder));
+                        self.check_record_write(host, vip, known.holder.as_ref(), holder.as_ref());
+                        let view = self.set_record(vip, known.uid, holder);
                         Answer::Address(view)
                     }
                     _ => Answer::Conflict,
@@ -295,21 +327,33 @@ impl World<'_> {
             }
             (Action::WriteHolder { id, .. }, _) => Event::WroteHolder { id: *id, result: Err(Failure::Away) },
             _ => {
-                let connection = self.hosts[host].agent.as_ref().map_or(0, |a| a.watch.connection);
-                return self.watched(host, connection, Message::Failed);
+                let of = of.follows.unwrap_or(Of::Sessions);
+                let connection = self.hosts[host].agent.as_ref().map_or(0, |a| a.watches[of as usize].connection);
+                return self.watched(host, of, connection, Message::Failed);
             }
         };
         self.tell(host, event);
     }
 
+    /// The watches that a node has.
+    #[must_use]
+    pub fn watches(&self) -> &'static [Of] {
+        if self.plan.settings.apart { &Of::BOTH } else { &Of::BOTH[..1] }
+    }
+
+    fn watch_of(&self, event: &Event) -> Of {
+        if self.plan.settings.apart { Of::event(event) } else { Of::Sessions }
+    }
+
     /// A node lists everything, to watch from there on.
-    pub fn follow(&mut self, host: usize) {
+    pub fn follow(&mut self, host: usize, of: Of) {
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        agent.watch.connection += 1;
-        agent.watch.open = false;
-        agent.watch.silent = false;
-        agent.watch.missed.clear();
-        self.call(host, Time::default(), Action::Exit);
+        let watch = &mut agent.watches[of as usize];
+        watch.connection += 1;
+        watch.open = false;
+        watch.silent = false;
+        watch.missed.clear();
+        self.request(host, Time::default(), Action::Exit, Some(of));
     }
 
     /// The list is made, and the watch is open.
@@ -319,6 +363,7 @@ impl World<'_> {
             return;
         }
         self.calls[call].over = true;
+        let of = self.calls[call].follows.unwrap_or(Of::Sessions);
         let mut all = vec![Event::Sessions { id: None, result: Ok(self.store.sessions.values().cloned().collect()) }];
         let (wanted, other): (Vec<usize>, Vec<usize>) = (0..self.most).partition(|v| self.wanted.contains(v));
         let demands = wanted.iter().map(|v| self.plan.settings.demand(*v, &self.endpoints)).collect();
@@ -332,10 +377,11 @@ impl World<'_> {
             all.push(Event::Standing { node: settings::name(node), standing: Some(self.standing[node]) });
         }
         all.push(Event::Synced);
+        all.retain(|event| self.watch_of(event) == of);
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        agent.watch.open = true;
+        agent.watches[of as usize].open = true;
         let wait = self.rng.between(self.plan.settings.api.0, self.plan.settings.api.1);
-        self.deliver(host, wait, Message::All(all));
+        self.deliver(host, of, wait, Message::All(all));
     }
 
     /// What has happened is shown to all who watch.
@@ -350,55 +396,62 @@ impl World<'_> {
     }
 
     fn show(&mut self, host: usize, event: Event) {
-        let flows = self.flows(host);
+        let (flows, of) = (self.flows(host), self.watch_of(&event));
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        if !agent.watch.open || agent.watch.silent {
+        let watch = &mut agent.watches[of as usize];
+        if !watch.open || watch.silent {
             return;
         }
-        if flows && agent.watch.missed.is_empty() {
+        if flows && watch.missed.is_empty() {
             let (low, high) = self.plan.settings.api;
-            let wait = self.rng.between(low, high) + self.lag[host];
-            self.deliver(host, wait, Message::Event(event));
+            let wait = self.rng.between(low, high) + self.lag[host][of as usize];
+            self.deliver(host, of, wait, Message::Event(event));
         } else {
-            agent.watch.missed.push(event);
+            watch.missed.push(event);
         }
     }
 
     /// In order: nothing overtakes what was said before.
-    fn deliver(&mut self, host: usize, wait: Nanos, message: Message) {
+    fn deliver(&mut self, host: usize, of: Of, wait: Nanos, message: Message) {
         let now = self.now;
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        let watch = &mut agent.watch;
+        let watch = &mut agent.watches[of as usize];
         watch.last = (now + wait).max(watch.last + 1);
         let (at, connection) = (watch.last, watch.connection);
-        self.queue.put(at, Item::Watch { to: host, connection, message: Box::new(message) });
+        self.queue.put(at, Item::Watch { to: host, of, connection, message: Box::new(message) });
     }
 
     /// Ways have changed: what was held up comes now, after a while.
     pub fn unblock(&mut self) {
         for host in 0..self.hosts.len() {
             let flows = self.flows(host);
-            let Some(agent) = &mut self.hosts[host].agent else { continue };
-            if agent.watch.silent || !flows || agent.watch.missed.is_empty() {
-                continue;
-            }
-            let missed = std::mem::take(&mut agent.watch.missed);
-            let wait = self.rng.between(200, 3_000) * MS;
-            for event in missed {
-                self.deliver(host, wait, Message::Event(event));
+            for of in self.watches().iter().copied() {
+                let Some(agent) = &mut self.hosts[host].agent else { continue };
+                let watch = &mut agent.watches[of as usize];
+                if watch.silent || !flows || watch.missed.is_empty() {
+                    continue;
+                }
+                let missed = std::mem::take(&mut watch.missed);
+                let wait = self.rng.between(200, 3_000) * MS;
+                for event in missed {
+                    self.deliver(host, of, wait, Message::Event(event));
+                }
             }
         }
     }
 
-    /// A node's watch breaks, and it knows.
-    pub fn break_watch(&mut self, host: usize) {
-        self.deliver(host, MS, Message::Broken);
+    /// A node's watch breaks, or all do, and it knows.
+    pub fn break_watch(&mut self, host: usize, only: Option<Of>) {
+        for of in self.watches().iter().copied().filter(|of| only.is_none_or(|only| only == *of)) {
+            self.deliver(host, of, MS, Message::Broken);
+        }
     }
 
     /// The watch says something to the agent.
-    pub fn watched(&mut self, host: usize, connection: u32, message: Message) {
+    pub fn watched(&mut self, host: usize, of: Of, connection: u32, message: Message) {
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        if agent.watch.connection != connection {
+        let watch = &mut agent.watches[of as usize];
+        if watch.connection != connection {
             return;
         }
         match message {
@@ -409,12 +462,12 @@ impl World<'_> {
                 }
             }
             Message::Broken | Message::Failed => {
-                agent.watch.connection += 1;
-                agent.watch.open = false;
-                let connection = agent.watch.connection;
+                watch.connection += 1;
+                watch.open = false;
+                let connection = watch.connection;
                 self.tell(host, Event::WatchLost);
                 let wait = self.rng.between(200, 600) * MS;
-                self.put(wait, Item::Follow { host, connection });
+                self.put(wait, Item::Follow { host, of, connection });
             }
         }
     }
@@ -422,9 +475,11 @@ impl World<'_> {
     /// A read shows what the watch did not: as the edge, which opens a watch anew that its own writes do not come through.
     pub fn distrust(&mut self) {
         for host in 0..self.hosts.len() {
-            let behind = self.hosts[host].agent.as_ref().is_some_and(|a| a.watch.silent);
-            if behind {
-                self.break_watch(host);
+            for of in self.watches() {
+                let behind = self.hosts[host].agent.as_ref().is_some_and(|a| a.watches[*of as usize].silent);
+                if behind {
+                    self.break_watch(host, Some(*of));
+                }
             }
         }
     }

@@ -66,19 +66,19 @@ impl Bounds {
         // A round of probes, or its parts.
         let round = nanos(SELF_PROBE).max(most * 5 * MS);
         let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.wire.1;
-        // Turns of those before in order who do not take: dead, refusing, or in their own doubt.
-        let turns = 2 * SECOND * (settings.nodes as u64 + 3);
+        // Turns of those before in order who do not take: dead, refusing, or in their own doubt; and one that finds a peer.
+        let turns = 2 * SECOND * 3;
         let outage = expiry
             + silence
             + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN)
             + turns
-            + 4 * retry
-            + 6 * SECOND;
-        let calls = 10 * SECOND / retry * 8 + 60 + most * 4;
+            + 2 * retry
+            + 3 * SECOND;
+        let calls = 10 * SECOND / retry * 6 + 40 + most * 3;
         Self {
             owners,
             owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),
-            owners_unknown: owners + nanos(rules.renew_deadline),
+            owners_unknown: owners + retry + SECOND,
             moment: PING + 50 * MS,
             take,
             crash,
@@ -88,7 +88,7 @@ impl Bounds {
             silence,
             settle: outage + 5 * SECOND,
             stay: 8 * SECOND,
-            moves: 5,
+            moves: 3,
             calls: u32::try_from(calls).unwrap_or(u32::MAX),
         }
     }

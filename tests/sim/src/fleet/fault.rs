@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::api::Of;
 use crate::clock::{MS, Nanos};
 use crate::fault::How;
 
@@ -50,12 +51,20 @@ pub enum Fault {
     Delete(usize),
     /// So many VIPs more are wanted; at the end they are not.
     Burst(usize),
-    /// A node's watch breaks.
-    WatchBreak(usize),
+    /// A node's watch breaks: one of them, or all.
+    WatchBreak(usize, Option<Of>),
     /// A node's watch falls silent without breaking.
-    WatchHang(usize),
+    WatchHang(usize, Option<Of>),
     /// A node's watch shows what happens so many milliseconds late.
-    WatchLag(usize, u16),
+    WatchLag(usize, u16, Option<Of>),
+    /// A VIP is not wanted any more, and its `IPAddress` stays; at the end it is wanted again.
+    Withdraw(usize),
+    /// A VIP's `IPAddress` is deleted, and made again at once.
+    Remake(usize),
+    /// Somebody else writes `IPAddress` objects too: so many of a thousand record writes come too late.
+    Nudge(u16),
+    /// An interface of a node is gone; at the end it is there again.
+    Unplug(usize, usize),
     /// A node has no endpoints; at the end it has again.
     NoEndpoints(usize),
     /// No node has any.
@@ -90,10 +99,15 @@ pub struct Planned {
 }
 
 impl Fault {
-    /// Whether it comes between hosts and what they say to each other.
+    /// Whether somebody may hold a VIP of that segment, be heard by others, and not by clients.
     #[must_use]
-    pub fn is_of_wire(&self) -> bool {
-        matches!(self, Self::LinkDown(..) | Self::Partition(..) | Self::Loss(..) | Self::Delay(..))
+    pub fn may_hide_holders(&self, segment: usize) -> bool {
+        match self {
+            // Who is told that its link is down hands over.
+            Self::LinkDown(_, of, told) => !told && *of == segment,
+            Self::Partition(_, of, _) => of.is_none_or(|of| of == segment),
+            _ => false,
+        }
     }
 }
 

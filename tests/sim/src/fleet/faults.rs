@@ -3,6 +3,7 @@
 use mooring_core::fleet::Event;
 use mooring_core::session::Standing;
 
+use super::api::Of;
 use super::fault::Fault;
 use super::queue::Item;
 use super::settings;
@@ -105,10 +106,34 @@ impl World<'_> {
                     }
                 }
             }
-            Fault::WatchBreak(host) => self.break_watch(host),
-            Fault::WatchHang(host) => {
-                if let Some(agent) = &mut self.hosts[host].agent {
-                    agent.watch.silent = true;
+            Fault::WatchBreak(host, of) => self.break_watch(host, of),
+            Fault::WatchHang(host, only) => {
+                for of in self.watches().iter().filter(|of| only.is_none_or(|only| only == **of)) {
+                    if let Some(agent) = &mut self.hosts[host].agent {
+                        agent.watches[*of as usize].silent = true;
+                    }
+                }
+            }
+            Fault::Withdraw(vip) => {
+                if self.wanted.remove(&vip) {
+                    self.publish(&Event::Unwanted(self.plan.settings.vip(vip)));
+                    self.touched_vip(vip);
+                }
+            }
+            Fault::Remake(vip) => {
+                if self.wanted.contains(&vip) {
+                    self.unwant(vip);
+                    self.want(vip);
+                }
+            }
+            Fault::Unplug(host, segment) => {
+                self.hosts[host].present[segment] = false;
+                self.set_link(host, segment, false, false);
+                self.hosts[host].told[segment] = false;
+                let event = self.node_event(host);
+                self.tell_soon(host, event);
+                for vip in (0..self.most).filter(|vip| self.plan.settings.segment_of(*vip) == segment) {
+                    self.fall(host, vip, true, "its interface is gone");
                 }
             }
             Fault::Drain(host) => self.tell_soon(host, Event::Drain(true)),
@@ -119,8 +144,8 @@ impl World<'_> {
                 }
             }
             Fault::Foreign => self.wire.foreign = true,
-            Fault::Api(How::Refused) => (0..self.hosts.len()).for_each(|host| self.break_watch(host)),
-            Fault::ApiOf(host, How::Refused) => self.break_watch(host),
+            Fault::Api(How::Refused) => (0..self.hosts.len()).for_each(|host| self.break_watch(host, None)),
+            Fault::ApiOf(host, How::Refused) => self.break_watch(host, None),
             _ => {}
         }
         self.endpoints_changed();
@@ -150,13 +175,33 @@ impl World<'_> {
             }
             Fault::Suspend(host) | Fault::Stun(host, _) => self.wake(host, matches!(fault, Fault::Stun(_, true))),
             Fault::LinkDown(host, segment, _) => {
-                if !self.is_active(|f| matches!(f, Fault::LinkDown(h, s, _) if *h == host && *s == segment)) {
+                if !self.is_active(|f| matches!(f, Fault::LinkDown(h, s, _) | Fault::Unplug(h, s) if *h == host && *s == segment)) {
                     self.set_link(host, segment, true, true);
+                }
+            }
+            Fault::Unplug(host, segment) => {
+                if !self.is_active(|f| matches!(f, Fault::Unplug(h, s) if *h == host && *s == segment)) {
+                    self.hosts[host].present[segment] = true;
+                    let down = |f: &Fault| matches!(f, Fault::LinkDown(h, s, _) if *h == host && *s == segment);
+                    if !self.is_active(down) {
+                        self.set_link(host, segment, true, false);
+                        self.hosts[host].told[segment] = true;
+                    }
+                    let event = self.node_event(host);
+                    self.tell_soon(host, event);
                 }
             }
             Fault::Delete(vip) => {
                 if !self.is_active(|f| matches!(f, Fault::Delete(v) if *v == vip)) && !self.wanted.contains(&vip) {
                     self.want(vip);
+                }
+            }
+            Fault::Withdraw(vip) => {
+                let gone = |f: &Fault| matches!(f, Fault::Withdraw(v) | Fault::Delete(v) if *v == vip);
+                if !self.is_active(gone) && self.store.addresses.contains_key(&vip) && self.wanted.insert(vip) {
+                    let demand = self.plan.settings.demand(vip, &self.endpoints);
+                    self.publish(&Event::Wanted(vec![demand]));
+                    self.touched_vip(vip);
                 }
             }
             Fault::Burst(_) => {
@@ -168,7 +213,7 @@ impl World<'_> {
                 }
             }
             // The edge finds it out, because the watch does not show its own writes.
-            Fault::WatchHang(_) => self.distrust(),
+            Fault::WatchHang(..) => self.distrust(),
             Fault::Drain(host) => {
                 if !self.is_active(|f| matches!(f, Fault::Drain(h) if *h == host)) {
                     self.tell_soon(host, Event::Drain(false));
@@ -222,7 +267,7 @@ impl World<'_> {
         self.checks.restored = Some(self.now);
         self.backups.clear();
         // The watches of a store that was restored are broken by its restart.
-        (0..self.hosts.len()).for_each(|host| self.break_watch(host));
+        (0..self.hosts.len()).for_each(|host| self.break_watch(host, None));
         (0..self.most).for_each(|vip| self.touched_vip(vip));
     }
 
@@ -303,7 +348,8 @@ impl World<'_> {
         self.islands = 0;
         self.api = None;
         self.api_of.fill(None);
-        self.lag.fill(0);
+        self.lag.fill([0; 2]);
+        self.nudged = 0;
         for host in &mut self.hosts {
             (host.kernel, host.refuses, host.starved) = (0, false, 0);
         }
@@ -341,7 +387,12 @@ impl World<'_> {
             }
             Fault::Api(how) => self.api = Some(how),
             Fault::ApiOf(host, how) => self.api_of[host] = Some(how),
-            Fault::WatchLag(host, ms) => self.lag[host] = Nanos::from(ms) * MS,
+            Fault::WatchLag(host, ms, only) => {
+                for of in Of::BOTH.iter().filter(|of| only.is_none_or(|only| only == **of)) {
+                    self.lag[host][*of as usize] = Nanos::from(ms) * MS;
+                }
+            }
+            Fault::Nudge(permille) => self.nudged = u32::from(permille),
             Fault::Starve(host, ms) => self.hosts[host].starved = Nanos::from(ms) * MS,
             Fault::SlowKernel(host, ms) => self.hosts[host].kernel = Nanos::from(ms) * MS,
             Fault::Refuse(host) => self.hosts[host].refuses = true,

@@ -39,6 +39,8 @@ pub struct Host {
     pub plugged: Vec<bool>,
     /// What the agent was told of that.
     pub told: Vec<bool>,
+    /// Whether the interface is there, by segment.
+    pub present: Vec<bool>,
     /// The VIPs on the interfaces.
     pub vips: Vec<Option<Standing>>,
     /// Counts lifetimes.
@@ -78,8 +80,8 @@ pub struct Agent {
     pub last: Option<Moment>,
     /// The datapath's task.
     pub place: Place,
-    /// The watch.
-    pub watch: Watch,
+    /// The watches.
+    pub watches: [Watch; 2],
     /// It has been asked to end.
     pub ending: bool,
     /// It is drained.
@@ -108,6 +110,7 @@ impl Host {
             asleep: None,
             plugged: vec![true; settings.segments],
             told: vec![true; settings.segments],
+            present: vec![true; settings.segments],
             vips: vec![None; most],
             generation: 0,
             kernel: 0,
@@ -158,7 +161,7 @@ impl World<'_> {
             wake: None,
             last: None,
             place: Place::default(),
-            watch: Watch::default(),
+            watches: Default::default(),
             ending: false,
             drained: false,
             confirmed: None,
@@ -179,14 +182,17 @@ impl World<'_> {
         let event = self.node_event(host);
         self.tell(host, event);
         self.tell(host, Event::LeftOver(found));
-        self.follow(host);
+        for of in self.watches() {
+            self.follow(host, *of);
+        }
         self.eligible();
     }
 
     /// What the agent is told of its interfaces.
     #[must_use]
     pub fn node_event(&self, host: usize) -> Event {
-        let interfaces = self.plan.settings.interfaces(host, &self.hosts[host].told);
+        let mut interfaces = self.plan.settings.interfaces(host, &self.hosts[host].told);
+        interfaces.retain(|one| self.hosts[host].present[settings::segment(one.index)]);
         Event::Node { interfaces, macs: vec![settings::mac(host)] }
     }
 

@@ -135,7 +135,8 @@ impl World<'_> {
             Stage::Asked(lifetime) => {
                 agent.place.stage = Stage::Answered(lifetime);
                 for vip in vips {
-                    if !refuses || self.hosts[host].vips[*vip].is_some() {
+                    let there = self.hosts[host].present[self.plan.settings.segment_of(*vip)];
+                    if there && (!refuses || self.hosts[host].vips[*vip].is_some()) {
                         self.stand(host, *vip, lifetime, until, leased);
                     }
                 }

@@ -1,5 +1,6 @@
 //! A run before it is run: its settings and its faults, drawn from the seed.
 
+use super::api::Of;
 use super::fault::{Fault, Planned};
 use super::settings::Settings;
 use crate::clock::{MS, Nanos, SECOND};
@@ -24,6 +25,42 @@ impl Plan {
     /// The plan of a seed. `nodes`: so many, whatever is drawn.
     #[must_use]
     pub fn of(seed: u64, nodes: Option<usize>) -> Self {
+        let mut plan = Self::plain(seed, nodes);
+        plan.widen();
+        plan
+    }
+
+    /// Faults that came later are drawn apart, so that seeds which once found something go on to be what they were.
+    fn widen(&mut self) {
+        let mut rng = Rng::new(self.seed, 13);
+        self.settings.apart = rng.chance(600);
+        let some = |rng: &mut Rng| rng.chance(700).then(|| rng.pick(&Of::BOTH));
+        for planned in &mut self.faults {
+            match &mut planned.fault {
+                Fault::WatchBreak(_, of) | Fault::WatchHang(_, of) | Fault::WatchLag(_, _, of) if self.settings.apart => {
+                    *of = some(&mut rng);
+                }
+                Fault::Delete(vip) if rng.chance(400) => {
+                    (planned.fault, planned.lasts) = (Fault::Remake(*vip), 0);
+                }
+                Fault::Delete(vip) if rng.chance(500) => planned.fault = Fault::Withdraw(*vip),
+                Fault::LinkDown(host, segment, true) if rng.chance(300) => {
+                    let (host, segment) = (*host, *segment);
+                    if self.settings.is_on(host, segment) {
+                        planned.fault = Fault::Unplug(host, segment);
+                    }
+                }
+                Fault::Api(How::Errors | How::Slow(_)) if rng.chance(300) => {
+                    planned.fault = Fault::Nudge(rng.pick(&[100, 500, 1_000]));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The same without what [`Plan::of`] has drawn apart.
+    #[must_use]
+    pub fn plain(seed: u64, nodes: Option<usize>) -> Self {
         let mut rng = Rng::new(seed, 11);
         let settings = Settings::draw(&mut rng, nodes);
         let faults = faults(&mut rng, &settings);
@@ -74,7 +111,8 @@ fn lasts(rng: &mut Rng, fault: &Fault) -> Nanos {
         | Fault::DeleteSession(_)
         | Fault::StripSession(_)
         | Fault::StripRecord(_)
-        | Fault::WatchBreak(_)
+        | Fault::WatchBreak(..)
+        | Fault::Remake(_)
         | Fault::Strip(_)
         | Fault::Rebalance(_)
         | Fault::Upgrade(_) => 0,
@@ -135,9 +173,9 @@ fn draw(rng: &mut Rng, settings: &Settings) -> Fault {
         73 => Fault::StripRecord(vip),
         74..76 => Fault::Delete(vip),
         76..78 => Fault::Burst(rng.pick(&[1, 5, 20])),
-        78 => Fault::WatchBreak(node),
-        79..81 => Fault::WatchHang(node),
-        81..83 => Fault::WatchLag(node, rng.pick(&[100, 700, 3_000])),
+        78 => Fault::WatchBreak(node, None),
+        79..81 => Fault::WatchHang(node, None),
+        81..83 => Fault::WatchLag(node, rng.pick(&[100, 700, 3_000]), None),
         83..86 => Fault::NoEndpoints(node),
         86 => Fault::NoEndpointsAnywhere,
         87 => Fault::AllUnready,

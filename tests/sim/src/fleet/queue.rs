@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use mooring_core::fleet::Event;
 
-use super::api::{Answer, Message};
+use super::api::{Answer, Message, Of};
 use super::check::Look;
 use super::wire::What;
 use crate::clock::Nanos;
@@ -25,9 +25,9 @@ pub enum Item {
     /// The agent gives it up.
     Deadline { call: usize },
     /// A watch says something.
-    Watch { to: usize, connection: u32, message: Box<Message> },
+    Watch { to: usize, of: Of, connection: u32, message: Box<Message> },
     /// It is opened again.
-    Follow { host: usize, connection: u32 },
+    Follow { host: usize, of: Of, connection: u32 },
     /// An event for an agent.
     Tell { to: usize, life: u32, event: Box<Event> },
     /// The datapath's task goes on.

@@ -36,6 +36,8 @@ pub struct Settings {
     pub wire: (Nanos, Nanos),
     /// One way to the API and through it.
     pub api: (Nanos, Nanos),
+    /// Sessions are watched apart from all else.
+    pub apart: bool,
     /// Whether the rules are the agent's defaults.
     pub defaults: bool,
 }
@@ -65,6 +67,7 @@ impl Settings {
             spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
             wire: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
             api: if rng.chance(150) { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
+            apart: false,
             defaults,
         }
     }

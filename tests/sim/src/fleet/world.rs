@@ -45,8 +45,10 @@ pub struct World<'a> {
     pub api: Option<How>,
     /// And for each node.
     pub api_of: Vec<Option<How>>,
-    /// How late each node's watch is.
-    pub lag: Vec<Nanos>,
+    /// How late each node's watches are.
+    pub lag: Vec<[Nanos; 2]>,
+    /// Somebody else writes the `IPAddress` just before so many of a thousand record writes.
+    pub nudged: u32,
     /// Nodes that are cut off from the API.
     pub islands: u64,
     /// Numbers of VIPs are below this.
@@ -101,7 +103,8 @@ impl<'a> World<'a> {
             calls: vec![],
             api: None,
             api_of: vec![None; of.nodes],
-            lag: vec![0; of.nodes],
+            lag: vec![[0; 2]; of.nodes],
+            nudged: 0,
             islands: 0,
             most,
             wanted: BTreeSet::new(),
@@ -229,10 +232,10 @@ impl<'a> World<'a> {
             Item::Arrive { call } => self.arrive(call),
             Item::Answer { call, answer } => self.answered(call, *answer),
             Item::Deadline { call } => self.answered(call, super::api::Answer::Away),
-            Item::Watch { to, connection, message } => self.watched(to, connection, *message),
-            Item::Follow { host, connection } => {
-                if self.hosts[host].agent.as_ref().map(|a| a.watch.connection) == Some(connection) {
-                    self.follow(host);
+            Item::Watch { to, of, connection, message } => self.watched(to, of, connection, *message),
+            Item::Follow { host, of, connection } => {
+                if self.hosts[host].agent.as_ref().map(|a| a.watches[of as usize].connection) == Some(connection) {
+                    self.follow(host, of);
                 }
             }
             Item::Tell { to, event, .. } => {

@@ -65,9 +65,14 @@ impl Field {
 
     /// As [`Field::set`], with that agent; logs are left in `dir`.
     pub async fn set_in(dir: &Path, agent: AgentBinary, workers: u8, vips: u8, crds: bool) -> Result<Self> {
+        Self::on(dir, Shape::api_servers(1).with_agent(agent), workers, vips, crds).await
+    }
+
+    /// As [`Field::set`], beside what the shape has; logs are left in `dir`.
+    pub async fn on(dir: &Path, shape: Shape, workers: u8, vips: u8, crds: bool) -> Result<Self> {
         let nodes: Vec<String> = (1..=workers).map(|n| format!("w{n}")).collect();
-        let shape = (1..=workers).fold(Shape::api_servers(1), |shape, n| shape.with_host(&format!("w{n}"), 30 + n));
-        let server = Server::of(Lab::up(Shape { agent, ..shape }).await?).await?;
+        let shape = (1..=workers).fold(shape, |shape, n| shape.with_host(&format!("w{n}"), 120 + n));
+        let server = Server::of(Lab::up(shape).await?).await?;
         let vips: Vec<IpAddr> = (0..vips).map(vip).collect();
         // The control plane's as well, should an agent hold that beside them.
         let watched = [vips.clone(), vec![server.lab().vip(), vip6()]].concat();
@@ -134,12 +139,12 @@ impl Field {
         Ok(())
     }
 
-    /// As the `DaemonSet` of kube-vip is started for Services.
+    /// As the manifests' `DaemonSet` is started.
     pub fn options() -> AgentOptions {
         AgentOptions::default()
             .env("address", "")
             .env("cp_enable", "false")
-            .env("svc_enable", "true")
+            .env("MOORING_SERVICES", "on")
             .env("MOORING_RECORD", "")
             .env("RUST_BACKTRACE", "1")
     }

@@ -2,11 +2,12 @@
 
 pub(crate) mod field;
 mod luck;
+mod placements;
 mod stories;
 
 use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    stories::all().into_iter().chain(luck::all()).collect()
+    [stories::all(), luck::all(), placements::all()].into_iter().flatten().collect()
 }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod handover;
+mod late;
 mod outage;
 mod whose;
 mod world;

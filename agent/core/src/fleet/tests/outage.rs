@@ -96,3 +96,18 @@ fn a_short_session_takes_back_what_is_its_own() {
         }
     }
 }
+
+/// One call that is answered tells that it is back: until then each kind of call is tried now and then, however much waits.
+#[test]
+fn a_node_that_is_left_alone_without_the_api_asks_for_it_in_moderation() {
+    for how in [Api::Refused, Api::Hanging] {
+        let world = &mut World::settled(8, 40, &Rules::default());
+        world.set_api(0, how);
+        world.run(ms(100));
+        let before = world.hosts[0].calls;
+        (1..8).for_each(|n| world.crash(n));
+        world.run(ms(20_000));
+        let calls = world.hosts[0].calls - before;
+        assert!(calls <= 100, "{how:?}: {calls} calls in 20 s");
+    }
+}

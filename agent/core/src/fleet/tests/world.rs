@@ -354,7 +354,7 @@ impl World {
             }
             Action::WriteHolder { id, address, base, holder, .. } => {
                 let result = match self.addresses.get(&address) {
-                    Some(known) if known.version == base => Ok(self.store_holder(address, Some(holder))),
+                    Some(known) if known.version == base => Ok(self.store_holder(address, holder)),
                     _ => Err(Failure::Conflict),
                 };
                 Event::WroteHolder { id, result }

@@ -114,8 +114,8 @@ impl World<'_> {
             return self.violated(Rule::Outage, text);
         }
         // Excused: what comes between hosts may keep a holder alive that the client does not hear.
-        let active = |n: &usize| self.plan.faults[*n].fault.is_of_wire();
-        if self.active.iter().any(active) {
+        let segment = self.plan.settings.segment_of(vip);
+        if self.active.iter().any(|n| self.plan.faults[*n].fault.may_hide_holders(segment)) {
             return;
         }
         let took = self.now - since.max(able).max(self.checks.last);

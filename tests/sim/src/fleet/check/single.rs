@@ -43,7 +43,7 @@ impl World<'_> {
     fn all_settled(&self) -> bool {
         let live = (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses);
         let heard = self.wire.clean && self.hosts.iter().all(|h| h.plugged.iter().all(|up| *up));
-        let quiet = |h: usize| self.hosts[h].agent.as_ref().is_some_and(|a| !a.watch.silent && !a.ending && !a.drained);
+        let quiet = |h: usize| self.hosts[h].agent.as_ref().is_some_and(|a| !a.watches.iter().any(|w| w.silent) && !a.ending && !a.drained);
         live && heard
             && (0..self.hosts.len()).all(quiet)
             && self.wanted.iter().all(|vip| {
@@ -75,8 +75,9 @@ impl World<'_> {
             // The last endpoint is gone before anybody is told.
             Fault::NoEndpoints(_) if self.hosts.len() > 1 => Some((bounds.take + 2 * moment, false)),
             Fault::WallJump(..)
-            | Fault::WatchBreak(_)
-            | Fault::WatchHang(_)
+            | Fault::WatchBreak(..)
+            | Fault::WatchHang(..)
+            | Fault::Nudge(_)
             | Fault::WatchLag(..)
             | Fault::StripSession(_)
             | Fault::StripRecord(_)

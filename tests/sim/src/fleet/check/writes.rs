@@ -123,7 +123,7 @@ impl World<'_> {
     /// An agent writes a record to take a VIP: not before it has looked around after a late step, and what nobody held not
     /// before it has asked for another owner.
     pub fn check_take_sent(&mut self, by: usize, clock: Time, action: &Action) {
-        let Action::WriteHolder { address, holder: Holder { to: None, .. }, .. } = action else { return };
+        let Action::WriteHolder { address, holder: Some(Holder { to: None, .. }), .. } = action else { return };
         let Some(vip) = self.vip_of(*address) else { return };
         let name = settings::name(by);
         let record = self.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
@@ -158,9 +158,18 @@ impl World<'_> {
     }
 
     /// A VIP's record is about to be written.
-    pub fn check_record_write(&mut self, by: usize, vip: usize, before: Option<&Holder>, after: &Holder) {
+    pub fn check_record_write(&mut self, by: usize, vip: usize, before: Option<&Holder>, after: Option<&Holder>) {
         let name = settings::name(by);
         let now = self.now;
+        let Some(after) = after else {
+            if let Some(before) = before.filter(|before| before.node != name) {
+                self.violated(
+                    Rule::Record,
+                    format!("{name} clears the record of VIP {vip}, which is {}'s", before.node),
+                );
+            }
+            return;
+        };
         if before.is_none_or(|b| b.session != after.session || b.node != after.node) {
             self.checks.recorded[vip] = now;
         }

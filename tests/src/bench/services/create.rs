@@ -1,18 +1,17 @@
-//! Services of type `LoadBalancer`: how soon a client is answered, one after the other and very many at once.
+//! How soon a client of a new Service is answered, one after the other and very many at once.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use rtnetlink::RouteMessageBuilder;
 use serde_json::{Value, json};
 
-use super::stats::{Figure, Statistic};
-use super::{Order, some};
-use crate::agents::{AGENT, AgentBinary};
+use super::super::stats::{Figure, Statistic};
+use super::super::{Order, some};
+use super::many::{options, reach};
+use crate::agents::AgentBinary;
 use crate::observe::now;
-use crate::scenario::services::field::Field;
 use crate::scenario::traffic::{Programs, Town};
 use crate::traffic::Protocol;
 
@@ -28,16 +27,12 @@ const WORK: usize = 16;
 const SETTLED: Duration = Duration::from_secs(10);
 /// How long a burst may take.
 const LIMIT: Duration = Duration::from_mins(10);
-/// A network of their own for so many VIPs, on the same segment.
-const NET: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 78, 0, 0), 20);
 const PORT: u16 = 80;
-/// Bytes of a megabyte.
-const MB: f64 = 1_000_000.0;
 
-/// Time to the first answer, with kube-proxy's part of it; a burst; the agents' memory after it.
-pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
+/// Time to the first answer, with kube-proxy's part of it; a burst.
+pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let count = order.count.unwrap_or(BURST);
-    let (mut created, mut proxied, mut bursts, mut shown, mut sizes) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut created, mut proxied, mut bursts, mut shown) = (vec![], vec![], vec![], vec![]);
     for _ in 0..order.runs {
         let logs = tempfile::tempdir()?;
         let town = up(order, logs.path()).await?;
@@ -49,11 +44,6 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let (all_shown, all_answer) = burst(&town, count).await?;
         shown.push(all_shown.as_secs_f64());
         bursts.push(all_answer.as_secs_f64());
-        for node in &town.field.nodes {
-            let kb = town.field.lab().process(node, AGENT)?.rss_kb();
-            let kb = u32::try_from(kb.with_context(|| format!("the agent of {node} does not run"))?)?;
-            sizes.push(f64::from(kb) * 1_024.0 / MB);
-        }
         town.allocator.stop().await?;
     }
     let times = |name: &str, times: &[Duration]| some(Figure::of_times(name, times), name);
@@ -63,25 +53,18 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         times("services-create-proxy", &proxied)?,
         values("services-burst", "s", &bursts)?.goal(Statistic::Max, 15.0),
         values("services-burst-shown", "s", &shown)?,
-        values("services-rss", "MB", &sizes)?.goal(Statistic::Max, 12.0),
     ])
 }
 
 async fn up(order: &Order, logs: &std::path::Path) -> Result<Town> {
-    let (net, length) = NET;
     let programs = Programs {
         agent: AgentBinary::Path(order.agent.clone()),
         allocator: order.allocator.clone(),
-        options: Field::options().env("vip_servicesinterface", "eth0"),
+        options: options(),
     };
     let config = json!({"range-global": "10.78.0.1-10.78.15.254"});
     let town = Town::with(logs, programs, WORKERS, &config).await?;
-    let client = town.client()?;
-    let index = client.index("eth0")?;
-    client.netlink("add the route of the VIPs", async move |handle| {
-        let route = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(net, length).output_interface(index);
-        handle.route().add(route.build()).execute().await
-    })?;
+    reach(&town.client()?)?;
     tokio::time::sleep(SETTLED).await;
     Ok(town)
 }

@@ -1,0 +1,72 @@
+//! Who has a Service's addresses, written on the Service as kube-vip's agent writes it: where they have no `IPAddress`, for
+//! then no allocator of Mooring's does. Nothing is decided by it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::api::objects::Key;
+use crate::api::{Servers, services};
+use crate::catalog::Catalog;
+use crate::core::leased::Leased;
+use crate::core::time::Time;
+
+/// For each write.
+const WITHIN: Duration = Duration::from_secs(5);
+/// So many are written at a time.
+const AT_ONCE: usize = 16;
+/// How often it is looked for what is to be written.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// See the module's text.
+pub(super) struct Marks {
+    node: String,
+    servers: Servers,
+    on: bool,
+    /// What was written last, by the version it was based on, and when.
+    written: BTreeMap<Key, (String, Time)>,
+    next: Time,
+}
+
+impl Marks {
+    /// Off, nothing is ever written.
+    pub(super) const fn new(node: String, servers: Servers, on: bool) -> Self {
+        Self { node, servers, on, written: BTreeMap::new(), next: Time::from_nanos(0) }
+    }
+
+    /// Writes what is not as it should be.
+    pub(super) fn sync(&mut self, now: Time, leased: &Leased, catalog: &Catalog) {
+        if !self.on || now < self.next {
+            return;
+        }
+        self.next = now + EVERY;
+        let mut held: BTreeMap<&Key, Vec<IpAddr>> = BTreeMap::new();
+        for (address, _) in leased.held().filter(|(address, _)| catalog.ip_address(*address).is_none()) {
+            for key in catalog.services_of(address) {
+                held.entry(key).or_default().push(address);
+            }
+        }
+        self.written.retain(|_, (_, at)| now.since(*at) < WITHIN);
+        for (key, addresses) in held {
+            if self.written.len() >= AT_ONCE {
+                return;
+            }
+            let Some(service) = catalog.service(key) else { continue };
+            let version = &service.metadata.resource_version;
+            let known = service.metadata.annotations.vip_host.as_deref() == Some(self.node.as_str())
+                && addresses.iter().all(|ip| service.shows(*ip));
+            // One that the allocator has given addresses is its matter, whether or not its objects are shown here.
+            let others = service.metadata.annotations.ip_addresses.is_some();
+            if known || others || self.written.get(key).is_some_and(|(base, _)| base == version) {
+                continue;
+            }
+            self.written.insert(key.clone(), (version.clone(), now));
+            let (servers, key, node) = (self.servers.clone(), key.clone(), self.node.clone());
+            tokio::spawn(async move {
+                if let Err(error) = services::tell(&servers, &key, &node, &addresses, WITHIN).await {
+                    tracing::debug!(service = %key, %error, "who holds it could not be written; it is tried again");
+                }
+            });
+        }
+    }
+}

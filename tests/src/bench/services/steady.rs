@@ -1,0 +1,117 @@
+//! What hundreds of Services cost twenty nodes while nothing happens to them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+
+use super::super::stats::{Figure, Statistic};
+use super::super::{Order, some};
+use super::many::options;
+use crate::agents::{AGENT, AgentBinary};
+use crate::ipam::server::Server;
+use crate::ipam::stage::Stage;
+use crate::lab::Shape;
+use crate::observe::{audit, now};
+use crate::say;
+use crate::scenario::services::field::Field;
+
+/// Nodes.
+const NODES: u8 = 20;
+/// Services for what is asked of the API, and for the time on processors.
+const SERVICES: usize = 500;
+/// Services for memory.
+const MORE: usize = 1_000;
+/// Requests at once.
+const WORK: usize = 16;
+/// What follows a burst is over.
+const SETTLED: Duration = Duration::from_secs(40);
+/// It is counted for so long.
+const COUNTED: Duration = Duration::from_mins(1);
+/// How long all may take to be advertised.
+const LIMIT: Duration = Duration::from_mins(10);
+/// Bytes of a megabyte.
+const MB: f64 = 1_000_000.0;
+const PATH: &str = "/api/v1/namespaces/default/services";
+
+/// Requests of all agents and the allocator; time on processors and memory of each agent.
+pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
+    let (mut requests, mut shares, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..order.runs {
+        let logs = tempfile::tempdir()?;
+        let shape = Shape::api_servers(1).audited().with_agent(AgentBinary::Path(order.agent.clone()));
+        let field = Field::on(logs.path(), shape, NODES, 0, true).await?;
+        let stage = Stage::unwatched(Server::of(field.lab().clone()).await?, order.allocator.clone()).await?;
+        let config = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip", "namespace": "kube-system"},
+            "data": {"range-global": "10.78.0.1-10.78.15.254"},
+        });
+        stage.server.create("/api/v1/namespaces/kube-system/configmaps", &config).await?;
+        let allocator = stage.start("mooring-allocator").await?;
+        field.start_agents(&options())?;
+
+        serve(&stage, 0..SERVICES).await?;
+        tokio::time::sleep(SETTLED).await;
+        let (from, before) = (now(), ran(&field)?);
+        tokio::time::sleep(COUNTED).await;
+        let (to, after) = (now(), ran(&field)?);
+        let counted = to.since(from).as_secs_f64();
+        let log = field.lab().host("cp1")?.dir().join("audit.log");
+        let all = audit::requests(&log, from, to)?;
+        let ours = all.iter().filter(|one| one.agent.starts_with("mooring") && !one.is_health()).count();
+        requests.push(f64::from(u32::try_from(ours)?) / counted);
+        shares.extend(before.iter().zip(&after).map(|(b, a)| a.saturating_sub(*b).as_secs_f64() / counted * 100.0));
+
+        serve(&stage, SERVICES..MORE).await?;
+        tokio::time::sleep(SETTLED).await;
+        for node in &field.nodes {
+            let kb = field.lab().process(node, AGENT)?.rss_kb();
+            let kb = u32::try_from(kb.with_context(|| format!("the agent of {node} does not run"))?)?;
+            sizes.push(f64::from(kb) * 1_024.0 / MB);
+        }
+        allocator.stop().await?;
+    }
+    let figure = |name: &str, unit: &'static str, values: &[f64]| some(Figure::new(name, unit, values), name);
+    Ok(vec![
+        figure("services-api", "1/s", &requests)?.goal(Statistic::Max, 20.0),
+        figure("services-cpu", "%", &shares)?.goal(Statistic::Max, 0.5),
+        figure("services-rss", "MB", &sizes)?.goal(Statistic::Max, 12.0),
+    ])
+}
+
+/// For how long each agent ran so far.
+fn ran(field: &Field) -> Result<Vec<Duration>> {
+    let of = |node: &String| {
+        field.lab().process(node, AGENT)?.ran().with_context(|| format!("the agent of {node} does not run"))
+    };
+    field.nodes.iter().map(of).collect()
+}
+
+/// Makes Services, and waits until all are advertised.
+async fn serve(stage: &Stage, numbers: std::ops::Range<usize>) -> Result<()> {
+    let all = numbers.end;
+    let make = |n: usize| async move {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("steady-{n}")},
+            "spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
+                "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]},
+        });
+        stage.server.create(PATH, &service).await.map(drop)
+    };
+    stream::iter(numbers.map(make)).buffer_unordered(WORK).try_collect::<()>().await?;
+    let deadline = now() + LIMIT;
+    loop {
+        let list = stage.server.get(PATH).await?;
+        let items = list["items"].as_array().context("no list of Services")?;
+        let shown =
+            items.iter().filter(|one| one.pointer("/status/loadBalancer/ingress/0/ip").is_some_and(Value::is_string));
+        let shown = shown.count();
+        if shown == all {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "{shown} of {all} Services have an address");
+        say::line(format_args!("  {shown} of {all} Services have an address"));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
