@@ -118,7 +118,7 @@ async fn named(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// Waits for the Event; it is looked at every half minute.
 async fn told(field: &Field, part: &str) -> Result<()> {
-    let deadline = now() + Duration::from_secs(60);
+    let deadline = now() + Duration::from_mins(1);
     loop {
         let path = "/apis/events.k8s.io/v1/namespaces/default/events";
         let list = field.server.ask(Method::GET, path, None, "application/json").await?;
