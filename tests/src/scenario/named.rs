@@ -95,7 +95,13 @@ async fn named(ctx: &mut Ctx<()>) -> Result<()> {
     ensure!(field.settled(vip(0)).await? == holder);
     field.never_gone(vip(0), from)?;
     field.lab().start_all_apis()?;
-    pass(3).await;
+    // An API server that has only begun denies every kind.
+    let deadline = now() + SOON;
+    while let Err(refused) = field.server.get(&Field::address_path("api")).await {
+        ensure!(now() < deadline, "the API does not come back: {refused}");
+        pass(1).await;
+    }
+    carries(&field, vip(0)).await?;
     // It is deleted, and made again with another address: told, and nothing moves.
     field.server.delete(&Field::address_path("api")).await?;
     field.make_address_of("api", vip(1), &json!({}), &json!({})).await?;
@@ -112,7 +118,7 @@ async fn named(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// Waits for the Event; it is looked at every half minute.
 async fn told(field: &Field, part: &str) -> Result<()> {
-    let deadline = now() + Duration::from_secs(60);
+    let deadline = now() + Duration::from_mins(1);
     loop {
         let path = "/apis/events.k8s.io/v1/namespaces/default/events";
         let list = field.server.ask(Method::GET, path, None, "application/json").await?;

@@ -7,11 +7,13 @@
 //! What people write on an address themselves stays. So beside what is copied stands a record of it: a text that is not the
 //! recorded one is somebody's own.
 
+mod objects;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
+pub use objects::{Action, Change, Event, Facts, Said, Steered, Write};
 pub use words::{Texts, WORDS, Word, WordError};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -21,128 +23,17 @@ use std::time::Duration;
 use crate::names::{Key, PoolRef, Uid, Version};
 use crate::protocol::{Failure, Target};
 
+use self::objects::changes;
+
 /// So many writes are under way at most: claims come first.
 pub const UNDER_WAY: usize = 16;
 /// After a write, or a conflict, the watch shows another version within this; else it is tried again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 /// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].
 const RETRY_FIRST: Duration = Duration::from_millis(500);
-const RETRY_LAST: Duration = Duration::from_secs(60);
+const RETRY_LAST: Duration = Duration::from_mins(1);
 /// Nobody is to advertise it for so long: then the node that had it has let go, or is gone.
 pub const LET_GO: Duration = Duration::from_secs(5);
-
-/// What a pool says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said(pub Texts);
-
-impl Said {
-    /// What makes sense of it, for an address that is made now.
-    #[must_use]
-    pub fn sound(&self) -> Texts {
-        WORDS.map(|word| self.0[word.place()].clone().filter(|text| word.check(text).is_ok()))
-    }
-
-    /// What makes none.
-    pub fn wrong(&self) -> impl Iterator<Item = (Word, WordError)> + '_ {
-        WORDS.into_iter().filter_map(|word| Some((word, word.check(self.0[word.place()].as_deref()?).err()?)))
-    }
-}
-
-/// An `IPAddress`, as far as steering goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Steered {
-    /// Its namespace and name.
-    pub key: Key,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
-    /// Its pool.
-    pub pool: Arc<PoolRef>,
-    /// The claim it is made for, in its namespace.
-    pub claim: Arc<str>,
-    /// The rest.
-    pub facts: Facts,
-}
-
-/// What stands on an `IPAddress`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// It is labelled to be advertised, whoever it is for.
-    pub by_label: bool,
-    /// It is labelled to be advertised as long as a Service has it.
-    pub for_service: bool,
-    /// A node is recorded as its holder.
-    pub held: bool,
-    /// It has a deletion timestamp.
-    pub deleting: bool,
-    /// What it says.
-    pub texts: Texts,
-    /// What was copied onto it.
-    pub given: Texts,
-}
-
-impl Facts {
-    /// Whether it is anything to steering.
-    #[must_use]
-    pub const fn matters(&self) -> bool {
-        self.by_label || self.for_service || self.held
-    }
-}
-
-/// Something happened.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// Nothing but time has passed.
-    Tick,
-    /// This allocator leads, surely until then; None: it does not.
-    Leading(Option<Duration>),
-    /// All pools: those that are not there are gone.
-    Pools(Vec<(Arc<PoolRef>, Said)>),
-    /// A pool was made or changed.
-    Pool(Arc<PoolRef>, Said),
-    /// A pool is gone.
-    PoolGone(Arc<PoolRef>),
-    /// All addresses that matter ([`Facts::matters`]).
-    Addresses(Vec<Steered>),
-    /// An address was made or changed.
-    Address(Box<Steered>),
-    /// An address is gone, or does not matter any more.
-    AddressGone(Uid),
-    /// All claims that are being deleted.
-    Going(Vec<Key>),
-    /// A claim is being deleted; or it is not, or is gone.
-    ClaimGoing(Key, bool),
-    /// A write ended.
-    Answer {
-        /// Of which address.
-        uid: Uid,
-        /// What came of it.
-        result: Result<(), Failure>,
-    },
-}
-
-/// Something to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Write on an address; [`Event::Answer`] tells.
-    Write(Write),
-    /// A pool says something that makes no sense: it is left out.
-    Wrong(Arc<PoolRef>, Word, WordError),
-}
-
-/// What changes on an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
-    /// Which.
-    pub target: Target,
-    /// What it is to say; None: nothing.
-    pub texts: Vec<(Word, Option<Box<str>>)>,
-    /// The new record of what was copied; None: it stays.
-    pub given: Option<Texts>,
-    /// The record of its holder is taken off.
-    pub let_go: bool,
-}
 
 #[derive(Debug)]
 struct Slot {
@@ -207,7 +98,9 @@ impl Steering {
                 let there: BTreeSet<Arc<PoolRef>> = all.iter().map(|(reference, _)| reference.clone()).collect();
                 self.pools.retain(|reference, _| there.contains(reference));
                 self.told.retain(|reference| there.contains(reference));
-                all.into_iter().for_each(|(reference, said)| self.pool(reference, said));
+                for (reference, said) in all {
+                    self.pool(reference, said);
+                }
             }
             Event::Pool(reference, said) => self.pool(reference, said),
             Event::PoolGone(reference) => {
@@ -217,8 +110,12 @@ impl Steering {
             Event::Addresses(all) => {
                 let there: HashSet<&Uid> = all.iter().map(|one| &one.uid).collect();
                 let gone: Vec<Uid> = self.addresses.keys().filter(|uid| !there.contains(uid)).cloned().collect();
-                gone.iter().for_each(|uid| self.forget(uid));
-                all.into_iter().for_each(|one| self.address(one));
+                for uid in &gone {
+                    self.forget(uid);
+                }
+                for one in all {
+                    self.address(one);
+                }
             }
             Event::Address(one) => self.address(*one),
             Event::AddressGone(uid) => self.forget(&uid),
@@ -226,7 +123,9 @@ impl Steering {
                 let now: HashSet<Key> = all.into_iter().collect();
                 let changed: Vec<Key> = self.going.symmetric_difference(&now).cloned().collect();
                 self.going = now;
-                changed.iter().for_each(|key| self.claim_moved(key));
+                for key in &changed {
+                    self.claim_moved(key);
+                }
             }
             Event::ClaimGoing(key, going) => {
                 let changed = if going { self.going.insert(key.clone()) } else { self.going.remove(&key) };
@@ -234,7 +133,7 @@ impl Steering {
                     self.claim_moved(&key);
                 }
             }
-            Event::Answer { uid, result } => self.answered(&uid, result),
+            Event::Answer { uid, result } => self.answered(&uid, &result),
         }
     }
 
@@ -292,7 +191,7 @@ impl Steering {
         self.dirty.extend(self.by_claim.get(key).into_iter().flatten().cloned());
     }
 
-    fn answered(&mut self, uid: &Uid, result: Result<(), Failure>) {
+    fn answered(&mut self, uid: &Uid, result: &Result<(), Failure>) {
         let Some(slot) = self.addresses.get_mut(uid).filter(|slot| slot.pending) else { return };
         slot.pending = false;
         self.under_way -= 1;
@@ -354,29 +253,4 @@ impl Steering {
 
 fn claim_of(address: &Steered) -> Key {
     Key { namespace: address.key.namespace.clone(), name: address.claim.clone() }
-}
-
-/// What is to change on an address of a pool that says this; the new record, if it is another.
-fn changes(said: &Said, facts: &Facts) -> (Vec<(Word, Option<Box<str>>)>, Option<Texts>) {
-    let mut texts = Vec::new();
-    let mut given = facts.given.clone();
-    for word in WORDS {
-        let place = word.place();
-        let (wish, has, had) = (&said.0[place], &facts.texts[place], &facts.given[place]);
-        if wish.as_ref().is_some_and(|text| word.check(text).is_err()) {
-            // What was right before stays.
-            continue;
-        }
-        if has.is_some() && has != had {
-            // Somebody's own.
-            given[place] = None;
-            continue;
-        }
-        if has != wish {
-            texts.push((word, wish.clone()));
-        }
-        given[place].clone_from(wish);
-    }
-    let changed = given != facts.given;
-    (texts, changed.then_some(given))
 }

@@ -175,7 +175,9 @@ impl World<'_> {
             }
             Fault::Suspend(host) | Fault::Stun(host, _) => self.wake(host, matches!(fault, Fault::Stun(_, true))),
             Fault::LinkDown(host, segment, _) => {
-                if !self.is_active(|f| matches!(f, Fault::LinkDown(h, s, _) | Fault::Unplug(h, s) if *h == host && *s == segment)) {
+                if !self.is_active(
+                    |f| matches!(f, Fault::LinkDown(h, s, _) | Fault::Unplug(h, s) if *h == host && *s == segment),
+                ) {
                     self.set_link(host, segment, true, true);
                 }
             }

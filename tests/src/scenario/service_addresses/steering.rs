@@ -33,7 +33,7 @@ async fn says(scope: &Scope<'_>, address: &str, interface: Option<&str>, selecto
     found.await.with_context(|| format!("it is {:?}", scope.seen(ADDRESS, address)))
 }
 
-fn notes(annotations: Value) -> Value {
+fn notes(annotations: &Value) -> Value {
     json!({"metadata": {"annotations": annotations}})
 }
 
@@ -50,10 +50,10 @@ async fn follows(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("machine", "p").await?;
     let bound = scope.bound("machine").await?;
     ensure!(annotation(&bound.address, INTERFACE).is_none(), "{}", bound.address);
-    scope.merge(POOL, "p", notes(json!({INTERFACE: "eth2", SELECTOR: null}))).await?;
+    scope.merge(POOL, "p", notes(&json!({INTERFACE: "eth2", SELECTOR: null}))).await?;
     says(scope, &claim, Some("eth2"), None).await?;
-    scope.merge(ADDRESS, &claim, notes(json!({INTERFACE: "vlan7"}))).await?;
-    scope.merge(POOL, "p", notes(json!({INTERFACE: null, SELECTOR: "rack=1"}))).await?;
+    scope.merge(ADDRESS, &claim, notes(&json!({INTERFACE: "vlan7"}))).await?;
+    scope.merge(POOL, "p", notes(&json!({INTERFACE: null, SELECTOR: "rack=1"}))).await?;
     says(scope, &claim, Some("vlan7"), Some("rack=1")).await?;
     // It is to be advertised: then the pool counts for it too.
     scope.merge(ADDRESS, "machine", json!({"metadata": {"labels": {"mooring.dev/advertise": "true"}}})).await?;
@@ -71,7 +71,7 @@ async fn nonsense(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(reason == "AnnotationIgnored" && message.contains("zone in (a)"), "{reason}: {message}");
     scope.until_event(&scope.ns, "p", "InvalidAnnotation", "zone in (a)").await?;
     // What was right before stays while it is wrong.
-    scope.merge(POOL, "p", notes(json!({INTERFACE: "eth 1", SELECTOR: "zone=a"}))).await?;
+    scope.merge(POOL, "p", notes(&json!({INTERFACE: "eth 1", SELECTOR: "zone=a"}))).await?;
     says(scope, &claim, Some("eth1"), Some("zone=a")).await?;
     let told = scope.stage.world.until("the pool to say what is wrong now", |state| {
         let all = state.get(POOL, &scope.ns, "p")?.pointer("/status/conditions")?.as_array()?;
@@ -79,7 +79,7 @@ async fn nonsense(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         (one.contains("eth 1") && !one.contains("zone")).then_some(())
     });
     told.await?;
-    scope.merge(POOL, "p", notes(json!({INTERFACE: "auto"}))).await?;
+    scope.merge(POOL, "p", notes(&json!({INTERFACE: "auto"}))).await?;
     says(scope, &claim, Some("auto"), Some("zone=a")).await?;
     scope.pool_says(POOL, "p", "AnnotationsInvalid", false).await?;
     Ok(())
@@ -109,7 +109,7 @@ async fn config_map(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         }
         // The pool is the ConfigMap's: what people write there is put right; what it does not say is theirs.
         let path = format!("{}/v1alpha2/globalinclusterippools/{pool}", crate::ipam::server::IPAM);
-        scope.stage.server.merge(&path, &notes(json!({INTERFACE: "eth9", SELECTOR: "edge"}))).await?;
+        scope.stage.server.merge(&path, &notes(&json!({INTERFACE: "eth9", SELECTOR: "edge"}))).await?;
         says(scope, &claim, Some("eth2"), Some("edge")).await
     };
     scope.with_agents(work).await?;
