@@ -172,12 +172,15 @@ pub async fn run(
     Ok(())
 }
 
+/// Between two probes of the one that has all VIPs, in intervals of the settings: many nodes ask.
+const SLOWER: u32 = 3;
+
 /// Those of the control plane's VIP; but the addresses of many are refreshed at a third of the fence, and where each Service
 /// has a Lease, nobody is watched on the segment: it would be asked for all of them all the time.
 fn rules(settings: &Settings, leases: &Leases) -> Rules {
     let rules = crate::driver::rules(settings);
     let refresh = rules.lease_duration.saturating_sub(FENCE_ENDS) / 3;
-    let witness_interval = if leases.per_service { Duration::ZERO } else { rules.witness_interval };
+    let witness_interval = if leases.per_service { Duration::ZERO } else { rules.witness_interval * SLOWER };
     Rules { refresh, witness_interval, ..rules }
 }
 
@@ -242,7 +245,8 @@ impl Driver {
             tracing::warn!(error = text, "{what} cannot be watched; all stays as it is until they can");
         }
         // The rights of kube-vip's role do not cover them.
-        if what == "IPAddress objects" && !self.known {
+        if what == "IPAddress objects" && !self.known && self.objects != Objects::No {
+            tracing::info!("IPAddress objects are not shown: Services themselves state which VIPs there are");
             self.objects = Objects::No;
             self.work_out();
         }
@@ -359,7 +363,7 @@ impl Driver {
     /// Who has what, for others to read.
     fn write(&mut self, now: Time) {
         self.records.sync(now, &self.leased, &self.catalog);
-        self.marks.sync(now, &self.leased, &self.catalog);
+        self.marks.sync(now, &self.leased, &self.catalog, self.objects == Objects::There);
     }
 
     fn act(&mut self, action: Action) {
