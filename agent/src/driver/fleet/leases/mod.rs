@@ -50,6 +50,7 @@ use marks::Marks;
 use records::Records;
 use show::Shown;
 
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts, not one state")]
 struct Driver {
     node: String,
     leases: Leases,
@@ -209,7 +210,9 @@ impl Driver {
                 self.step(Event::LeftOver(found.into_iter().map(|(address, _)| address).collect()));
             }
             Told::Event(Heard::Link { index, up }) => {
-                self.interfaces.iter_mut().filter(|one| one.index == index).for_each(|one| one.up = up);
+                for one in self.interfaces.iter_mut().filter(|one| one.index == index) {
+                    one.up = up;
+                }
                 self.work_out();
             }
             // Of sessions, which there are none of here; what is asked of the API is told elsewhere.
@@ -300,7 +303,9 @@ impl Driver {
         // They are put on the other interface as if somebody had taken them off the first.
         if !moved.is_empty() {
             self.job(Job::Remove(moved.clone()));
-            moved.into_iter().for_each(|address| self.step(Event::Gone(address)));
+            for address in moved {
+                self.step(Event::Gone(address));
+            }
         }
     }
 
@@ -400,7 +405,7 @@ impl Driver {
     /// The interface on which an address is asked for: a VIP's own, or the one whose subnet has it.
     fn index_of(&self, address: IpAddr) -> Option<u32> {
         let near = |one: &&Interface| one.addresses.iter().any(|net| net.contains(&address));
-        let by_subnet = || self.interfaces.iter().find(near).or(self.interfaces.first()).map(|one| one.index);
+        let by_subnet = || self.interfaces.iter().find(near).or_else(|| self.interfaces.first()).map(|one| one.index);
         self.lots.at.get(&address).copied().or_else(by_subnet)
     }
 
