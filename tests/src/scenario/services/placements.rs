@@ -20,11 +20,11 @@ use crate::scenario::story;
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("placements", global, "global-lease-with-client-go", 6),
+        story!("placements", global, "global-lease-with-client-go", 6, alone: true),
         story!("placements", per_service, "lease-per-service-with-client-go", 6),
-        story!("placements", as_kube_vip, "only-the-image-changed", 5),
-        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5),
-        story!("placements", to_sessions, "on-to-sessions-node-by-node", 6),
+        story!("placements", as_kube_vip, "only-the-image-changed", 5, alone: true),
+        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5, alone: true),
+        story!("placements", to_sessions, "on-to-sessions-node-by-node", 6, alone: true),
     ]
 }
 
@@ -136,13 +136,13 @@ async fn global(ctx: &mut Ctx<()>) -> Result<()> {
     field.make(3, "Cluster").await?;
     ensure!(field.settled(vip(3)).await? == holder, "it is not with the others");
     kube_vip.start()?;
-    let prober = field.prober(vip(0))?;
-    prober.answer_after(now(), Some(&holder), SOON).await?;
     pass(18).await;
     named(&field, SHARED, &holder, Duration::ZERO).await?;
     // It ends as asked: kube-vip or another node has the Lease, and it serves until then. Here it is a node that takes part.
     kube_vip.kill()?;
     kube_vip.ended(SOON).await?;
+    let prober = field.prober(vip(0))?;
+    prober.answer_after(now(), Some(&holder), SOON).await?;
     field.lab().agent(&holder)?.stop(Duration::from_secs(20)).await?;
     let second = field.settled_but(vip(0), &[&holder]).await?;
     for n in 0..4 {
