@@ -359,6 +359,6 @@ async fn to_sessions(ctx: &mut Ctx<()>) -> Result<()> {
         longest = longest.max(total(&field.timeline(vip(n)).nobody(ends, now())));
     }
     ctx.note(&format!("nobody had a VIP for {} ms when the last node was moved", longest.as_millis()));
-    ensure!(longest < Duration::from_secs(8), "out for too long; {}", field.logs());
+    ensure!(longest < SOON, "out for too long; {}", field.logs());
     Ok(())
 }
