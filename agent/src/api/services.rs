@@ -57,8 +57,8 @@ fn host(service: &mut Value, node: &str) -> bool {
 fn ingress(service: &mut Value, addresses: &[IpAddr]) -> bool {
     let shown = &mut service["status"]["loadBalancer"]["ingress"];
     let mut all = shown.as_array().cloned().unwrap_or_default();
-    let shows = |ip: &IpAddr| all.iter().any(|one| one["ip"].as_str().and_then(|ip| ip.parse().ok()) == Some(*ip));
-    let new: Vec<Value> = addresses.iter().filter(|ip| !shows(ip)).map(|ip| json!({"ip": ip.to_string()})).collect();
+    let has = |ip: &IpAddr| all.iter().any(|one| one["ip"].as_str().and_then(|ip| ip.parse().ok()) == Some(*ip));
+    let new: Vec<Value> = addresses.iter().filter(|ip| !has(ip)).map(|ip| json!({"ip": ip.to_string()})).collect();
     if new.is_empty() {
         return false;
     }

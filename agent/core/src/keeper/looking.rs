@@ -10,7 +10,7 @@ use crate::lease::LeaseView;
 use crate::witness::Target;
 
 /// So many of the holder's VIPs are asked for at a time.
-const WITNESSED: usize = 4;
+const WITNESSED: usize = 2;
 
 impl Keeper {
     pub(super) fn advance_witness(&mut self) {

@@ -22,6 +22,7 @@ pub struct Lot {
 
 /// Something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a handful live for a moment")]
 pub enum Event {
     /// Nothing but time has passed.
     Tick,

@@ -91,7 +91,11 @@ impl Leased {
             }
             Event::LeftOver(addresses) => match &mut self.left_over {
                 Some(waiting) => waiting.extend(addresses),
-                None => addresses.into_iter().for_each(|address| self.batch.drop(address)),
+                None => {
+                    for address in addresses {
+                        self.batch.drop(address);
+                    }
+                }
             },
             Event::Put(addresses) => {
                 for address in addresses {
@@ -196,7 +200,9 @@ impl Leased {
             self.by_vip.get(address).and_then(|name| self.tenants.get(name)).is_some_and(Tenant::is_carrying)
         };
         let gone: Vec<IpAddr> = left_over.into_iter().flatten().filter(|address| !stays(address)).collect();
-        gone.into_iter().for_each(|address| self.batch.drop(address));
+        for address in gone {
+            self.batch.drop(address);
+        }
     }
 
     fn one(&mut self, at: Moment, name: &str, event: ForKeeper) {

@@ -287,7 +287,7 @@ impl Tenant {
             }
         }
         if !free.is_empty() {
-            free.iter().for_each(|address| drop(self.held_back.remove(address)));
+            self.held_back.retain(|address, _| !free.contains(address));
             let all = self.given.iter().copied().chain(free).collect();
             self.give_these(at, name, all, batch);
         }

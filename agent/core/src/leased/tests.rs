@@ -27,7 +27,7 @@ fn vip(n: u8) -> IpAddr {
 
 fn rules() -> Rules {
     let defaults = Rules::default();
-    Rules { node: "w1".into(), refresh: (defaults.lease_duration - FENCE_ENDS) / 3, ..defaults }
+    Rules { node: "w1".into(), refresh: defaults.lease_duration.saturating_sub(FENCE_ENDS) / 3, ..defaults }
 }
 
 struct World {

@@ -112,6 +112,18 @@ impl Reports {
     pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
         let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();
         for report in reports {
+            if let Report::ForeignOwner { address, mac } = report
+                && let Some(by) = catalog.ip_address(*address).and_then(placed)
+            {
+                // Nothing is wrong with it, and it is so until the last node of that placement has ended.
+                let text = format!(
+                    "{} has it by the Lease {} (kube-vip's placement): {mac} answers for it",
+                    by.node, by.lease
+                );
+                tracing::debug!(%address, "{text}");
+                self.why.insert(*address, text);
+                continue;
+            }
             self.count(report);
             if let Some((address, reason, text, severity)) = of_many(report) {
                 self.remember(address, report, &text);
@@ -165,15 +177,6 @@ impl Reports {
                     EndCause::Abandoned => "the node fell silent on the segment while others answered",
                 };
                 (Warning, "SessionOfOtherEnded", None, format!("ended the session of {node}: {cause}"))
-            }
-            // Nothing is wrong with it: nodes that are placed as kube-vip places them still have it.
-            Report::ForeignOwner { address, mac } if catalog.ip_address(*address).and_then(placed).is_some() => {
-                let lease = catalog.ip_address(*address).and_then(placed).map(|one| one.lease).unwrap_or_default();
-                let text = format!(
-                    "{address} is not taken: {mac} answers for it, to which the Lease {lease} gave it; it is taken when the \
-                     last node of that placement lets it go"
-                );
-                (Normal, "PlacedByLease", Some(*address), text)
             }
             Report::ForeignOwner { address, mac } => {
                 self.conflict(at, *address, &format!("{mac} answers for it"), catalog, calls);

@@ -20,10 +20,11 @@ use crate::scenario::story;
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("placements", global, "global-lease-with-client-go", 6),
+        story!("placements", global, "global-lease-with-client-go", 6, alone: true),
         story!("placements", per_service, "lease-per-service-with-client-go", 6),
-        story!("placements", as_kube_vip, "only-the-image-changed", 5),
-        story!("placements", to_sessions, "on-to-sessions-node-by-node", 6),
+        story!("placements", as_kube_vip, "only-the-image-changed", 5, alone: true),
+        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5, alone: true),
+        story!("placements", to_sessions, "on-to-sessions-node-by-node", 6, alone: true),
     ]
 }
 
@@ -135,13 +136,13 @@ async fn global(ctx: &mut Ctx<()>) -> Result<()> {
     field.make(3, "Cluster").await?;
     ensure!(field.settled(vip(3)).await? == holder, "it is not with the others");
     kube_vip.start()?;
-    let prober = field.prober(vip(0))?;
-    prober.answer_after(now(), Some(&holder), SOON).await?;
     pass(18).await;
     named(&field, SHARED, &holder, Duration::ZERO).await?;
     // It ends as asked: kube-vip or another node has the Lease, and it serves until then. Here it is a node that takes part.
     kube_vip.kill()?;
     kube_vip.ended(SOON).await?;
+    let prober = field.prober(vip(0))?;
+    prober.answer_after(now(), Some(&holder), SOON).await?;
     field.lab().agent(&holder)?.stop(Duration::from_secs(20)).await?;
     let second = field.settled_but(vip(0), &[&holder]).await?;
     for n in 0..4 {
@@ -214,7 +215,15 @@ async fn per_service(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// No kind `IPAddress`, kube-vip's own role, kube-vip's cloud provider: only the image is another.
 async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
-    let field = Field::set(ctx, 2, 2, false).await?;
+    by_kube_vips_role(&Field::set(ctx, 2, 2, false).await?).await
+}
+
+/// The kind is there, and kube-vip's role has no right to see it.
+async fn beside_allocator(ctx: &mut Ctx<()>) -> Result<()> {
+    by_kube_vips_role(&Field::set(ctx, 2, 2, true).await?).await
+}
+
+async fn by_kube_vips_role(field: &Field) -> Result<()> {
     // What kube-vip's generated role has of what an agent needs; the manifests' own is taken away.
     field.server.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mooring-agent").await?;
     let rules = json!([
@@ -261,7 +270,7 @@ async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
     let status = field.status(&holder).await?.services.context("nothing about Services")?;
     let one = status.vips.first().context("no VIP is shown")?;
     ensure!(one.carried.as_deref() == Some("holding") && one.services == ["default/s0"], "{status:?}");
-    told(&field, &holder).await?;
+    told(field, &holder).await?;
     // An agent that is killed finds what it left behind.
     let prober = field.prober(vip(0))?;
     prober.answer_after(now(), Some(&holder), SOON).await?;
@@ -279,7 +288,7 @@ async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
     }
     field.nothing_lost(prober)?;
     let second = field.settled(vip(0)).await?;
-    told(&field, &second).await
+    told(field, &second).await
 }
 
 /// Waits until both Services say that the node has their addresses, as kube-vip has it.
@@ -335,7 +344,12 @@ async fn to_sessions(ctx: &mut Ctx<()>) -> Result<()> {
     field.lab().agent(&last)?.stop(Duration::from_secs(20)).await?;
     field.start_agent(&last, &sessions)?;
     for n in 0..6 {
-        let holder = field.settled_but(vip(n), &[&last]).await?;
+        let deadline = now() + SOON;
+        while !field.recorded(n).await.is_ok_and(|holder| holder.is_some()) {
+            ensure!(now() < deadline, "no session has it; {}", field.logs());
+            pass(1).await;
+        }
+        let holder = field.settled(vip(n)).await?;
         field.recorded_as(n, &holder).await?;
     }
     pass(5).await;
@@ -345,6 +359,6 @@ async fn to_sessions(ctx: &mut Ctx<()>) -> Result<()> {
         longest = longest.max(total(&field.timeline(vip(n)).nobody(ends, now())));
     }
     ctx.note(&format!("nobody had a VIP for {} ms when the last node was moved", longest.as_millis()));
-    ensure!(longest < Duration::from_secs(8), "out for too long; {}", field.logs());
+    ensure!(longest < SOON, "out for too long; {}", field.logs());
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) fn lease_of(leases: &Leases, catalog: &Catalog, address: IpAddr) -> S
 pub(super) fn lots(
     leases: &Leases,
     catalog: &Catalog,
-    leased: &Leased,
+    core: &Leased,
     node: &str,
     interfaces: &[Interface],
     drained: bool,
@@ -58,16 +58,16 @@ pub(super) fn lots(
             at.insert(demand.address, index);
         }
         if own {
-            lot.campaigns &= index.is_some() && allowed && has_endpoint(demand, node, leased);
+            lot.campaigns &= index.is_some() && allowed && has_endpoint(demand, node, core);
         }
     }
     Lots { lots, at }
 }
 
 /// Whether this node has a ready endpoint, if it needs one. A VIP never moves from a holder to nobody.
-fn has_endpoint(demand: &Demand, node: &str, leased: &Leased) -> bool {
+fn has_endpoint(demand: &Demand, node: &str, core: &Leased) -> bool {
     let Some(local) = &demand.local else { return true };
-    local.contains(node) || local.is_empty() && leased.is_carried(demand.address)
+    local.contains(node) || local.is_empty() && core.is_carried(demand.address)
 }
 
 #[cfg(test)]

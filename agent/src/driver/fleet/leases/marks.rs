@@ -1,5 +1,5 @@
-//! Who has a Service's addresses, written on the Service as kube-vip's agent writes it: where they have no `IPAddress`, for
-//! then no allocator of Mooring's does. Nothing is decided by it.
+//! Who has a Service's addresses, written on the Service as kube-vip's agent writes it: where they have no `IPAddress` that
+//! this node may write itself onto. Nothing is decided by it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -34,8 +34,8 @@ impl Marks {
         Self { node, servers, on, written: BTreeMap::new(), next: Time::from_nanos(0) }
     }
 
-    /// Writes what is not as it should be.
-    pub(super) fn sync(&mut self, now: Time, leased: &Leased, catalog: &Catalog) {
+    /// Writes what is not as it should be. `objects`: whether `IPAddress` objects are seen here.
+    pub(super) fn sync(&mut self, now: Time, leased: &Leased, catalog: &Catalog, objects: bool) {
         if !self.on || now < self.next {
             return;
         }
@@ -55,8 +55,8 @@ impl Marks {
             let version = &service.metadata.resource_version;
             let known = service.metadata.annotations.vip_host.as_deref() == Some(self.node.as_str())
                 && addresses.iter().all(|ip| service.shows(*ip));
-            // One that the allocator has given addresses is its matter, whether or not its objects are shown here.
-            let others = service.metadata.annotations.ip_addresses.is_some();
+            // What the allocator has given is its matter, as soon as this node's record tells it.
+            let others = objects && service.metadata.annotations.ip_addresses.is_some();
             if known || others || self.written.get(key).is_some_and(|(base, _)| base == version) {
                 continue;
             }

@@ -50,6 +50,7 @@ use marks::Marks;
 use records::Records;
 use show::Shown;
 
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts, not one state")]
 struct Driver {
     node: String,
     leases: Leases,
@@ -172,12 +173,15 @@ pub async fn run(
     Ok(())
 }
 
+/// Between two probes of the one that has all VIPs, in intervals of the settings: many nodes ask.
+const SLOWER: u32 = 3;
+
 /// Those of the control plane's VIP; but the addresses of many are refreshed at a third of the fence, and where each Service
 /// has a Lease, nobody is watched on the segment: it would be asked for all of them all the time.
 fn rules(settings: &Settings, leases: &Leases) -> Rules {
     let rules = crate::driver::rules(settings);
     let refresh = rules.lease_duration.saturating_sub(FENCE_ENDS) / 3;
-    let witness_interval = if leases.per_service { Duration::ZERO } else { rules.witness_interval };
+    let witness_interval = if leases.per_service { Duration::ZERO } else { rules.witness_interval * SLOWER };
     Rules { refresh, witness_interval, ..rules }
 }
 
@@ -206,7 +210,9 @@ impl Driver {
                 self.step(Event::LeftOver(found.into_iter().map(|(address, _)| address).collect()));
             }
             Told::Event(Heard::Link { index, up }) => {
-                self.interfaces.iter_mut().filter(|one| one.index == index).for_each(|one| one.up = up);
+                for one in self.interfaces.iter_mut().filter(|one| one.index == index) {
+                    one.up = up;
+                }
                 self.work_out();
             }
             // Of sessions, which there are none of here; what is asked of the API is told elsewhere.
@@ -242,7 +248,8 @@ impl Driver {
             tracing::warn!(error = text, "{what} cannot be watched; all stays as it is until they can");
         }
         // The rights of kube-vip's role do not cover them.
-        if what == "IPAddress objects" && !self.known {
+        if what == "IPAddress objects" && !self.known && self.objects != Objects::No {
+            tracing::info!("IPAddress objects are not shown: Services themselves state which VIPs there are");
             self.objects = Objects::No;
             self.work_out();
         }
@@ -296,7 +303,9 @@ impl Driver {
         // They are put on the other interface as if somebody had taken them off the first.
         if !moved.is_empty() {
             self.job(Job::Remove(moved.clone()));
-            moved.into_iter().for_each(|address| self.step(Event::Gone(address)));
+            for address in moved {
+                self.step(Event::Gone(address));
+            }
         }
     }
 
@@ -359,7 +368,7 @@ impl Driver {
     /// Who has what, for others to read.
     fn write(&mut self, now: Time) {
         self.records.sync(now, &self.leased, &self.catalog);
-        self.marks.sync(now, &self.leased, &self.catalog);
+        self.marks.sync(now, &self.leased, &self.catalog, self.objects == Objects::There);
     }
 
     fn act(&mut self, action: Action) {
@@ -396,7 +405,7 @@ impl Driver {
     /// The interface on which an address is asked for: a VIP's own, or the one whose subnet has it.
     fn index_of(&self, address: IpAddr) -> Option<u32> {
         let near = |one: &&Interface| one.addresses.iter().any(|net| net.contains(&address));
-        let by_subnet = || self.interfaces.iter().find(near).or(self.interfaces.first()).map(|one| one.index);
+        let by_subnet = || self.interfaces.iter().find(near).or_else(|| self.interfaces.first()).map(|one| one.index);
         self.lots.at.get(&address).copied().or_else(by_subnet)
     }
 
