@@ -86,6 +86,8 @@ pub enum Bug {
     DeafWatcher,
     /// With the API away, all ends are tried again, each time.
     EndsStorm,
+    /// After the API was away, VIPs are taken by what was known before.
+    ActsOnWhatWas,
     /// A record whose writes fail is written again and again.
     NoBackOff,
     /// An answer of the API that comes late is believed, though the `IPAddress` was made again meanwhile.
@@ -138,7 +140,7 @@ impl Bug {
     ];
 
     /// Those of sessions and placement, and of what they share with the keeper.
-    pub const FLEET: [Self; 37] = [
+    pub const FLEET: [Self; 38] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -160,6 +162,7 @@ impl Bug {
         Self::OneSegmentIsEnough,
         Self::DeafWatcher,
         Self::EndsStorm,
+        Self::ActsOnWhatWas,
         Self::NoBackOff,
         Self::BelievesLateAnswers,
         Self::RenewsWithoutVersion,

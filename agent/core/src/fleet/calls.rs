@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::vip::Vip;
 use super::{Action, Fleet};
 use crate::event::Failure;
+use crate::planted::planted;
 use crate::rules::MARGIN;
 use crate::session::View;
 use crate::time::Time;
@@ -24,6 +25,8 @@ pub(super) struct Calls {
     /// A list of all sessions: its number, when it was sent, when it has failed.
     pub(super) listing: Option<(u64, Time, Time)>,
     pub(super) next_list: Time,
+    /// Another list is wanted then.
+    pub(super) again: bool,
     /// After one that failed: no sooner, whatever else the API answers meanwhile.
     pub(super) next_end: Time,
     pub(super) next_read: Time,
@@ -87,7 +90,8 @@ impl Fleet {
             return;
         }
         let stale = self.sessions.proven().map_or(self.at.now, |at| at + self.rules.stale_after());
-        let wanted = if self.away.is_some() { self.calls.next_list } else { stale.max(self.calls.next_list) };
+        let soon = self.away.is_some() || self.calls.again;
+        let wanted = if soon { self.calls.next_list } else { stale.max(self.calls.next_list) };
         if self.due(wanted) {
             self.list_sessions();
         }
@@ -98,8 +102,34 @@ impl Fleet {
             return;
         }
         let (id, within, now) = (self.new_id(), self.rules.retry_period, self.at.now);
+        self.calls.again = false;
         self.calls.listing = Some((id, now, now + within + MARGIN));
         self.out.push(Action::ReadSessions { id, within });
+    }
+
+    /// Once more, but no more often than lists are tried.
+    fn list_again(&mut self) {
+        if self.at.now >= self.calls.next_list {
+            self.list_sessions();
+        } else {
+            self.calls.again = true;
+        }
+    }
+
+    /// Whether what is known was learned, or confirmed, since the API was back.
+    pub(super) fn knows_since_back(&self) -> bool {
+        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|t| t.sent >= at);
+        planted!(ActsOnWhatWas) || self.back.is_none_or(|at| renewed(at) && self.sessions.is_listed_since(at))
+    }
+
+    /// It is, for the first time since.
+    pub(super) fn is_up_to_date(&mut self) {
+        if self.back.is_some() && self.knows_since_back() {
+            self.back = None;
+            self.dirty.extend(self.open.iter().copied());
+            self.dirty.extend(self.carried.iter().copied());
+            self.again = true;
+        }
     }
 
     pub(super) fn listed_not(&mut self) {
@@ -139,6 +169,11 @@ impl Fleet {
         if let Some(sent) = sent {
             self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);
+            if self.back.is_some_and(|at| sent < at) {
+                self.list_again();
+            } else {
+                self.is_up_to_date();
+            }
         } else if self.sessions.is_any_ahead() {
             self.list_sessions();
         }
@@ -167,8 +202,11 @@ impl Fleet {
             self.rewatch = true;
             if self.at.now.since(since) > crate::rules::AWAY {
                 self.looks_until = self.at.now + self.rules.lease_duration.max(LOOK_LONGER);
+                self.back = Some(self.at.now);
+                self.own.challenged = self.at.now;
+                self.list_again();
             }
-            if self.own.is_lapsed() {
+            if self.own.is_lapsed() || self.back == Some(self.at.now) {
                 self.own.next_write = self.at.now.max(self.own.next_try);
             }
             self.all_dirty();

@@ -108,6 +108,7 @@ impl Fleet {
         live && self.away.is_none()
             && self.unsure.is_none()
             && !self.own.shutting_down
+            && self.knows_since_back()
             && self.sessions.is_fresh(now, &self.rules)
             && self.session_ends().is_some_and(|end| now + MARGIN < end)
     }
@@ -333,6 +334,7 @@ impl Fleet {
         } else if self.unsure.is_some() {
             self.own.next_write = now;
         }
+        self.is_up_to_date();
         self.refresh_by_session(false);
         self.challenges_dirty();
         self.dirty.append(&mut self.own.awaiting);

@@ -74,7 +74,7 @@ impl Bounds {
             + turns
             + 2 * retry
             + 3 * SECOND;
-        let calls = 10 * SECOND / retry * 6 + 40 + most * 3;
+        let calls = 10 * SECOND / retry * 8 + 40 + most * 3;
         Self {
             owners,
             owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),
