@@ -147,6 +147,9 @@ fn what_a_core_costs() {
         world.run(to * SECOND);
         let (took, steps) = (began.elapsed(), world.counts.steps - steps);
         let share = took.as_secs_f64() / f64::from(u32::try_from(to - from).unwrap_or(1)) / 20.0 * 100.0;
-        println!("{what}: {took:?}, {steps} steps, {share:.3} % of a core for each agent; {:?}", world.checks.violation);
+        println!(
+            "{what}: {took:?}, {steps} steps, {share:.3} % of a core for each agent; {:?}",
+            world.checks.violation
+        );
     }
 }

@@ -14,7 +14,8 @@ impl Fleet {
         let leaving = self.own.leaving.is_some() || self.own.drained;
         let admitted =
             vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node)) || planted!(StaysWithoutEndpoint);
-        let elsewhere = (vip.rebalance || planted!(Rebalances)) && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);
+        let elsewhere = (vip.rebalance || planted!(Rebalances))
+            && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);
         vip.rebalance = elsewhere;
         let wanted = !admitted || elsewhere && vip.moves.may_move(self.at.now);
         if let Some(hold) = &mut vip.hold {

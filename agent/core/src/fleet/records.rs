@@ -160,9 +160,9 @@ impl Fleet {
             }
             Err(Failure::Conflict) => {
                 vip.hold_off = self.at.now + LOST * vip.failed();
-                let taking = flight.wrote.is_some_and(|wrote| {
-                    wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != wrote.session)
-                });
+                let taking = flight
+                    .wrote
+                    .is_some_and(|wrote| wrote.to.is_none() && vip.holder().is_none_or(|h| h.session != wrote.session));
                 if taking {
                     self.report(Report::Outrun { address });
                 }

@@ -37,7 +37,9 @@ impl Plan {
         let some = |rng: &mut Rng| rng.chance(700).then(|| rng.pick(&Of::BOTH));
         for planned in &mut self.faults {
             match &mut planned.fault {
-                Fault::WatchBreak(_, of) | Fault::WatchHang(_, of) | Fault::WatchLag(_, _, of) if self.settings.apart => {
+                Fault::WatchBreak(_, of) | Fault::WatchHang(_, of) | Fault::WatchLag(_, _, of)
+                    if self.settings.apart =>
+                {
                     *of = some(&mut rng);
                 }
                 Fault::Delete(vip) if rng.chance(400) => {

@@ -34,7 +34,13 @@ impl One {
     /// With a session of its own that is live, and no VIP.
     fn new() -> Self {
         let rules = Rules { node: ME.into(), ..Rules::default() };
-        let mut one = Self { fleet: Fleet::new(rules), now: Time::default() + ms(60_000), version: 100, session: None, others: vec![] };
+        let mut one = Self {
+            fleet: Fleet::new(rules),
+            now: Time::default() + ms(60_000),
+            version: 100,
+            session: None,
+            others: vec![],
+        };
         let interfaces = vec![Interface { index: 2, link: link(1), gateways: vec![] }];
         for event in [Event::Node { interfaces, macs: link(1).macs }, Event::Synced] {
             let actions = one.tell(event);

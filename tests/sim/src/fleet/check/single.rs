@@ -43,7 +43,9 @@ impl World<'_> {
     fn all_settled(&self) -> bool {
         let live = (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses);
         let heard = self.wire.clean && self.hosts.iter().all(|h| h.plugged.iter().all(|up| *up));
-        let quiet = |h: usize| self.hosts[h].agent.as_ref().is_some_and(|a| !a.watches.iter().any(|w| w.silent) && !a.ending && !a.drained);
+        let quiet = |h: usize| {
+            self.hosts[h].agent.as_ref().is_some_and(|a| !a.watches.iter().any(|w| w.silent) && !a.ending && !a.drained)
+        };
         live && heard
             && (0..self.hosts.len()).all(quiet)
             && self.wanted.iter().all(|vip| {

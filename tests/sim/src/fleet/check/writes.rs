@@ -163,7 +163,10 @@ impl World<'_> {
         let now = self.now;
         let Some(after) = after else {
             if let Some(before) = before.filter(|before| before.node != name) {
-                self.violated(Rule::Record, format!("{name} clears the record of VIP {vip}, which is {}'s", before.node));
+                self.violated(
+                    Rule::Record,
+                    format!("{name} clears the record of VIP {vip}, which is {}'s", before.node),
+                );
             }
             return;
         };
