@@ -94,7 +94,7 @@ pub enum Bug {
     BelievesLateAnswers,
     /// The own session is written without a resourceVersion.
     RenewsWithoutVersion,
-    /// A leaving mark counts for every incarnation.
+    /// A leaving mark of one incarnation counts for another.
     AnyConsent,
     /// Sessions are judged expired without a proven watch.
     EndsWhenBlind,

@@ -51,6 +51,8 @@ pub(super) struct Own {
     pub(super) awaiting: BTreeSet<IpAddr>,
     /// When a VIP was last challenged: only a renewal sent since answers that.
     pub(super) challenged: Time,
+    /// The number of the last incarnation: should the Lease be set back, the next one counts on from that.
+    counted: u32,
     /// Renewals that met a conflict, in a row.
     conflicts: u32,
 }
@@ -173,7 +175,8 @@ impl Fleet {
                 self.write_own(Some(view.version), record, declared, None, WITHIN);
             }
             known => {
-                let transitions = known.as_ref().map_or(0, |v| v.record.transitions.saturating_add(1));
+                let counted = self.own.counted;
+                let transitions = known.as_ref().map_or(0, |v| v.record.transitions.max(counted).saturating_add(1));
                 let base = known.map(|v| v.version);
                 let record = self.own_record(Some(self.at.wall), transitions);
                 let declared = self.declared(transitions, None, base.clone(), false);
@@ -315,6 +318,7 @@ impl Fleet {
             in_doubt: false,
         };
         let transitions = tenure.incarnation.transitions;
+        self.own.counted = transitions;
         self.own.tenure = Some(tenure);
         let told = flight.declared.began.is_some() && !self.own.redeclare;
         // A challenge that came after it was sent waits for the next one.
