@@ -25,9 +25,7 @@ pub(super) struct Calls {
     /// A list of all sessions: its number, when it was sent, when it has failed.
     pub(super) listing: Option<(u64, Time, Time)>,
     pub(super) next_list: Time,
-    /// Another list is wanted then.
-    pub(super) again: bool,
-    /// After one that failed: no sooner, whatever else the API answers meanwhile.
+    /// After one that failed, so long after it was sent: no sooner, whatever else the API answers meanwhile.
     pub(super) next_end: Time,
     pub(super) next_read: Time,
     /// No session of another expires sooner, as far as that was looked at.
@@ -90,7 +88,7 @@ impl Fleet {
             return;
         }
         let stale = self.sessions.proven().map_or(self.at.now, |at| at + self.rules.stale_after());
-        let soon = self.away.is_some() || self.calls.again;
+        let soon = self.away.is_some() || self.back.is_some_and(|at| !self.sessions.is_listed_since(at));
         let wanted = if soon { self.calls.next_list } else { stale.max(self.calls.next_list) };
         if self.due(wanted) {
             self.list_sessions();
@@ -102,18 +100,8 @@ impl Fleet {
             return;
         }
         let (id, within, now) = (self.new_id(), self.rules.retry_period, self.at.now);
-        self.calls.again = false;
         self.calls.listing = Some((id, now, now + within + MARGIN));
         self.out.push(Action::ReadSessions { id, within });
-    }
-
-    /// Once more, but no more often than lists are tried.
-    fn list_again(&mut self) {
-        if self.at.now >= self.calls.next_list {
-            self.list_sessions();
-        } else {
-            self.calls.again = true;
-        }
     }
 
     /// Whether what is known was learned, or confirmed, since the API was back.
@@ -169,11 +157,7 @@ impl Fleet {
         if let Some(sent) = sent {
             self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);
-            if self.back.is_some_and(|at| sent < at) {
-                self.list_again();
-            } else {
-                self.is_up_to_date();
-            }
+            self.is_up_to_date();
         } else if self.sessions.is_any_ahead() {
             self.list_sessions();
         }
@@ -204,7 +188,6 @@ impl Fleet {
                 self.looks_until = self.at.now + self.rules.lease_duration.max(LOOK_LONGER);
                 self.back = Some(self.at.now);
                 self.own.challenged = self.at.now;
-                self.list_again();
             }
             if self.own.is_lapsed() || self.back == Some(self.at.now) {
                 self.own.next_write = self.at.now.max(self.own.next_try);

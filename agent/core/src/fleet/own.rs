@@ -35,7 +35,7 @@ pub(super) struct Own {
     unanswered: Option<OwnFlight>,
     pub(super) next_write: Time,
     hold_off: Time,
-    /// After a write that failed: no sooner, whatever else the API answers meanwhile.
+    /// After a write that failed, so long after it was sent: no sooner, whatever else the API answers meanwhile.
     pub(super) next_try: Time,
     /// What is on the Lease is not what this node wants there.
     pub(super) redeclare: bool,
@@ -365,7 +365,7 @@ impl Fleet {
         } else {
             self.is_away(flight.sent);
             self.own.next_write = now + self.rules.retry_period / 2;
-            self.own.next_try = now + self.rules.retry_period / 4;
+            self.own.next_try = flight.sent + self.rules.retry_period / 4;
             self.own.hold_off = self.own.hold_off.max(now + self.rules.retry_period / 4);
             self.own.unanswered = Some(flight);
         }

@@ -104,7 +104,7 @@ impl Fleet {
         self.again = true;
         let Ok(views) = result else {
             self.is_away(reading.sent);
-            self.calls.next_read = self.at.now + self.rules.retry_period / 4;
+            self.calls.next_read = reading.sent + self.rules.retry_period / 4;
             self.calls.wanted.extend(reading.known.into_keys());
             return;
         };

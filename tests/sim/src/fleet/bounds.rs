@@ -40,7 +40,7 @@ pub struct Bounds {
     pub stay: Nanos,
     /// Holders of one VIP after one event.
     pub moves: u32,
-    /// Requests of one node within ten seconds.
+    /// Requests of one node within ten seconds, but for those that somebody else's writes cost.
     pub calls: u32,
 }
 
