@@ -4,7 +4,6 @@ use super::Fleet;
 use super::vip::Vip;
 use crate::placement::{Candidate, Place, place};
 use crate::planted::planted;
-use crate::session::View;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +56,7 @@ impl Fleet {
             // An earlier life's of this agent, which is about to adopt its session.
             return Claim::Unknown;
         }
-        let of_it = |view: &View| view.is_of(&holder.session) || planted!(AnyConsent);
-        let peer = self.sessions.get(&holder.node).filter(|peer| of_it(&peer.view));
+        let peer = self.sessions.get(&holder.node).filter(|peer| peer.view.is_of(&holder.session));
         let leaving = peer.is_some_and(|peer| peer.view.is_leaving());
         Claim::Others { consents: leaving || holder.to.is_some(), to: holder.to.clone() }
     }
