@@ -261,8 +261,8 @@ impl World<'_> {
     pub fn check_calls(&mut self) {
         // Each write of a record that another's comes before is one more of its own, and a read.
         let nudged = self.plan.faults.iter().any(|planned| matches!(planned.fault, Fault::Nudge(_)));
-        let nudges = if nudged { u32::try_from(self.most * 6).unwrap_or(u32::MAX) } else { 0 };
-        let (most, bound) = (self.counts.most, self.checks.bounds.calls + nudges);
+        let more = if nudged { u32::try_from(self.most * 6).unwrap_or(u32::MAX) } else { 0 };
+        let (most, bound) = (self.counts.most, self.checks.bounds.calls + more);
         if most > bound {
             self.violated(Rule::Calls, format!("a node sent {most} requests within 10 s; the bound is {bound}"));
         }
