@@ -8,6 +8,7 @@ use super::pace::Pace;
 use super::vip::Vip;
 use super::{Action, Fleet};
 use crate::event::Failure;
+use crate::planted::planted;
 use crate::rules::MARGIN;
 use crate::session::View;
 use crate::time::Time;
@@ -25,7 +26,7 @@ pub(super) struct Calls {
     /// A list of all sessions: its number, when it was sent, when it has failed.
     pub(super) listing: Option<(u64, Time, Time)>,
     pub(super) next_list: Time,
-    /// After one that failed: no sooner, whatever else the API answers meanwhile.
+    /// After one that failed, so long after it was sent: no sooner, whatever else the API answers meanwhile.
     pub(super) next_end: Time,
     pub(super) next_read: Time,
     /// No session of another expires sooner, as far as that was looked at.
@@ -90,7 +91,8 @@ impl Fleet {
             return;
         }
         let stale = self.sessions.proven().map_or(self.at.now, |at| at + self.rules.stale_after());
-        let wanted = if self.away.is_some() { self.calls.next_list } else { stale.max(self.calls.next_list) };
+        let soon = self.away.is_some() || self.back.is_some_and(|at| !self.sessions.is_listed_since(at));
+        let wanted = if soon { self.calls.next_list } else { stale.max(self.calls.next_list) };
         if self.due(wanted) {
             self.list_sessions();
         }
@@ -103,6 +105,22 @@ impl Fleet {
         let (id, within, now) = (self.new_id(), self.rules.retry_period, self.at.now);
         self.calls.listing = Some((id, now, now + within + MARGIN));
         self.out.push(Action::ReadSessions { id, within });
+    }
+
+    /// Whether what is known was learned, or confirmed, since the API was back.
+    pub(super) fn knows_since_back(&self) -> bool {
+        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|t| t.sent >= at);
+        planted!(ActsOnWhatWas) || self.back.is_none_or(|at| renewed(at) && self.sessions.is_listed_since(at))
+    }
+
+    /// It is, for the first time since.
+    pub(super) fn is_up_to_date(&mut self) {
+        if self.back.is_some() && self.knows_since_back() {
+            self.back = None;
+            self.dirty.extend(self.open.iter().copied());
+            self.dirty.extend(self.carried.iter().copied());
+            self.again = true;
+        }
     }
 
     pub(super) fn listed_not(&mut self) {
@@ -142,6 +160,7 @@ impl Fleet {
         if let Some(sent) = sent {
             self.sessions.was_listed(now, sent);
             self.dirty.append(&mut self.unclear);
+            self.is_up_to_date();
         } else if self.sessions.is_any_ahead() {
             self.list_sessions();
         }
@@ -170,8 +189,10 @@ impl Fleet {
             self.rewatch = true;
             if self.at.now.since(since) > crate::rules::AWAY {
                 self.looks_until = self.at.now + self.rules.lease_duration.max(LOOK_LONGER);
+                self.back = Some(self.at.now);
+                self.own.challenged = self.at.now;
             }
-            if self.own.is_lapsed() {
+            if self.own.is_lapsed() || self.back == Some(self.at.now) {
                 self.own.next_write = self.at.now.max(self.own.next_try);
             }
             self.all_dirty();

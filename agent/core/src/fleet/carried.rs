@@ -89,7 +89,6 @@ impl Fleet {
                 vip.schedule.restart(now);
             }
             Claim::Mine => {}
-            _ if planted!(KeepsLeftOvers) => {}
             Claim::Absent | Claim::Free { .. } | Claim::Others { .. } => self.let_go(vip, Why::LeaseLost),
             Claim::Unknown => {
                 if let Some(since) = self.away_since()
@@ -138,7 +137,7 @@ impl Fleet {
             }
             Claim::Free { .. } | Claim::Unknown => {}
         }
-        if self.due(since + BESIDE) && !planted!(BesideForEver) {
+        if self.due(since + BESIDE) {
             self.rest_on(vip, Basis::Provisional);
             return;
         }
@@ -168,7 +167,7 @@ impl Fleet {
                 let Some(hold) = &mut vip.hold else { return };
                 if hold.other.is_none() {
                     hold.other = now;
-                } else if hold.other != now && !planted!(IgnoresReturn) {
+                } else if hold.other != now {
                     self.let_go(vip, Why::LeaseLost);
                 }
             }

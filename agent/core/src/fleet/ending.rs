@@ -123,7 +123,7 @@ impl Fleet {
             }
             Err(Failure::Away) => {
                 self.is_away(sent);
-                self.calls.next_end = self.at.now + self.rules.retry_period / 4;
+                self.calls.next_end = sent + self.rules.retry_period / 2;
             }
         }
         self.again = true;

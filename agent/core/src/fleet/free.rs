@@ -86,7 +86,7 @@ impl Fleet {
 
     /// The record names this node: it carries the VIP, whatever it had in mind.
     fn take_back(&mut self, vip: &mut Vip) {
-        if vip.yielded.is_some_and(|at| vip.proven <= at) && !planted!(TakesBackByMemory) {
+        if vip.yielded.is_some_and(|at| vip.proven <= at) {
             if self.due(vip.hold_off) {
                 self.want_read(vip.address);
                 vip.hold_off = self.at.now + TURN;

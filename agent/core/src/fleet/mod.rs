@@ -86,6 +86,9 @@ pub struct Fleet {
     synced: bool,
     /// Since when no call to the API has been answered.
     away: Option<Time>,
+    /// When the API was back: what was known before may be over, the own session too. Nothing is taken before that was
+    /// renewed and all sessions were listed since.
+    back: Option<Time>,
     /// After the API was away, or at the start: takes look at the segment first, until then.
     looks_until: Time,
     /// After a late step: nothing is announced, refreshed or taken until the session was renewed or the segment asked since.
@@ -128,6 +131,7 @@ impl Fleet {
             calls: Calls::default(),
             synced: false,
             away: None,
+            back: None,
             looks_until: Time::default(),
             unsure: None,
             late_at: Time::default(),

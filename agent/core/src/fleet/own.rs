@@ -35,7 +35,7 @@ pub(super) struct Own {
     unanswered: Option<OwnFlight>,
     pub(super) next_write: Time,
     hold_off: Time,
-    /// After a write that failed: no sooner, whatever else the API answers meanwhile.
+    /// After a write that failed, so long after it was sent: no sooner, whatever else the API answers meanwhile.
     pub(super) next_try: Time,
     /// What is on the Lease is not what this node wants there.
     pub(super) redeclare: bool,
@@ -51,6 +51,8 @@ pub(super) struct Own {
     pub(super) awaiting: BTreeSet<IpAddr>,
     /// When a VIP was last challenged: only a renewal sent since answers that.
     pub(super) challenged: Time,
+    /// The number of the last incarnation: should the Lease be set back, the next one counts on from that.
+    counted: u32,
     /// Renewals that met a conflict, in a row.
     conflicts: u32,
 }
@@ -108,6 +110,7 @@ impl Fleet {
         live && self.away.is_none()
             && self.unsure.is_none()
             && !self.own.shutting_down
+            && self.knows_since_back()
             && self.sessions.is_fresh(now, &self.rules)
             && self.session_ends().is_some_and(|end| now + MARGIN < end)
     }
@@ -172,7 +175,8 @@ impl Fleet {
                 self.write_own(Some(view.version), record, declared, None, WITHIN);
             }
             known => {
-                let transitions = known.as_ref().map_or(0, |v| v.record.transitions.saturating_add(1));
+                let counted = self.own.counted;
+                let transitions = known.as_ref().map_or(0, |v| v.record.transitions.max(counted).saturating_add(1));
                 let base = known.map(|v| v.version);
                 let record = self.own_record(Some(self.at.wall), transitions);
                 let declared = self.declared(transitions, None, base.clone(), false);
@@ -315,6 +319,7 @@ impl Fleet {
             in_doubt: false,
         };
         let transitions = tenure.incarnation.transitions;
+        self.own.counted = transitions;
         self.own.tenure = Some(tenure);
         let told = flight.declared.began.is_some() && !self.own.redeclare;
         // A challenge that came after it was sent waits for the next one.
@@ -334,6 +339,7 @@ impl Fleet {
         } else if self.unsure.is_some() {
             self.own.next_write = now;
         }
+        self.is_up_to_date();
         self.refresh_by_session(false);
         self.challenges_dirty();
         self.dirty.append(&mut self.own.awaiting);
@@ -360,7 +366,7 @@ impl Fleet {
         } else {
             self.is_away(flight.sent);
             self.own.next_write = now + self.rules.retry_period / 2;
-            self.own.next_try = now + self.rules.retry_period / 4;
+            self.own.next_try = flight.sent + self.rules.retry_period / 4;
             self.own.hold_off = self.own.hold_off.max(now + self.rules.retry_period / 4);
             self.own.unanswered = Some(flight);
         }

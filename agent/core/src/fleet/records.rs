@@ -25,7 +25,7 @@ impl Fleet {
             match vip.is_about(view.as_ref()) {
                 About::Older if !listed => return,
                 // What was read is perhaps another object by now, of which the watch is about to tell.
-                About::Older | About::Other if vip.ahead && !planted!(BelievesLateAnswers) => {
+                About::Older | About::Other if vip.ahead => {
                     return self.want_read(address);
                 }
                 About::Older | About::Other | About::Newer => {}
@@ -48,8 +48,8 @@ impl Fleet {
                     return;
                 }
                 // Deleted, or made again, while the call was on its way: which of the two is the later cannot be told.
-                About::Other if !planted!(BelievesLateAnswers) => return self.want_read(address),
-                About::Other | About::Newer => {}
+                About::Other => return self.want_read(address),
+                About::Newer => {}
             }
         }
         let version = |v: &AddressView| v.version.clone();
@@ -104,7 +104,7 @@ impl Fleet {
         self.again = true;
         let Ok(views) = result else {
             self.is_away(reading.sent);
-            self.calls.next_read = self.at.now + self.rules.retry_period / 4;
+            self.calls.next_read = reading.sent + self.rules.retry_period / 4;
             self.calls.wanted.extend(reading.known.into_keys());
             return;
         };

@@ -18,6 +18,7 @@ const DOUBLED: u32 = 5;
 
 /// See the module's text.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts, not one state")]
 pub(super) struct Vip {
     pub(super) address: IpAddr,
     /// The hash of the address.

@@ -193,9 +193,7 @@ impl Fleet {
             let holder = vip.holder().filter(|h| h.to.is_none() && peer.view.is_of(&h.session));
             let link = vip.demand.as_ref().and_then(|d| d.link_of(peer.view.links()));
             let here = link.map(|l| l.name == view.link.name);
-            holder.is_some()
-                && here == Some(true)
-                && (self.at.now.since(vip.changed) >= STOOD || planted!(AsksForNewVips))
+            holder.is_some() && here == Some(true) && self.at.now.since(vip.changed) >= STOOD
         };
         round.take(held.len().min(64)).find(stands).copied()
     }

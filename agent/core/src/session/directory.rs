@@ -207,6 +207,12 @@ impl Directory {
         changed
     }
 
+    /// Whether a consistent list was asked for since, and has come.
+    #[must_use]
+    pub fn is_listed_since(&self, at: Time) -> bool {
+        self.listed.is_some_and(|sent| sent >= at)
+    }
+
     /// Whether answers have shown what the watch has not.
     #[must_use]
     pub fn is_any_ahead(&self) -> bool {

@@ -14,7 +14,6 @@ pub use record::{AddressView, Holder};
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Record;
-use crate::planted::planted;
 
 /// One life of a session: it begins with a write that counts the transitions up, and ends with another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -115,8 +114,7 @@ impl View {
     /// Whether its agent has declared that others may take its VIPs.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        let declared = if planted!(AnyConsent) { self.declared.as_ref() } else { self.declared() };
-        self.is_live() && declared.is_some_and(|d| d.leaving)
+        self.is_live() && self.declared().is_some_and(|d| d.leaving)
     }
 }
 

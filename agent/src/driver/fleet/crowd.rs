@@ -65,7 +65,8 @@ mod tests {
         let what = ("VIPTaken", "carried here".to_owned());
         let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
         let vip = |n: u8| IpAddr::from(Ipv4Addr::new(10, 0, 0, n));
-        let singles = (0..100).filter(|n| crowd.alone(at(u64::from(*n) * 10), &what, vip(*n), Severity::Normal)).count();
+        let singles =
+            (0..100).filter(|n| crowd.alone(at(u64::from(*n) * 10), &what, vip(*n), Severity::Normal)).count();
         assert_eq!(singles, SINGLES);
         assert!(crowd.due(at(1_000)).is_empty());
         let due = crowd.due(at(6_000));

@@ -40,7 +40,7 @@ pub struct Bounds {
     pub stay: Nanos,
     /// Holders of one VIP after one event.
     pub moves: u32,
-    /// Requests of one node within ten seconds.
+    /// Requests of one node within ten seconds, but for those that somebody else's writes cost.
     pub calls: u32,
 }
 
@@ -74,7 +74,7 @@ impl Bounds {
             + turns
             + 2 * retry
             + 3 * SECOND;
-        let calls = 10 * SECOND / retry * 6 + 40 + most * 3;
+        let calls = 10 * SECOND / retry * 8 + 40 + most * 3;
         Self {
             owners,
             owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),

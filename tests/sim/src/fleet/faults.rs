@@ -126,16 +126,7 @@ impl World<'_> {
                     self.want(vip);
                 }
             }
-            Fault::Unplug(host, segment) => {
-                self.hosts[host].present[segment] = false;
-                self.set_link(host, segment, false, false);
-                self.hosts[host].told[segment] = false;
-                let event = self.node_event(host);
-                self.tell_soon(host, event);
-                for vip in (0..self.most).filter(|vip| self.plan.settings.segment_of(*vip) == segment) {
-                    self.fall(host, vip, true, "its interface is gone");
-                }
-            }
+            Fault::Unplug(host, segment) => self.unplug(host, segment),
             Fault::Drain(host) => self.tell_soon(host, Event::Drain(true)),
             Fault::Rebalance(host) => self.tell_soon(host, Event::Rebalance),
             Fault::Strip(host) => {
@@ -323,6 +314,17 @@ impl World<'_> {
         }
         self.hosts[host].slept = now;
         self.resume(host, true);
+    }
+
+    fn unplug(&mut self, host: usize, segment: usize) {
+        self.hosts[host].present[segment] = false;
+        self.set_link(host, segment, false, false);
+        self.hosts[host].told[segment] = false;
+        let event = self.node_event(host);
+        self.tell_soon(host, event);
+        for vip in (0..self.most).filter(|vip| self.plan.settings.segment_of(*vip) == segment) {
+            self.fall(host, vip, true, "its interface is gone");
+        }
     }
 
     fn set_link(&mut self, host: usize, segment: usize, up: bool, told: bool) {

@@ -263,7 +263,7 @@ fn who_waits_to_write_its_record_is_not_forgotten() {
         let actions = one.tell(Event::WroteHolder { id, result: Err(Failure::Conflict) });
         next.extend(one.answer(actions));
     }
-    next.extend(one.run(ms(2_000)));
+    next.extend(one.run(ms(50)));
     for v in 46..60 {
         assert!(writes(&next).iter().any(|(_, ip, _)| *ip == vip(v)), "{} is written", vip(v));
     }

@@ -108,8 +108,11 @@ impl World<'_> {
         self.checks.moves[vip] += 1;
         self.checks.moved[vip] += 1;
         let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Fault::Upgrade(_)) && p.at <= now).count();
-        let refuses = self.active.iter().any(|n| matches!(self.plan.faults[*n].fault, Fault::Refuse(_)));
-        let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX) + if refuses { 8 } else { 0 };
+        let active = |which: fn(&Fault) -> bool| self.active.iter().any(|n| which(&self.plan.faults[*n].fault));
+        let refuses = if active(|f| matches!(f, Fault::Refuse(_))) { 8 } else { 0 };
+        // Nodes that do not hear one another end each other, until that has been too often.
+        let deaf = active(|f| matches!(f, Fault::Delay(..) | Fault::Loss(..) | Fault::Partition(..)));
+        let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX) + refuses + if deaf { 2 } else { 0 };
         if self.checks.moves[vip] > self.checks.bounds.moves + more {
             let text = format!("VIP {vip} has moved {} times since anything happened", self.checks.moves[vip]);
             self.violated(Rule::Moves, text);
