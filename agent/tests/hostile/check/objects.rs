@@ -30,7 +30,7 @@ pub fn check(data: &[u8]) {
     }
     if let Ok(service) = serde_json::from_slice::<Service>(data) {
         told.extend(catalog.take(Seen::Services(Change::One(service))));
-        let of = Arc::new(catalog.local_services());
+        let of = Arc::new(catalog.local_services().clone());
         if let Ok(slice) = serde_json::from_slice::<Slice>(data) {
             told.extend(catalog.take(Seen::Slices(of, Change::All(vec![slice]))));
         }
