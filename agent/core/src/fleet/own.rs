@@ -150,8 +150,9 @@ impl Fleet {
         if self.own.left {
             return;
         }
-        // After a conflict the Lease is read first.
-        let informed = self.calls.listing.is_none() || self.away.is_some();
+        // After a conflict the Lease is read first; a list that hangs for another reason holds nothing up.
+        let in_doubt = self.own.tenure.as_ref().is_some_and(|t| t.in_doubt);
+        let informed = !in_doubt || self.calls.listing.is_none() || self.away.is_some();
         if self.own.flight.is_none() && informed && !self.is_ending() && self.due(self.own.next_write) {
             self.renew();
         }
