@@ -179,9 +179,19 @@ impl Addresses {
         self.servers.ask_for::<IpAddress>(&call, Limits::within(within)).await.0.map(drop)
     }
 
-    /// Tells the allocator and people that another host has it on the wire. What is there already stays.
-    pub async fn tell_conflict(&self, key: &Key, text: &str, within: Duration) -> Result<(), ApiError> {
-        let patch = json!({"metadata": {"annotations": {CONFLICT: text}}});
+    /// Tells the allocator and people that another host has it on the wire. What is there already stays. `uid`: the object's, if
+    /// it is known; the next one of that name has another address.
+    pub async fn tell_conflict(
+        &self,
+        key: &Key,
+        uid: Option<&str>,
+        text: &str,
+        within: Duration,
+    ) -> Result<(), ApiError> {
+        let mut patch = json!({"metadata": {"annotations": {CONFLICT: text}}});
+        if let Some(uid) = uid {
+            patch["metadata"]["uid"] = uid.into();
+        }
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
         let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
         self.servers.ask_for::<IpAddress>(&call, Limits::within(within)).await.0.map(drop)

@@ -128,7 +128,8 @@ impl Fleet {
         if !self.due(challenge.since + CHALLENGE) {
             return;
         }
-        if challenge.by_peer && !planted!(VipNeverYields) {
+        // Who came late and could not renew since may have lost its session to a node that it has never heard of.
+        if (challenge.by_peer || self.unsure.is_some()) && !planted!(VipNeverYields) {
             vip.yielded = Some(self.at.now);
             vip.hold_off = self.at.now + YIELDED;
             vip.turns += 1;

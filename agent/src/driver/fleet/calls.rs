@@ -95,10 +95,10 @@ impl Calls {
     }
 
     /// Another host has the address on the wire: told on its object, for the allocator and people.
-    pub(super) fn tell_conflict(&self, key: Key, text: String) {
+    pub(super) fn tell_conflict(&self, key: Key, uid: Option<String>, text: String) {
         let Some(api) = self.addresses.clone() else { return };
         tokio::spawn(async move {
-            if let Err(error) = api.tell_conflict(&key, &text, TELL).await {
+            if let Err(error) = api.tell_conflict(&key, uid.as_deref(), &text, TELL).await {
                 tracing::warn!(object = %key, %error, "the conflict could not be told on the IPAddress");
             }
         });

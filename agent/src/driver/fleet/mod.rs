@@ -8,6 +8,7 @@
 //! ```
 
 mod calls;
+mod contests;
 mod crowd;
 mod leases;
 mod place;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::calls::Calls;
+use super::contests::Contests;
 use super::crowd::Crowd;
 use crate::api::addresses::placed;
 use crate::api::{EventNote, Regarding, Severity};
@@ -38,6 +39,7 @@ pub(super) struct Reports {
     conflicts: BTreeMap<IpAddr, (String, Time)>,
     wrong: BTreeMap<&'static str, String>,
     crowd: Crowd,
+    contests: Contests,
     /// The process was asked to end.
     leaving: bool,
 }
@@ -56,6 +58,7 @@ impl Reports {
             conflicts: BTreeMap::new(),
             wrong: BTreeMap::new(),
             crowd: Crowd::default(),
+            contests: Contests::default(),
             leaving: false,
         }
     }
@@ -185,7 +188,11 @@ impl Reports {
                 (Warning, "ForeignOwner", Some(*address), text)
             }
             Report::Contested { address, mac, node: None } => {
-                self.conflict(at, *address, &format!("{mac} claims it"), catalog, calls);
+                // One frame may be anybody's mistake, and is defended against; who goes on has the address (RFC 5227
+                // section 2.4 b).
+                if self.contests.goes_on(at.now, *address, *mac) {
+                    self.conflict(at, *address, &format!("{mac} claims it"), catalog, calls);
+                }
                 let text = format!("{mac} claims {address}, which is held here; find that host and remove the address");
                 (Warning, "AddressContested", Some(*address), text)
             }
@@ -234,7 +241,8 @@ impl Reports {
         self.conflicts.retain(|_, (_, told)| at.now.since(*told) < AGAIN);
         self.conflicts.insert(address, (what.to_owned(), at.now));
         if let Some(key) = catalog.key_of(address) {
-            calls.tell_conflict(key.clone(), format!("{}: {what}, heard by {}", stamp(at.wall), self.node));
+            let uid = catalog.uid_of(address).map(str::to_owned);
+            calls.tell_conflict(key.clone(), uid, format!("{}: {what}, heard by {}", stamp(at.wall), self.node));
         }
     }
 

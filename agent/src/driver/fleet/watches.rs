@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::Told;
 use crate::api::addresses::{Addresses, SELECTORS};
@@ -30,6 +32,10 @@ const PAGE: u32 = 250;
 const LOOK: Duration = Duration::from_secs(10);
 /// More Services than these are not named one by one in a selector.
 const NAMED: usize = 40;
+/// Slices of other Services are not listed sooner after the last time ...
+const ANEW: Duration = Duration::from_millis(500);
+/// ... nor before that list is there, if it comes within this.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All watches. Dropped, they end.
 pub(super) struct Watches {
@@ -38,13 +44,22 @@ pub(super) struct Watches {
     /// Not believed any more: all are opened anew.
     kick: Arc<Notify>,
     tasks: Vec<JoinHandle<()>>,
-    slices: Option<(Arc<BTreeSet<Key>>, JoinHandle<()>)>,
+    slices: Option<Slices>,
+}
+
+/// The watch of slices.
+struct Slices {
+    of: Arc<BTreeSet<Key>>,
+    task: JoinHandle<()>,
+    began: Instant,
+    /// Its first list has been told.
+    listed: Arc<AtomicBool>,
 }
 
 impl Drop for Watches {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        self.slices.iter().for_each(|(_, task)| task.abort());
+        self.slices.iter().for_each(|slices| slices.task.abort());
     }
 }
 
@@ -73,14 +88,19 @@ impl Watches {
         self.kick.notify_waiters();
     }
 
-    /// The Services whose slices count are these now.
+    /// The Services whose slices count are these now, or soon: many that come one by one are not a list each, and a list that
+    /// is under way is told first.
     pub(super) fn slices_of(&mut self, services: &BTreeSet<Key>) {
-        let known = self.slices.as_ref().map(|(of, _)| of);
-        if known.map_or(services.is_empty(), |known| **known == *services) {
+        let same = self.slices.as_ref().map_or(services.is_empty(), |slices| *slices.of == *services);
+        let soon = self.slices.as_ref().is_some_and(|slices| {
+            let age = slices.began.elapsed();
+            age < PATIENCE && (age < ANEW || !slices.listed.load(Ordering::Relaxed))
+        });
+        if same || (soon && !services.is_empty()) {
             return;
         }
-        if let Some((_, task)) = self.slices.take() {
-            task.abort();
+        if let Some(slices) = self.slices.take() {
+            slices.task.abort();
         }
         if services.is_empty() {
             return;
@@ -92,10 +112,14 @@ impl Watches {
         let path = "/apis/discovery.k8s.io/v1/endpointslices";
         let follow = self.follow(path.into(), "endpointslices.discovery.k8s.io", "EndpointSlices");
         let follow = Follow { labels: Some(labels), ..follow };
-        let of = Arc::new(services.clone());
-        let (covers, told) = (of.clone(), self.told.clone());
-        let seen = move |change: Change<Slice>| Seen::Slices(covers.clone(), change);
-        self.slices = Some((of, tokio::spawn(follow_objects(follow, "EndpointSlices", told, seen))));
+        let (of, listed) = (Arc::new(services.clone()), Arc::new(AtomicBool::new(false)));
+        let (covers, told, done) = (of.clone(), self.told.clone(), listed.clone());
+        let seen = move |change: Change<Slice>| {
+            done.store(true, Ordering::Relaxed);
+            Seen::Slices(covers.clone(), change)
+        };
+        let task = tokio::spawn(follow_objects(follow, "EndpointSlices", told, seen));
+        self.slices = Some(Slices { of, task, began: Instant::now(), listed });
     }
 
     fn run<K, F>(&mut self, what: &'static str, follow: Follow, seen: F)

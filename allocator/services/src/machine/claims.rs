@@ -152,6 +152,8 @@ impl Machine {
         self.by_port.clear();
         self.kept.clear();
         self.unsettled.clear();
+        // Who leads again waits anew for what others had before.
+        self.settles_by = None;
         let unseen = self.claims.iter().filter(|(_, slot)| slot.seen.is_none()).map(|(key, _)| key.clone());
         for key in unseen.collect::<Vec<_>>() {
             self.drop_claim(&key);

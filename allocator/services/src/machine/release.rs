@@ -103,6 +103,9 @@ impl Machine {
             if service.condition.is_some() {
                 let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
+            } else if service.cleanup && service.implementation && (service.deleting || !service.load_balancer) {
+                // The cloud provider's, which took it off itself; without it the Service would never be gone.
+                self.service_write(service, Write::RemoveCleanup);
             }
             return;
         };
