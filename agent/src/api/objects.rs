@@ -257,17 +257,13 @@ impl Service {
     }
 }
 
-/// kube-vip's own `loadBalancerClass`.
-const KUBE_VIP_CLASS: &str = "kube-vip.io/kube-vip-class";
-
 impl Service {
     /// The addresses that the Service itself states, as kube-vip reads them: its annotation, else its status, where
-    /// `spec.loadBalancerIP` wins in its family. None of a Service that is another's. What is no address is left out.
+    /// `spec.loadBalancerIP` wins in its family. None of a Service that kube-vip is to ignore. What is no address is left out.
     #[must_use]
     pub fn stated(&self) -> BTreeSet<IpAddr> {
-        let class = self.spec.load_balancer_class.as_deref();
         let ignored = self.metadata.annotations.ignore.as_deref() == Some("true");
-        if !self.is_served() || ignored || class.is_some_and(|class| class != KUBE_VIP_CLASS) {
+        if !self.is_served() || ignored {
             return BTreeSet::new();
         }
         // All zeroes: kube-vip asks DHCP.
@@ -280,6 +276,12 @@ impl Service {
         let shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read));
         let shown = shown.filter(|ip| asked.is_none_or(|asked| asked.is_ipv4() != ip.is_ipv4()));
         shown.chain(asked).filter(usable).collect()
+    }
+
+    /// `spec.loadBalancerClass`.
+    #[must_use]
+    pub fn class(&self) -> Option<&str> {
+        self.spec.load_balancer_class.as_deref()
     }
 
     /// Whether its status shows the address.
@@ -435,8 +437,6 @@ mod tests {
         let shown = r#"{"ip":"10.0.0.6"},{"ip":"fd00::6"},{"hostname":"x"}"#;
         assert_eq!(stated("", "", shown), ["10.0.0.6", "fd00::6"]);
         assert_eq!(stated("", r#","loadBalancerIP":"10.0.0.9""#, shown), ["10.0.0.9", "fd00::6"]);
-        assert!(stated(annotation, r#","loadBalancerClass":"example.com/other""#, "").is_empty());
-        assert!(!stated(annotation, r#","loadBalancerClass":"kube-vip.io/kube-vip-class""#, "").is_empty());
         assert!(stated(&format!(r#"{annotation},"kube-vip.io/ignore":"true""#), "", "").is_empty());
     }
 

@@ -4,6 +4,7 @@
 //! An `IPAddress` is advertised when a Service of type `LoadBalancer` says that it has it (the allocator writes that once the
 //! address is bound), or when it is labelled for it. One that is merely there is not: it may never be bound.
 
+mod classes;
 mod demand;
 mod select;
 mod stated;
@@ -12,6 +13,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use classes::Classes;
 pub use demand::interface_text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +67,8 @@ pub struct Catalog {
     users: BTreeMap<Key, Vec<Key>>,
     /// The Services that state an address themselves; None: that says nothing.
     stated: Option<BTreeMap<IpAddr, Vec<Key>>>,
+    /// Of which classes they are.
+    classes: Classes,
     /// Of the Services, those that have an address and `externalTrafficPolicy: Local`.
     local: BTreeSet<Key>,
     slices: BTreeMap<Key, Slice>,
@@ -126,6 +130,7 @@ impl Catalog {
             services: BTreeMap::new(),
             users: BTreeMap::new(),
             stated: None,
+            classes: Classes::default(),
             local: BTreeSet::new(),
             slices: BTreeMap::new(),
             slices_of: BTreeMap::new(),
@@ -297,7 +302,7 @@ impl Catalog {
             self.dirty.insert(ip);
         }
         self.states(&key, &service);
-        let states = self.stated.is_some() && !service.stated().is_empty();
+        let states = !self.stated_by(&service).is_empty();
         if service.is_local() && (states || service.addresses().next().is_some()) {
             self.local.insert(key.clone());
         }
@@ -365,9 +370,7 @@ impl Catalog {
     fn service_dirty(&mut self, service: &Key) {
         if let Some(service) = self.services.get(service) {
             self.dirty.extend(service.addresses().map(|(_, ip)| ip));
-            if self.stated.is_some() {
-                self.dirty.extend(service.stated());
-            }
+            self.dirty.extend(self.stated_by(service));
         }
     }
 

@@ -1,20 +1,26 @@
 //! Addresses that Services state themselves, as kube-vip reads them: what counts where a VIP has no `IPAddress`, because VIPs
 //! are placed as kube-vip places them and it is still kube-vip's cloud provider that hands addresses out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::Catalog;
+use super::{Catalog, Classes};
 use crate::api::objects::{IpAddress, Key, Service};
 use crate::core::placement::Demand;
 
 impl Catalog {
-    /// What Services state themselves counts too.
+    /// What Services of these classes state themselves counts too.
     #[must_use]
-    pub fn by_services(mut self) -> Self {
+    pub fn by_services(mut self, classes: Classes) -> Self {
         self.stated = Some(BTreeMap::new());
+        self.classes = classes;
         self
+    }
+
+    /// What a Service states that counts.
+    pub(super) fn stated_by(&self, service: &Service) -> BTreeSet<IpAddr> {
+        if self.stated.is_some() && self.classes.accept(service.class()) { service.stated() } else { BTreeSet::new() }
     }
 
     /// Whether all that says which VIPs there are is known; `objects`: `IPAddress` objects are a part of that.
@@ -45,16 +51,18 @@ impl Catalog {
     }
 
     pub(super) fn states(&mut self, key: &Key, service: &Service) {
+        let all = self.stated_by(service);
         let Some(stated) = &mut self.stated else { return };
-        for ip in service.stated() {
+        for ip in all {
             super::insert(stated.entry(ip).or_default(), key);
             self.dirty.insert(ip);
         }
     }
 
     pub(super) fn states_no_more(&mut self, key: &Key, service: &Service) {
+        let all = self.stated_by(service);
         let Some(stated) = &mut self.stated else { return };
-        for ip in service.stated() {
+        for ip in all {
             if let Some(services) = stated.get_mut(&ip) {
                 services.retain(|one| one != key);
                 if services.is_empty() {

@@ -190,7 +190,7 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     };
     let web = || Seen::Services(Change::One(stating("web", "10.0.0.5,fd00::5", "Cluster")));
     assert_eq!(listed().take(web()), []);
-    let mut catalog = Catalog::new("n1", Interface::First).by_services();
+    let mut catalog = Catalog::new("n1", Interface::First).by_services(super::Classes::default());
     assert!(!catalog.is_known(false));
     catalog.take(Seen::Services(Change::All(vec![])));
     catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));

@@ -77,7 +77,6 @@ const fn switch(env: &'static str, flag: &'static str, meaning: Meaning) -> Entr
 
 const TRUE: &[&str] = &["true"];
 const FALSE: &[&str] = &["false"];
-const ALLOCATOR: &str = "it is mooring-allocator that says which Services have addresses; give it this setting";
 const WATCHED: &str = "Mooring watches EndpointSlices, of Services with externalTrafficPolicy Local";
 const BGP: &str = "it is about BGP, which Mooring does not speak";
 const TABLE: &str = "it is about routing tables, which Mooring does not write";
@@ -244,9 +243,10 @@ pub const ENTRIES: &[Entry] = &[
         ),
     ),
     entry("svc_leasename", "servicesLeaseName", Same("services-lease-name")),
-    switch("lb_class_only", "lbClassOnly", NoEffect(FALSE, ALLOCATOR)),
-    entry("lb_class_name", "lbClassName", NoEffect(&["kube-vip.io/kube-vip-class"], ALLOCATOR)),
-    switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", NoEffect(TRUE, ALLOCATOR)),
+    // Where a mooring-allocator gives addresses, it needs these too.
+    switch("lb_class_only", "lbClassOnly", Either("lb-class-only", ["on", "off"])),
+    entry("lb_class_name", "lbClassName", Same("lb-class-name")),
+    switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", Either("lb-class-legacy-handling", ["on", "off"])),
     switch("disable_service_updates", "disableServiceUpdates", Either("service-updates", ["off", "on"])),
     switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, WATCHED)),
     switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], WATCHED)),

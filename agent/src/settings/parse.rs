@@ -104,6 +104,21 @@ pub(super) fn interface(text: &str) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
+/// A class as `spec.loadBalancerClass` may name it, a label's key: `name`, or `example.com/name`; or nothing.
+pub(super) fn class(text: &str) -> Result<String, Problem> {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let letters = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let ends = |name: &str| {
+        let alphanumeric = |c: char| c.is_ascii_alphanumeric();
+        name.starts_with(alphanumeric) && name.ends_with(alphanumeric)
+    };
+    if text.is_empty() || (prefix.is_none_or(is_subdomain) && letters(name) && ends(name) && name.len() <= 63) {
+        Ok(text.to_owned())
+    } else {
+        problem("not a spec.loadBalancerClass", "give name or example.com/name, of letters, digits, '-', '_' and '.'")
+    }
+}
+
 /// A Kubernetes name: an RFC 1123 subdomain.
 pub(super) fn subdomain(text: &str) -> Result<String, Problem> {
     if is_subdomain(text) {

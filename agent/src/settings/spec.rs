@@ -153,6 +153,27 @@ pub const SETTINGS: &[Spec] = &[
     ),
     spec(
         SERVICES,
+        "lb-class-name",
+        "CLASS",
+        "kube-vip.io/kube-vip-class",
+        "With kube-vip's placements: the spec.loadBalancerClass of Services that count although no mooring-allocator has given them their addresses",
+    ),
+    spec(
+        SERVICES,
+        "lb-class-only",
+        "ON|OFF",
+        "off",
+        "With kube-vip's placements: whether of these only those with that class count, not those without any",
+    ),
+    spec(
+        SERVICES,
+        "lb-class-legacy-handling",
+        "ON|OFF",
+        "on",
+        "With kube-vip's placements: whether of these those without a class count, as lb-class-only says; off: only if lb-class-name is empty",
+    ),
+    spec(
+        SERVICES,
         "sessions-namespace",
         "NAME",
         "mooring-system",

@@ -91,6 +91,7 @@ fn kube_vips_own_static_pod_loads() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "most of them are one table")]
 fn each_bad_value_is_named_with_what_would_do() {
     let cases: &[(&str, &str, &str)] = &[
         ("address", "", "no VIP is named"),
@@ -130,6 +131,9 @@ fn each_bad_value_is_named_with_what_would_do() {
         ("services-placement", "both", "session, global-lease, lease-per-service"),
         ("services-lease-name", "a/b/c", "lower-case letters"),
         ("service-updates", "maybe", "on or off"),
+        ("lb-class-name", "my class", "loadBalancerClass"),
+        ("lb-class-only", "maybe", "on or off"),
+        ("lb-class-legacy-handling", "maybe", "on or off"),
         ("sessions-namespace", "A", "lower-case letters"),
         ("namespace", "A", "lower-case letters"),
         ("lease-name", "a/b/c", "lower-case letters"),
@@ -217,6 +221,7 @@ fn kube_vips_own_daemonset_loads() {
         name: "plndr-svcs-lock".into(),
         per_service: true,
         updates: true,
+        classes: crate::catalog::Classes::default(),
     });
     let services = Services { interface: ServicesInterface::Auto, sessions: "mooring-system".into(), placement };
     assert_eq!(

@@ -11,6 +11,7 @@ pub use mooring_edge::values::Listen;
 
 use super::parse;
 use crate::api::objects::Key;
+use crate::catalog::Classes;
 
 /// All that the agent is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct Leases {
     pub per_service: bool,
     /// Whether Services whose addresses the allocator does not give are told who has them.
     pub updates: bool,
+    /// Which Services count by what they state themselves.
+    pub classes: Classes,
 }
 
 /// Where VIPs belong that name no interface.

@@ -12,6 +12,7 @@ use super::types::{
     Placement, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
 };
 use super::{Host, Source};
+use crate::catalog::Classes;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -143,6 +144,11 @@ fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
     let words = [("session", None), ("global-lease", Some(false)), ("lease-per-service", Some(true))];
     let per_service = field(g, "services-placement", |text| parse::one_of(text, &words))?;
     let updates = field(g, "service-updates", parse::on_off)?;
+    let classes = Classes {
+        name: field(g, "lb-class-name", |text| parse::class(text.trim()))?,
+        only: field(g, "lb-class-only", parse::on_off)?,
+        legacy: field(g, "lb-class-legacy-handling", parse::on_off)?,
+    };
     let Some(per_service) = per_service else { return Some(Placement::Sessions) };
     let theirs = match source {
         Source::KubeVip(_) | Source::Default => true,
@@ -154,7 +160,7 @@ fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
                     is kube-vip's any more, MOORING_SERVICES_PLACEMENT=session on each lets Mooring place them";
         g.warnings.push(super::Warning { setting: "services-placement".into(), text: text.into() });
     }
-    Some(Placement::Leases(Leases { namespace, name, per_service, updates }))
+    Some(Placement::Leases(Leases { namespace, name, per_service, updates, classes }))
 }
 
 /// `name`, or `namespace/name`.

@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
     use crate::api::objects::{Node, Service};
-    use crate::catalog::{Change, Seen};
+    use crate::catalog::{Change, Classes, Seen};
     use crate::core::placement::Interface as Where;
     use crate::core::rules::Rules;
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn catalog(services: Vec<Service>) -> Catalog {
-        let mut catalog = Catalog::new("w1", Where::First).by_services();
+        let mut catalog = Catalog::new("w1", Where::First).by_services(Classes::default());
         catalog.take(Seen::Nodes(Change::All(vec![Node::default()])));
         catalog.take(Seen::Services(Change::All(services)));
         catalog
@@ -104,7 +104,13 @@ mod tests {
     }
 
     fn leases(per_service: bool) -> Leases {
-        Leases { namespace: "kube-system".into(), name: "plndr-svcs-lock".into(), per_service, updates: true }
+        Leases {
+            namespace: "kube-system".into(),
+            name: "plndr-svcs-lock".into(),
+            per_service,
+            updates: true,
+            classes: Classes::default(),
+        }
     }
 
     fn names(lots: &Lots) -> Vec<(&str, usize, bool)> {

@@ -123,12 +123,13 @@ pub async fn run(
         lease = lots::shared(&leases),
         "VIPs of Services are placed as kube-vip places them"
     );
+    let classes = leases.classes.clone();
     let mut driver = Driver {
         node: settings.node_name.clone(),
         leased: Leased::new(rules(&settings, &leases)),
         marks: Marks::new(settings.node_name.clone(), reach.servers.clone(), leases.updates),
         leases,
-        catalog: Catalog::new(&settings.node_name, elsewhere).by_services(),
+        catalog: Catalog::new(&settings.node_name, elsewhere).by_services(classes),
         clocks: Clocks::new(),
         hands: Hands::new(reach.servers.clone(), of_leases),
         watches: Watches::start(reach.servers.clone(), None, told),
