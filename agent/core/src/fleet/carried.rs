@@ -49,6 +49,8 @@ impl Fleet {
             Some(now) if now == index => {}
             // What an earlier run left, and nobody has told yet.
             None if vip.demand.is_none() => {}
+            // It is asked for where nothing is here: it is handed over, if anybody has that.
+            None if self.interfaces.iter().any(|one| one.index == index && one.link.up) => {}
             _ => return Some(Why::LinkDown),
         }
         let since = *self.down.get(&index)?;

@@ -12,8 +12,8 @@ impl Fleet {
     /// or the node is about to leave.
     pub(super) fn consider_handing_over(&mut self, vip: &mut Vip) {
         let leaving = self.own.leaving.is_some() || self.own.drained;
-        let admitted =
-            vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node)) || planted!(StaysWithoutEndpoint);
+        let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node)) && self.link_for(vip).is_some()
+            || planted!(StaysWithoutEndpoint);
         let elsewhere = (vip.rebalance || planted!(Rebalances))
             && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);
         vip.rebalance = elsewhere;

@@ -305,6 +305,8 @@ impl Place {
 
     /// Finds the interfaces that VIPs need, and tells the driver when they are others than it knows.
     async fn look(&mut self) {
+        // First: the interfaces that they are on are among those that are needed.
+        let left_overs = if self.left_overs { None } else { self.find_left_overs().await };
         match self.see().await {
             Ok((found, macs)) => {
                 let none = found.is_empty();
@@ -323,8 +325,12 @@ impl Place {
                     self.known = Some((found.clone(), macs.clone()));
                     let _ = self.told.send(Told::Interfaces(found, macs)).await;
                 }
-                if !self.left_overs && !none {
-                    self.find_left_overs().await;
+                if let Some(found) = left_overs.filter(|_| !none) {
+                    self.left_overs = true;
+                    if !found.is_empty() {
+                        tracing::info!(count = found.len(), "found VIPs of an earlier run");
+                        self.tell(Event::LeftOver(found)).await;
+                    }
                 }
                 self.heart.beat();
             }
@@ -357,9 +363,11 @@ impl Place {
                 Err(error) => return Err(error),
             },
         };
+        // What carries VIPs already is known from the start: nothing is let go because nobody has asked for it there yet.
+        let carries: BTreeSet<u32> = self.put.values().copied().collect();
         let is_needed = |one: &Interface| {
             let has = |vip: &IpAddr| one.addresses.iter().any(|net| net.contains(vip));
-            self.needs.named.contains(&one.name) || self.needs.by_subnet.iter().any(has)
+            carries.contains(&one.index) || self.needs.named.contains(&one.name) || self.needs.by_subnet.iter().any(has)
         };
         let (mut these, others): (Vec<Interface>, Vec<Interface>) =
             all.into_iter().partition(|one| Some(one.index) == first);
@@ -368,18 +376,17 @@ impl Place {
     }
 
     /// An earlier run of this agent left these.
-    async fn find_left_overs(&mut self) {
+    async fn find_left_overs(&mut self) -> Option<Vec<Placed>> {
         let ours = match self.datapath.ours().await {
             Ok(ours) => ours,
-            Err(error) => return tracing::warn!(%error, "cannot look for left-over VIPs"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot look for left-over VIPs");
+                return None;
+            }
         };
-        self.left_overs = true;
         let found: Vec<Placed> = ours.iter().map(|(vip, index, _)| (vip.address, *index)).collect();
-        if !found.is_empty() {
-            tracing::info!(count = found.len(), "found VIPs of an earlier run");
-            self.watch(found.iter().map(|(address, _)| *address));
-            self.put.extend(found.iter().copied());
-            self.tell(Event::LeftOver(found)).await;
-        }
+        self.watch(found.iter().map(|(address, _)| *address));
+        self.put.extend(found.iter().copied());
+        Some(found)
     }
 }
