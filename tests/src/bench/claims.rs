@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
+use super::{Order, resident, some};
 use crate::assets;
 use crate::host::Spec;
 use crate::ipam::allocators::Allocator;
@@ -38,8 +38,6 @@ const LIMIT: Duration = Duration::from_mins(30);
 const BEHIND: Duration = Duration::from_secs(3);
 /// The namespace of all of it.
 const NAMESPACE: &str = "bench";
-/// Bytes of a megabyte.
-const MB: f64 = 1_000_000.0;
 
 /// What `tests/claimload` prints.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -171,11 +169,6 @@ fn cpu(allocator: &Allocator) -> Result<f64> {
     Ok(ticks / 100.0)
 }
 
-fn rss(allocator: &Allocator) -> Result<f64> {
-    let kb = u32::try_from(allocator.process().rss_kb().context("the allocator does not run")?)?;
-    Ok(f64::from(kb) * 1_024.0 / MB)
-}
-
 /// `claims`: rate, floor and their ratio, latency, writes a claim, memory.
 pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
     rates(order, "claims", true).await
@@ -219,7 +212,7 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
         let used = cpu(&allocator)? - cpu_before;
         tokio::time::sleep(BEHIND).await;
         let (to, to_events) = rig.writes().await?;
-        sizes.push(rss(&allocator)?);
+        sizes.push(resident(allocator.process())?);
         allocator.stop().await?;
         let after = rig.floor(count, workers, finalizer).await?;
         let floor = before.rate.max(after.rate);
@@ -318,7 +311,7 @@ pub(super) async fn grown(order: &Order) -> Result<Vec<Figure>> {
     let first = begin.elapsed();
     let many = rig.run("claims", SAMPLE, workers, &[]).await?;
     let alone = rig.run("one-by-one", ALONE, 1, &[]).await?;
-    let size = rss(&allocator)?;
+    let size = resident(allocator.process())?;
     allocator.stop().await?;
     Ok(vec![
         one("claims-few-rate", "1/s", few.rate)?,

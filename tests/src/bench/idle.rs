@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::rig::Rig;
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
+use super::{MB, Order, resident, some};
 use crate::agents::{AGENT, AgentOptions};
 use crate::lab::Shape;
 use crate::observe::audit;
@@ -18,8 +18,6 @@ const SETTLED: Duration = Duration::from_secs(15);
 const COUNTED: Duration = Duration::from_mins(1);
 /// The user agent of our agents begins so.
 const NAME: &str = "mooring";
-/// Bytes of a megabyte.
-const MB: f64 = 1_000_000.0;
 
 /// Requests a second of three agents, those for the health of the own API server aside.
 pub(super) async fn requests(order: &Order) -> Result<Vec<Figure>> {
@@ -57,9 +55,7 @@ pub(super) async fn rss(order: &Order) -> Result<Vec<Figure>> {
     for _ in 0..order.runs {
         rig.settled().await?;
         for name in rig.stage.lab.control_planes() {
-            let kb = rig.stage.lab.process(&name, AGENT)?.rss_kb();
-            let kb = u32::try_from(kb.with_context(|| format!("the agent of {name} does not run"))?)?;
-            sizes.push(f64::from(kb) * 1_024.0 / MB);
+            sizes.push(resident(&rig.stage.lab.process(&name, AGENT)?)?);
         }
     }
     Ok(vec![some(Figure::new("agent-rss", "MB", &sizes), "agent-rss")?.goal(Statistic::Max, 12.0)])

@@ -23,6 +23,11 @@ use futures::future::LocalBoxFuture;
 
 use stats::Figure;
 
+use crate::host::Process;
+
+/// Bytes of a megabyte.
+const MB: f64 = 1_000_000.0;
+
 /// What a bench is told.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -99,6 +104,12 @@ pub const ALL: [Bench; 28] = [
     bench!("claims-floor", 1, Peer, claims::floor),
     bench!("keepalived", 5, Peer, peers::keepalived),
 ];
+
+/// The resident memory of a process, in megabytes.
+fn resident(process: &Process) -> Result<f64> {
+    let kb = process.rss_kb().with_context(|| format!("{} of {} does not run", process.name(), process.host()))?;
+    Ok(f64::from(u32::try_from(kb)?) * 1_024.0 / MB)
+}
 
 /// A figure of values that must be there.
 fn some(figure: Option<Figure>, name: &str) -> Result<Figure> {

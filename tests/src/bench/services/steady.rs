@@ -10,7 +10,7 @@ use mooring_agent::core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::stats::{Figure, Statistic};
-use super::super::{Order, some};
+use super::super::{Order, resident, some};
 use super::many::options;
 use crate::agents::{AGENT, AgentBinary};
 use crate::ipam::server::Server;
@@ -35,8 +35,6 @@ const SETTLED: Duration = Duration::from_secs(40);
 const COUNTED: Duration = Duration::from_mins(1);
 /// How long all may take to be advertised.
 const LIMIT: Duration = Duration::from_mins(10);
-/// Bytes of a megabyte.
-const MB: f64 = 1_000_000.0;
 const PATH: &str = "/api/v1/namespaces/default/services";
 
 /// Requests of all agents and the allocator; time on processors and memory of each agent.
@@ -74,9 +72,7 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         serve(&stage, SERVICES..MORE).await?;
         tokio::time::sleep(SETTLED).await;
         for node in &field.nodes {
-            let kb = field.lab().process(node, AGENT)?.rss_kb();
-            let kb = u32::try_from(kb.with_context(|| format!("the agent of {node} does not run"))?)?;
-            sizes.push(f64::from(kb) * 1_024.0 / MB);
+            sizes.push(resident(&field.lab().process(node, AGENT)?)?);
         }
         allocator.stop().await?;
     }

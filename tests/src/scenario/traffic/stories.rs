@@ -124,20 +124,26 @@ async fn crashed(ctx: &mut Ctx<()>) -> Result<()> {
     town.allocator.stop().await
 }
 
-async fn drained(ctx: &mut Ctx<()>) -> Result<()> {
-    let town = Town::set(&ctx.dir, 3, &range()).await?;
+/// A Service with a backend on each worker: where it answers, and who carries its VIP.
+async fn web(town: &Town) -> Result<(SocketAddr, String)> {
     town.backends("web", &["w1", "w2", "w3"]).await?;
     town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
     let shown = town.external_ip("web").await?;
     let holder = town.field.settled(shown).await?;
     let to = SocketAddr::new(shown, HTTP);
     town.answered(Protocol::Tcp, to, |_| true).await?;
+    Ok((to, holder))
+}
+
+async fn drained(ctx: &mut Ctx<()>) -> Result<()> {
+    let town = Town::set(&ctx.dir, 3, &range()).await?;
+    let (to, holder) = web(&town).await?;
     pass(5).await;
     let stream = Stream::start(&town.client()?, Protocol::Tcp, to, Duration::from_secs(5))?;
     pass(1).await;
     let from = now();
     town.field.lab().agent(&holder)?.process()?.terminate()?;
-    let next = town.field.settled_but(shown, &[&holder]).await?;
+    let next = town.field.settled_but(to.ip(), &[&holder]).await?;
     pass(2).await;
     let (lost, answered) = (stream.unanswered(from), stream.answered(from).len());
     ctx.note(&format!("{answered} questions answered on the way from {holder} to {next}"));
@@ -180,19 +186,14 @@ async fn steered(ctx: &mut Ctx<()>) -> Result<()> {
 /// What is advertised stays, and moves from node to node, while there is no allocator.
 async fn allocator_away(ctx: &mut Ctx<()>) -> Result<()> {
     let town = Town::set(&ctx.dir, 3, &range()).await?;
-    town.backends("web", &["w1", "w2", "w3"]).await?;
-    town.expose("web", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
-    let shown = town.external_ip("web").await?;
-    let holder = town.field.settled(shown).await?;
-    let to = SocketAddr::new(shown, HTTP);
-    town.answered(Protocol::Tcp, to, |_| true).await?;
+    let (to, holder) = web(&town).await?;
     pass(3).await;
     let stream = Stream::start(&town.client()?, Protocol::Tcp, to, Duration::from_secs(5))?;
     let from = now();
     town.allocator.kill().await?;
     pass(5).await;
     town.field.lab().agent(&holder)?.process()?.terminate()?;
-    let next = town.field.settled_but(shown, &[&holder]).await?;
+    let next = town.field.settled_but(to.ip(), &[&holder]).await?;
     // Nobody gets a new address meanwhile, and whoever waits for one gets it afterwards.
     town.backends("more", &["w1"]).await?;
     town.expose("more", "Cluster", &[(Protocol::Tcp, HTTP)]).await?;
@@ -205,10 +206,10 @@ async fn allocator_away(ctx: &mut Ctx<()>) -> Result<()> {
         ensure!(now() < deadline, "it does not say that {next} holds it; {}", town.logs());
         pass(1).await;
     }
-    ensure!(town.external_ip("web").await? == shown, "it has another address");
+    ensure!(town.external_ip("web").await? == to.ip(), "it has another address");
     let (lost, answered) = (stream.unanswered(from), stream.answered(from).len());
     ensure!(lost.is_empty() && answered > 50, "{} of {answered} were not: {lost:?}; {}", lost.len(), town.logs());
-    town.field.never_gone(shown, from)?;
+    town.field.never_gone(to.ip(), from)?;
     town.allocator.stop().await
 }
 
