@@ -1,4 +1,4 @@
-//! The command line: what was asked for, and the commands that answer at once.
+//! The command line: its parsing, and the commands that answer at once.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use mooring_common::print::{complain, say};
+use mooring_common::settings::flags::flag;
 
-use crate::ops::print::{complain, say};
 use crate::ops::{status_client, table};
 use crate::settings::kube_vip::ENTRIES;
 use crate::settings::spec::{self, ENV_PREFIX, SETTINGS, Spec};
@@ -29,7 +30,7 @@ Examples:
   mooring-agent config --address 192.0.2.10 -o json           check settings, change nothing
   mooring-agent status --watch                                see it work";
 
-/// How a command answers.
+/// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Tables, for eyes.
@@ -38,10 +39,10 @@ pub enum Output {
     Json,
 }
 
-/// What was asked for.
+/// The requested command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Be the agent.
+    /// Run the agent.
     Run(Given),
     /// Print the effective settings.
     Config(Given, Output),
@@ -49,19 +50,19 @@ pub enum Action {
     Status {
         /// The agent's status socket.
         socket: PathBuf,
-        /// How.
+        /// The output format.
         output: Output,
-        /// Again and again.
+        /// Repeat the output.
         watch: bool,
     },
     /// Print the version.
     Version,
 }
 
-/// Reads the command line; `env` is asked where the status socket is.
+/// Reads the command line; `env` gives the default of the status socket.
 ///
 /// # Errors
-/// clap's, which print themselves; `--help` is one of them.
+/// clap's errors, which print themselves; `--help` is one of them.
 pub fn parse(
     args: impl IntoIterator<Item = OsString>,
     env: impl Fn(&str) -> Option<String>,
@@ -107,10 +108,7 @@ pub fn command() -> Command {
 }
 
 fn ours(spec: &'static Spec) -> Arg {
-    let default = if spec.default.is_empty() { spec.default_note } else { spec.default };
-    let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
-    let help = wrapped(&format!("{}{default}", spec.help), 100);
-    let arg = Arg::new(spec.name).long(spec.name).value_name(spec.value).help_heading(spec.group).help(help);
+    let arg = flag(spec, 100);
     match spec.name {
         "namespace" => arg.short('n'),
         // kube-vip's flag of that name may stand without a value.
@@ -131,32 +129,13 @@ fn output(matches: &ArgMatches) -> Output {
     if matches.get_one::<String>("output").is_some_and(|o| o == "json") { Output::Json } else { Output::Table }
 }
 
-/// Breaks a text into lines of at most `width` characters, where words allow it.
-fn wrapped(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
-            out.push('\n');
-            column = 0;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += length;
-    }
-    out
-}
-
-/// Does what the command line asks for.
+/// Runs the requested command.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let action = match parse(args, |name| std::env::var(name).ok()) {
         Ok(action) => action,
         Err(error) => {
-            // Where it cannot even be printed, nothing is left to do about it.
+            // If even the message cannot be printed, there is nothing left to do.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -190,14 +169,14 @@ fn refuse(errors: &SettingsErrors) -> ExitCode {
 }
 
 fn run(loaded: Loaded) -> ExitCode {
-    mooring_edge::log::init("mooring_agent", loaded.settings.log);
+    mooring_common::log::init("mooring_agent", loaded.settings.log);
     for warning in &loaded.warnings {
         tracing::warn!(setting = %warning.setting, "{}", warning.text);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = runtime
         .map_err(anyhow::Error::from)
-        .and_then(|runtime| Ok(runtime.block_on(crate::driver::run(loaded.settings))?));
+        .and_then(|runtime| Ok(runtime.block_on(crate::run::run(loaded.settings))?));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -219,7 +198,7 @@ pub fn config(effective: &[Effective], output: Output) -> String {
         vec![e.name.to_owned(), value, e.source.to_string()]
     });
     let mut text = table::render(&["SETTING", "VALUE", "FROM"], rows, usize::MAX);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write!(text, "\nEach can be given as --NAME or {ENV_PREFIX}NAME.");
     text
 }

@@ -20,7 +20,7 @@ use pnet::datalink::{Channel, Config, DataLinkSender, NetworkInterface};
 use rtnetlink::{Handle, LinkVeth, RouteMessageBuilder};
 use tokio::sync::mpsc;
 
-use support::{Lab, add, delete_link, down, eventually, index, ip, lab, sysctl, up, within};
+use support::{Lab, One as _, add, delete_link, down, eventually, index, ip, lab, sysctl, up, within};
 
 const VIP: &str = "10.9.0.100";
 const VIP6: &str = "fd09::100";

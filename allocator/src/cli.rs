@@ -1,4 +1,4 @@
-//! The command line: what was asked for, and the commands that answer at once.
+//! The command line: the request, and the commands that answer at once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,11 +6,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mooring_api::crds;
+use mooring_common::print::complain;
+use mooring_common::settings::flags::{flag, given};
 
-use crate::settings::spec::{SETTINGS, Spec};
+use crate::api::random;
+use crate::settings::spec::SETTINGS;
 use crate::settings::{Host, Settings, SettingsErrors};
 
 const ABOUT: &str = "Hands out the addresses that Cluster API's IPAddressClaims and Services of type LoadBalancer ask for, out of pools in the cluster.";
@@ -25,14 +27,14 @@ Examples:
   mooring-allocator crds | kubectl apply --server-side -f -   the pools' CRDs
   mooring-allocator crds --standalone                         claims and addresses too, for clusters without Cluster API";
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Be the allocator, with these flags.
+    /// Run the allocator, with these flags.
     Run(BTreeMap<String, String>),
     /// Print or write the CRDs.
     Crds {
-        /// Those of claims and addresses instead of those of pools.
+        /// The CRDs of claims and addresses instead of the pools'.
         standalone: bool,
         /// A folder to write files to.
         folder: Option<PathBuf>,
@@ -53,15 +55,16 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Action, clap::E
             folder: crds.get_one::<String>("output").map(PathBuf::from),
         },
         Some(("version", _)) => Action::Version,
-        Some((_, run)) => Action::Run(given(run)),
-        None => Action::Run(given(&matches)),
+        Some((_, run)) => Action::Run(flags(run)),
+        None => Action::Run(flags(&matches)),
     })
 }
 
 /// The command line as clap knows it.
 #[must_use]
 pub fn command() -> Command {
-    let settings = |command: Command| command.args(SETTINGS.iter().map(arg)).after_help(EXAMPLES);
+    let settings =
+        |command: Command| command.args(SETTINGS.iter().map(|spec| flag(spec, usize::MAX))).after_help(EXAMPLES);
     let run = settings(Command::new("run")).about("Be the allocator (the default)");
     let standalone = Arg::new("standalone").long("standalone").action(ArgAction::SetTrue).help(
         "The CRDs of IPAddressClaim and IPAddress instead: only for clusters without Cluster API, which brings its own",
@@ -80,36 +83,28 @@ pub fn command() -> Command {
         .subcommands([run, crds, version])
 }
 
-fn arg(spec: &'static Spec) -> Arg {
-    let default = if spec.default.is_empty() { spec.default_note } else { spec.default };
-    let help = format!("{} [default: {default}]", spec.help);
-    Arg::new(spec.name).long(spec.name).value_name(spec.value).help_heading(spec.group).help(help)
+/// The settings that were given.
+fn flags(matches: &ArgMatches) -> BTreeMap<String, String> {
+    given(matches, SETTINGS.iter().map(|spec| spec.name))
 }
 
-fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
-    let value = |spec: &Spec| {
-        let said = matches.value_source(spec.name) == Some(ValueSource::CommandLine);
-        let value = matches.get_one::<String>(spec.name).filter(|_| said)?;
-        Some((spec.name.to_owned(), value.clone()))
-    };
-    SETTINGS.iter().filter_map(value).collect()
-}
-
-/// Does what the command line asks for.
+/// Runs the request.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(args) {
-        Ok(Action::Run(given)) => match Settings::load(&given, |name| std::env::var(name).ok(), &Host::read()) {
-            Ok(settings) => run(settings),
-            Err(errors) => refuse(&errors),
-        },
+        Ok(Action::Run(given)) => {
+            match Settings::load(&given, |name| std::env::var(name).ok(), &Host::read(), random()) {
+                Ok(settings) => run(settings),
+                Err(errors) => refuse(&errors),
+            }
+        }
         Ok(Action::Crds { standalone, folder }) => match crd_files(standalone, folder.as_deref()) {
             Ok(text) => said(&text),
-            Err(error) => complain(&format!("mooring-allocator: {error:#}"), 1),
+            Err(error) => failed(&format!("mooring-allocator: {error:#}"), 1),
         },
         Ok(Action::Version) => said(concat!("mooring-allocator ", env!("CARGO_PKG_VERSION"), "\n")),
         Err(error) => {
-            // Where it cannot even be printed, nothing is left to do about it.
+            // If printing fails too, nothing is left to do.
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
@@ -147,18 +142,17 @@ fn said(text: &str) -> ExitCode {
     }
 }
 
-fn complain(text: &str, code: u8) -> ExitCode {
-    // Where it cannot be said, the exit code says it.
-    let _ = writeln!(std::io::stderr(), "{text}");
+fn failed(text: &str, code: u8) -> ExitCode {
+    complain(text);
     ExitCode::from(code)
 }
 
 fn refuse(errors: &SettingsErrors) -> ExitCode {
-    complain(&format!("mooring-allocator: {errors}"), 2)
+    failed(&format!("mooring-allocator: {errors}"), 2)
 }
 
 fn run(settings: Settings) -> ExitCode {
-    mooring_edge::log::init("mooring_allocator", settings.log);
+    mooring_common::log::init("mooring_allocator", settings.log);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result =
         runtime.map_err(anyhow::Error::from).and_then(|runtime| Ok(runtime.block_on(crate::service::run(settings))?));

@@ -1,15 +1,14 @@
-//! What time it is.
+//! The current time.
 
 use std::time::{Duration, SystemTime};
 
 use mooring_allocator_core::protocol::Moment;
-use nix::time::{ClockId, clock_gettime};
+use mooring_common::clock;
 
-/// `CLOCK_BOOTTIME`, which goes on while the machine is suspended: all deadlines are judged by it.
+/// Now, by the clock of all deadlines; see [`clock::boottime`].
 #[must_use]
 pub fn now() -> Duration {
-    // It fails for clocks only that the kernel does not know, and this one is older than anything we run on.
-    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
+    Duration::from_nanos(clock::boottime().as_nanos())
 }
 
 /// Both clocks of the protocol.

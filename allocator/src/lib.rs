@@ -1,15 +1,16 @@
 //! `mooring-allocator`: hands out the addresses that Cluster API's claims and Services of type `LoadBalancer` ask for.
 //!
-//! What decides is the crate `mooring-allocator-core`, and for Services `mooring-services`. This one is the edges around it: `wire` makes the core's small types
-//! of what the API server sends, [`api`] makes calls and follows objects, and [`driver`] carries words between them.
+//! The crate `mooring-allocator-core` decides, and `mooring-allocator-services` decides for Services. This crate connects them
+//! to the API server: `decode` makes the core's small types of what the API server sends, [`api`] makes calls and follows
+//! objects, and [`driver`] runs the controllers between them.
 
 pub mod api;
 pub mod cli;
 pub mod clock;
+mod decode;
 pub mod driver;
 pub mod election;
+pub mod events;
 pub mod ops;
-pub mod people;
 pub mod service;
 pub mod settings;
-mod wire;

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_edge::kubeconfig::{ConfigError, Loaded};
-use mooring_edge::server;
+use mooring_common::kubeconfig::{ConfigError, Loaded};
+use mooring_common::server;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::api::Client;
+use crate::decode::surroundings::host;
 use crate::driver::{self, DriverError};
 use crate::election;
+use crate::events::Events;
 use crate::ops::Ops;
-use crate::people::Events;
 use crate::settings::Settings;
-use crate::wire::surroundings::host;
 
-/// A kubeconfig that is not there yet is looked for so often.
+/// Interval of checks for a kubeconfig that does not exist yet.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// For the Lease to be released at the end.
+/// Time allowed to release the Lease at the end.
 const RELEASE: Duration = Duration::from_secs(3);
 
-/// The program cannot go on.
+/// Why the program cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// Signals cannot be heard.
@@ -36,9 +36,6 @@ pub enum ServiceError {
 }
 
 /// Runs until it is told to end.
-///
-/// # Errors
-/// See [`ServiceError`].
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -47,7 +44,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         let ops = ops.clone();
         tokio::spawn(async move { server::serve(listen, ops).await });
     }
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "mooring-allocator begins");
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "mooring-allocator starts");
     let (stop, stopped) = oneshot::channel();
     let mut elector: Option<JoinHandle<()>> = None;
     let result = tokio::select! {
@@ -56,8 +53,9 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         _ = interrupt.recv() => Ok(()),
         result = work(settings, &ops, stopped, &mut elector) => result,
     };
-    tracing::info!("told to end");
-    // Nothing is written any more; the Lease is another's as soon as it is released. A second signal does not wait.
+    tracing::info!("shutting down");
+    // Nothing is written any more; once released, the Lease is free for another allocator. A second signal does not
+    // wait.
     drop(stop);
     if let Some(elector) = elector {
         tokio::select! {
@@ -66,7 +64,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
             _ = interrupt.recv() => {}
             ended = timeout(RELEASE, elector) => {
                 if ended.is_err() {
-                    tracing::warn!("the Lease could not be released; it expires");
+                    tracing::warn!("Lease could not be released; it expires");
                 }
             }
         }
@@ -84,7 +82,7 @@ async fn work(
     let server = host(&loaded.config.cluster_url.to_string());
     tokio::spawn(client.clone().keep_current(settings.source.clone(), loaded));
     let (leads, until) = watch::channel(None);
-    // Without an election nobody changes this any more.
+    // Without an election, this value never changes again.
     let mut kept = None;
     if let Some(election) = settings.election.clone() {
         *elector = Some(tokio::spawn(election::run(
@@ -107,7 +105,7 @@ async fn work(
     match ended? {}
 }
 
-/// Waits until there is something to connect with.
+/// Waits until the program has a cluster to connect to.
 async fn connect(settings: &Settings, ops: &Ops) -> (Client, Loaded) {
     let mut told: Option<ConfigError> = None;
     loop {
@@ -118,7 +116,7 @@ async fn connect(settings: &Settings, ops: &Ops) -> (Client, Loaded) {
             }
             Err(error) => {
                 if told.as_ref() != Some(&error) {
-                    tracing::warn!(%error, "nothing to connect with yet");
+                    tracing::warn!(%error, "no usable kubeconfig or service account; retrying");
                 }
                 ops.readiness.set("connection", Some(error.to_string()));
                 told = Some(error);

@@ -17,12 +17,12 @@ pub mod ipam;
 pub mod lab;
 pub mod observe;
 pub mod pki;
+pub mod progress;
 pub mod report;
+pub mod rig;
 pub mod runner;
-pub mod say;
 pub mod scenario;
 pub mod segment;
-pub mod stage;
 pub mod traffic;
 pub mod userns;
 

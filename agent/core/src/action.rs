@@ -1,4 +1,4 @@
-//! What the core wants done.
+//! What the elector wants done, and what it reports.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use super::lease::{Notes, Record};
 use super::mac::Mac;
 use super::time::Time;
 
-/// Something to do. None of them waits for another: what comes of it is told by an event.
+/// Something to do. No action waits for another one; an event tells what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a handful live for a moment")]
 pub enum Action {
     /// Read the Lease.
     Read {
-        /// Told again with the result.
+        /// The call's number: the answer repeats it.
         id: u64,
-        /// After this long it has failed.
+        /// Without an answer the call has failed after this.
         within: Duration,
     },
     /// Write the Lease.
     Write {
-        /// Told again with the result.
+        /// The call's number: the answer repeats it.
         id: u64,
         /// The version it must still have; None: it must not exist.
         base: Option<String>,
@@ -31,22 +31,23 @@ pub enum Action {
         record: Record,
         /// The annotations to write; foreign ones stay.
         notes: Notes,
-        /// After this long it has failed.
+        /// Without an answer the call has failed after this.
         within: Duration,
     },
     /// Ask the API servers of all peers for their health.
     AskPeers {
-        /// Told again with the result.
+        /// The call's number: the answer repeats it.
         id: u64,
         /// After this long those that did not answer are not healthy.
         within: Duration,
     },
-    /// Have the VIP on the interface, fenced so that the kernel drops it before `until`.
+    /// Have the VIP on the interface, fenced so that the kernel drops it before the deadline.
     Carry {
         /// The VIP.
         address: IpAddr,
-        /// The end of the Lease, or of a short fence: the lifetime is this less 1.5 s.
-        until: Time,
+        /// The end of the Lease, or of a short fence: the lifetime is this less 1.5 s. Recorded traces name it `until`.
+        #[serde(rename = "until")]
+        deadline: Time,
     },
     /// Have the VIP off the interface.
     Drop {
@@ -83,7 +84,7 @@ pub enum Cause {
     Expiry,
     /// The holder fell silent on the segment.
     Witness,
-    /// It was this node's already: the agent restarted, or the API came back.
+    /// This node had it already: the agent restarted, or the API came back.
     Adopted,
     /// The API could not be asked, and the VIP was free.
     Provisional,
@@ -95,7 +96,7 @@ pub enum Cause {
 pub enum Why {
     /// Another node holds the Lease.
     LeaseLost,
-    /// Another node answers for the VIP, and this one's claim could not be confirmed.
+    /// Another node answers for the VIP, and the API did not confirm this node's hold.
     Yielded,
     /// Handed over.
     HandedOver,
@@ -111,7 +112,7 @@ pub enum Why {
     CannotCarry,
 }
 
-/// What people may want to know; it becomes log lines, Events and metrics.
+/// What people may want to know. Reports become log lines, Events and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
@@ -119,7 +120,7 @@ pub enum Report {
     Took(Cause),
     /// A provisional or lapsed hold has become a rightful one.
     Confirmed,
-    /// This node carries them no longer.
+    /// This node carries the VIPs no longer.
     LetGo(Why),
     /// The Lease lapsed while the API is away; the VIPs stay.
     Lapsed,
@@ -128,7 +129,7 @@ pub enum Report {
         /// The successor, if one is known.
         to: Option<String>,
     },
-    /// The service is unhealthy here, but nowhere better: nothing moves.
+    /// The service is unhealthy here, and better on no other node: nothing moves.
     NobodyBetter,
     /// Another host answers for a VIP that is not taken for that reason.
     ForeignOwner {
@@ -151,12 +152,12 @@ pub enum Report {
         /// The VIP.
         address: IpAddr,
     },
-    /// Somebody removed the VIP; it was put back.
+    /// Another program removed the VIP, and it was put back.
     Restored {
         /// The VIP.
         address: IpAddr,
     },
-    /// Somebody removes the VIP again and again; it is put back at the next refresh only.
+    /// Another program removes the VIP again and again: it is put back at the next refresh only.
     RemovedAgain {
         /// The VIP.
         address: IpAddr,
@@ -168,7 +169,7 @@ pub enum Report {
         /// What the datapath says.
         reason: String,
     },
-    /// The agent's own step came late.
+    /// A step of the agent came late.
     Late {
         /// By how much.
         by: Duration,

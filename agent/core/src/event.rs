@@ -1,8 +1,9 @@
-//! What the core is told.
+//! What the elector is told, and the moment at which a core steps.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub use mooring_lease::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::lease::{LeaseView, Participant};
@@ -12,16 +13,16 @@ use super::time::{Time, WallTime};
 /// When something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// By the clock that everything is judged by.
+    /// By the clock that all deadlines are judged by.
     pub now: Time,
-    /// By the wall clock: only ever written into records.
+    /// By the wall clock: only written into records, never compared.
     pub wall: WallTime,
 }
 
-/// What is known of the node itself.
+/// What is known of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What it says of itself on the Lease.
+    /// What the node declares about itself on the Lease.
     pub participant: Participant,
     /// The MAC addresses of all its interfaces: an answer from one of them is not another owner.
     pub macs: Vec<Mac>,
@@ -37,24 +38,24 @@ pub enum Event {
     Tick,
     /// The interface is there, or is another, or has other addresses.
     Node(Node),
-    /// The VIPs that should exist. They change when a DNS name does.
+    /// The VIPs that should exist. They change when a DNS name changes.
     Vips(Vec<IpAddr>),
     /// Addresses of ours were found on the interface at start: an earlier run of this agent held them.
     LeftOver(Vec<IpAddr>),
-    /// A watch event showed the Lease; None: that it does not exist.
+    /// A watch event showed the Lease. None: it does not exist.
     Seen(Option<LeaseView>),
     /// The watch broke.
     WatchLost,
     /// A read ended.
     Read {
-        /// The action's number.
+        /// The call's number.
         id: u64,
         /// What it showed.
         result: Result<Option<LeaseView>, Failure>,
     },
     /// A write ended.
     Wrote {
-        /// The action's number.
+        /// The call's number.
         id: u64,
         /// The Lease as written.
         result: Result<LeaseView, Failure>,
@@ -63,7 +64,7 @@ pub enum Event {
     Health(bool),
     /// Peers' API servers were asked for their health.
     Peers {
-        /// The action's number.
+        /// The call's number.
         id: u64,
         /// Those that are healthy; the node's own addresses too, if its own answered just as well.
         healthy: Vec<IpAddr>,
@@ -87,7 +88,7 @@ pub enum Event {
         /// What the datapath says.
         reason: String,
     },
-    /// The VIP left the interface without our doing.
+    /// The VIP left the interface, and this agent did not remove it.
     Gone {
         /// The VIP.
         address: IpAddr,
@@ -101,15 +102,4 @@ pub enum Event {
     ClockJump(Duration),
     /// The process is asked to end.
     Shutdown,
-}
-
-/// How a call to the API failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Failure {
-    /// Another write came first (409).
-    Conflict,
-    /// No answer that says anything about the Lease: refused, timed out, forbidden, an error of the server. A write may
-    /// have taken effect all the same.
-    Away,
 }

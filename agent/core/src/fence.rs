@@ -2,29 +2,33 @@
 //!
 //! The kernel counts an address's `valid_lft` in whole seconds from the moment it handles the message, and drops the
 //! address up to [`KERNEL_LATE`] after that (measured on Linux 6.18: the check does not run more than once a second).
-//! So a lifetime is chosen that ends [`MARGIN`] before the Lease does: one second for the kernel, half a second for
-//! the way to it. Whether that half second was enough is asked again, with [`covers`], after the kernel has answered.
+//! So the lifetime ends [`LIFETIME_MARGIN`] before the deadline: one second for the kernel, half a second for the way to the
+//! kernel. [`covers`] checks after the kernel's answer whether that half second was enough.
+//!
+//! One quantity has one name from the renewal to here. *Deadline*: when the address must be gone, which is the end of the
+//! Lease (when its last renewal was sent, plus its duration) or of a short fence. *Lifetime*: whole seconds that are left
+//! until then, in the kernel's unit (`ifa_valid`).
 
 use std::time::Duration;
 
 use super::planted::planted;
 use super::time::Time;
 
-/// How late the kernel drops an address at most.
+/// How late the kernel drops an address, at most.
 pub const KERNEL_LATE: Duration = Duration::from_secs(1);
 
-/// What is left between the end of the lifetime and the end of the Lease.
-pub const MARGIN: Duration = Duration::from_millis(1500);
+/// The time between the end of the lifetime and the deadline.
+pub const LIFETIME_MARGIN: Duration = Duration::from_millis(1500);
 
-/// The `valid_lft` in whole seconds of an address that must be gone at `lease_end`; `None` when less than one second
-/// would be left, and the address must not be there at all.
+/// The `valid_lft` in whole seconds of an address that must be gone at the deadline. `None`: less than one second would be
+/// left, and the address must not be there at all.
 #[must_use]
-pub fn lifetime(now: Time, lease_end: Time) -> Option<u32> {
+pub fn lifetime(now: Time, deadline: Time) -> Option<u32> {
     if planted!(NoFence) {
         return Some(100_000);
     }
-    let margin = if planted!(FenceWithoutMargin) { Duration::ZERO } else { MARGIN };
-    let left = lease_end.since(now).checked_sub(margin)?;
+    let margin = if planted!(FenceWithoutMargin) { Duration::ZERO } else { LIFETIME_MARGIN };
+    let left = deadline.since(now).checked_sub(margin)?;
     match u32::try_from(left.as_secs()) {
         Ok(0) => None,
         // u32::MAX means "for ever" to the kernel.
@@ -33,13 +37,13 @@ pub fn lifetime(now: Time, lease_end: Time) -> Option<u32> {
     }
 }
 
-/// Whether an address given `lifetime` seconds at `after` or before is surely gone at `lease_end`.
+/// Whether an address that was given `lifetime` seconds at `after` or before is surely gone at the deadline.
 #[must_use]
-pub fn covers(after: Time, lifetime: u32, lease_end: Time) -> bool {
+pub fn covers(after: Time, lifetime: u32, deadline: Time) -> bool {
     if planted!(NoFence) {
         return true;
     }
-    planted!(FenceWithoutMargin) || after + Duration::from_secs(u64::from(lifetime)) + KERNEL_LATE <= lease_end
+    planted!(FenceWithoutMargin) || after + Duration::from_secs(u64::from(lifetime)) + KERNEL_LATE <= deadline
 }
 
 #[cfg(test)]
@@ -71,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gone_before_the_lease_ends(now in any::<u32>(), left in any::<u32>(), way in 0_u64..=500) {
+        fn gone_before_the_deadlines(now in any::<u32>(), left in any::<u32>(), way in 0_u64..=500) {
             let (now, end) = (at(u64::from(now)), at(u64::from(now) + u64::from(left)));
             if let Some(secs) = lifetime(now, end) {
                 assert!(covers(now + Duration::from_millis(way), secs, end));

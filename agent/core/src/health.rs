@@ -1,4 +1,4 @@
-//! A verdict from single results: so many good ones in a row, or so many bad ones.
+//! A verdict from single probe results: so many good ones in a row, or so many bad ones.
 
 use super::planted::planted;
 

@@ -14,7 +14,7 @@ impl Moves {
     /// The VIP has moved.
     pub fn record(&mut self, now: Time) {
         self.forget(now);
-        // Whoever writes the Lease can make it move as often as it likes; older ones than these decide nothing.
+        // Whoever writes the Lease can make the VIP move as often as it likes: moves older than these decide nothing.
         while self.0.len() >= MOVES {
             self.0.pop_front();
         }

@@ -1,16 +1,16 @@
 //! Bugs that can be switched on in this thread, to see that the simulator's checks find them. With the feature `planted` off,
-//! nothing of this is in the program: [`planted!`] is `false`.
+//! nothing of this is in the program: `planted!` is `false`.
 
-/// A bug.
+/// A bug that the simulators must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Addresses live as good as for ever.
+    /// Addresses have a lifetime of more than a day.
     NoFence,
-    /// The lifetime is the whole of what is left of the Lease.
+    /// The lifetime is all that is left until the deadline.
     FenceWithoutMargin,
     /// The Lease counts from when the answer came.
     FenceFromAnswer,
-    /// A Lease ends when its `renewTime` is so long ago by the own wall clock.
+    /// A Lease ends when its `renewTime` is too long ago by this node's wall clock.
     WallClocks,
     /// Blind time counts, and what is known is always fresh.
     BlindTimeCounts,
@@ -20,7 +20,7 @@ pub enum Bug {
     DeafWitness,
     /// A holder that was never heard in its tenure is taken for silent.
     NeverHeard,
-    /// What is known of the last holder's silence counts for the next.
+    /// The last holder's silence counts for the next holder.
     StaleWitness,
     /// The VIP may move early as often as it likes.
     NoMoveLimit,
@@ -40,7 +40,7 @@ pub enum Bug {
     AnnouncesWhenLate,
     /// One bad health result is enough.
     NoHysteresis,
-    /// The Lease is never read: only the watch is believed, though it be broken or told 410.
+    /// The Lease is never read: only the watch is believed, even when it is broken.
     TrustsTheWatch,
     /// A read that failed is tried again at once.
     ReadStorm,
@@ -54,15 +54,15 @@ pub enum Bug {
     EndWithoutVersion,
     /// Records are written without a resourceVersion.
     RecordWithoutVersion,
-    /// Who is not the first in order takes at once.
+    /// A node that is not the first in order takes at once.
     PlacesFromMemory,
     /// A session that began after the holder's had ended takes part like any other.
     LatecomersRank,
     /// The end of the own session is not noticed.
     IgnoresOwnEnd,
-    /// Who loses the write of the record goes on.
+    /// A node that loses the write of the record goes on.
     KeepsAfterLostWrite,
-    /// Who remembers that it holds a VIP goes on when the record names another.
+    /// A node that remembers that it holds a VIP goes on when the record names another node.
     MemoryOverRecord,
     /// A challenge is answered by the remembered record.
     DefendsFromRecord,
@@ -96,13 +96,13 @@ pub enum Bug {
     EndsWhenBlind,
     /// VIPs move to where they would be if they were placed anew, unasked.
     Rebalances,
-    /// Who hands a VIP over drops it when the record names the successor.
+    /// A node that hands a VIP over drops it when the record names the successor.
     DropsBeforeSuccessor,
 }
 
 impl Bug {
-    /// Those of the keeper of one Lease.
-    pub const ALL: [Self; 20] = [
+    /// Bugs of the elector.
+    pub const ELECTOR: [Self; 20] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -125,8 +125,8 @@ impl Bug {
         Self::ReadStorm,
     ];
 
-    /// Those of sessions and placement, and of what they share with the keeper.
-    pub const FLEET: [Self; 31] = [
+    /// Bugs of session VIPs, and of what they share with the elector.
+    pub const SESSION_VIPS: [Self; 31] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -174,9 +174,10 @@ mod switch {
     /// From now on the cores of this thread have this bug, or none.
     pub fn plant(bug: Option<Bug>) {
         BUG.set(bug);
+        mooring_lease::planted::plant(bug == Some(Bug::BlindTimeCounts));
     }
 
-    /// Whether this is the one.
+    /// Whether this bug is planted.
     #[must_use]
     pub fn is(bug: Bug) -> bool {
         BUG.get() == Some(bug)
@@ -194,7 +195,7 @@ macro_rules! planted {
     };
 }
 
-/// Never.
+/// Whether a bug is switched on: never, in what ships.
 #[cfg(not(feature = "planted"))]
 macro_rules! planted {
     ($bug:ident) => {

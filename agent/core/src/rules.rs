@@ -1,10 +1,11 @@
-//! The settings that the core goes by, and the constants that are none.
+//! The settings that the cores follow, and times that are no settings.
 
 use std::time::Duration;
 
+use mooring_lease::observation::Timing;
 use serde::{Deserialize, Serialize};
 
-/// How late the step after a wake-up may be before the agent is no longer sure of anything ("late is not sure").
+/// How late the step after a wake-up may be. After a later one the agent is not sure of what it knows.
 pub const LATE: Duration = Duration::from_millis(500);
 /// How long the API may not answer before a lapsed or provisional hold is considered.
 pub const AWAY: Duration = Duration::from_millis(250);
@@ -17,7 +18,7 @@ pub const MARGIN: Duration = Duration::from_millis(500);
 /// How long before the end of a Lease the kernel may drop an address that was fenced by it: the fence's margin of 1.5 s, and
 /// what rounding to whole seconds takes off.
 pub const FENCE_ENDS: Duration = Duration::from_millis(2_500);
-/// How long before that a holder that cannot renew has put a new fence on.
+/// How long before the kernel may drop the address a holder that cannot renew has put a new fence on it.
 const BEFORE_FENCE_ENDS: Duration = Duration::from_millis(250);
 /// A short fence: what a holder without a valid Lease asks for. Less 1.5 s for the kernel's coarse timer, 5 s: a starved
 /// agent that misses three refreshes still has its VIP.
@@ -35,13 +36,13 @@ pub const OVERLAP: Duration = Duration::from_millis(50);
 pub const DEFEND: Duration = Duration::from_secs(1);
 /// Within this window a VIP may move early fewer than [`MOVES`] times (EVPN fabrics freeze an address at five moves in 180 s).
 pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
-/// See [`MOVES_WINDOW`].
+/// So many moves within [`MOVES_WINDOW`] end early moves.
 pub const MOVES: usize = 4;
 
 /// No rule's time is longer; those of the settings end at an hour.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// The rules of one Lease and its VIPs, out of the settings.
+/// The rules of one Lease and its VIPs, from the settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// The node's name: the holder identity.
@@ -108,8 +109,8 @@ impl Rules {
         if self.hold_without_api { self.renew_deadline.min(fence) } else { self.renew_deadline }
     }
 
-    /// Whether they are within reason: all that the settings allow is, and nothing is whose sums would not fit a
-    /// [`Duration`]. A trace may say anything.
+    /// Whether the times are within reason: all that the settings allow is, and no sum of them overflows a [`Duration`]. A
+    /// trace may contain any value.
     #[must_use]
     pub fn are_sane(&self) -> bool {
         let times = [
@@ -126,16 +127,16 @@ impl Rules {
         times.iter().all(|time| *time <= LONGEST) && self.witness_misses <= 1_000
     }
 
-    /// After this long without proof that the Lease still is as seen, it is read.
+    /// The Lease is read after this long without proof that it still is as seen.
     #[must_use]
     pub fn stale_after(&self) -> Duration {
         self.retry_period + Duration::from_millis(500)
     }
 
-    /// After this long without proof, the observer was blind, and every record gets a full duration again.
+    /// After this long without proof the observer was blind, and every record gets a full duration again.
     #[must_use]
     pub fn blind_after(&self) -> Duration {
-        self.retry_period * 2 + Duration::from_secs(1)
+        Timing::blind_after(self)
     }
 
     /// When this node's turn to hold provisionally comes, after a VIP was found free: a fixed hash of its name, so that
@@ -146,5 +147,15 @@ impl Rules {
         let bytes = self.node.bytes().chain(attempt.to_be_bytes());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         self.provisional_spread * u32::try_from(hash >> 54).unwrap_or(0) / 1024
+    }
+}
+
+impl Timing for Rules {
+    fn lease_duration(&self) -> Duration {
+        self.lease_duration
+    }
+
+    fn retry_period(&self) -> Duration {
+        self.retry_period
     }
 }

@@ -7,7 +7,7 @@ use super::time::Time;
 /// Offsets of the announcements that follow a take, in milliseconds.
 const OFFSETS: [u64; 6] = [0, 100, 500, 1_000, 2_000, 5_000];
 
-/// The announcements of one VIP: a burst after it was taken (or a second owner was heard of), then a slow refresh.
+/// The announcements of one VIP: a burst after it was taken (or another owner was heard), then a slow refresh.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     start: Time,
@@ -39,7 +39,7 @@ impl Schedule {
         self.next
     }
 
-    /// Whether one is due; if so the next one is planned. Those that a late step has missed are not made up for.
+    /// Whether an announcement is due; if so the next one is planned. Announcements that a late step missed are left out.
     pub fn due(&mut self, now: Time) -> bool {
         if self.next.is_none_or(|at| now < at) {
             return false;

@@ -1,26 +1,26 @@
-//! Recorded runs: what went into a keeper and what came out, a line of JSON each. `mooring-agent run --record FILE` writes
-//! one; the same lines replay a fault from the field, and are the golden files of the tests.
+//! Recorded runs: an elector's inputs and outputs, one line of JSON each. `mooring-agent run --record FILE` writes a
+//! trace. The same lines replay a fault from the field, and are the golden files of the tests.
 
 use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
+use super::elector::Elector;
 use super::event::{Event, Moment};
-use super::keeper::Keeper;
 use super::rules::Rules;
 
 /// A line of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// The first: what the keeper was made with.
+    /// The first line: the rules that the elector was made with.
     Rules(Rules),
     /// A step's input.
     In {
-        /// When.
+        /// When the step happened.
         at: Moment,
-        /// What.
+        /// What happened.
         event: Event,
     },
     /// A step's output, one line an action.
@@ -32,19 +32,19 @@ pub enum Line {
 pub struct Recorder<W: Write>(W);
 
 impl<W: Write> Recorder<W> {
-    /// Begins a trace of a keeper with these rules.
+    /// Begins the trace of an elector with these rules.
     ///
     /// # Errors
-    /// What writing gives.
+    /// When a write fails.
     pub fn new(mut out: W, rules: &Rules) -> std::io::Result<Self> {
         write_line(&mut out, &Line::Rules(rules.clone()))?;
         Ok(Self(out))
     }
 
-    /// A step.
+    /// Writes the input of a step and its outputs.
     ///
     /// # Errors
-    /// What writing gives.
+    /// When a write fails.
     pub fn step(&mut self, at: Moment, event: &Event, actions: &[Action]) -> std::io::Result<()> {
         write_line(&mut self.0, &Line::In { at, event: event.clone() })?;
         for action in actions {
@@ -67,12 +67,12 @@ pub struct BadTrace {
     reason: String,
 }
 
-/// Replays the inputs of a trace, and returns it as it should be: with the outputs that this core gives.
+/// Replays the inputs of a trace, and returns the trace with the outputs that this core gives.
 ///
 /// # Errors
-/// A line that is none, or a trace that does not begin with the rules.
+/// A line that cannot be read, or a trace that does not begin with the rules.
 pub fn replay(trace: &str) -> Result<String, BadTrace> {
-    let mut keeper: Option<Keeper> = None;
+    let mut elector: Option<Elector> = None;
     let mut out = vec![];
     for (number, text) in trace.lines().enumerate() {
         let bad = |reason: String| BadTrace { number: number + 1, reason };
@@ -80,12 +80,12 @@ pub fn replay(trace: &str) -> Result<String, BadTrace> {
         let written = match line {
             Line::Rules(rules) if !rules.are_sane() => return Err(bad("rules beyond reason: a day at most".into())),
             Line::Rules(rules) => {
-                keeper = Some(Keeper::new(rules.clone()));
+                elector = Some(Elector::new(rules.clone()));
                 write_line(&mut out, &Line::Rules(rules))
             }
             Line::In { at, event } => {
-                let keeper = keeper.as_mut().ok_or_else(|| bad("the rules come first".into()))?;
-                let actions = keeper.step(at, event.clone());
+                let elector = elector.as_mut().ok_or_else(|| bad("the rules come first".into()))?;
+                let actions = elector.step(at, event.clone());
                 Recorder(&mut out).step(at, &event, &actions)
             }
             Line::Out(_) => Ok(()),

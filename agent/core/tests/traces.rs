@@ -1,9 +1,9 @@
-//! Recorded runs of the keeper: input and output as lines of JSON, replayed. `UPDATE_TRACES=1` rewrites the outputs.
+//! Recorded runs of the elector: input and output as lines of JSON, replayed. `UPDATE_TRACES=1` rewrites the outputs.
 
 use std::fs;
 use std::path::Path;
 
-use mooring_core::trace::replay;
+use mooring_agent_core::trace::replay;
 
 #[test]
 fn recorded_runs_replay() {

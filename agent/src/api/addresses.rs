@@ -1,35 +1,38 @@
-//! `IPAddress` objects: who holds each, and conflicts.
+//! `IPAddress` objects: their holders and conflicts.
 
 use std::time::Duration;
 
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
+use mooring_names::annotations::{CONFLICT, HOLDER};
+use mooring_names::labels::ADVERTISE;
+use mooring_names::services::SERVICE_FAMILY;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::error::cut;
-use super::objects::{ADVERTISE, CONFLICT, Claim, HOLDER, IpAddress, Key, SERVICE_FAMILY};
-use super::race::{Call, Limits};
+use super::objects::{Claim, IpAddress, Key};
+use super::race::{Limits, NamedCall};
 use super::servers::Servers;
 use super::{ApiError, Verb};
 use crate::core::session::{AddressView, Holder};
+use mooring_common::text::cut;
 
-/// As RBAC has it.
+/// The resource's name in RBAC rules.
 pub(crate) const RESOURCE: &str = "ipaddresses.ipam.cluster.x-k8s.io";
 const CLAIMS: &str = "ipaddressclaims.ipam.cluster.x-k8s.io";
 const GROUP: &str = "/apis/ipam.cluster.x-k8s.io";
-/// The versions that are understood, the preferred one first.
+/// The supported versions, the preferred one first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// Objects in one part of a list.
 const PART: u32 = 500;
-/// Longest record that is read, in bytes.
+/// Longest record that the agent reads, in bytes.
 const LONGEST: usize = 4 << 10;
 
-/// The two selectors of what is advertised.
+/// The two selectors of advertised addresses.
 pub const SELECTORS: [&str; 2] = [SERVICE_FAMILY, "mooring.dev/advertise=true"];
 
-/// The record of a VIP that a Lease gives to a node: to sessions it is as if there were none, and to the allocator it names
-/// the holder.
+/// The record of a VIP that a Lease gives to a node. Sessions ignore this record; the allocator reads the holder from
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// The node.
@@ -38,7 +41,7 @@ pub struct Placed {
     pub lease: String,
 }
 
-/// Reads and writes them. Clones are the same.
+/// Reads and writes `IPAddress` objects. Clones share one client.
 #[derive(Clone)]
 pub struct Addresses {
     servers: Servers,
@@ -63,10 +66,10 @@ struct GroupVersion {
 }
 
 impl Addresses {
-    /// Asks which version the cluster serves; None: the kind is not there.
+    /// Asks which version the cluster serves; None: the cluster does not have the kind.
     pub async fn discover(servers: &Servers, within: Duration) -> Result<Option<Self>, ApiError> {
         let request = http::Request::get(GROUP).body(Vec::new());
-        let call = Call::new(Verb::Get, "apis", GROUP.into(), request)?;
+        let call = NamedCall::new(Verb::Get, "apis", GROUP.into(), request)?;
         match servers.ask_for::<Group>(&call, Limits::within(within)).await.0 {
             Ok(group) => {
                 let served = |version: &&&str| group.versions.iter().any(|v| v.version == **version);
@@ -77,13 +80,13 @@ impl Addresses {
         }
     }
 
-    /// All of them, in all namespaces.
+    /// The collection in all namespaces.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{GROUP}/{}/ipaddresses", self.version)
     }
 
-    /// The version that is spoken.
+    /// The version in use.
     #[must_use]
     pub const fn version(&self) -> &'static str {
         self.version
@@ -93,10 +96,10 @@ impl Addresses {
         Request::new(format!("{GROUP}/{}/namespaces/{}/ipaddresses", self.version, key.namespace))
     }
 
-    /// One, consistently. None: it is not there.
+    /// Reads one object, consistently. None: the object does not exist.
     pub async fn get(&self, key: &Key, within: Duration) -> Result<Option<IpAddress>, ApiError> {
         let request = self.in_namespace(key).get(&key.name, &GetParams::default());
-        let call = Call::new(Verb::Get, RESOURCE, format!("IPAddress {key}"), request)?;
+        let call = NamedCall::new(Verb::Get, RESOURCE, format!("IPAddress {key}"), request)?;
         match self.servers.ask_for(&call, Limits::within(within)).await.0 {
             Ok(found) => Ok(Some(found)),
             Err(ApiError::NotFound { .. }) => Ok(None),
@@ -104,7 +107,8 @@ impl Addresses {
         }
     }
 
-    /// Whether the claim that an `IPAddress` was made for is bound to it; None: there is no such claim. It was made by hand then.
+    /// Whether the claim that an `IPAddress` was made for is bound to the object. None: there is no claim; the object
+    /// was made by hand.
     pub async fn is_bound(&self, key: &Key, object: &IpAddress, within: Duration) -> Result<Option<bool>, ApiError> {
         let claim = object.claim();
         if claim.is_empty() {
@@ -113,7 +117,7 @@ impl Addresses {
         let path = format!("{GROUP}/{}/namespaces/{}/ipaddressclaims", self.version, key.namespace);
         let request = Request::new(path).get(claim, &GetParams::default());
         let what = format!("IPAddressClaim {}/{claim}", key.namespace);
-        let call = Call::new(Verb::Get, CLAIMS, what, request)?;
+        let call = NamedCall::new(Verb::Get, CLAIMS, what, request)?;
         match self.servers.ask_for::<Claim>(&call, Limits::within(within)).await.0 {
             Ok(claim) => Ok(Some(claim.is_bound_to(&key.name))),
             Err(ApiError::NotFound { .. }) => Ok(None),
@@ -121,7 +125,7 @@ impl Addresses {
         }
     }
 
-    /// All that are advertised, consistently.
+    /// All advertised objects, read consistently.
     pub async fn list(&self, within: Duration) -> Result<Vec<IpAddress>, ApiError> {
         let mut all = Vec::new();
         for selector in SELECTORS {
@@ -129,10 +133,10 @@ impl Addresses {
                 ListParams { label_selector: Some(selector.into()), limit: Some(PART), ..ListParams::default() };
             loop {
                 let request = Request::new(self.path()).list(&params);
-                let call = Call::new(Verb::List, RESOURCE, "the IPAddress objects".into(), request)?;
-                let (part, more) = self.servers.ask_for_list::<IpAddress>(&call, Limits::within(within)).await?;
-                all.extend(part);
-                params.continue_token = more;
+                let call = NamedCall::new(Verb::List, RESOURCE, "the IPAddress objects".into(), request)?;
+                let part = self.servers.ask_for_list::<IpAddress>(&call, Limits::within(within)).await?;
+                all.extend(part.items);
+                params.continue_token = part.more;
                 if params.continue_token.is_none() {
                     break;
                 }
@@ -141,7 +145,7 @@ impl Addresses {
         Ok(all)
     }
 
-    /// Writes who holds it (None: nobody), by compare-and-swap, and answers with what it is now.
+    /// Writes the holder (None: no holder) by compare-and-swap, and returns the object as it is now.
     pub async fn hold(
         &self,
         key: &Key,
@@ -152,7 +156,7 @@ impl Addresses {
         let text = holder.map(serde_json::to_string).transpose().map_err(|error| super::unsayable(&error))?;
         let patch = json!({"metadata": {"resourceVersion": base, "annotations": {HOLDER: text}}});
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
-        let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
+        let call = NamedCall::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
         let (result, doubt) = self.servers.ask_for::<IpAddress>(&call, Limits::within(within)).await;
         match result {
             Ok(found) => Ok(view(&found)),
@@ -164,7 +168,7 @@ impl Addresses {
         }
     }
 
-    /// Writes to which node a Lease gives it, by compare-and-swap; None: to none any more.
+    /// Writes the node to which a Lease gives the address, by compare-and-swap; None: no node any more.
     pub async fn place(
         &self,
         key: &Key,
@@ -175,12 +179,12 @@ impl Addresses {
         let text = placed.map(serde_json::to_string).transpose().map_err(|error| super::unsayable(&error))?;
         let patch = json!({"metadata": {"resourceVersion": base, "annotations": {HOLDER: text}}});
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
-        let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
+        let call = NamedCall::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
         self.servers.ask_for::<IpAddress>(&call, Limits::within(within)).await.0.map(drop)
     }
 
-    /// Tells the allocator and people that another host has it on the wire. What is there already stays. `uid`: the object's, if
-    /// it is known; the next one of that name has another address.
+    /// Records on the object that another host has the address on the wire, for the allocator and people. An existing
+    /// record stays. `uid`: the object's uid, if known; a later object of the same name has another address.
     pub async fn tell_conflict(
         &self,
         key: &Key,
@@ -193,12 +197,13 @@ impl Addresses {
             patch["metadata"]["uid"] = uid.into();
         }
         let request = self.in_namespace(key).patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
-        let call = Call::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
+        let call = NamedCall::new(Verb::Patch, RESOURCE, format!("IPAddress {key}"), request)?;
         self.servers.ask_for::<IpAddress>(&call, Limits::within(within)).await.0.map(drop)
     }
 }
 
-/// Its record, as the core knows it. One that cannot be read is none: then somebody takes the address and writes it anew.
+/// The record as the core knows it. An unreadable record counts as none: a node then takes the address and writes a new
+/// record.
 #[must_use]
 pub fn view(object: &IpAddress) -> AddressView {
     let meta = &object.metadata;
@@ -208,21 +213,21 @@ pub fn view(object: &IpAddress) -> AddressView {
         Err(_) if placed(object).is_some() => None,
         Err(error) => {
             let error = cut(&error.to_string(), 120);
-            tracing::warn!(object = %meta.key(), error, "its record of who holds it cannot be read, and counts as none");
+            tracing::warn!(object = %meta.key(), error, "IPAddress: holder record cannot be read and counts as absent");
             None
         }
     });
     AddressView { uid: meta.uid.clone(), version: meta.resource_version.clone(), holder }
 }
 
-/// The node to which a Lease gives it, by its record.
+/// The node to which a Lease gives the address, by its record.
 #[must_use]
 pub fn placed(object: &IpAddress) -> Option<Placed> {
     let text = object.metadata.annotations.holder.as_deref().filter(|text| text.len() <= LONGEST)?;
     serde_json::from_str(text).ok()
 }
 
-/// Whether it is marked to be advertised though no Service has it.
+/// Whether the object has the label to be advertised without a Service.
 #[must_use]
 pub fn is_advertised(object: &IpAddress) -> bool {
     debug_assert!(SELECTORS[1].starts_with(ADVERTISE));

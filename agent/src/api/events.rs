@@ -1,39 +1,31 @@
-//! Kubernetes Events: what people see with `kubectl events`. As well as can be: nothing waits for them.
+//! Kubernetes Events: what people see with `kubectl events`. Events are best effort: the agent never waits for them.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use k8s_openapi::jiff::Timestamp;
-use kube::core::Request;
-use kube::core::params::PostParams;
+use mooring_common::events::{Event, Recent, Writer};
+use mooring_names::GROUP;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use super::error::cut;
-use super::race::{Call, Limits};
+use super::race::{Limits, NamedCall};
 use super::servers::Servers;
-use super::{ApiError, Verb};
+use super::{ApiError, Call, Verb};
 
-/// Events that wait to be sent; more are dropped.
+/// How many Events wait to be sent; more are dropped.
 const QUEUE: usize = 64;
-/// For each try to send one.
+/// The limit for each try to send an Event.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// While the API is away an Event is kept and tried again, so often ...
+/// How often an Event is tried while the API is away ...
 const TRIES: u32 = 8;
-/// ... with this between: some minutes in all.
+/// ... with this pause between tries: some minutes in all.
 const PAUSE: Duration = Duration::from_secs(15);
 /// The same Event within this time is counted, not sent.
 const QUIET: Duration = Duration::from_mins(1);
-/// So many are remembered for that.
+/// How many Events are remembered for this.
 const REMEMBERED: usize = 128;
-/// What the API allows, in bytes: of the note; of reason and action.
-const LONGEST_NOTE: usize = 1024;
-const LONGEST_WORD: usize = 128;
 
 /// What an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +60,7 @@ pub enum Regarding {
 pub enum Severity {
     /// As it should be.
     Normal,
-    /// Somebody should look at it.
+    /// A person should look at it.
     Warning,
 }
 
@@ -87,7 +79,7 @@ pub struct EventNote {
     pub note: String,
 }
 
-/// Sends Events in a task of its own. Dropped, it ends.
+/// Sends Events in a task of its own. Dropping the sender ends the task.
 #[derive(Debug)]
 pub struct Events {
     tx: mpsc::Sender<EventNote>,
@@ -95,21 +87,26 @@ pub struct Events {
 }
 
 impl Events {
-    /// Events come from `node`. Needs a runtime.
+    /// A sender of Events from `node`. Needs a runtime.
     #[must_use]
     pub fn start(servers: Servers, node: impl Into<String>) -> Self {
         let (tx, rx) = mpsc::channel(QUEUE);
-        let sender = Sender { servers, node: node.into(), sent: VecDeque::new(), serial: 0, forbidden: false };
+        let sender = Sender {
+            servers,
+            writer: Writer::new("mooring.dev/agent", node.into()),
+            recent: Recent::new(QUIET, REMEMBERED),
+            forbidden: false,
+        };
         Self { tx, task: tokio::spawn(sender.run(rx)) }
     }
 
-    /// Sends it some time soon, unless the same was sent in the last minute. Returns at once. False: dropped, because
-    /// too many wait.
+    /// Queues the Event, unless the same was sent in the last minute. Returns at once. False: dropped, because too many
+    /// wait.
     pub fn send(&self, note: EventNote) -> bool {
         match self.tx.try_send(note) {
             Ok(()) => true,
             Err(TrySendError::Full(note) | TrySendError::Closed(note)) => {
-                tracing::debug!(reason = note.reason, note = note.note, "too many Events wait: dropped");
+                tracing::debug!(reason = note.reason, note = note.note, "Event dropped: too many wait");
                 false
             }
         }
@@ -124,125 +121,74 @@ impl Drop for Events {
 
 struct Sender {
     servers: Servers,
-    node: String,
-    /// What was sent, when, and how often it was asked for since.
-    sent: VecDeque<(EventNote, Instant, u32)>,
-    serial: u64,
+    writer: Writer,
+    recent: Recent<EventNote>,
     forbidden: bool,
 }
 
 impl Sender {
     async fn run(mut self, mut rx: mpsc::Receiver<EventNote>) {
         while let Some(note) = rx.recv().await {
-            let Some(more) = self.is_due(&note) else { continue };
-            let event = self.event(&note, more);
+            let Some(more) = self.recent.ask(&note) else { continue };
+            let (path, event) = self.event(&note, more);
             for n in 1..=TRIES {
-                match self.send(&event).await {
+                match self.send(&path, &event).await {
                     Ok(()) => self.forbidden = false,
                     Err(error @ ApiError::Forbidden { .. }) => {
                         if !std::mem::replace(&mut self.forbidden, true) {
-                            tracing::warn!(%error, "Events cannot be written: only the log has them");
+                            tracing::warn!(%error, "Events cannot be written; what they would say is in the log only");
                         }
                     }
                     Err(error) if !error.answered() && n < TRIES => {
-                        tracing::debug!(%error, "Event waits");
+                        tracing::debug!(%error, "Event not written; retrying");
                         sleep(PAUSE).await;
                         continue;
                     }
-                    Err(error) => tracing::debug!(%error, reason = note.reason, "Event lost"),
+                    Err(error) => {
+                        tracing::debug!(%error, reason = note.reason, "Event dropped: it could not be written");
+                    }
                 }
                 break;
             }
         }
     }
 
-    /// Whether it is to be sent now, and how often it was asked for in vain since it was last sent.
-    fn is_due(&mut self, note: &EventNote) -> Option<u32> {
-        let now = Instant::now();
-        let known = self.sent.iter().position(|(sent, ..)| sent == note);
-        let mut more = 0;
-        if let Some(at) = known {
-            let (_, then, count) = self.sent.get_mut(at)?;
-            if now.duration_since(*then) < QUIET {
-                *count = count.saturating_add(1);
-                return None;
-            }
-            more = *count;
-            self.sent.remove(at);
-        }
-        if self.sent.len() >= REMEMBERED {
-            self.sent.pop_front();
-        }
-        self.sent.push_back((note.clone(), now, 0));
-        Some(more)
-    }
-
-    fn event(&mut self, note: &EventNote, more: u32) -> Event {
-        let now = Timestamp::now();
-        self.serial = self.serial.wrapping_add(1);
-        let (kind, api, namespace, name, uid) = match &note.regarding {
+    /// The path to post to, and the Event. `more`: how many equal Events were suppressed since the last one was sent.
+    fn event(&mut self, note: &EventNote, more: u32) -> (String, Value) {
+        let ipam = format!("{GROUP}/v1beta2");
+        let (kind, api_version, namespace, name, uid) = match &note.regarding {
             Regarding::Lease { namespace, name, uid } => {
-                ("Lease", "coordination.k8s.io/v1", Some(namespace.clone()), name.clone(), uid.clone())
+                ("Lease", "coordination.k8s.io/v1", namespace.as_str(), name, uid.as_deref())
             }
             Regarding::Address { namespace, name, uid } => {
-                let version = "ipam.cluster.x-k8s.io/v1beta2";
-                ("IPAddress", version, Some(namespace.clone()), name.clone(), uid.clone())
+                ("IPAddress", ipam.as_str(), namespace.as_str(), name, uid.as_deref())
             }
-            // kubectl describe looks for Events whose uid is the Node's name: so the kubelet's are.
-            Regarding::Node { name } => ("Node", "v1", None, name.clone(), Some(name.clone())),
+            // kubectl describe looks for Events whose uid is the Node's name, because the kubelet's Events have that.
+            Regarding::Node { name } => ("Node", "v1", "", name, Some(name.as_str())),
         };
         let text = if more > 0 { format!("{} ({more} times more since)", note.note) } else { note.note.clone() };
-        Event {
-            metadata: ObjectMeta {
-                name: Some(format!("{}.{:x}{:02x}", cut_bytes(&name, 200), now.as_microsecond(), self.serial % 256)),
-                namespace: Some(namespace.clone().unwrap_or_else(|| "default".into())),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(MicroTime(now)),
-            type_: Some(match note.severity {
-                Severity::Normal => "Normal".into(),
-                Severity::Warning => "Warning".into(),
-            }),
-            reason: Some(cut_bytes(note.reason, LONGEST_WORD).to_owned()),
-            action: Some(cut_bytes(note.action, LONGEST_WORD).to_owned()),
-            note: Some(cut_bytes(&text, LONGEST_NOTE).to_owned()),
-            regarding: Some(ObjectReference {
-                api_version: Some(api.into()),
-                kind: Some(kind.into()),
-                name: Some(name),
-                namespace,
-                uid,
-                ..ObjectReference::default()
-            }),
-            reporting_controller: Some("mooring.dev/agent".into()),
-            reporting_instance: Some(cut_bytes(&self.node, LONGEST_WORD).to_owned()),
-            ..Event::default()
-        }
+        self.writer.write(&Event {
+            api_version,
+            kind,
+            namespace,
+            name,
+            uid: uid.unwrap_or_default(),
+            warning: note.severity == Severity::Warning,
+            reason: note.reason,
+            action: note.action,
+            note: &text,
+        })
     }
 
-    async fn send(&self, event: &Event) -> Result<(), ApiError> {
-        let unsayable = |error: String| ApiError::Rejected { code: 0, message: cut(&error, 200) };
-        let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
-        let body = serde_json::to_vec(event).map_err(|error| unsayable(error.to_string()))?;
-        let request = Request::new(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"))
-            .create(&PostParams::default(), body)
-            .map_err(|error| unsayable(error.to_string()))?;
-        let what = format!("Event {}", event.metadata.name.as_deref().unwrap_or_default());
-        let call = Call { verb: Verb::Create, resource: "events.events.k8s.io", what, request };
-        let outcome = self.servers.ask(&call, Limits::within(DEADLINE)).await;
+    async fn send(&self, path: &str, event: &Value) -> Result<(), ApiError> {
+        let body = event.to_string().into();
+        let call = Call { verb: Verb::Create, resource: "events.events.k8s.io", path: path.to_owned(), body };
+        let what = format!("Event {}", event["metadata"]["name"].as_str().unwrap_or_default());
+        let outcome = self.servers.ask(&NamedCall { call, what }, Limits::within(DEADLINE)).await;
         match outcome.result {
-            // Two API servers were asked: one of them has written it.
+            // The request went to two API servers: one of them has written the Event.
             Err(ApiError::Conflict { .. }) => Ok(()),
             other => other.map(drop),
         }
     }
-}
-
-/// At most so many bytes of it.
-fn cut_bytes(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

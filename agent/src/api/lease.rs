@@ -8,35 +8,34 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::core::Request;
 use kube::core::params::{GetParams, PostParams};
+use mooring_names::annotations::OURS;
 
 use crate::core::lease::{LeaseView, Notes, Record};
 
 use super::codec::{Flaw, encode};
-use super::error::cut;
-use super::race::{Call, Limits, Outcome};
+use super::race::{Limits, NamedCall, Outcome};
 use super::raw::Raw;
 use super::servers::Servers;
-use super::{ApiError, Away, Failure, Try, Verb};
+use super::{ApiError, Away, Failure, Try, Verb, unsayable};
+use mooring_common::text::cut;
 
-/// As RBAC has it.
+/// The resource's name in RBAC rules.
 pub(crate) const RESOURCE: &str = "leases.coordination.k8s.io";
-/// Annotations under this are the codec's own.
-const OURS: &str = "mooring.dev/";
-/// So many Leases as they were last seen are kept, for writes based on them.
+/// How many recently seen Leases are kept, as the base of writes.
 const KEPT: usize = 8;
 
-/// Which Lease.
+/// The Lease to read and write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Annotations that are put on it at every write. Those under `mooring.dev/` are not taken from here.
+    /// Annotations for every write. Annotations under `mooring.dev/` are not taken from here.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     /// None: there is no such Lease.
@@ -45,25 +44,26 @@ pub struct Read {
     pub flaws: Vec<Flaw>,
 }
 
-/// What is to be written.
+/// The content of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The version this is based on: if the Lease has another, [`ApiError::Conflict`]. None: there must be no Lease.
+    /// The version this write is based on: if the Lease has another, [`ApiError::Conflict`]. None: there must be no
+    /// Lease.
     pub base: Option<String>,
     /// The record.
     pub record: Record,
-    /// The annotations of Mooring. What is None or empty is removed.
+    /// Mooring's annotations. An annotation that is None or empty is removed.
     pub notes: Notes,
 }
 
-/// One Lease. Clones are the same one.
+/// The client of one Lease. Clones share the Lease.
 #[derive(Clone)]
 pub struct LeaseApi(Arc<Inner>);
 
 struct Inner {
     servers: Servers,
     settings: LeaseSettings,
-    /// The Leases as the API gave them, newest last: they carry what others put on them.
+    /// The Leases as the API returned them, newest last: they include what others wrote on them.
     raw: Mutex<VecDeque<Lease>>,
 }
 
@@ -80,14 +80,14 @@ impl LeaseApi {
         Self(Arc::new(Inner { servers, settings, raw: Mutex::default() }))
     }
 
-    /// The Lease as it is now: a consistent read. A deadline of 0 is no call.
+    /// Reads the Lease consistently. A deadline of 0 makes no call.
     pub async fn read(&self, deadline: Duration) -> Result<Read, ApiError> {
         self.read_within(Limits::within(deadline)).await
     }
 
     /// [`LeaseApi::read`] with limits of its own.
     pub async fn read_within(&self, limits: Limits) -> Result<Read, ApiError> {
-        // Without a resourceVersion: the newest that etcd's majority has, not what a cache shows.
+        // Without a resourceVersion: the newest that etcd's majority has, instead of a cached one.
         let request = Request::new(self.path()).get(&self.0.settings.name, &GetParams::default());
         let call = self.call(Verb::Get, request)?;
         let outcome = self.0.servers.ask(&call, limits).await;
@@ -101,7 +101,7 @@ impl LeaseApi {
         }
     }
 
-    /// Writes it by compare-and-swap, and answers with what it is now. See [`ApiError::maybe_applied`].
+    /// Writes the Lease by compare-and-swap, and returns the Lease as it is now. See [`ApiError::maybe_applied`].
     pub async fn write(&self, write: &Write, deadline: Duration) -> Result<LeaseView, ApiError> {
         self.write_within(write, Limits::within(deadline)).await
     }
@@ -124,7 +124,7 @@ impl LeaseApi {
         annotations.extend(extra.map(|(name, value)| (name.clone(), value.clone())));
         encode(&mut lease, &write.record, &write.notes);
         let wanted = lease.spec.clone();
-        let body = serde_json::to_vec(&lease).map_err(|error| internal(&error))?;
+        let body = serde_json::to_vec(&lease).map_err(|error| unsayable(&error))?;
         let request = Request::new(self.path());
         // PUT, not PATCH: the role made for kube-vip has no patch.
         let (verb, request) = match &write.base {
@@ -137,7 +137,8 @@ impl LeaseApi {
         match self.parse(outcome, verb, limits.deadline) {
             Ok(lease) => Ok(self.remember(lease).0),
             Err(conflict @ ApiError::Conflict { .. }) if doubt => {
-                // Two API servers were asked, and the silent one may be who applied it: then the Lease is as we wrote it.
+                // The request went to two API servers, and the silent one may have applied it: then the Lease is as we
+                // wrote it.
                 let left = limits.deadline.saturating_sub(began.elapsed());
                 let away = |tries| ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: true });
                 let request = Request::new(self.path()).get(&settings.name, &GetParams::default());
@@ -157,7 +158,7 @@ impl LeaseApi {
         }
     }
 
-    /// Keeps the Lease for writes based on it, and shows what is on it.
+    /// Keeps the Lease as the base of writes, and returns its content.
     pub(crate) fn remember(&self, raw: Raw) -> (LeaseView, Vec<Flaw>) {
         let shown = raw.show();
         let lease = raw.lease;
@@ -204,19 +205,18 @@ impl LeaseApi {
         &self,
         verb: Verb,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Call, ApiError> {
-        let request = request.map_err(|error| internal(&error))?;
-        Ok(Call { verb, resource: RESOURCE, what: self.what(), request })
+    ) -> Result<NamedCall, ApiError> {
+        NamedCall::new(verb, RESOURCE, self.what(), request)
     }
 
-    fn parse(&self, outcome: Outcome<hyper::body::Bytes>, verb: Verb, after: Duration) -> Result<Raw, ApiError> {
+    fn parse(&self, outcome: Outcome<impl AsRef<[u8]>>, verb: Verb, after: Duration) -> Result<Raw, ApiError> {
         let body = outcome.result?;
         let nonsense = |what| {
             let server = outcome.server.as_ref().map(ToString::to_string).unwrap_or_default();
             let tries = vec![Try { server, failure: Failure::Malformed(what) }];
             ApiError::Away(Away { tries, after, maybe_applied: verb.writes() })
         };
-        let raw: Raw = serde_json::from_slice(&body).map_err(|error| nonsense(cut(&error.to_string(), 120)))?;
+        let raw: Raw = serde_json::from_slice(body.as_ref()).map_err(|error| nonsense(cut(&error.to_string(), 120)))?;
         let lease = &raw.lease;
         if lease.metadata.resource_version.as_deref().is_none_or(str::is_empty) {
             return Err(nonsense("a Lease without resourceVersion".into()));
@@ -226,9 +226,4 @@ impl LeaseApi {
         }
         Ok(raw)
     }
-}
-
-/// A request that cannot be written down: a name that is no name.
-fn internal(error: &dyn std::error::Error) -> ApiError {
-    ApiError::Rejected { code: 0, message: format!("cannot be asked for: {}", cut(&error.to_string(), 200)) }
 }

@@ -1,21 +1,12 @@
-//! What is read of objects that say which VIPs there are: the few fields that count; the rest is never kept.
+//! The objects that say which VIPs there are. Only the fields that count are read; the rest is never kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use mooring_names::annotations::{CONFLICT, HOLDER, INTERFACE, NODE_SELECTOR, PREFERRED_NODES};
+use mooring_names::labels::ADVERTISE;
+use mooring_names::{read_by_name, services, sessions};
 use serde::{Deserialize, Deserializer};
-
-/// Label on an `IPAddress` that was made for a Service; the allocator's.
-pub const SERVICE_FAMILY: &str = "mooring.dev/service-family";
-/// Label on an `IPAddress` that no Service has and that is to be advertised all the same: `"true"`.
-pub const ADVERTISE: &str = "mooring.dev/advertise";
-/// Annotation on an `IPAddress`: who holds it.
-pub const HOLDER: &str = "mooring.dev/holder";
-/// Annotation on an `IPAddress`: another host has it on the wire; who, and when it was heard, for people.
-pub const CONFLICT: &str = "mooring.dev/conflict";
-
-/// Annotation on a Service: the node that has its addresses; kube-vip's.
-pub const VIP_HOST: &str = "kube-vip.io/vipHost";
 
 /// A namespace and a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,64 +55,53 @@ impl Meta {
     }
 }
 
-/// The annotations that mean something.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Annotations {
-    /// On an `IPAddress`: [`HOLDER`].
-    #[serde(rename = "mooring.dev/holder")]
-    pub holder: Option<String>,
-    /// On an `IPAddress`: [`CONFLICT`].
-    #[serde(rename = "mooring.dev/conflict")]
-    pub conflict: Option<String>,
-    /// On an `IPAddress`: the interface it belongs on, or `auto`.
-    #[serde(rename = "mooring.dev/interface")]
-    pub interface: Option<String>,
-    /// On an `IPAddress`: labels that a node must have to hold it, `key=value,key`.
-    #[serde(rename = "mooring.dev/node-selector")]
-    pub node_selector: Option<String>,
-    /// On an `IPAddress`: nodes that should rather hold it, with weights: `node1=100,node2=10`.
-    #[serde(rename = "mooring.dev/preferred-nodes")]
-    pub preferred_nodes: Option<String>,
-    /// On a Service: its `IPAddress` objects, `NAMESPACE/NAME=ADDRESS`; the allocator's.
-    #[serde(rename = "mooring.dev/ip-addresses")]
-    pub ip_addresses: Option<String>,
-    /// On a Service: the interface, or `auto`; kube-vip's.
-    #[serde(rename = "kube-vip.io/serviceInterface")]
-    pub service_interface: Option<String>,
-    /// On a Service: its addresses, with commas; kube-vip's.
-    #[serde(rename = "kube-vip.io/loadbalancerIPs")]
-    pub load_balancer_ips: Option<String>,
-    /// On a Service: the Lease that places it, with one for each Service; kube-vip's.
-    #[serde(rename = "kube-vip.io/leaseName")]
-    pub lease_name: Option<String>,
-    /// On a Service: [`VIP_HOST`].
-    #[serde(rename = "kube-vip.io/vipHost")]
-    pub vip_host: Option<String>,
-    /// On a Service, `true`: kube-vip leaves it alone.
-    #[serde(rename = "kube-vip.io/ignore")]
-    pub ignore: Option<String>,
-    /// On a Node, `true`: it hands over its VIPs and takes no more.
-    #[serde(rename = "mooring.dev/drain")]
-    pub drain: Option<String>,
-    /// On a Node: another value than before asks it to hand over what belongs elsewhere.
-    #[serde(rename = "mooring.dev/rebalance")]
-    pub rebalance: Option<String>,
+/// Label on an `EndpointSlice`: its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+read_by_name! {
+    /// The annotations that mean something.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Annotations {
+        /// On an `IPAddress`: who holds it.
+        HOLDER => holder: String,
+        /// On an `IPAddress`: another host has it on the wire; who, and when it was heard, for people.
+        CONFLICT => conflict: String,
+        /// On an `IPAddress`: the interface it belongs on, or `auto`.
+        INTERFACE => interface: String,
+        /// On an `IPAddress`: labels that a node must have to hold it, `key=value,key`.
+        NODE_SELECTOR => node_selector: String,
+        /// On an `IPAddress`: nodes that should rather hold it, with weights: `node1=100,node2=10`.
+        PREFERRED_NODES => preferred_nodes: String,
+        /// On a Service: its `IPAddress` objects, `NAMESPACE/NAME=ADDRESS`; the allocator's.
+        services::RECORD => ip_addresses: String,
+        /// On a Service: the interface, or `auto`; kube-vip's.
+        services::INTERFACE => service_interface: String,
+        /// On a Service: its addresses, with commas; kube-vip's.
+        services::ADDRESSES => load_balancer_ips: String,
+        /// On a Service: the Lease that places it, with one for each Service; kube-vip's.
+        services::LEASE_NAME => lease_name: String,
+        /// On a Service: the node that has its addresses; kube-vip's.
+        services::VIP_HOST => vip_host: String,
+        /// On a Service, `true`: kube-vip leaves it alone.
+        services::IGNORE => ignore: String,
+        /// On a Node, `true`: it hands over its VIPs and takes no more.
+        sessions::DRAIN => drain: String,
+        /// On a Node: another value than before asks it to hand over what belongs elsewhere.
+        sessions::REBALANCE => rebalance: String,
+    }
 }
 
-/// The labels that mean something.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Labels {
-    /// On an `IPAddress`: [`SERVICE_FAMILY`].
-    #[serde(rename = "mooring.dev/service-family")]
-    pub service_family: Option<String>,
-    /// On an `IPAddress`: [`ADVERTISE`].
-    #[serde(rename = "mooring.dev/advertise")]
-    pub advertise: Option<String>,
-    /// On an `EndpointSlice`: its Service.
-    #[serde(rename = "kubernetes.io/service-name")]
-    pub service: Option<String>,
+read_by_name! {
+    /// The labels that mean something.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Labels {
+        /// On an `IPAddress` that was made for a Service; the allocator's.
+        services::SERVICE_FAMILY => service_family: String,
+        /// On an `IPAddress`, `true`: it is advertised though no Service has it.
+        ADVERTISE => advertise: String,
+        /// On an `EndpointSlice`: its Service.
+        SERVICE_NAME => service: String,
+    }
 }
 
 impl Labels {
@@ -129,7 +109,7 @@ impl Labels {
     #[must_use]
     pub fn advertised(&self) -> Option<&'static str> {
         let by_label = (self.advertise.as_deref() == Some("true")).then_some(ADVERTISE);
-        by_label.or_else(|| self.service_family.is_some().then_some(SERVICE_FAMILY))
+        by_label.or_else(|| self.service_family.is_some().then_some(services::SERVICE_FAMILY))
     }
 }
 
@@ -259,14 +239,15 @@ impl Service {
 
 impl Service {
     /// The addresses that the Service itself states, as kube-vip reads them: its annotation, else its status, where
-    /// `spec.loadBalancerIP` wins in its family. None of a Service that kube-vip is to ignore. What is no address is left out.
+    /// `spec.loadBalancerIP` wins in its family. A Service that kube-vip is to ignore has none. Invalid addresses are
+    /// left out.
     #[must_use]
     pub fn stated(&self) -> BTreeSet<IpAddr> {
         let ignored = self.metadata.annotations.ignore.as_deref() == Some("true");
         if !self.is_served() || ignored {
             return BTreeSet::new();
         }
-        // All zeroes: kube-vip asks DHCP.
+        // All zeroes: kube-vip asks DHCP for an address.
         let read = |text: &str| text.trim().parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
         let usable = |ip: &IpAddr| !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast();
         if let Some(text) = self.metadata.annotations.load_balancer_ips.as_deref().filter(|text| !text.is_empty()) {
@@ -298,7 +279,7 @@ impl Service {
         let name = meta.annotations.lease_name.clone().filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| format!("kubevip-{}", meta.name));
         match name.split_once('/') {
-            // What is after another slash counts for nothing there.
+            // kube-vip ignores the text after a second slash.
             Some((namespace, name)) => (namespace.to_owned(), name.split('/').next().unwrap_or_default().to_owned()),
             None => (meta.namespace.clone(), name),
         }
@@ -330,7 +311,8 @@ struct EndpointConditions {
 }
 
 impl Slice {
-    /// The nodes with an endpoint: those that are ready (unknown counts as ready), and those that end but still serve.
+    /// The nodes with an endpoint: ready endpoints (unknown counts as ready), and terminating endpoints that still
+    /// serve.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, bool)> {
         self.endpoints.iter().filter_map(|endpoint| {
             let ready = endpoint.conditions.ready.unwrap_or(true);
@@ -400,7 +382,7 @@ impl Node {
     }
 }
 
-/// The API writes null for nothing here and there.
+/// The API writes null for empty values in some places.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

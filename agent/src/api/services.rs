@@ -1,18 +1,19 @@
-//! Tells a Service who has its addresses, as kube-vip's agent does: where no allocator of Mooring's does.
+//! Writes the holder of its addresses to a Service, as kube-vip's agent does, where no allocator of Mooring's does so.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use kube::core::Request;
 use kube::core::params::{GetParams, PostParams};
+use mooring_names::services::VIP_HOST;
 use serde_json::{Value, json};
 
-use super::objects::{Key, VIP_HOST};
-use super::race::{Call, Limits};
+use super::objects::Key;
+use super::race::{Limits, NamedCall};
 use super::servers::Servers;
 use super::{ApiError, Verb, unsayable};
 
-/// As RBAC has it.
+/// The resource's name in RBAC rules.
 const RESOURCE: &str = "services";
 
 /// Writes the node and the addresses, by compare-and-swap; nothing where they stand there already. What else is on the Service
@@ -27,12 +28,12 @@ pub async fn tell(
     let limits = Limits::within(within);
     let all = Request::new(format!("/api/v1/namespaces/{}/services", key.namespace));
     let what = || format!("Service {key}");
-    let call = Call::new(Verb::Get, RESOURCE, what(), all.get(&key.name, &GetParams::default()))?;
+    let call = NamedCall::new(Verb::Get, RESOURCE, what(), all.get(&key.name, &GetParams::default()))?;
     let mut service = servers.ask_for::<Value>(&call, limits).await.0?;
     if host(&mut service, node) {
         let body = serde_json::to_vec(&service).map_err(|error| unsayable(&error))?;
         let request = all.replace(&key.name, &PostParams::default(), body);
-        let call = Call::new(Verb::Update, RESOURCE, what(), request)?;
+        let call = NamedCall::new(Verb::Update, RESOURCE, what(), request)?;
         service = servers.ask_for::<Value>(&call, limits).await.0?;
     }
     if !ingress(&mut service, addresses) {
@@ -40,11 +41,11 @@ pub async fn tell(
     }
     let body = serde_json::to_vec(&service).map_err(|error| unsayable(&error))?;
     let request = all.replace_subresource("status", &key.name, &PostParams::default(), body);
-    let call = Call::new(Verb::Update, RESOURCE, what(), request)?;
+    let call = NamedCall::new(Verb::Update, RESOURCE, what(), request)?;
     servers.ask_for::<Value>(&call, limits).await.0.map(drop)
 }
 
-/// True: it did not say so yet.
+/// True: the Service did not name this node yet.
 fn host(service: &mut Value, node: &str) -> bool {
     let known = service["metadata"]["annotations"][VIP_HOST].as_str() == Some(node);
     if !known {
@@ -53,7 +54,7 @@ fn host(service: &mut Value, node: &str) -> bool {
     !known
 }
 
-/// True: it did not show all of them yet.
+/// True: the Service did not show all of them yet.
 fn ingress(service: &mut Value, addresses: &[IpAddr]) -> bool {
     let shown = &mut service["status"]["loadBalancer"]["ingress"];
     let mut all = shown.as_array().cloned().unwrap_or_default();

@@ -6,30 +6,23 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
 use kube::core::params::{GetParams, ListParams, Patch, PatchParams, PostParams};
+pub use mooring_names::sessions::{DECLARED, ENDED, LABEL, PREFIX};
 use serde_json::{Value, json};
 
 use super::codec::encode_spec;
-use super::error::cut;
 use super::lease::RESOURCE;
-use super::race::{Call, Limits};
+use super::race::{Limits, NamedCall};
 use super::raw::Raw;
 use super::servers::Servers;
 use super::{ApiError, Verb};
 use crate::core::lease::Record;
 use crate::core::session::{Declared, End, View};
+use mooring_common::text::cut;
 
-/// What the names of session Leases begin with; the node's name follows.
-pub const PREFIX: &str = "mooring-session.";
-/// The label of session Leases.
-pub const LABEL: &str = "mooring.dev/session";
-/// Annotation: [`Declared`].
-pub const DECLARED: &str = "mooring.dev/session";
-/// Annotation: [`End`].
-pub const ENDED: &str = "mooring.dev/ended";
-/// Longest annotation that is read, in bytes.
+/// Longest annotation that the agent reads, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Reads and writes them. Clones are the same.
+/// Reads and writes sessions. Clones share one client.
 #[derive(Clone)]
 pub struct Sessions {
     servers: Servers,
@@ -39,15 +32,15 @@ pub struct Sessions {
 /// A write by compare-and-swap.
 #[derive(Clone, Debug)]
 pub struct SessionWrite {
-    /// Whose session.
+    /// The node whose session this is.
     pub node: String,
-    /// The version it must still have; None: it must not exist.
+    /// The version that the Lease must still have; None: the Lease must not exist.
     pub base: Option<String>,
     /// The Lease's spec.
     pub record: Record,
-    /// What it declares; None: as it is.
+    /// The node's declarations; None: unchanged.
     pub declared: Option<Declared>,
-    /// Who ended it, when this is an end.
+    /// The node that ended the session, when this write is an end.
     pub end: Option<End>,
 }
 
@@ -64,37 +57,45 @@ impl Sessions {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
-    /// All of them, consistently.
+    /// All sessions, read consistently.
     pub async fn list(&self, within: Duration) -> Result<Vec<View>, ApiError> {
         let params = ListParams { label_selector: Some(LABEL.into()), ..ListParams::default() };
         let request = Request::new(self.path()).list(&params);
-        let call = Call::new(Verb::List, RESOURCE, "the sessions".into(), request)?;
-        let (listed, _) = self.servers.ask_for_list::<Raw>(&call, Limits::within(within)).await?;
-        Ok(listed.iter().filter_map(view).collect())
+        let call = NamedCall::new(Verb::List, RESOURCE, "the sessions".into(), request)?;
+        let listed = self.servers.ask_for_list::<Raw>(&call, Limits::within(within)).await?;
+        Ok(listed.items.iter().filter_map(view).collect())
     }
 
-    /// Writes one, and answers with what it is now.
+    /// Writes one session, and returns the session as it is now.
     pub async fn write(&self, write: &SessionWrite, within: Duration) -> Result<View, ApiError> {
         let name = format!("{PREFIX}{}", write.node);
         let what = format!("Lease {}/{name}", self.namespace);
         let limits = Limits::within(within);
         let leases = Request::new(self.path());
         let call = match &write.base {
-            None => {
-                Call::new(Verb::Create, RESOURCE, what.clone(), leases.create(&PostParams::default(), created(write)?))?
-            }
+            None => NamedCall::new(
+                Verb::Create,
+                RESOURCE,
+                what.clone(),
+                leases.create(&PostParams::default(), created(write)?),
+            )?,
             Some(base) => {
                 let patch = Patch::Merge(patched(write, base));
-                Call::new(Verb::Patch, RESOURCE, what.clone(), leases.patch(&name, &PatchParams::default(), &patch))?
+                NamedCall::new(
+                    Verb::Patch,
+                    RESOURCE,
+                    what.clone(),
+                    leases.patch(&name, &PatchParams::default(), &patch),
+                )?
             }
         };
         let none = || ApiError::NotFound { what: what.clone(), message: "it is no session".into() };
         let (result, doubt) = self.servers.ask_for::<Raw>(&call, limits).await;
         match result {
             Err(error @ ApiError::Conflict { .. }) if doubt => {
-                // Two API servers were asked, and the silent one may be who applied it.
+                // The request went to two API servers, and the silent one may have applied it.
                 let request = Request::new(self.path()).get(&name, &GetParams::default());
-                let call = Call::new(Verb::Get, RESOURCE, what.clone(), request)?;
+                let call = NamedCall::new(Verb::Get, RESOURCE, what.clone(), request)?;
                 let found = view(&self.servers.ask_for::<Raw>(&call, limits).await.0?).ok_or_else(none)?;
                 if is_as_written(&found, write) { Ok(found) } else { Err(error) }
             }
@@ -108,7 +109,7 @@ fn is_as_written(found: &View, write: &SessionWrite) -> bool {
     (&a.holder, a.transitions, a.renewed, a.acquired) == (&b.holder, b.transitions, b.renewed, b.acquired)
 }
 
-/// A Lease as a session; None: it is none.
+/// A Lease as a session; None: the Lease is not a session.
 #[must_use]
 pub fn view(raw: &Raw) -> Option<View> {
     let (shown, flaws) = raw.show();
@@ -119,12 +120,16 @@ pub fn view(raw: &Raw) -> Option<View> {
     let declared = annotation(DECLARED).and_then(|text| match serde_json::from_str::<Declared>(text) {
         Ok(declared) => Some(sane(declared)),
         Err(error) => {
-            tracing::warn!(node, error = cut(&error.to_string(), 120), "a session declares what cannot be read");
+            tracing::warn!(
+                node,
+                error = cut(&error.to_string(), 120),
+                "session Lease: declaration cannot be read and is ignored"
+            );
             None
         }
     });
     if let Some(flaw) = flaws.first() {
-        tracing::debug!(node, %flaw, "a session's Lease holds what makes no sense");
+        tracing::debug!(node, %flaw, "session Lease: a field is invalid and is ignored");
     }
     Some(View {
         node: node.to_owned(),
@@ -136,7 +141,7 @@ pub fn view(raw: &Raw) -> Option<View> {
     })
 }
 
-/// Others write Leases too: what no host can have is left out.
+/// Other programs write Leases too: values that no host can have are left out.
 fn sane(mut declared: Declared) -> Declared {
     declared.links.truncate(64);
     for link in &mut declared.links {

@@ -12,9 +12,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::ApiError;
-use super::follow::{Follow, Followed};
 use super::race::Limits;
 use super::servers::Servers;
+use super::typed::{Follow, Followed};
 
 /// Wait after a failure: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -67,12 +67,12 @@ impl Slices {
                         Followed::Alive => return ready(true).boxed(),
                         Followed::Lost(error @ ApiError::Forbidden { .. }) => {
                             if !std::mem::replace(&mut forbidden, true) {
-                                tracing::warn!(%error, "cannot learn of the other nodes' API servers: only those of the settings are used");
+                                tracing::warn!(%error, "EndpointSlices of default/kubernetes cannot be read; only the API servers of the settings are used");
                             }
                             return ready(true).boxed();
                         }
                         Followed::Lost(error) => {
-                            tracing::debug!(%error, "the list of API servers is as it was");
+                            tracing::debug!(%error, "watch of the EndpointSlices of default/kubernetes failed; retrying");
                             return ready(true).boxed();
                         }
                     }
@@ -80,9 +80,9 @@ impl Slices {
                     all.sort_unstable();
                     all.dedup();
                     all.truncate(MOST);
-                    // An empty list is of no use to anybody: what is remembered is better.
+                    // An empty list is useless: the remembered servers are better.
                     if !all.is_empty() && *tx.borrow() != all {
-                        tracing::info!(servers = ?all, "API servers of the cluster");
+                        tracing::info!(servers = ?all, "API servers of the cluster changed");
                         servers.set_peers(all.clone());
                         tx.send_replace(all);
                     }

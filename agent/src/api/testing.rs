@@ -33,7 +33,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Calls(pub(crate) Mutex<Vec<(Verb, &'static str)>>);
 
 impl super::Observe for Calls {
-    fn on_call(&self, verb: Verb, outcome: &'static str, _: std::time::Duration) {
+    fn on_call(&self, verb: Verb, _: &'static str, outcome: &'static str, _: std::time::Duration) {
         self.0.lock().unwrap().push((verb, outcome));
     }
 }

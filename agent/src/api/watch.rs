@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use mooring_common::clock;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::core::lease::LeaseView;
 use crate::core::time::Time;
 
+use super::ApiError;
 use super::codec::Flaw;
-use super::follow::{Follow, Followed};
 use super::lease::{LeaseApi, RESOURCE};
 use super::race::Limits;
 use super::raw::Raw;
-use super::{ApiError, boottime};
+use super::typed::{Follow, Followed};
 
 /// Wait before a broken watch is opened again: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
@@ -33,12 +34,13 @@ pub enum Watched {
         /// When this was heard.
         at: Time,
     },
-    /// The watch lives: it was opened, or a bookmark came (about once a minute). That says nothing of the Lease.
+    /// The watch is alive: it was opened, or a bookmark came (about once a minute). This proves nothing about the
+    /// Lease.
     Alive {
         /// When this was heard.
         at: Time,
     },
-    /// Nothing is seen any more, until the next [`Watched::Seen`] or [`Watched::Alive`]. Tried again by itself.
+    /// The watch shows nothing until the next [`Watched::Seen`] or [`Watched::Alive`]. The watch retries by itself.
     Lost {
         /// Why.
         error: ApiError,
@@ -47,7 +49,7 @@ pub enum Watched {
     },
 }
 
-/// A watch that runs. Dropped, it ends.
+/// A running watch. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct WatchHandle {
     kick: Arc<Notify>,
@@ -55,9 +57,10 @@ pub struct WatchHandle {
 }
 
 impl WatchHandle {
-    /// The watch is not believed any more (its API server may hang): open it at once, on another API server if there is.
+    /// Drops a watch that is no longer trusted (its API server may hang), and opens a new one at once, on another API
+    /// server if there is one.
     pub fn kick(&self) {
-        // To whoever waits now: a kick is not kept for the next watch.
+        // Only to a current waiter: a kick is not kept for the next watch.
         self.kick.notify_waiters();
     }
 }
@@ -69,8 +72,8 @@ impl Drop for WatchHandle {
 }
 
 impl LeaseApi {
-    /// Follows the Lease and tells `tx`, in a task of its own. `deadline` is for each list and each opening of a watch.
-    /// Needs a runtime.
+    /// Follows the Lease in a task of its own, and reports to `tx`. `deadline` limits each list and each opening of a
+    /// watch. Needs a runtime.
     #[must_use]
     pub fn watch(&self, tx: mpsc::Sender<Watched>, deadline: Duration) -> WatchHandle {
         let kick = Arc::new(Notify::new());
@@ -92,7 +95,7 @@ impl LeaseApi {
             let ours = move |raw: &Raw| raw.lease.metadata.name.as_ref() == Some(&name);
             follow
                 .run(move |followed| {
-                    let at = boottime();
+                    let at = clock::boottime();
                     let seen = |raw: Option<Raw>| {
                         let (view, flaws) = raw.map(|raw| api.remember(raw)).unzip();
                         Watched::Seen { view, flaws: flaws.unwrap_or_default(), at }

@@ -1,19 +1,21 @@
-//! Which Services count by what they state themselves, by `spec.loadBalancerClass`: kube-vip's rules.
+//! kube-vip's rules: which Services count by the addresses they state themselves, judged by `spec.loadBalancerClass`.
+
+use mooring_names::services::CLASS;
 
 /// The rules. Source: `lbClassFilterLegacy` and `lbClassFilter` in kube-vip's `pkg/services`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
     /// `lb_class_name`.
     pub name: String,
-    /// `lb_class_only`: not those without a class. Counts with `legacy` alone.
+    /// `lb_class_only`: a Service without a class does not count. This applies with `legacy` alone.
     pub only: bool,
-    /// `lb_class_legacy_handling`: those without a class count.
+    /// `lb_class_legacy_handling`: a Service without a class counts.
     pub legacy: bool,
 }
 
 impl Default for Classes {
     fn default() -> Self {
-        Self { name: "kube-vip.io/kube-vip-class".into(), only: false, legacy: true }
+        Self { name: CLASS.into(), only: false, legacy: true }
     }
 }
 

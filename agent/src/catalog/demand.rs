@@ -10,12 +10,12 @@ use crate::api::objects::{IpAddress, Key, Service, Slice};
 use crate::core::placement::{Demand, Interface};
 
 impl Catalog {
-    /// Whether it should exist: a Service has it, or its label says so.
+    /// Whether the VIP should exist: a Service has the address, or its label asks for the VIP.
     pub(super) fn is_advertised(&self, key: &Key, object: &IpAddress) -> bool {
         addresses::is_advertised(object) || self.users_of(key, object.address()).next().is_some()
     }
 
-    /// What it demands; `Some(None)`: it should not exist; None: not known yet.
+    /// What the VIP demands. `Some(None)`: the VIP should not exist. None: the demand is not known yet.
     #[expect(clippy::option_option, reason = "not known is another thing than not wanted")]
     pub(super) fn demand(&self, address: IpAddr, key: &Key, object: &IpAddress) -> Option<Option<Demand>> {
         let by_label = addresses::is_advertised(object);
@@ -41,14 +41,15 @@ impl Catalog {
         Some(Some(Demand { address, interface, allowed, local, preferred }))
     }
 
-    /// The Services that have it.
+    /// The Services that have the address.
     fn users_of(&self, key: &Key, address: Option<IpAddr>) -> impl Iterator<Item = &Service> {
         let users = self.users.get(key).into_iter().flatten().filter_map(|key| self.service(key));
-        // What the record on the Service says of it must be true.
+        // The record on the Service must name this object and this address.
         users.filter(move |service| service.addresses().any(|(object, ip)| object == *key && Some(ip) == address))
     }
 
-    /// The nodes with an endpoint of each of these Services: ready ones, or where a Service has none, those that still serve.
+    /// The nodes with an endpoint of each of these Services. Ready endpoints count; where a Service has none, serving
+    /// ones count.
     pub(super) fn common_nodes(&self, services: &[&Service]) -> BTreeSet<String> {
         let mut common: Option<BTreeSet<String>> = None;
         for service in services {
@@ -66,7 +67,7 @@ impl Catalog {
         common.unwrap_or_default()
     }
 
-    /// The nodes that a selector allows; the same set for all who have the same selector.
+    /// The nodes that a selector allows. VIPs with the same selector share one set.
     fn selected(&self, selector: &str) -> Arc<BTreeSet<String>> {
         self.selected.get(selector).cloned().unwrap_or_else(|| self.select(selector))
     }
@@ -77,7 +78,7 @@ impl Catalog {
     }
 }
 
-/// For people: where a VIP belongs.
+/// Where a VIP belongs, as text for people.
 #[must_use]
 pub fn interface_text(interface: &Interface) -> String {
     match interface {

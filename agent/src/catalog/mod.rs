@@ -1,8 +1,9 @@
-//! Which VIPs there should be, and what each demands of its holder: worked out of `IPAddress` objects, Services,
-//! `EndpointSlices` and Nodes. Pure: told what was seen, it answers with what the core is to be told.
+//! Works out which VIPs there should be, and what each demands of its holder, from `IPAddress` objects, Services,
+//! `EndpointSlices` and Nodes. The catalog is pure: it takes what the watches saw and returns the inputs for the core.
 //!
-//! An `IPAddress` is advertised when a Service of type `LoadBalancer` says that it has it (the allocator writes that once the
-//! address is bound), or when it is labelled for it. One that is merely there is not: it may never be bound.
+//! An `IPAddress` is advertised when a Service of type `LoadBalancer` records it (the allocator writes the record once
+//! the address is bound), or when the object has the label. An `IPAddress` with neither is not advertised: it may never
+//! be bound.
 
 mod classes;
 mod demand;
@@ -22,34 +23,34 @@ use std::sync::Arc;
 
 use crate::api::addresses::view;
 use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
-use crate::core::fleet::Event;
 use crate::core::placement::{Demand, Interface};
 use crate::core::session::{AddressView, Standing};
+use crate::core::session_vips::Input;
 
-/// How many watches of `IPAddress` there are: one for each label.
+/// The number of `IPAddress` watches: one for each label.
 pub const WATCHES: usize = 2;
 
 /// Something was seen.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// By one of the watches of `IPAddress`.
+    /// A change from one of the `IPAddress` watches.
     Addresses(usize, Change<IpAddress>),
-    /// A Service.
+    /// A change of a Service.
     Services(Change<Service>),
-    /// `EndpointSlices` of these Services, and no others, are watched.
+    /// A change of a slice. The watch covers the `EndpointSlices` of these Services, and no others.
     Slices(Arc<BTreeSet<Key>>, Change<Slice>),
-    /// A Node.
+    /// A change of a Node.
     Nodes(Change<Node>),
 }
 
-/// What a watch shows.
+/// A change as a watch shows it.
 #[derive(Clone, Debug)]
 pub enum Change<K> {
-    /// All there are.
+    /// The full list.
     All(Vec<K>),
-    /// One was made or changed.
+    /// One object was created or changed.
     One(K),
-    /// One is gone.
+    /// One object was deleted.
     Gone(K),
 }
 
@@ -57,23 +58,23 @@ pub enum Change<K> {
 #[derive(Debug)]
 pub struct Catalog {
     node: String,
-    /// Where VIPs belong of which nobody says so.
+    /// Default interface for VIPs that specify none.
     interface: Interface,
-    // Boxed, as maps keep room for more than they have; and one key or two need no set.
+    // Boxed, because maps reserve room for more entries than they have. One or two keys need no set.
     addresses: BTreeMap<Key, Box<Address>>,
     by_ip: BTreeMap<IpAddr, Vec<Key>>,
     services: BTreeMap<Key, Box<Service>>,
-    /// The Services that say they have an `IPAddress`.
+    /// For each `IPAddress`, the Services that record it.
     users: BTreeMap<Key, Vec<Key>>,
-    /// The Services that state an address themselves; None: that says nothing.
+    /// The Services that state an address themselves. None: stated addresses do not count.
     stated: Option<BTreeMap<IpAddr, Vec<Key>>>,
-    /// Of which classes they are.
+    /// The rules for the classes of these Services.
     classes: Classes,
-    /// Of the Services, those that have an address and `externalTrafficPolicy: Local`.
+    /// The Services that have an address and `externalTrafficPolicy: Local`.
     local: BTreeSet<Key>,
     slices: BTreeMap<Key, Slice>,
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
-    /// The Services of which all slices are known.
+    /// The Services whose slices are all known.
     covered: Arc<BTreeSet<Key>>,
     nodes: BTreeMap<String, Node>,
     selected: BTreeMap<String, Arc<BTreeSet<String>>>,
@@ -93,15 +94,15 @@ struct Address {
     shown_by: [bool; WATCHES],
 }
 
-/// What this node's annotation says of re-balancing.
+/// The re-balancing request in this node's annotation.
 #[derive(Debug, Default)]
 struct Rebalance {
-    /// It was looked at: what stood there before was asked of an earlier agent.
+    /// The annotation was read once. A value present at the first read was meant for an earlier agent.
     known: bool,
     said: Option<String>,
 }
 
-/// What was listed at least once.
+/// Which resources were listed at least once.
 #[derive(Debug, Default)]
 struct Listed {
     addresses: [bool; WATCHES],
@@ -112,14 +113,14 @@ struct Listed {
 /// What the core knows of a VIP.
 #[derive(Debug, Default)]
 struct Told {
-    /// Its object.
+    /// The key of its object.
     key: Key,
     view: Option<AddressView>,
     demand: Option<Demand>,
 }
 
 impl Catalog {
-    /// Of a node that has seen nothing. `interface`: where VIPs belong of which nobody says so.
+    /// The catalog of a node that has seen nothing. `interface`: default interface for VIPs that specify none.
     #[must_use]
     pub fn new(node: &str, interface: Interface) -> Self {
         Self {
@@ -147,8 +148,8 @@ impl Catalog {
         }
     }
 
-    /// Takes in what was seen, and answers with what the core is to be told.
-    pub fn take(&mut self, seen: Seen) -> Vec<Event> {
+    /// Takes in a change and returns the inputs for the core.
+    pub fn take(&mut self, seen: Seen) -> Vec<Input> {
         let mut out = Vec::new();
         let mut listed = false;
         match seen {
@@ -164,7 +165,7 @@ impl Catalog {
         out
     }
 
-    /// The Services whose `EndpointSlices` are to be watched.
+    /// The Services whose `EndpointSlices` must be watched.
     #[must_use]
     pub const fn local_services(&self) -> &BTreeSet<Key> {
         &self.local
@@ -202,7 +203,7 @@ impl Catalog {
         self.told.values().filter_map(|told| told.demand.as_ref())
     }
 
-    /// Whether all that is needed was listed.
+    /// Whether every resource that the catalog needs was listed.
     #[must_use]
     pub const fn is_synced(&self) -> bool {
         self.synced
@@ -244,7 +245,7 @@ impl Catalog {
         self.addresses.insert(key, Box::new(Address { object, shown_by }));
     }
 
-    /// One of the watches no longer shows it: it lost that label, or is gone.
+    /// One of the watches no longer shows the address: the label was removed, or the object is gone.
     fn hide_address(&mut self, watch: usize, key: &Key) {
         let Some(address) = self.addresses.get_mut(key) else { return };
         if let Some(shown) = address.shown_by.get_mut(watch) {
@@ -374,8 +375,8 @@ impl Catalog {
         }
     }
 
-    /// Tells the core what has changed of the VIPs that were concerned.
-    fn tell(&mut self, listed: bool, out: &mut Vec<Event>) {
+    /// Sends the core the changes of the VIPs that were concerned.
+    fn tell(&mut self, listed: bool, out: &mut Vec<Input>) {
         let mut wanted = Vec::new();
         for address in std::mem::take(&mut self.dirty) {
             let object = self.object_of(address);
@@ -390,13 +391,13 @@ impl Catalog {
             let told = self.told.entry(address).or_default();
             if told.view != shown || (listed && shown.is_some()) {
                 told.view.clone_from(&shown);
-                out.push(Event::Address { listed, address, view: shown.clone() });
+                out.push(Input::Address { listed, address, view: shown.clone() });
             }
             told.key = key;
-            // What is not known yet is as it was.
+            // A demand that is not known yet stays as it was.
             if let Some(demand) = demand {
                 if demand.is_none() && told.demand.is_some() {
-                    out.push(Event::Unwanted(address));
+                    out.push(Input::Unwanted(address));
                 }
                 if told.demand != demand {
                     wanted.extend(demand.clone());
@@ -408,16 +409,16 @@ impl Catalog {
             }
         }
         if !wanted.is_empty() {
-            out.push(Event::Wanted(wanted));
+            out.push(Input::Wanted(wanted));
         }
         let complete = self.listed.addresses == [true; WATCHES] && self.listed.services && self.listed.nodes;
         if !self.synced && complete && self.local_services().is_subset(&self.covered) {
             self.synced = true;
-            out.push(Event::Synced);
+            out.push(Input::Synced);
         }
     }
 
-    /// The `IPAddress` of a VIP. Should several have the address, the first that is advertised, the oldest first.
+    /// The `IPAddress` of a VIP. If several objects have the address: advertised objects come first, then the oldest.
     fn object_of(&self, address: IpAddr) -> Option<(&Key, &IpAddress)> {
         let all = self.by_ip.get(&address)?.iter().filter_map(|key| Some((key, &self.addresses.get(key)?.object)));
         all.min_by_key(|(key, object)| {
@@ -427,7 +428,7 @@ impl Catalog {
     }
 }
 
-/// Puts a key where it sorts, unless it is there.
+/// Inserts a key in sorted order, unless the key is there.
 fn insert(keys: &mut Vec<Key>, key: &Key) {
     if let Err(at) = keys.binary_search(key) {
         keys.reserve_exact(1);

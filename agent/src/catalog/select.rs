@@ -1,13 +1,15 @@
-//! Nodes by label: who may hold what, who ranks how; and what people ask of this node by an annotation on it.
+//! Nodes by label: which nodes may hold a VIP, and how nodes rank. Also the annotation by which people ask this node
+//! for something.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Catalog, Change};
 use crate::api::objects::Node;
-use crate::core::fleet::Event;
 use crate::core::session::Standing;
+use crate::core::session_vips::Input;
 
-/// Nodes with it, whatever its value, are last in order. Source: `LabelNodeExcludeBalancers` in `k8s.io/api/core/v1`.
+/// Nodes with this label, whatever its value, are last in order. Source: `LabelNodeExcludeBalancers` in
+/// `k8s.io/api/core/v1`.
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// Whether labels fulfil all parts of a selector: `key=value`, `key!=value`, `key`, `!key`.
@@ -26,7 +28,7 @@ pub(super) fn matches(selector: &str, labels: &BTreeMap<String, String>) -> bool
 }
 
 impl Catalog {
-    pub(super) fn take_nodes(&mut self, change: Change<Node>, out: &mut Vec<Event>) {
+    pub(super) fn take_nodes(&mut self, change: Change<Node>, out: &mut Vec<Input>) {
         match change {
             Change::All(all) => {
                 let there: BTreeSet<&str> = all.iter().map(|one| one.metadata.name.as_str()).collect();
@@ -46,7 +48,7 @@ impl Catalog {
         self.select_anew();
     }
 
-    fn put_node(&mut self, node: Node, out: &mut Vec<Event>) {
+    fn put_node(&mut self, node: Node, out: &mut Vec<Input>) {
         let name = node.metadata.name.clone();
         let standing = Standing {
             ready: node.is_ready(),
@@ -54,7 +56,7 @@ impl Catalog {
             excluded: node.metadata.labels.contains_key(EXCLUDE),
         };
         if self.standing.insert(name.clone(), standing) != Some(standing) {
-            out.push(Event::Standing { node: name.clone(), standing: Some(standing) });
+            out.push(Input::Standing { node: name.clone(), standing: Some(standing) });
         }
         if name == self.node {
             self.asked(&node, out);
@@ -62,29 +64,29 @@ impl Catalog {
         self.nodes.insert(name, node);
     }
 
-    fn forget_node(&mut self, name: &str, out: &mut Vec<Event>) {
+    fn forget_node(&mut self, name: &str, out: &mut Vec<Input>) {
         self.nodes.remove(name);
         if self.standing.remove(name).is_some() {
-            out.push(Event::Standing { node: name.to_owned(), standing: None });
+            out.push(Input::Standing { node: name.to_owned(), standing: None });
         }
     }
 
-    /// What people ask of this node.
-    fn asked(&mut self, node: &Node, out: &mut Vec<Event>) {
+    /// Reads the request in this node's annotation.
+    fn asked(&mut self, node: &Node, out: &mut Vec<Input>) {
         let notes = &node.metadata.annotations;
         let drain = notes.drain.as_deref() == Some("true");
         if drain != self.drain {
             self.drain = drain;
-            out.push(Event::Drain(drain));
+            out.push(Input::Drain(drain));
         }
         let before = std::mem::replace(&mut self.rebalance.said, notes.rebalance.clone());
         let known = std::mem::replace(&mut self.rebalance.known, true);
         if known && notes.rebalance.is_some() && before != notes.rebalance {
-            out.push(Event::Rebalance);
+            out.push(Input::Rebalance);
         }
     }
 
-    /// Which nodes each selector allows; VIPs are concerned when that is another set now.
+    /// Works out anew which nodes each selector allows. VIPs are concerned when their set has changed.
     fn select_anew(&mut self) {
         let mut used: BTreeMap<String, Vec<std::net::IpAddr>> = BTreeMap::new();
         for address in self.addresses.values() {

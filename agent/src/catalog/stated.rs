@@ -1,5 +1,5 @@
-//! Addresses that Services state themselves, as kube-vip reads them: what counts where a VIP has no `IPAddress`, because VIPs
-//! are placed as kube-vip places them and it is still kube-vip's cloud provider that hands addresses out.
+//! Addresses that Services state themselves, as kube-vip reads them. They count for VIPs without an `IPAddress`,
+//! because Mooring then places VIPs as kube-vip does, and kube-vip's cloud provider still hands out the addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::api::objects::{IpAddress, Key, Service};
 use crate::core::placement::Demand;
 
 impl Catalog {
-    /// What Services of these classes state themselves counts too.
+    /// Also counts the addresses that Services of these classes state themselves.
     #[must_use]
     pub fn by_services(mut self, classes: Classes) -> Self {
         self.stated = Some(BTreeMap::new());
@@ -18,12 +18,12 @@ impl Catalog {
         self
     }
 
-    /// What a Service states that counts.
+    /// The stated addresses of a Service that count.
     pub(super) fn stated_by(&self, service: &Service) -> BTreeSet<IpAddr> {
         if self.stated.is_some() && self.classes.accept(service.class()) { service.stated() } else { BTreeSet::new() }
     }
 
-    /// Whether all that says which VIPs there are is known; `objects`: `IPAddress` objects are a part of that.
+    /// Whether every source of VIPs is known. `objects`: `IPAddress` objects are one of the sources.
     #[must_use]
     pub fn is_known(&self, objects: bool) -> bool {
         let listed = self.listed.services && self.listed.nodes;
@@ -31,8 +31,8 @@ impl Catalog {
         listed && objects && self.local_services().is_subset(&self.covered)
     }
 
-    /// The Lease of a VIP where each Service has one: that of the first of its Services, so that those which share an address
-    /// are never in two places. None: no Service has it.
+    /// The Lease of a VIP where each Service has a Lease: the Lease of the first of its Services, so that Services
+    /// which share an address are never in two places. None: no Service has the VIP.
     #[must_use]
     pub fn lease_of(&self, address: IpAddr) -> Option<(String, String)> {
         self.services_of(address).into_iter().find_map(|key| self.service(key)).map(Service::lease)
@@ -73,7 +73,7 @@ impl Catalog {
         }
     }
 
-    /// What a VIP demands that Services state; as [`Catalog::demand`].
+    /// The demand of a VIP that Services state; like [`Catalog::demand`].
     #[expect(clippy::option_option, reason = "not known is another thing than not wanted")]
     pub(super) fn stated_demand(&self, address: IpAddr) -> Option<Option<Demand>> {
         let Some(stated) = &self.stated else { return Some(None) };

@@ -43,14 +43,14 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Nothing is there, and all of that is known.
+/// A catalog whose watches have all listed nothing.
 fn listed() -> Catalog {
     let mut catalog = Catalog::new("n1", Interface::First);
     catalog.take(Seen::Addresses(0, Change::All(vec![])));
     catalog.take(Seen::Addresses(1, Change::All(vec![])));
     catalog.take(Seen::Services(Change::All(vec![])));
     let out = catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
-    assert!(out.contains(&Event::Synced) && catalog.is_synced());
+    assert!(out.contains(&Input::Synced) && catalog.is_synced());
     catalog
 }
 
@@ -58,13 +58,13 @@ fn listed() -> Catalog {
 fn an_address_is_advertised_once_a_service_says_that_it_has_it() {
     let mut catalog = listed();
     let out = catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
-    assert!(matches!(out.as_slice(), [Event::Address { view: Some(_), .. }]), "{out:?}");
+    assert!(matches!(out.as_slice(), [Input::Address { view: Some(_), .. }]), "{out:?}");
     let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.5", "Cluster"))));
-    assert_eq!(out, [Event::Wanted(vec![Demand::of(ip("10.0.0.5"))])]);
+    assert_eq!(out, [Input::Wanted(vec![Demand::of(ip("10.0.0.5"))])]);
     assert_eq!(catalog.services_of(ip("10.0.0.5")).len(), 1);
-    // The record of another object, or of another address, is none of it.
+    // A record of another object, or of another address, does not count.
     let out = catalog.take(Seen::Services(Change::One(service("web", "shop/b=10.0.0.5", "Cluster"))));
-    assert_eq!(out, [Event::Unwanted(ip("10.0.0.5"))]);
+    assert_eq!(out, [Input::Unwanted(ip("10.0.0.5"))]);
     let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.6", "Cluster"))));
     assert_eq!(out, []);
 }
@@ -79,7 +79,7 @@ fn a_label_is_enough_and_each_watch_counts_for_itself() {
     assert!(catalog.demand_of(ip("10.0.0.5")).is_some());
     assert_eq!(catalog.take(Seen::Addresses(0, Change::Gone(both.clone()))), []);
     let out = catalog.take(Seen::Addresses(1, Change::Gone(both)));
-    assert!(out.contains(&Event::Unwanted(ip("10.0.0.5"))) && catalog.told.is_empty(), "{out:?}");
+    assert!(out.contains(&Input::Unwanted(ip("10.0.0.5"))) && catalog.told.is_empty(), "{out:?}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn nothing_is_said_of_a_local_service_before_its_endpoints_are_known() {
     // All slices count.
     catalog.take(Seen::Slices(of.clone(), Change::One(slice("s2", "web", &[("n2", true)]))));
     assert_eq!(local(&catalog), ["n1".to_owned(), "n2".to_owned()].into());
-    // One that ends but serves counts only while none is ready.
+    // A terminating endpoint that still serves counts only while no endpoint is ready.
     catalog.take(Seen::Slices(of.clone(), Change::One(slice("s1", "web", &[("n1", false)]))));
     assert_eq!(local(&catalog), ["n2".to_owned()].into());
     catalog.take(Seen::Slices(of, Change::Gone(slice("s2", "web", &[]))));
@@ -158,11 +158,11 @@ fn a_list_shows_again_what_is_there_and_takes_away_what_is_not() {
     assert_eq!(catalog.take(Seen::Addresses(1, Change::One(one.clone()))), []);
     let out = catalog.take(Seen::Addresses(1, Change::All(vec![one])));
     assert!(
-        matches!(out.as_slice(), [Event::Address { listed: true, view: Some(v), .. }] if v.holder == Some(holder)),
+        matches!(out.as_slice(), [Input::Address { listed: true, view: Some(v), .. }] if v.holder == Some(holder)),
         "{out:?}"
     );
     let out = catalog.take(Seen::Addresses(1, Change::All(vec![])));
-    assert!(out.contains(&Event::Address { listed: true, address: ip("10.0.0.5"), view: None }), "{out:?}");
+    assert!(out.contains(&Input::Address { listed: true, address: ip("10.0.0.5"), view: None }), "{out:?}");
 }
 
 #[test]
@@ -174,8 +174,8 @@ fn people_ask_this_node_by_its_annotations() {
         node.metadata.annotations.rebalance = rebalance.map(str::to_owned);
         Seen::Nodes(Change::One(node))
     };
-    assert_eq!(catalog.take(asked(Some("true"), None)), [Event::Drain(true)]);
-    assert_eq!(catalog.take(asked(None, Some("1"))), [Event::Drain(false), Event::Rebalance]);
+    assert_eq!(catalog.take(asked(Some("true"), None)), [Input::Drain(true)]);
+    assert_eq!(catalog.take(asked(None, Some("1"))), [Input::Drain(false), Input::Rebalance]);
     assert_eq!(catalog.take(asked(None, Some("1"))), []);
 }
 
@@ -196,31 +196,31 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
     assert!(catalog.is_known(false) && !catalog.is_known(true));
     let both = vec![Demand::of(ip("10.0.0.5")), Demand::of(ip("fd00::5"))];
-    assert_eq!(catalog.take(web()), [Event::Wanted(both)]);
+    assert_eq!(catalog.take(web()), [Input::Wanted(both)]);
     let lease = |catalog: &Catalog, address: &str| catalog.lease_of(ip(address)).map(|(_, name)| name);
     assert_eq!(lease(&catalog, "10.0.0.5").as_deref(), Some("kubevip-web"));
-    // Another that shares it: one Lease for both, and always the same one.
+    // Another Service shares the address: both use one Lease, always the same one.
     catalog.take(Seen::Services(Change::One(stating("api", "10.0.0.5", "Cluster"))));
     assert_eq!(lease(&catalog, "10.0.0.5").as_deref(), Some("kubevip-api"));
-    // What its object says comes first.
+    // The demand of the object takes precedence.
     let labels = json!({"mooring.dev/advertise": "true"});
     let mut object = address("a", "10.0.0.5", &labels);
     object.metadata.annotations.interface = Some("eth1".into());
     let out = catalog.take(Seen::Addresses(1, Change::One(object.clone())));
     let named = Demand { interface: Interface::Named("eth1".into()), ..Demand::of(ip("10.0.0.5")) };
-    assert!(out.contains(&Event::Wanted(vec![named])), "{out:?}");
+    assert!(out.contains(&Input::Wanted(vec![named])), "{out:?}");
     catalog.take(Seen::Addresses(1, Change::Gone(object)));
     assert_eq!(catalog.demand_of(ip("10.0.0.5")), Some(&Demand::of(ip("10.0.0.5"))));
-    // Local: as far as endpoints are known.
+    // Policy Local: as far as endpoints are known.
     catalog.take(Seen::Services(Change::Gone(stating("api", "10.0.0.5", "Cluster"))));
     assert_eq!(
         catalog.take(Seen::Services(Change::One(stating("web", "10.0.0.5", "Local")))),
-        [Event::Unwanted(ip("fd00::5"))]
+        [Input::Unwanted(ip("fd00::5"))]
     );
     let of = Arc::new(catalog.local_services().clone());
     assert_eq!(of.len(), 1);
     let out = catalog.take(Seen::Slices(of, Change::All(vec![slice("s", "web", &[("n2", true)])])));
-    assert!(matches!(out.as_slice(), [Event::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");
+    assert!(matches!(out.as_slice(), [Input::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");
     catalog.take(Seen::Services(Change::Gone(stating("web", "10.0.0.5", "Local"))));
     assert!(catalog.told.is_empty() && catalog.demands().next().is_none());
 }

@@ -1,4 +1,4 @@
-//! Annotations as text. What makes no sense is as if it were not there, and told.
+//! Annotations as text. An invalid value is ignored and logged.
 
 use std::collections::BTreeMap;
 

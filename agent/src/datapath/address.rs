@@ -1,4 +1,4 @@
-//! An address as asked for, and as the kernel shows it.
+//! An address as requested, and as the kernel shows it.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,8 @@ use super::error::Error;
 /// (`linux/if_addr.h`); `ip addr` shows it as `proto 77`, and `/etc/iproute2/rt_addrprotos` may give it a name.
 pub const OUR_PROTO: u8 = 0x4d;
 
-/// The same for VIPs of Services and the like (ASCII `S`): who holds the control plane's leaves them alone, and the reverse.
+/// The mark for VIPs of Services and other `IPAddress` objects (ASCII `S`). Neither kind of agent touches the other's
+/// addresses.
 pub const SERVICES_PROTO: u8 = 0x53;
 
 /// The kernel's "for ever" in seconds.
@@ -24,7 +25,7 @@ const FOREVER: u32 = u32::MAX;
 pub struct Vip {
     /// The address.
     pub address: IpAddr,
-    /// The length of its prefix in bits: 32 or 128, unless somebody has a reason.
+    /// The length of its prefix in bits: 32 or 128, unless the operator has a reason for another.
     pub prefix: u8,
 }
 
@@ -50,7 +51,7 @@ impl Vip {
         }
     }
 
-    /// The address for a request to the kernel: without lifetime, flags and mark enough to remove it.
+    /// The address for a request to the kernel, without lifetime, flags and mark. This is enough to remove the address.
     pub(super) fn message(self, index: u32) -> AddressMessage {
         let mut message = AddressMessage::default();
         message.header.family = family(self.address);
@@ -60,7 +61,7 @@ impl Vip {
         message
     }
 
-    /// The address to be put on an interface for `lifetime` seconds.
+    /// The request to put the address on an interface for `lifetime` seconds.
     pub(super) fn message_for(self, index: u32, lifetime: u32, mark: Option<u8>) -> AddressMessage {
         let mut message = self.message(index);
         let mut cache = CacheInfo::default();
@@ -68,8 +69,9 @@ impl Vip {
         cache.ifa_preferred = 0;
         message.attributes.push(AddressAttribute::CacheInfo(cache));
         if self.address.is_ipv6() {
-            // NODAD: duplicate address detection takes a second, and is done before, by probes.
-            // Noprefixroute: else each refresh gives the *subnet's* route our lifetime.
+            // NODAD: duplicate address detection takes a second, and the agent's own probes have already done the
+            // check.
+            // Noprefixroute: otherwise each refresh gives the *subnet's* route our lifetime.
             message.header.flags = AddressHeaderFlags::Nodad;
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad | AddressFlags::Noprefixroute));
         }
@@ -100,18 +102,18 @@ pub(super) const fn family(address: IpAddr) -> AddressFamily {
 pub(super) struct Seen {
     pub vip: Vip,
     pub index: u32,
-    /// Seconds left; `None` is for ever.
+    /// Seconds left; `None` means for ever.
     pub valid: Option<u32>,
-    /// Whether it is never picked as a source (`preferred_lft 0`).
+    /// Whether the kernel never picks the address as a source (`preferred_lft 0`).
     pub deprecated: bool,
-    /// Whether it failed duplicate address detection (IPv6).
+    /// Whether the address failed duplicate address detection (IPv6).
     pub duplicate: bool,
     /// `IFA_PROTO`, where one is set.
     pub proto: Option<u8>,
 }
 
 impl Seen {
-    /// `None` for what is not an address of this host.
+    /// `None` when the message is not about an address of this host.
     pub(super) fn read(message: &AddressMessage) -> Option<Self> {
         let (mut local, mut address, mut cache, mut proto) = (None, None, None, None);
         let mut flags = u32::from(message.header.flags.bits());
@@ -125,7 +127,7 @@ impl Seen {
                 _ => {}
             }
         }
-        // On a point-to-point link, Address is the other end.
+        // On a point-to-point link, `Address` is the other end.
         let address = local.or(address)?;
         let flags = AddressFlags::from_bits_retain(flags);
         Some(Self {
@@ -138,7 +140,7 @@ impl Seen {
         })
     }
 
-    /// How it looks, for a person.
+    /// The address as shown to people.
     pub(super) fn look(&self) -> String {
         let valid = self.valid.map_or_else(|| "permanent".to_owned(), |secs| format!("{secs} s left"));
         let deprecated = if self.deprecated { ", deprecated" } else { "" };

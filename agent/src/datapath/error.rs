@@ -1,6 +1,5 @@
 //! What can go wrong between the agent and the kernel, and what to do about it.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,55 +12,55 @@ pub enum Error {
     /// The kernel refused a request.
     #[error("{what}: {errno}{}", advice(*errno, *v6))]
     Kernel {
-        /// What was asked, with address and interface.
+        /// The request, with address and interface.
         what: String,
         /// The kernel's answer.
         errno: Errno,
-        /// Whether it was about an IPv6 address.
+        /// Whether the request was about an IPv6 address.
         v6: bool,
     },
     /// The kernel did not answer in time.
     #[error("{what}: no answer from the kernel within {} ms", deadline.as_millis())]
     Deadline {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// How long it was waited for.
+        /// How long the agent waited.
         deadline: Duration,
     },
-    /// The netlink socket could not be opened or closed itself. The next request opens another.
+    /// The netlink socket could not be opened, or closed by itself. The next request opens another.
     #[error("{what}: the netlink socket is closed: {reason}")]
     Netlink {
-        /// What was asked.
+        /// The request.
         what: String,
         /// Why there is no socket.
         reason: String,
     },
-    /// There is no interface of that name (yet).
+    /// There is no interface with this name (yet).
     #[error("there is no interface {name:?} in this network namespace; `ip link` lists what there is")]
     NoInterface {
-        /// The name that was looked for.
+        /// The requested name.
         name: String,
     },
-    /// No interface was named, and no default route names one.
+    /// The settings name no interface, and there is no default route.
     #[error("no interface was named, and there is no default route (IPv4 or IPv6) to take it from; name one")]
     NoDefaultRoute,
-    /// The interface has no Ethernet address: ARP and NDP as spoken here need one.
+    /// The interface has no Ethernet address. ARP and NDP as implemented here need one.
     #[error("interface {name} has no Ethernet address; take an Ethernet-like one (physical, bond, bridge, VLAN)")]
     NotEthernet {
         /// The interface.
         name: String,
     },
-    /// The address is there and is not ours: it is neither refreshed nor removed.
+    /// The address is there and is not ours: the agent neither refreshes nor removes it.
     #[error("{address} on {interface} is not Mooring's ({look}); remove it, or choose another VIP")]
     Stranger {
         /// The VIP.
         address: IpAddr,
-        /// Where it stands.
+        /// The interface that has the address.
         interface: String,
-        /// How it looks, and so who may have put it there.
+        /// How the address looks, which hints at who put it there.
         look: String,
     },
-    /// The end of this address would take the node's own along.
+    /// When this address ends, the kernel would remove the node's own address too.
     #[error(
         "{address}/{prefix} on {interface}: the first address of a subnet takes all others of the subnet along when it \
          ends; use /32, or set net.ipv4.conf.{interface}.promote_secondaries=1"
@@ -79,12 +78,13 @@ pub enum Error {
     BadPrefix {
         /// The VIP.
         address: IpAddr,
-        /// The prefix length that was asked for.
+        /// The requested prefix length.
         prefix: u8,
-        /// The longest there is.
+        /// The longest prefix length of the family.
         most: u8,
     },
-    /// Too little of the Lease is left for an address that surely goes before it does. The address is not there.
+    /// Too little of the Lease is left to be sure that the address ends before the Lease does. The address is not
+    /// there.
     #[error("{address} on {interface}: too little of the Lease was left to put the address there")]
     Late {
         /// The VIP.
@@ -92,7 +92,7 @@ pub enum Error {
         /// The interface.
         interface: String,
     },
-    /// As [`Error::Late`], and the address could not be taken away: it ends with its lifetime.
+    /// Like [`Error::Late`], but the address could not be removed: it ends with its lifetime.
     #[error("{address} on {interface}: the Lease ran out while the address was put there, and removing it failed")]
     LateAndLeft {
         /// The VIP.
@@ -149,18 +149,3 @@ fn advice(errno: Errno, v6: bool) -> &'static str {
         _ => "",
     }
 }
-
-/// Everything that went wrong while the work went on.
-#[derive(Debug)]
-pub struct ErrorList(pub Vec<Error>);
-
-impl fmt::Display for ErrorList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, error) in self.0.iter().enumerate() {
-            write!(f, "{}{error}", if nth == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ErrorList {}

@@ -34,8 +34,8 @@ pub enum Kind {
     },
     /// kube-vip's: the address alone, for ever, deprecated, no mark. It is left behind when kube-vip is killed.
     KubeVip,
-    /// kube-proxy's in IPVS mode, on `kube-ipvs0`: there by right, but the kernel answers ARP for it on other
-    /// interfaces, unless kube-proxy runs with `strictARP`.
+    /// kube-proxy's in IPVS mode, on `kube-ipvs0`. The address belongs there, but the kernel answers ARP for it on
+    /// other interfaces, unless kube-proxy runs with `strictARP`.
     KubeProxy,
     /// The node's own, for ever.
     NodesOwn,
@@ -44,7 +44,8 @@ pub enum Kind {
 }
 
 impl Datapath {
-    /// All addresses that are ours, with interface index and the time left: left-overs of an earlier life, at start.
+    /// All addresses that are ours, with interface index and the time left. At start these are left-overs of an earlier
+    /// run.
     pub async fn ours(&self) -> Result<Vec<(Vip, u32, Duration)>, Error> {
         let mut ours = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -55,21 +56,10 @@ impl Datapath {
         Ok(ours)
     }
 
-    /// Where an address stands on this node, and whose it is there.
+    /// Which interfaces of this node have an address, and who owns it there.
     pub async fn find(&self, address: IpAddr) -> Result<Vec<Found>, Error> {
         let seen = self.look(address).await?;
         Ok(seen.iter().map(|seen| self.found(seen)).collect())
-    }
-
-    /// Removes an address that kube-vip left behind, wherever it stands. `Ok(false)`: there is none.
-    pub async fn remove_kube_vip(&mut self, address: IpAddr) -> Result<bool, Error> {
-        let mut removed = false;
-        for seen in self.look(address).await? {
-            if self.found(&seen).kind == Kind::KubeVip {
-                removed |= self.delete(seen.vip, seen.index).await?;
-            }
-        }
-        Ok(removed)
     }
 
     pub(super) fn found(&self, seen: &Seen) -> Found {
@@ -88,14 +78,14 @@ impl Datapath {
         Found { index: seen.index, interface, prefix: seen.vip.prefix, kind }
     }
 
-    /// Everywhere an address stands.
+    /// Every place on this node that has the address.
     pub(super) async fn look(&self, address: IpAddr) -> Result<Vec<Seen>, Error> {
         let mut seen = self.family_of(address).await?;
         seen.retain(|seen| seen.vip.address == address);
         Ok(seen)
     }
 
-    /// All addresses of the family of this one.
+    /// All addresses of the same family as this one.
     pub(super) async fn family_of(&self, address: IpAddr) -> Result<Vec<Seen>, Error> {
         self.dump(family(address)).await
     }
@@ -109,7 +99,7 @@ impl Datapath {
         Ok(answers
             .iter()
             .filter_map(|answer| match answer {
-                // A kernel without this family answers with all the others.
+                // A kernel without this family answers with the addresses of all other families.
                 RouteNetlinkMessage::NewAddress(message) if message.header.family == family => Seen::read(message),
                 _ => None,
             })

@@ -24,9 +24,10 @@ pub struct Interface {
     pub name: String,
     /// Its Ethernet address.
     pub mac: Mac,
-    /// Whether frames can pass: its operational state (RFC 2863) is up, or unknown and it has carrier.
+    /// Whether frames can pass: its operational state (RFC 2863) is up, or the state is unknown and the link has
+    /// carrier.
     pub up: bool,
-    /// The node's own addresses on it: neither VIPs of ours or kube-vip, nor IPv6 link-local ones.
+    /// The node's own addresses on it: without our VIPs, kube-vip's VIPs and IPv6 link-local addresses.
     pub addresses: Vec<IpNet>,
     /// Its IPv6 link-local address, the source of our NDP probes.
     pub link_local: Option<Ipv6Addr>,
@@ -34,7 +35,7 @@ pub struct Interface {
     pub gateways: Vec<IpAddr>,
 }
 
-/// What a link message says.
+/// The content of a link message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkSeen {
     pub index: u32,
@@ -73,8 +74,8 @@ struct DefaultRoute {
 }
 
 impl Datapath {
-    /// The interface of that name, or without a name that of the default route with the lowest metric (IPv4, then
-    /// IPv6).
+    /// The interface of this name. Without a name: the interface of the default route with the lowest metric (IPv4,
+    /// then IPv6).
     pub async fn interface(&self, name: Option<&str>) -> Result<Interface, Error> {
         let mut routes = self.default_routes(AddressFamily::Inet).await?;
         let lowest_v4 = routes.iter().min_by_key(|route| route.metric).map(|route| route.index);
@@ -135,7 +136,7 @@ impl Datapath {
         Err(Error::NoDefaultRoute)
     }
 
-    /// The Ethernet addresses of all interfaces of the node: a frame from one of them is not from a foreign host.
+    /// The Ethernet addresses of all interfaces of the node. A frame from one of them is not from a foreign host.
     pub async fn own_macs(&self) -> Result<Vec<Mac>, Error> {
         let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
         let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
@@ -155,7 +156,7 @@ impl Datapath {
         let answers = self.requests.dump(RouteNetlinkMessage::GetRoute(message)).await;
         let answers = match answers {
             Ok(answers) => answers,
-            // A kernel without this family has no routes of it.
+            // A kernel without this family has no routes for it.
             Err(Failure::Errno(Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT)) => Vec::new(),
             Err(failure) => return Err(failure.about("list routes".into(), family == AddressFamily::Inet6)),
         };
@@ -169,7 +170,7 @@ impl Datapath {
     }
 }
 
-/// The node's own addresses on an interface, and its link-local one.
+/// The node's own addresses on an interface, and its link-local address.
 fn own_of(seen: &[Seen], index: u32) -> (Vec<IpNet>, Option<Ipv6Addr>) {
     let (mut own, mut link_local) = (Vec::new(), None);
     for there in seen.iter().filter(|there| there.index == index && !there.duplicate) {
@@ -197,7 +198,7 @@ fn link(answer: &RouteNetlinkMessage) -> Option<LinkSeen> {
     }
 }
 
-/// The next hops of a default route of the main table; of another route none.
+/// The next hops of a default route of the main table. Any other route yields none.
 fn next_hops(route: &RouteMessage) -> Vec<DefaultRoute> {
     let header = &route.header;
     let main = header.table == RouteHeader::RT_TABLE_MAIN;
@@ -236,12 +237,12 @@ fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
     })
 }
 
-/// The name of an interface for messages; its number when it has none any more.
+/// The name of an interface for messages. If the interface has no name any more: its number.
 pub(super) fn name_of(index: u32) -> String {
     current_name(index).unwrap_or_else(|| format!("interface {index}"))
 }
 
-/// The name that the interface has now in this thread's network namespace; `None` when there is no such interface.
+/// The current name of the interface in this thread's network namespace; `None` when there is no such interface.
 #[must_use]
 pub fn current_name(index: u32) -> Option<String> {
     // nix 0.31 answers with an empty name where there is no interface.

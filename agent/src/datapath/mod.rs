@@ -1,13 +1,11 @@
 //! Addresses on interfaces, through rtnetlink.
 //!
-//! A VIP stands on an interface with a finite lifetime ([`crate::core::fence`]), deprecated from the start
-//! (`preferred_lft 0`) so that it is never picked as a source address, and marked as ours ([`ownership`]). What is not
-//! ours is never refreshed and never removed. Every request has a deadline.
+//! A VIP stands on an interface with a finite lifetime ([`crate::core::fence`]). The VIP is deprecated from the start
+//! (`preferred_lft 0`), so that the kernel never picks it as a source address, and is marked as ours ([`ownership`]).
+//! The agent never refreshes and never removes an address that is not ours. Every request has a deadline.
 
 pub mod address;
-mod batch;
 pub mod capability;
-pub mod clock;
 pub mod error;
 pub mod find;
 pub mod link;
@@ -15,6 +13,7 @@ pub mod monitor;
 pub mod ownership;
 mod prefix;
 mod put;
+mod remove;
 mod request;
 mod service;
 
@@ -27,47 +26,49 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+pub use mooring_common::clock;
+
 pub use self::address::Vip;
-pub use self::batch::{Placed, PutAll};
 pub use self::capability::missing_capabilities;
-pub use self::error::{Error, ErrorList};
+pub use self::error::Error;
 pub use self::find::{Found, Kind};
 pub use self::link::Interface;
 pub use self::monitor::KernelEvent;
-pub use self::put::Put;
+pub use self::put::{Placed, Put, PutAll};
+pub use self::remove::RemoveAll;
 
 use self::ownership::Known;
 use self::request::Requests;
 
-/// How many kernel events may wait for the driver. When it does not come, the kernel's own buffer fills up, and then
-/// events are lost, which is told by [`KernelEvent::Resync`].
+/// How many kernel events may wait for the event loop. If the event loop does not take them, the kernel's own buffer
+/// fills up and events are lost. [`KernelEvent::Resync`] reports the loss.
 const EVENTS: usize = 256;
 
-/// What the datapath is opened with.
+/// Options for opening the datapath.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long a request may take. The kernel answers in microseconds, unless its networking lock is held.
     pub deadline: Duration,
-    /// Where it is written down which addresses are ours, on kernels that do not keep the mark (before 5.18).
+    /// The directory of the record of our addresses, for kernels that do not keep the mark (before 5.18).
     pub run_dir: PathBuf,
-    /// Leave the mark off, as if the kernel did not know it: for tests.
+    /// Leaves the mark off, as if the kernel did not know the attribute: for tests.
     pub no_proto: bool,
-    /// Whose addresses.
+    /// Which VIPs this datapath manages.
     pub whose: Whose,
 }
 
-/// Whose addresses: each leaves the other's alone.
+/// Which VIPs a datapath manages. Each kind leaves the addresses of the other kind alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whose {
     /// The control plane's VIPs.
     #[default]
     ControlPlane,
-    /// Those of Services, and others out of `IPAddress` objects.
+    /// The VIPs of Services, and other VIPs from `IPAddress` objects.
     Services,
 }
 
 impl Whose {
-    /// What the file is called that names them, where the kernel keeps no mark.
+    /// The name of the file that lists the addresses, where the kernel keeps no mark.
     const fn name(self) -> &'static str {
         match self {
             Self::ControlPlane => "addresses",
@@ -98,24 +99,26 @@ impl Default for Options {
 /// The addresses of this network namespace. Dropping it leaves the addresses to their lifetimes.
 #[derive(Debug)]
 pub struct Datapath {
+    whose: Whose,
     requests: Requests,
     known: Shared,
     monitor: JoinHandle<()>,
 }
 
 impl Datapath {
-    /// Opens it for the network namespace of this thread, with default options; spawns on the current runtime.
+    /// Opens the datapath for the network namespace of this thread, with default options; spawns on the current
+    /// runtime.
     pub fn open() -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
         Self::open_with(&Options::default())
     }
 
-    /// Opens it for the network namespace of this thread; spawns on the current runtime.
+    /// Opens the datapath for the network namespace of this thread; spawns on the current runtime.
     pub fn open_with(options: &Options) -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
         let requests = Requests::open(options.deadline)?;
         let known = Shared::new(Known::load(options)?);
         let (events, receiver) = mpsc::channel(EVENTS);
         let monitor = monitor::spawn(known.clone(), events)?;
-        Ok((Self { requests, known, monitor }, receiver))
+        Ok((Self { whose: options.whose, requests, known, monitor }, receiver))
     }
 
     /// From now on, [`KernelEvent::AddressGone`] and [`KernelEvent::AddressAdded`] are sent for these addresses, and
@@ -132,7 +135,7 @@ impl Drop for Datapath {
     }
 }
 
-/// What the datapath and its monitor both know. Never locked across an await.
+/// The state that the datapath and its monitor share. Never locked across an await.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<Known>>);
 
@@ -142,7 +145,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        // A panic while it was held leaves at worst an address unknown, which is then looked for.
+        // A panic while the lock was held leaves at worst an address unknown; the agent then looks for the address.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells unasked: addresses that come and go, links that change.
+//! Kernel events: addresses that come and go, links that change.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,37 +22,37 @@ use super::error::Error;
 use super::link::LinkSeen;
 use crate::core::mac::Mac;
 
-/// What the kernel keeps for us, in bytes: a refresh of a thousand VIPs is a thousand events at once.
+/// The size of the kernel's buffer for us, in bytes: a refresh of a thousand VIPs is a thousand events at once.
 const BUFFER: usize = 2 << 20;
 
-/// How long after a broken socket the next is opened.
+/// How long after a broken socket the agent opens the next.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Something happened in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelEvent {
-    /// A watched address is not there any more: expired, removed, or its interface is gone.
+    /// A watched address is gone: it expired, was removed, or its interface is gone.
     AddressGone {
         /// The address.
         address: IpAddr,
-        /// Where it stood.
+        /// The interface that had it.
         index: u32,
     },
     /// A watched address was added or changed; each refresh of ours is such an event.
     AddressAdded {
         /// The address.
         address: IpAddr,
-        /// Where it stands.
+        /// The interface that has it.
         index: u32,
         /// Whether it is ours.
         ours: bool,
     },
-    /// An address that is not watched has come or gone, or is known by now to be a duplicate.
+    /// An address that is not watched has come or gone, or has just proved to be a duplicate.
     NodeAddress {
-        /// Where.
+        /// The interface.
         index: u32,
     },
-    /// A link is new, or its name, state or Ethernet address is.
+    /// A link is new, or its name, state or Ethernet address has changed.
     Link {
         /// Its index.
         index: u32,
@@ -63,21 +63,21 @@ pub enum KernelEvent {
         /// Its Ethernet address, if it has one.
         mac: Option<Mac>,
     },
-    /// A link is gone for good: one of the same name is another.
+    /// A link is gone for good. A new link of the same name is a different link.
     LinkGone {
         /// Its index.
         index: u32,
         /// Its name.
         name: String,
     },
-    /// Events were lost: what there is must be looked at anew.
+    /// Events were lost: the current state must be read again.
     Resync,
 }
 
 type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, rtnetlink::sys::SocketAddr)>;
 type Connection = rtnetlink::proto::Connection<RouteNetlinkMessage>;
 
-/// Starts it; the first socket is open when this returns, so nothing that happens afterwards is missed.
+/// Starts the monitor. The first socket is open when this returns, so no later event is missed.
 pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<JoinHandle<()>, Error> {
     let first = connect().map_err(|error| Error::Netlink { what: "watch".into(), reason: error.to_string() })?;
     Ok(tokio::spawn(async move {
@@ -107,14 +107,14 @@ pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<
 fn connect() -> std::io::Result<(Connection, Messages)> {
     let groups = [MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
     let (mut connection, _, messages) = new_multicast_connection(&groups)?;
-    // Past the system's limit, which needs the capability that the agent has anyway. Without it, events are lost sooner.
+    // Past the system's limit. This needs a capability that the agent has anyway. Without it, events are lost sooner.
     if let Err(errno) = setsockopt(connection.socket_mut().socket_ref(), RcvBufForce, &BUFFER) {
         tracing::debug!(%errno, "the socket of kernel events keeps its small buffer");
     }
     Ok((connection, messages))
 }
 
-/// Passes events on until the socket breaks; `None` when nobody listens any more. While the driver does not take
+/// Passes events on until the socket breaks; `None` when the receiver is gone. While the event loop does not take
 /// events, the socket is not read either: the kernel's buffer is the only one that grows, and it tells of an overrun.
 async fn follow(
     connection: Connection,
@@ -162,7 +162,7 @@ fn translate(
             let mut known = known.lock();
             let ours = known.saw(seen);
             if !known.watched.contains(&seen.vip.address) {
-                // Router advertisements renew lifetimes all the time.
+                // Router advertisements renew lifetimes all the time: only a changed answer is an event.
                 let counts = !seen.deprecated && !seen.duplicate;
                 let new = others.insert((seen.vip, seen.index), counts) != Some(counts);
                 return new.then_some(KernelEvent::NodeAddress { index: seen.index });
@@ -191,7 +191,7 @@ fn translate(
     Some(change.tell(ours))
 }
 
-/// What a message says, whatever is known.
+/// The content of a message, without regard to what is known.
 enum Change {
     Came(Seen),
     Went(Seen),
@@ -204,7 +204,7 @@ impl Change {
         match message {
             RouteNetlinkMessage::NewAddress(message) => Seen::read(message).map(Self::Came),
             RouteNetlinkMessage::DelAddress(message) => Seen::read(message).map(Self::Went),
-            // A bridge also tells of its ports leaving and joining, in messages without a state.
+            // A bridge also reports its ports leaving and joining, in messages without a state.
             RouteNetlinkMessage::NewLink(message) | RouteNetlinkMessage::DelLink(message)
                 if u8::from(message.header.interface_family) != 0 =>
             {
@@ -226,10 +226,10 @@ impl Change {
     }
 }
 
-/// What the first netlink message in `bytes` tells, of any address, and ours by its mark alone.
+/// Decodes the first netlink message in `bytes`, for any address. The mark alone decides whether an address is ours.
 ///
 /// # Errors
-/// When it is no message of rtnetlink.
+/// When the message is not one of rtnetlink.
 pub fn decode(bytes: &[u8]) -> Result<Option<KernelEvent>, DecodeError> {
     let NetlinkPayload::InnerMessage(message) = NetlinkMessage::deserialize(bytes)?.payload else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Whose address it is.
+//! Which addresses are ours.
 //!
 //! Linux 5.18 and later keep `IFA_PROTO` with an address: [`OUR_PROTO`] says that it is ours. An older kernel drops
 //! the attribute without a word, so the first address is read back after it was added. Where the mark is not kept, a
@@ -19,7 +19,7 @@ use super::error::Error;
 /// What is known of addresses and their owners.
 #[derive(Debug)]
 pub struct Known {
-    /// Addresses whose coming and going is told to the driver.
+    /// Addresses whose coming and going is reported to the event loop.
     pub(super) watched: BTreeSet<IpAddr>,
     /// Addresses seen as ours, by address and interface, with their prefix lengths.
     held: BTreeMap<(IpAddr, u32), u8>,
@@ -55,12 +55,12 @@ impl Known {
         Ok(Self { watched: BTreeSet::new(), held: BTreeMap::new(), keeps_proto: None, no_proto, proto, record })
     }
 
-    /// The mark that is set on what is added.
+    /// The mark for addresses that the agent adds.
     pub(super) const fn mark(&self) -> Option<u8> {
         if self.no_proto { None } else { Some(self.proto) }
     }
 
-    /// Whether it was not yet seen if the kernel keeps the mark.
+    /// Whether it is still unknown if the kernel keeps the mark.
     pub(super) const fn must_read_back(&self) -> bool {
         self.keeps_proto.is_none()
     }
@@ -77,23 +77,19 @@ impl Known {
             && self.record.entries.contains(&entry)
     }
 
-    /// Whether it was seen as ours, on this interface with this prefix, and nothing was seen since that says otherwise.
+    /// Whether the address was seen as ours on this interface with this prefix, and nothing seen since contradicts
+    /// this.
     pub(super) fn holds(&self, vip: Vip, index: u32) -> bool {
         self.held.get(&(vip.address, index)) == Some(&vip.prefix)
     }
 
-    /// The places where an address was seen as ours.
+    /// The places where the address was seen as ours.
     pub(super) fn places(&self, address: IpAddr) -> Vec<(Vip, u32)> {
         let places = self.held.range((address, 0)..=(address, u32::MAX));
         places.map(|(&(address, index), &prefix)| (Vip { address, prefix }, index)).collect()
     }
 
-    /// Everything seen as ours.
-    pub(super) fn all(&self) -> BTreeSet<IpAddr> {
-        self.held.keys().map(|&(address, _)| address).collect()
-    }
-
-    /// Takes note of what the kernel shows.
+    /// Records an address as the kernel shows it.
     pub(super) fn saw(&mut self, seen: &Seen) -> bool {
         let ours = self.is_ours(seen);
         let place = (seen.vip.address, seen.index);
@@ -105,14 +101,15 @@ impl Known {
         ours
     }
 
-    /// Takes note that an address is not there any more; the record keeps it until [`Known::removed`].
+    /// Records that an address is gone. The record file keeps it until [`Known::all_removed`].
     pub(super) fn gone(&mut self, vip: Vip, index: u32) {
         if self.holds(vip, index) {
             self.held.remove(&(vip.address, index));
         }
     }
 
-    /// Writes down that addresses are about to be added, where it may be needed to know them again.
+    /// Writes addresses to the record before the agent adds them, where the record may be needed to recognise them
+    /// later.
     pub(super) fn adding(&mut self, these: impl IntoIterator<Item = (Vip, u32)>) -> Result<(), Error> {
         if self.keeps_proto == Some(true) {
             return Ok(());
@@ -120,16 +117,16 @@ impl Known {
         let entries = these.into_iter().map(|(v, index)| Entry { address: v.address, prefix: v.prefix, index });
         self.record.entries.extend(entries);
         let saved = self.record.save();
-        // While it is not known that the record is needed, it is no reason not to serve.
+        // While the need for the record is not established, a failed write is no reason to stop serving.
         if self.keeps_proto == Some(false) { saved } else { Ok(()) }
     }
 
-    /// Takes note of an address that was added.
+    /// Records an address that was added.
     pub(super) fn added(&mut self, vip: Vip, index: u32) {
         self.held.insert((vip.address, index), vip.prefix);
     }
 
-    /// Takes note whether an address read back still had the mark. Without it the record must be there.
+    /// Records whether an address still had the mark when read back. Without the mark, the record must exist.
     pub(super) fn read_back(&mut self, marked: bool) -> Result<(), Error> {
         self.keeps_proto = Some(marked);
         if marked {
@@ -138,12 +135,7 @@ impl Known {
         self.record.save()
     }
 
-    /// Forgets an address that is removed, or was not added.
-    pub(super) fn removed(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
-        self.all_removed([(vip, index)])
-    }
-
-    /// Forgets addresses that are removed, or were not added.
+    /// Forgets addresses that were removed or not added.
     pub(super) fn all_removed(&mut self, these: impl IntoIterator<Item = (Vip, u32)>) -> Result<(), Error> {
         let mut known = false;
         for (vip, index) in these {
@@ -163,14 +155,14 @@ impl Record {
         };
         let read = if text.is_empty() { Ok(BTreeSet::new()) } else { serde_json::from_slice(&text) };
         let entries = read.unwrap_or_else(|error| {
-            // What it named has a finite lifetime, and goes by itself.
+            // The addresses in the record have finite lifetimes and end by themselves.
             tracing::warn!(path = %path.display(), %error, "the record of own addresses cannot be read and starts anew");
             BTreeSet::new()
         });
         Ok(Self { path, entries })
     }
 
-    /// Written whole and renamed, so that it is never half there; removed when empty.
+    /// The file is written whole and renamed, so that it is never half written. It is removed when empty.
     fn save(&self) -> Result<(), Error> {
         let failed = |source| Error::File { path: self.path.clone(), source };
         if self.entries.is_empty() {

@@ -1,4 +1,4 @@
-//! A VIP with a prefix shorter than the address: what else goes when it goes.
+//! A VIP with a prefix shorter than the address: which other addresses the kernel removes with it.
 //!
 //! The first IPv4 address of a subnet on an interface is its primary; when it is deleted or expires, the kernel
 //! deletes the secondary ones with it, unless `promote_secondaries` is 1. IPv6 knows no such thing, and the prefix

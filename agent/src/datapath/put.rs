@@ -1,140 +1,254 @@
-//! Putting a VIP on an interface, keeping it there, and taking it away.
+//! Putting VIPs on interfaces and keeping them there, many at once: one look, one datagram of changes, one look at the clock.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use nix::errno::Errno;
 
-use super::address::Vip;
-use super::error::{Error, ErrorList};
+use super::address::{Seen, Vip, family};
+use super::error::Error;
 use super::link::name_of;
-use super::request::Failure;
-use super::{Datapath, clock, prefix, service};
+use super::{Datapath, Kind, Whose, clock, prefix, service};
 use crate::core::fence;
 use crate::core::time::Time;
 
-/// What [`Datapath::put`] did.
+/// A VIP, and the index of the interface it belongs on.
+pub type Placed = (Vip, u32);
+
+/// How the VIP came to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// The address was not there and is now.
+    /// The address was absent and has been added.
     Added,
-    /// It was there, and is ours from before (a restart): it goes on without a gap.
+    /// The address was there and is ours from before a restart: it goes on without a gap.
     Adopted,
-    /// It was put there before; its lifetime is new.
+    /// The agent put it there earlier; its lifetime is new.
     Refreshed,
 }
 
+/// The result for each VIP.
+#[derive(Debug, Default)]
+pub struct PutAll {
+    /// The address is there, with the requested lifetime.
+    pub there: Vec<(Placed, Put)>,
+    /// The agent could not put the address there. It is absent, or stays for the lifetime it had before.
+    pub failed: Vec<(IpAddr, Error)>,
+}
+
 impl Datapath {
-    /// Puts `vip` on the interface `index` so that the kernel itself drops it before `lease_end`, or gives it a new
-    /// lifetime.
+    /// Puts VIPs on interfaces so that the kernel itself drops them before `deadline`, or gives them a new lifetime.
     ///
-    /// With [`Error::Late`] the address is not there (any more). With another error it may be there, at most for the
-    /// lifetime it was given before.
+    /// With [`Error::Late`] the address is not there (any more). With another error the address may be there, at most
+    /// for the lifetime it was given before.
     ///
-    /// There is no "refresh if it is there" in netlink: `REPLACE` creates an address that is absent. So the clock is
-    /// read after the kernel's answer as well, and an address whose lifetime may then outlast the Lease is put again,
-    /// and if that was slow too, removed.
-    pub async fn put(&mut self, vip: Vip, index: u32, lease_end: Time) -> Result<Put, Error> {
-        let vip = vip.check()?;
-        let mut done = None;
+    /// Netlink has no "refresh if it is there": `REPLACE` creates an address that is absent. So the agent reads the
+    /// clock after the kernel's answer as well. Addresses whose lifetime may then outlast the Lease are put again. If
+    /// the second try was also slow, they are removed.
+    pub async fn put_all(&mut self, vips: &[Placed], deadline: Time) -> PutAll {
+        let mut out = PutAll::default();
+        let mut left: Vec<Placed> = Vec::new();
+        for (vip, index) in vips {
+            match vip.check() {
+                Ok(vip) => left.push((vip, *index)),
+                Err(error) => out.failed.push((vip.address, error)),
+            }
+        }
+        // The results of the first round.
+        let mut first = BTreeMap::new();
         for _ in 0..2 {
-            let Some(lifetime) = fence::lifetime(clock::boottime(), lease_end) else {
-                break;
+            let Some(lifetime) = fence::lifetime(clock::boottime(), deadline) else { break };
+            let there = self.round(&left, lifetime, &mut out.failed).await;
+            for (placed, put) in &there {
+                first.entry(*placed).or_insert(*put);
+            }
+            left = there.into_iter().map(|(placed, _)| placed).collect();
+            if fence::covers(clock::boottime(), lifetime, deadline) {
+                out.there = left.into_iter().filter_map(|placed| Some((placed, *first.get(&placed)?))).collect();
+                return out;
+            }
+        }
+        let addresses: Vec<IpAddr> = left.iter().map(|(vip, _)| vip.address).collect();
+        let removed = self.remove_many(&addresses).await;
+        let mut not_removed: BTreeMap<IpAddr, Error> = removed.failed.into_iter().collect();
+        out.failed.extend(left.into_iter().map(|(Vip { address, .. }, index)| {
+            let interface = name_of(index);
+            let error = match not_removed.remove(&address) {
+                None => Error::Late { address, interface },
+                Some(source) => Error::LateAndLeft { address, interface, source: Box::new(source) },
             };
-            let put = if self.known.lock().holds(vip, index) {
-                self.write(vip, index, lifetime, NLM_F_REPLACE).await?;
-                Put::Refreshed
-            } else {
-                self.first(vip, index, lifetime).await?
-            };
-            let put = *done.get_or_insert(put);
-            if fence::covers(clock::boottime(), lifetime, lease_end) {
-                return Ok(put);
+            (address, error)
+        }));
+        out
+    }
+
+    /// Puts the VIPs there or gives them a new lifetime, once. The control plane's VIPs are looked up a second time
+    /// when another program has added them between the lookup and the add.
+    async fn round(&mut self, vips: &[Placed], lifetime: u32, failed: &mut Vec<(IpAddr, Error)>) -> Vec<(Placed, Put)> {
+        let mut existing = Vec::new();
+        let mut there = self.attempt(vips, lifetime, failed, &mut existing).await;
+        if self.whose == Whose::ControlPlane && !existing.is_empty() {
+            let again: Vec<Placed> = std::mem::take(&mut existing);
+            there.extend(self.attempt(&again, lifetime, failed, &mut existing).await);
+        }
+        failed.extend(existing.into_iter().map(|(vip, index)| {
+            let (what, v6) = (doing("put", vip, index), vip.address.is_ipv6());
+            (vip.address, Error::Kernel { what, errno: Errno::EEXIST, v6 })
+        }));
+        there
+    }
+
+    /// `existing`: the addresses that another program has added meanwhile.
+    async fn attempt(
+        &mut self,
+        vips: &[Placed],
+        lifetime: u32,
+        failed: &mut Vec<(IpAddr, Error)>,
+        existing: &mut Vec<Placed>,
+    ) -> Vec<(Placed, Put)> {
+        let is_held = |(vip, index): &Placed| self.known.lock().holds(*vip, *index);
+        let (held, new): (Vec<Placed>, Vec<Placed>) = vips.iter().copied().partition(is_held);
+        let mut changes: Vec<(Placed, Put)> = held.into_iter().map(|placed| (placed, Put::Refreshed)).collect();
+        if !new.is_empty() {
+            let (adopted, mut added) = self.look_at_new(new, failed).await;
+            changes.extend(adopted.into_iter().map(|placed| (placed, Put::Adopted)));
+            if let Err(error) = self.known.lock().adding(added.iter().copied()) {
+                failed.extend(added.iter().map(|(vip, _)| (vip.address, copy(&error))));
+                added.clear();
             }
+            changes.extend(added.into_iter().map(|placed| (placed, Put::Added)));
         }
-        let (address, interface) = (vip.address, name_of(index));
-        match self.remove(address).await {
-            Ok(_) => Err(Error::Late { address, interface }),
-            Err(source) => Err(Error::LateAndLeft { address, interface, source: Box::new(source) }),
-        }
-    }
-
-    /// Removes an address that is ours, wherever it stands. `Ok(false)`: it was not there.
-    pub async fn remove(&mut self, address: IpAddr) -> Result<bool, Error> {
-        let mut places = self.known.lock().places(address);
-        if places.is_empty() {
-            let seen = self.look(address).await?;
-            let known = self.known.lock();
-            places = seen.iter().filter(|seen| known.is_ours(seen)).map(|seen| (seen.vip, seen.index)).collect();
-        }
-        let mut removed = false;
-        for (vip, index) in places {
-            removed |= self.delete(vip, index).await?;
-            self.known.lock().removed(vip, index)?;
-        }
-        Ok(removed)
-    }
-
-    /// Removes all addresses that are ours; goes on past failures and returns all of them.
-    pub async fn remove_all(&mut self) -> Result<(), ErrorList> {
-        let mut errors = Vec::new();
-        let mut addresses = self.known.lock().all();
-        match self.ours().await {
-            Ok(ours) => addresses.extend(ours.iter().map(|(vip, ..)| vip.address)),
-            Err(error) => errors.push(error),
-        }
-        for address in addresses {
-            if let Err(error) = self.remove(address).await {
-                errors.push(error);
-            }
-        }
-        if errors.is_empty() { Ok(()) } else { Err(ErrorList(errors)) }
-    }
-
-    /// The first time: looks whose address it is, if it is there. A second round is for somebody who adds it between
-    /// the look and the add.
-    async fn first(&mut self, vip: Vip, index: u32, lifetime: u32) -> Result<Put, Error> {
-        let failed = |failure: Failure| failure.about(doing("put", vip, index), vip.address.is_ipv6());
-        let mut outcome = Failure::Errno(Errno::EEXIST);
-        for _ in 0..2 {
-            let seen = self.family_of(vip.address).await?;
-            for there in seen.iter().filter(|there| there.vip.address == vip.address && there.index == index) {
-                if !self.known.lock().is_ours(there) {
-                    let (address, interface) = (vip.address, name_of(index));
-                    return Err(Error::Stranger { address, interface, look: there.look() });
+        let mark = self.known.lock().mark();
+        let messages = changes.iter().map(|((vip, index), put)| {
+            let flags = if *put == Put::Added { NLM_F_CREATE | NLM_F_EXCL } else { NLM_F_REPLACE };
+            (RouteNetlinkMessage::NewAddress(vip.message_for(*index, lifetime, mark)), flags)
+        });
+        let outcomes = match self.requests.batch(messages.collect()).await {
+            Ok(outcomes) => outcomes,
+            Err(failure) => {
+                // The next attempt looks up which of them are there.
+                let error = match changes.as_slice() {
+                    [((vip, index), _)] => failure.about(doing("put", *vip, *index), vip.address.is_ipv6()),
+                    many => failure.about(format!("put {} addresses", many.len()), false),
+                };
+                let mut known = self.known.lock();
+                for ((vip, index), _) in changes {
+                    known.gone(vip, index);
+                    failed.push((vip.address, copy(&error)));
                 }
-                if there.vip == vip {
-                    self.known.lock().saw(there);
-                    self.write(vip, index, lifetime, NLM_F_REPLACE).await?;
-                    return Ok(Put::Adopted);
-                }
-                // Ours, with the prefix length of earlier settings.
-                self.delete(there.vip, index).await?;
-                self.known.lock().removed(there.vip, index)?;
+                return Vec::new();
             }
-            prefix::check(vip, index, &seen, &self.known)?;
-            self.known.lock().adding([(vip, index)])?;
-            match self.request(vip, index, lifetime, NLM_F_CREATE | NLM_F_EXCL).await {
+        };
+        let mut there = Vec::new();
+        let mut not_added = Vec::new();
+        for ((placed, put), outcome) in changes.into_iter().zip(outcomes) {
+            let (vip, index) = placed;
+            match outcome {
                 Ok(()) => {
                     self.known.lock().added(vip, index);
-                    self.read_back(vip, index).await?;
-                    service::wait(&self.requests, vip.address).await;
-                    return Ok(Put::Added);
+                    there.push((placed, put));
                 }
-                Err(failure) => outcome = failure,
-            }
-            self.known.lock().removed(vip, index)?;
-            if !matches!(outcome, Failure::Errno(Errno::EEXIST)) {
-                break;
+                Err(errno) => {
+                    if put == Put::Added {
+                        not_added.push(placed);
+                    } else {
+                        // The next attempt looks up whether the address is there, and who owns it.
+                        self.known.lock().gone(vip, index);
+                    }
+                    if put == Put::Added && errno == Errno::EEXIST {
+                        existing.push(placed);
+                    } else {
+                        let (what, v6) = (doing("put", vip, index), vip.address.is_ipv6());
+                        failed.push((vip.address, Error::Kernel { what, errno, v6 }));
+                    }
+                }
             }
         }
-        Err(failed(outcome))
+        if let Err(error) = self.known.lock().all_removed(not_added) {
+            tracing::warn!(%error, "the record of own addresses is not up to date");
+        }
+        self.settle(&mut there, failed).await;
+        there
+    }
+
+    /// Handles existing addresses in the way of new VIPs. Our address here is adopted; our address here with another
+    /// prefix length is removed; a foreign address here is refused. For Services, our address on another interface is
+    /// removed, and kube-vip's left-overs on any interface. Returns the adopted VIPs and the VIPs to add.
+    async fn look_at_new(
+        &mut self,
+        new: Vec<Placed>,
+        failed: &mut Vec<(IpAddr, Error)>,
+    ) -> (Vec<Placed>, BTreeSet<Placed>) {
+        let all = match self.families_of(new.iter().map(|(vip, _)| vip.address)).await {
+            Ok(all) => all,
+            Err(error) => {
+                failed.extend(new.into_iter().map(|(vip, _)| (vip.address, copy(&error))));
+                return (Vec::new(), BTreeSet::new());
+            }
+        };
+        let wanted: BTreeSet<IpAddr> = new.iter().map(|(vip, _)| vip.address).collect();
+        let seen: Vec<&Seen> = all.iter().filter(|seen| wanted.contains(&seen.vip.address)).collect();
+        let of_services = self.whose == Whose::Services;
+        let (mut adopted, mut added, mut in_the_way) = (Vec::new(), BTreeSet::new(), Vec::new());
+        'each: for (vip, index) in new {
+            let mut stands = false;
+            for there in seen.iter().filter(|there| there.vip.address == vip.address) {
+                let here = there.index == index;
+                match self.found(there).kind {
+                    Kind::Ours { .. } if here && there.vip == vip => stands = self.known.lock().saw(there),
+                    Kind::Ours { .. } if here || of_services => in_the_way.push((there.vip, there.index)),
+                    Kind::KubeVip if of_services => in_the_way.push((there.vip, there.index)),
+                    _ if here => {
+                        let interface = name_of(index);
+                        let stranger = Error::Stranger { address: vip.address, interface, look: there.look() };
+                        failed.push((vip.address, stranger));
+                        continue 'each;
+                    }
+                    _ => {}
+                }
+            }
+            if stands {
+                adopted.push((vip, index));
+            } else if let Err(error) = prefix::check(vip, index, &all, &self.known) {
+                failed.push((vip.address, error));
+            } else {
+                added.insert((vip, index));
+            }
+        }
+        if !in_the_way.is_empty() {
+            tracing::info!(addresses = ?in_the_way, "removing what was left of VIPs elsewhere");
+            let removed = self.delete_all(&in_the_way).await;
+            if !of_services {
+                added.retain(|(vip, _)| !removed.failed.iter().any(|(address, _)| *address == vip.address));
+            }
+            failed.extend(removed.failed);
+            if let Err(error) = self.known.lock().all_removed(removed.gone) {
+                tracing::warn!(%error, "the record of own addresses is not up to date");
+            }
+        }
+        (adopted, added)
+    }
+
+    /// Whether the kernel keeps the mark, once; and IPv6 addresses are waited for until they can be reached.
+    async fn settle(&mut self, there: &mut Vec<(Placed, Put)>, failed: &mut Vec<(IpAddr, Error)>) {
+        let first = there.iter().find(|(_, put)| *put == Put::Added).map(|(placed, _)| *placed);
+        if let Some(first) = first
+            && let Err(error) = self.read_back(first).await
+        {
+            there.retain(|(placed, _)| *placed != first);
+            failed.push((first.0.address, error));
+        }
+        // The kernel's worker takes them in order: when the last one is in service, all are.
+        let last = there.iter().rev().find(|((vip, _), put)| vip.address.is_ipv6() && *put == Put::Added);
+        if let Some(((vip, _), _)) = last {
+            service::wait(&self.requests, vip.address).await;
+        }
     }
 
     /// Looks, once, whether the kernel keeps the mark. Where it does not and the record cannot be written either,
     /// the address goes again: it would not be known after a restart.
-    pub(super) async fn read_back(&mut self, vip: Vip, index: u32) -> Result<(), Error> {
+    async fn read_back(&mut self, (vip, index): Placed) -> Result<(), Error> {
         if !self.known.lock().must_read_back() {
             return Ok(());
         }
@@ -148,37 +262,38 @@ impl Datapath {
                 tracing::warn!(%error, "a record of own addresses that is not needed could not be removed");
                 return Ok(());
             }
-            self.delete(vip, index).await?;
+            self.delete_one((vip, index)).await?;
             self.known.lock().gone(vip, index);
             return Err(error);
         }
         Ok(())
     }
 
-    async fn write(&self, vip: Vip, index: u32, lifetime: u32, flags: u16) -> Result<(), Error> {
-        self.request(vip, index, lifetime, flags).await.map_err(|failure| {
-            // Whether it is there, and whose it is, is looked up the next time.
-            self.known.lock().gone(vip, index);
-            failure.about(doing("put", vip, index), vip.address.is_ipv6())
-        })
-    }
-
-    async fn request(&self, vip: Vip, index: u32, lifetime: u32, flags: u16) -> Result<(), Failure> {
-        let message = vip.message_for(index, lifetime, self.known.lock().mark());
-        self.requests.ask(RouteNetlinkMessage::NewAddress(message), flags).await.map(drop)
-    }
-
-    /// Removes exactly this; whose it is was asked before.
-    pub(super) async fn delete(&self, vip: Vip, index: u32) -> Result<bool, Error> {
-        match self.requests.ask(RouteNetlinkMessage::DelAddress(vip.message(index)), 0).await {
-            Ok(_) => Ok(true),
-            // The address is not there, or the whole interface is gone.
-            Err(Failure::Errno(Errno::EADDRNOTAVAIL | Errno::ENODEV | Errno::ENXIO)) => Ok(false),
-            Err(failure) => Err(failure.about(doing("remove", vip, index), vip.address.is_ipv6())),
+    /// All addresses of the families of these.
+    pub(super) async fn families_of(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Result<Vec<Seen>, Error> {
+        let wanted: Vec<IpAddr> = addresses.into_iter().collect();
+        let mut all = Vec::new();
+        for v4 in [true, false] {
+            if let Some(one) = wanted.iter().find(|address| address.is_ipv4() == v4) {
+                all.extend(self.dump(family(*one)).await?);
+            }
         }
+        Ok(all)
     }
 }
 
-fn doing(verb: &str, vip: Vip, index: u32) -> String {
+pub(super) fn doing(verb: &str, vip: Vip, index: u32) -> String {
     format!("{verb} {}/{} on {}", vip.address, vip.prefix, name_of(index))
+}
+
+/// Copies one failure of a batch to each address.
+pub(super) fn copy(error: &Error) -> Error {
+    match error {
+        Error::Kernel { what, errno, v6 } => Error::Kernel { what: what.clone(), errno: *errno, v6: *v6 },
+        Error::Deadline { what, deadline } => Error::Deadline { what: what.clone(), deadline: *deadline },
+        Error::File { path, source } => {
+            Error::File { path: path.clone(), source: std::io::Error::new(source.kind(), source.to_string()) }
+        }
+        other => Error::Netlink { what: "many addresses at once".into(), reason: other.to_string() },
+    }
 }

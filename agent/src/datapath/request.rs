@@ -150,7 +150,7 @@ impl Requests {
         let sent = self.handle()?.request(request, kernel()).map_err(|error| Failure::Closed(error.to_string()));
         let mut stream = sent.inspect_err(|_| self.close())?;
         let (mut answers, mut whole) = (Vec::new(), true);
-        // The end is told by the kernel. A stream that only stops means that the socket broke, not that all is well.
+        // The kernel marks the end of a dump. A stream that only stops means that the socket broke.
         while let Some(answer) = stream.next().await {
             whole &= answer.header.flags & NLM_F_DUMP_INTR == 0;
             match answer.payload {

@@ -2,8 +2,8 @@
 //!
 //! The kernel acknowledges an IPv6 address, also one without duplicate address detection, before it is in service: a
 //! worker (`addrconf_dad_work`) joins the solicited-node group and adds the local route some hundred microseconds
-//! later. What arrives in between is answered "no route". So nobody must be told of the address before. IPv4 is in
-//! service with the acknowledgement.
+//! later. Packets that arrive in between are answered "no route". So the agent must not announce the address earlier.
+//! IPv4 is in service with the acknowledgement.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// How often it is looked.
 const EVERY: Duration = Duration::from_micros(500);
 
-/// Waits until an address that was just added is in service, or for [`PATIENCE`].
+/// Waits until a newly added address is in service, or for [`PATIENCE`].
 pub(super) async fn wait(requests: &Requests, address: IpAddr) {
     if address.is_ipv4() {
         return;

@@ -1,4 +1,4 @@
-//! Whether the agent lives.
+//! Whether the agent is alive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::Clock;
 use crate::core::time::Time;
 
-/// Heartbeats of the loops that must never stop. A loop whose last beat is too old makes `/livez` fail, and the kubelet
-/// then starts the agent anew, which costs no traffic: the fence holds the VIP and the new agent adopts it.
+/// Heartbeats of the loops that must never stop. A loop whose last beat is too old makes `/livez` fail. The kubelet
+/// then restarts the agent. The restart costs no traffic: the fence holds the VIP and the new agent adopts it.
 #[derive(Debug)]
 pub struct Liveness {
     clock: Clock,
@@ -22,7 +22,7 @@ struct Watched {
     last: Arc<AtomicU64>,
 }
 
-/// A loop's own heart. Cheap to beat, from any thread.
+/// The handle by which a loop beats. A beat is cheap, from any thread.
 #[derive(Clone, Debug)]
 pub struct Heart {
     clock: Clock,
@@ -30,7 +30,7 @@ pub struct Heart {
 }
 
 impl Heart {
-    /// Says: this loop went round.
+    /// Records that the loop went round.
     pub fn beat(&self) {
         self.last.store((self.clock)().as_nanos(), Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ impl Heart {
 pub struct Stale {
     /// The loop.
     pub name: &'static str,
-    /// Since its last beat.
+    /// The time since its last beat.
     pub age: Duration,
     /// How old the last beat may be.
     pub most: Duration,
@@ -62,7 +62,7 @@ impl Liveness {
         Heart { clock: self.clock, last }
     }
 
-    /// The loops that stand still.
+    /// The loops that have stopped beating.
     #[must_use]
     pub fn stale(&self) -> Vec<Stale> {
         let now = (self.clock)();

@@ -1,7 +1,8 @@
 //! One agent in a network namespace.
 //!
-//! Two agents in one namespace would each take the other's address for their own. Files do not tell network namespaces
-//! apart, pids do not tell pods apart; an abstract Unix socket belongs to the network namespace, and ends with its owner.
+//! Two agents in one namespace would each take the other's address for their own. Files do not distinguish network
+//! namespaces, and pids do not distinguish pods. An abstract Unix socket belongs to the network namespace, and ends
+//! with its owner.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -13,9 +14,9 @@ use nix::unistd::geteuid;
 
 /// The abstract name; shown with an `@` by tools.
 const NAME: &str = "mooring-agent";
-/// How often the name is tried while it is taken and nobody listens.
+/// How often the agent tries the name while the name is taken and no process listens.
 const TRIES: u32 = 5;
-/// Between two tries.
+/// The wait between two tries.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Another agent has the lock, or the system refuses it.
@@ -26,7 +27,7 @@ pub enum LockError {
         "another mooring-agent (pid {pid} of its host) runs in this network namespace: stop it, or do not start this one"
     )]
     Taken {
-        /// Its process, as this process's pid namespace sees it; 0: in another one.
+        /// Its pid, as this process's pid namespace sees it; 0: the process is in another pid namespace.
         pid: i32,
     },
     /// The system refuses.
@@ -34,19 +35,19 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
-/// The lock. It is given back when dropped, or when the process ends in whatever way.
+/// The lock. Released when dropped, or when the process ends in whatever way.
 #[derive(Debug)]
 pub struct Lock {
-    /// None where a stranger occupies the name: see [`Lock::take`].
+    /// None where a foreign process occupies the name: see [`Lock::take`].
     _listener: Option<UnixListener>,
 }
 
 impl Lock {
     /// Takes the lock of this network namespace.
     ///
-    /// Anybody in the namespace may bind an abstract name, a pod without any rights on the host's network too. The kernel
-    /// vouches for the user behind a socket: one that is neither root nor this user is no agent, and does not keep this one
-    /// from starting.
+    /// Any process in the namespace may bind an abstract name, also a pod on the host's network without any rights. The
+    /// kernel reports the user behind a socket. A socket whose user is neither root nor this user does not belong to an
+    /// agent, and does not keep this agent from starting.
     ///
     /// # Errors
     /// When another agent has it.
@@ -70,7 +71,7 @@ impl Lock {
                     );
                     return Ok(Self { _listener: None });
                 }
-                // Its owner has just ended, or is an agent between bind and listen, or none at all.
+                // The owner has just ended, or is an agent between bind and listen, or does not exist.
                 None => std::thread::sleep(AGAIN),
             }
         }
@@ -81,7 +82,7 @@ impl Lock {
     }
 }
 
-/// User and process of who listens there.
+/// User and process that listen on the name.
 fn owner(name: &SocketAddr) -> Option<(u32, i32)> {
     let stream = UnixStream::connect_addr(name).ok()?;
     let credentials = getsockopt(&stream, PeerCredentials).ok()?;
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs something in a network namespace of its own.
+    /// Runs a test in a network namespace of its own.
     fn namespaced<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = std::thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");

@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::api::Verb;
 use crate::core::action::{Cause, Why};
 use crate::core::time::Time;
 
@@ -91,46 +92,6 @@ label!(
 );
 
 label!(
-    /// What was asked of the API.
-    Verb {
-        /// One object.
-        Get = "get",
-        /// All objects.
-        List = "list",
-        /// Changes.
-        Watch = "watch",
-        /// A new object.
-        Create = "create",
-        /// A changed object.
-        Update = "update",
-        /// The health of an API server.
-        Probe = "probe",
-    }
-);
-
-label!(
-    /// How a request to the API failed.
-    ApiError {
-        /// No answer in time.
-        Timeout = "timeout",
-        /// No connection.
-        Connect = "connect",
-        /// TLS or certificates.
-        Tls = "tls",
-        /// 401 or 403.
-        Denied = "denied",
-        /// 404 or 410.
-        Gone = "gone",
-        /// 409: somebody else wrote first.
-        Conflict = "conflict",
-        /// 429, or 500 and above.
-        Server = "server",
-        /// Anything else.
-        Other = "other",
-    }
-);
-
-label!(
     /// What was asked of the kernel.
     Netlink {
         /// To add an address.
@@ -168,13 +129,13 @@ struct ByForm {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByVerb {
-    verb: Verb,
+    verb: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByVerbAndCategory {
-    verb: Verb,
-    category: ApiError,
+    verb: &'static str,
+    category: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -196,7 +157,7 @@ pub struct Metrics {
     lease_held: Gauge,
     transitions: Family<ByTransition, Counter>,
     takeovers: Family<ByTakeover, Counter>,
-    /// When each address's fence ends: what is left is worked out when somebody asks.
+    /// When each address's fence ends. The time left is computed on each scrape.
     fences: Mutex<BTreeMap<IpAddr, Time>>,
     fence_left: Family<ByAddress, Gauge<f64, AtomicU64>>,
     announcements: Family<ByForm, Counter>,
@@ -339,7 +300,7 @@ impl Metrics {
         self.takeovers.get_or_create(&ByTakeover { cause }).inc();
     }
 
-    /// Notes until when the kernel keeps `address`; None: it does not have it.
+    /// Records until when the kernel keeps `address`; None: the kernel does not have the address.
     pub fn fence(&self, address: IpAddr, until: Option<Time>) {
         let mut fences = self.fences.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(until) = until {
@@ -360,17 +321,26 @@ impl Metrics {
         self.conflicts.get_or_create(&by(address)).inc();
     }
 
-    /// Counts a probe that was not answered.
+    /// Counts an unanswered probe.
     pub fn probe_missed(&self) {
         self.probe_misses.inc();
     }
 
-    /// Notes how long a request to the API took and how it failed, if it did.
-    pub fn api_request(&self, verb: Verb, took: Duration, error: Option<ApiError>) {
+    /// Records how long a request to the API took, and how it ended.
+    pub fn api_request(&self, verb: Verb, outcome: &'static str, took: Duration) {
+        // Operators see all changes of existing objects as one verb.
+        let verb = if verb.writes() && verb != Verb::Create { "update" } else { verb.as_str() };
         self.api_requests.get_or_create(&ByVerb { verb }).observe(took.as_secs_f64());
-        if let Some(category) = error {
-            self.api_errors.get_or_create(&ByVerbAndCategory { verb, category }).inc();
-        }
+        let category = match outcome {
+            "ok" => return,
+            "refused" | "unreachable" | "broken" => "connect",
+            "forbidden" | "unauthorized" => "denied",
+            "not_found" | "gone" => "gone",
+            "server" | "not_ready" => "server",
+            "timeout" | "tls" | "conflict" => outcome,
+            _ => "other",
+        };
+        self.api_errors.get_or_create(&ByVerbAndCategory { verb, category }).inc();
     }
 
     /// Counts a request to the kernel that failed.
@@ -378,7 +348,7 @@ impl Metrics {
         self.netlink_errors.get_or_create(&ByOperation { operation }).inc();
     }
 
-    /// Drops what is known of an address that is no VIP any more, so that a name that moves does not grow the page.
+    /// Drops the metrics of an address that is no VIP any more, so that a DNS name that moves does not grow the page.
     pub fn forget(&self, address: IpAddr) {
         self.fences.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         let label = by(address);
@@ -390,7 +360,7 @@ impl Metrics {
     /// The page, in the `OpenMetrics` text format.
     ///
     /// # Errors
-    /// None that could happen: a String takes everything.
+    /// Never: writing to a String cannot fail.
     pub fn page(&self, now: Time) -> Result<String, std::fmt::Error> {
         for (address, until) in self.fences.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             self.fence_left.get_or_create(&by(*address)).set(until.since(now).as_secs_f64());
@@ -401,7 +371,7 @@ impl Metrics {
     }
 }
 
-/// From a local answer to one that has all but timed out, in seconds.
+/// From a local answer to an answer just before the timeout, in seconds.
 fn latencies() -> Histogram {
     Histogram::new([0.002, 0.005, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 }
@@ -431,7 +401,7 @@ mod tests {
         metrics.announced(Form::ArpReply, 6);
         metrics.conflict(VIP);
         metrics.probe_missed();
-        metrics.api_request(Verb::Update, Duration::from_millis(4), Some(ApiError::Conflict));
+        metrics.api_request(Verb::Update, "conflict", Duration::from_millis(4));
         metrics.netlink_error(Netlink::Refresh);
         let lines = lines(&metrics, Time::from_nanos(2_000_000_000));
         for wanted in [

@@ -1,9 +1,8 @@
-//! What operators see: metrics, health, status, the log. And the lock that keeps agents apart.
+//! What operators see: metrics, health, status, the log. Also the lock that keeps two agents apart.
 
 pub mod health;
 pub mod lock;
 pub mod metrics;
-pub mod print;
 pub mod server;
 pub mod services;
 pub mod status;
@@ -14,7 +13,8 @@ pub mod table;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mooring_edge::readiness::Readiness;
+pub use mooring_common::clock::boottime;
+use mooring_common::readiness::Readiness;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::core::time::Time;
@@ -23,10 +23,10 @@ use metrics::Metrics;
 use services::ServicesStatus;
 use status::Report;
 
-/// How the moment is told: `CLOCK_BOOTTIME`, or a test's own.
+/// The source of the current time: `CLOCK_BOOTTIME`, or a test's clock.
 pub type Clock = fn() -> Time;
 
-/// What the agent's parts tell, and the servers show. One for the whole agent, behind an `Arc`.
+/// What the agent's parts report, and the servers show. One for the whole agent, behind an `Arc`.
 #[derive(Debug)]
 pub struct Ops {
     /// The clock on which deadlines are shown.
@@ -35,11 +35,11 @@ pub struct Ops {
     pub metrics: Metrics,
     /// Heartbeats.
     pub liveness: Liveness,
-    /// What is waited for.
+    /// What the agent waits for before it is ready.
     pub readiness: Readiness,
     /// The last report of what the agent does.
     pub report: watch::Sender<Arc<Report>>,
-    /// Whom to ask about VIPs of Services.
+    /// Where questions about VIPs of Services go.
     services: OnceLock<mpsc::Sender<oneshot::Sender<ServicesStatus>>>,
 }
 
@@ -47,7 +47,7 @@ pub struct Ops {
 const ANSWERED: Duration = Duration::from_secs(1);
 
 impl Ops {
-    /// Nothing told yet; not ready, alive.
+    /// No reports yet; not ready, alive.
     #[must_use]
     pub fn new(clock: Clock, node: &str) -> Arc<Self> {
         let report = Report { node: node.to_owned(), ..Report::default() };
@@ -61,25 +61,16 @@ impl Ops {
         })
     }
 
-    /// Questions about VIPs of Services go there.
+    /// Sets where questions about VIPs of Services go.
     pub fn ask_services(&self, ask: mpsc::Sender<oneshot::Sender<ServicesStatus>>) {
-        // There is one driver of them in a process.
+        // A process has one event loop for Services.
         let _ = self.services.set(ask);
     }
 
-    /// How VIPs of Services are; None: this agent holds none, or does not answer.
+    /// The status of the VIPs of Services; None: this agent holds none, or does not answer.
     pub async fn services(&self) -> Option<ServicesStatus> {
         let (answer, answered) = oneshot::channel();
         self.services.get()?.try_send(answer).ok()?;
         tokio::time::timeout(ANSWERED, answered).await.ok()?.ok()
     }
-}
-
-/// `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
-#[must_use]
-pub fn boottime() -> Time {
-    use nix::time::{ClockId, clock_gettime};
-    // It fails for clocks only that the kernel does not know, and this one is older than anything we run on.
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from).unwrap_or_default();
-    Time::default() + now
 }

@@ -1,8 +1,8 @@
 //! `/metrics`, `/livez` and `/readyz` over HTTP.
 
 use http::StatusCode;
-pub use mooring_edge::server::{ListenError, Server, serve};
-use mooring_edge::server::{Page, Pages};
+pub use mooring_common::server::{ListenError, Server, serve};
+use mooring_common::server::{Page, Pages};
 
 use super::Ops;
 
@@ -90,11 +90,11 @@ mod tests {
         let ops = Ops::new(super::super::boottime, "cp1");
         let address = start(&ops);
         let mut silent = Vec::new();
-        for _ in 0..3 * mooring_edge::server::CONNECTIONS {
+        for _ in 0..3 * mooring_common::server::CONNECTIONS {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
-        // The first ones were sent away.
+        // The server closed the first connections.
         assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap_or(0), 0);
     }
 

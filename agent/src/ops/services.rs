@@ -10,23 +10,22 @@ use super::table;
 /// Longest text in a cell of a table, in characters.
 const WIDEST: usize = 120;
 
-/// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicesStatus {
-    /// Who has which VIP: `session`, or as kube-vip does it `global-lease` or `lease-per-service`.
+    /// What places the VIPs: `session`, or kube-vip's `global-lease` or `lease-per-service`.
     #[serde(default)]
     pub placement: String,
     /// This node's session: `none`, `live`, `lapsed` or `leaving`.
     pub session: String,
-    /// Its Lease, NAMESPACE/NAME; or that which all Services share.
+    /// Its Lease, NAMESPACE/NAME; or the Lease that all Services share.
     pub lease: String,
-    /// Its number.
+    /// Its transition number.
     pub transitions: Option<u32>,
     /// When it ends if it is not renewed, in milliseconds.
     pub ends_in_ms: Option<u64>,
-    /// Since when no call to the API was answered, in milliseconds.
+    /// Since when the API has answered no call, in milliseconds.
     pub api_away_ms: Option<u64>,
-    /// The API server that is asked; empty: none yet.
+    /// The API server in use; empty: none yet.
     pub api_server: String,
     /// The interfaces that VIPs may be on, the default one first.
     pub interfaces: Vec<String>,
@@ -54,21 +53,21 @@ pub struct ServiceVip {
     pub object: String,
     /// The Services that have it.
     pub services: Vec<String>,
-    /// On which interface it belongs.
+    /// The interface it belongs on.
     pub interface: String,
     /// The node in its record; empty: none.
     pub holder: String,
-    /// By what this node carries it, if it does: `recorded`, `beside`, `provisional`, `left-over`; by a Lease: `holding`,
-    /// `lapsed`, `provisional`, `left-over`, `leaving`.
+    /// On what ground this node carries the VIP, if it does: `recorded`, `beside`, `provisional`, `left-over`; by a
+    /// Lease: `holding`, `lapsed`, `provisional`, `left-over`, `leaving`.
     pub carried: Option<String>,
-    /// Who would have it next, the first first.
+    /// The nodes that would take the VIP next, in order.
     pub next: Vec<String>,
-    /// Why it is where it is.
+    /// Why the VIP is on its node.
     pub why: String,
 }
 
 impl ServicesStatus {
-    /// As tables.
+    /// The status as tables.
     #[must_use]
     pub fn tables(&self) -> String {
         let mut out = String::new();

@@ -1,5 +1,5 @@
-//! What the agent is doing: as it knows it ([`Report`], with moments on its own clock) and as it tells it ([`Status`],
-//! with what is left and how long ago, which is what anybody can use).
+//! What the agent is doing: as the agent knows it ([`Report`], with moments on its own clock), and as the agent
+//! publishes it ([`Status`], with durations left and durations past, which any reader can use).
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ const TRANSITIONS: usize = 20;
 /// Longest text in a cell of a table, in characters.
 const WIDEST: usize = 300;
 
-/// What the agent knows of itself. The driver sends a new one when something has changed; what runs down is worked out
-/// when somebody asks.
+/// What the agent knows of itself. The event loop sends a new report when something has changed. Durations are computed
+/// when a client asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// This node.
@@ -58,9 +58,9 @@ pub struct VipReport {
 pub struct LeaseReport {
     /// NAMESPACE/NAME.
     pub name: String,
-    /// Who holds it; empty: nobody.
+    /// The node that holds it; empty: none.
     pub holder: String,
-    /// When it ends, if nothing more is seen.
+    /// When it ends, if the agent sees no further renewal.
     pub expires: Option<Time>,
     /// How often it changed hands.
     pub transitions: u32,
@@ -127,7 +127,7 @@ pub struct Vip {
 pub struct Lease {
     /// NAMESPACE/NAME.
     pub name: String,
-    /// Who holds it; empty: nobody.
+    /// The node that holds it; empty: none.
     pub holder: String,
     /// Whether that is this node.
     pub mine: bool,
@@ -190,7 +190,7 @@ pub struct Transition {
 impl Report {
     /// Remembers a transition, and makes `to` the state.
     pub fn note(&mut self, at: WallTime, to: &str, why: impl Into<String>) {
-        // A wall clock beyond jiff's year 9999 is no clock.
+        // A time beyond jiff's year 9999 comes from a broken wall clock.
         let at = Timestamp::from_microsecond(at.0).map_or_else(|_| "unknown".to_owned(), |at| format!("{at:.3}"));
         let from = std::mem::replace(&mut self.state, to.to_owned());
         while self.transitions.len() >= TRANSITIONS {
@@ -334,7 +334,7 @@ fn yes(value: bool) -> String {
     if value { "yes".into() } else { "no".into() }
 }
 
-/// A time for eyes: tenths of seconds while it matters.
+/// A time for people: tenths of seconds while they matter.
 fn time(ms: u64) -> String {
     match ms {
         0..=999 => format!("{ms}ms"),
@@ -348,7 +348,7 @@ fn time(ms: u64) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// A report with something everywhere.
+    /// A report with every field filled.
     pub(in crate::ops) fn report() -> Report {
         let at = |ms: u64| Some(Time::from_nanos(ms * 1_000_000));
         let mut report = Report {

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::print::{complain, say};
 use super::status::Status;
 use crate::cli::Output;
+use mooring_common::print::{complain, say};
 
-/// For the agent to answer.
+/// How long the agent may take to answer.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// Between two prints of `--watch`.
+/// The pause between two prints of `--watch`.
 const AGAIN: Duration = Duration::from_secs(1);
-/// More than a status can be.
+/// An upper limit for the size of a status document.
 const MOST: usize = 4 << 20;
 /// Clears a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// The agent does not tell.
+/// The agent gives no status.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// Nobody listens.
+    /// No process listens on the socket.
     #[error(
         "no mooring-agent answers at {path} ({source}): is it running? If it runs with another --run-dir, give it here too"
     )]
@@ -32,10 +32,10 @@ pub enum StatusError {
         /// Why.
         source: io::Error,
     },
-    /// It may not be asked.
+    /// This user may not ask.
     #[error("the status socket {0} may not be opened: ask as root")]
     Denied(PathBuf),
-    /// It listens and says nothing.
+    /// The process listens and does not answer.
     #[error("the mooring-agent at {path} does not answer within 3 s ({source}): its log may say why")]
     Silent {
         /// The socket.
@@ -43,7 +43,7 @@ pub enum StatusError {
         /// Why.
         source: io::Error,
     },
-    /// It says something else.
+    /// The answer is not a status document of this version.
     #[error("what answers at {path} is not a mooring-agent of this version ({source}): use the agent's own binary")]
     Strange {
         /// The socket.
@@ -56,7 +56,7 @@ pub enum StatusError {
 /// Asks the agent behind this socket.
 ///
 /// # Errors
-/// When it does not tell.
+/// When the agent gives no status.
 pub fn read(socket: &Path) -> Result<Status, StatusError> {
     let path = || socket.to_owned();
     let mut stream = UnixStream::connect(socket).map_err(|source| match source.kind() {
@@ -67,7 +67,7 @@ pub fn read(socket: &Path) -> Result<Status, StatusError> {
     decode(&text).map_err(|source| StatusError::Strange { path: path(), source })
 }
 
-/// Reads to the end, within the deadline: a socket's own timeout begins anew with each byte.
+/// Reads to the end, within the deadline: a socket's own timeout starts again with each byte.
 fn read_all(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let until = Instant::now() + DEADLINE;
     let (mut text, mut part) = (Vec::new(), vec![0; 64 << 10]);
@@ -87,15 +87,15 @@ fn read_all(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The document that the socket gives.
+/// Decodes the document from the socket.
 ///
 /// # Errors
-/// When it is none.
+/// When the text is not a status document.
 pub fn decode(text: &[u8]) -> Result<Status, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
-/// Prints the status, once or again and again.
+/// Prints the status, once or repeatedly.
 #[must_use]
 pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
     let clear = if watch && output == Output::Table && io::stdout().is_terminal() { CLEAR } else { "" };
@@ -116,7 +116,7 @@ pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
     }
 }
 
-/// One object a line when there are several.
+/// One object per line when there are several.
 fn json(status: &Status, line: bool) -> String {
     let text = if line { serde_json::to_string(status) } else { serde_json::to_string_pretty(status) };
     text.unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
@@ -144,7 +144,7 @@ mod tests {
     fn a_socket_that_trickles_does_not_hold_on_for_ever() {
         use std::io::Write as _;
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
-        // A byte often enough that no single read runs into its timeout; it ends when nobody reads any more.
+        // Bytes come often enough that no single read times out; the thread ends when the reader is gone.
         let trickle = std::thread::spawn(move || {
             while theirs.write_all(b" ").is_ok() {
                 std::thread::sleep(DEADLINE / 20);

@@ -1,4 +1,4 @@
-//! The status socket: who connects reads the status document until its end. For root only.
+//! The status socket: a client that connects reads the status document until its end. For root only.
 
 use std::convert::Infallible;
 use std::fs;
@@ -13,22 +13,22 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::Ops;
-use mooring_edge::slots::Slots;
+use mooring_common::slots::Slots;
 
-/// Connections at once.
+/// The limit of simultaneous connections.
 const CONNECTIONS: usize = 8;
-/// For a reader to take all of it.
+/// How long a reader may take for the whole document.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Before the next try to accept when no file descriptor is left.
+/// The wait before the next accept when no file descriptor is left.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// There can be no status socket.
+/// The status socket cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody answers there.
+    /// Another agent answers on the socket.
     #[error("an agent of another network namespace answers at {0}: give this one a --run-dir of its own")]
     InUse(PathBuf),
-    /// Something else is there.
+    /// The path exists and is not a socket.
     #[error("{0} exists and is not a socket: remove it, or give another --status-socket")]
     NotASocket(PathBuf),
     /// The system refuses.
@@ -51,12 +51,12 @@ pub struct StatusServer {
 }
 
 impl StatusServer {
-    /// Makes the socket, in place of one that nobody answers at. Must be called within a tokio runtime, by the holder of
-    /// the [`super::lock::Lock`].
+    /// Makes the socket, and replaces a socket that no process answers at. Must be called within a tokio runtime, by
+    /// the holder of the [`super::lock::Lock`].
     ///
     /// # Errors
-    /// When somebody answers there, something else is there, or the system refuses. None of this is a reason to carry no
-    /// VIP.
+    /// When another agent answers there, the path is not a socket, or the system refuses. The agent carries VIPs even
+    /// so.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let failed = |source| BindError::Io { path: path.to_owned(), source };
         match fs::symlink_metadata(path) {
@@ -69,7 +69,8 @@ impl StatusServer {
         if let Some(directory) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed)?;
         }
-        // Made beside and moved there, so that at no moment anybody but root may connect, nor finds half of it.
+        // Made under another name and moved there, so that only root can ever connect, and no client finds a half-made
+        // socket.
         let new = path.with_extension("new");
         if let Err(error) =
             fs::remove_file(&new).or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
@@ -89,7 +90,7 @@ impl StatusServer {
             match self.listener.accept().await {
                 Ok((stream, _)) => slots.spawn(answer(stream, Arc::clone(&ops))),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection to the status socket");
+                    tracing::warn!(%error, "connection to the status socket not accepted; retrying");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -100,7 +101,7 @@ impl StatusServer {
 impl Drop for StatusServer {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::debug!(%error, path = %self.path.display(), "the status socket is gone already");
+            tracing::debug!(%error, path = %self.path.display(), "status socket not removed");
         }
     }
 }
@@ -112,7 +113,7 @@ async fn answer(mut stream: UnixStream, ops: Arc<Ops>) {
     let document = match serde_json::to_vec(&status) {
         Ok(document) => document,
         Err(error) => {
-            tracing::error!(%error, "the status cannot be written as JSON");
+            tracing::error!(%error, "status cannot be written as JSON");
             return;
         }
     };
@@ -122,8 +123,8 @@ async fn answer(mut stream: UnixStream, ops: Arc<Ops>) {
     });
     match written.await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a reader of the status went away"),
-        Err(_) => tracing::debug!("a reader of the status does not read"),
+        Ok(Err(error)) => tracing::debug!(%error, "status reader disconnected"),
+        Err(_) => tracing::debug!("status reader does not read; disconnected"),
     }
 }
 
@@ -180,7 +181,7 @@ mod tests {
         fs::write(&path, "mine").unwrap();
         assert!(matches!(StatusServer::bind(&path), Err(BindError::NotASocket(_))));
         fs::remove_file(&path).unwrap();
-        // What a killed agent left behind is not in the way.
+        // A socket left behind by a killed agent does not prevent the bind.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let first = StatusServer::bind(&path).unwrap();
         assert!(matches!(StatusServer::bind(&path), Err(BindError::InUse(_))));

@@ -1,4 +1,4 @@
-//! Tables for eyes.
+//! Tables for people.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub fn render(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>, wid
     out
 }
 
-/// At most `widest` characters of it, and none that does something to a terminal.
+/// At most `widest` characters of the cell, without characters that control a terminal.
 fn cut(cell: &str, widest: usize) -> String {
     match cell.char_indices().nth(widest) {
         Some((end, _)) => plain(cell.get(..end).unwrap_or_default()).into_owned() + "...",
@@ -36,8 +36,8 @@ fn cut(cell: &str, widest: usize) -> String {
     }
 }
 
-/// The text, with characters that move the cursor, colour or turn a terminal's writing around written as escapes: names
-/// come from Leases, which others write.
+/// The text, with characters that move the cursor, change colours or reverse a terminal's writing direction escaped:
+/// names come from Leases, which others write.
 #[must_use]
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
@@ -54,7 +54,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Control characters, line and paragraph separators, and those that set a direction (Unicode's `Bidi_Control`).
+/// Control characters, line and paragraph separators, and characters that set a direction (Unicode's `Bidi_Control`).
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -15,7 +15,7 @@ use super::pace::Pace;
 use crate::core::mac::Mac;
 use crate::datapath::{Interface, clock};
 
-/// Whom a probe asks.
+/// The recipient of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// One host.
@@ -31,9 +31,9 @@ pub struct Counts {
     pub sent: [u64; 5],
     /// Frames that the kernel did not take.
     pub failed: u64,
-    /// Frames heard about addresses that are listened for.
+    /// Frames heard about addresses that the agent listens for.
     pub heard: u64,
-    /// Of those, how many were dropped because the driver did not come to take them.
+    /// How many of the heard frames were dropped because the event loop did not take them.
     pub dropped: u64,
 }
 
@@ -57,7 +57,8 @@ pub(super) struct Announcer {
     pace: Mutex<Pace>,
     sent: [AtomicU64; 5],
     failed: AtomicU64,
-    /// A socket's error is told once, to who sends or to who reads: the sender tells the listener.
+    /// A socket reports an error once, to either the sender or the reader. By this flag the sender informs the
+    /// listener.
     failure: AtomicBool,
     pub heard: AtomicU64,
     pub dropped: AtomicU64,
@@ -99,7 +100,7 @@ impl Announcer {
         Ok(())
     }
 
-    /// Drops what is queued for an address. When this returns, no announcement for it leaves any more.
+    /// Drops the queued frames of an address. When this returns, no announcement for the address leaves any more.
     pub(super) fn forget(&self, address: IpAddr) {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).forget(address);
     }
@@ -148,7 +149,7 @@ impl Announcer {
         }
     }
 
-    /// Whether sending failed since it was asked last.
+    /// Whether sending failed since the last call.
     pub(super) fn take_failure(&self) -> bool {
         self.failure.swap(false, Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ pub enum Error {
     /// A socket, or the thread that reads it, could not be opened.
     #[error("{what} on {interface}: {source}{}", advice(source))]
     Open {
-        /// What was to be opened.
+        /// What the agent tried to open.
         what: &'static str,
         /// The interface.
         interface: String,
@@ -34,7 +34,7 @@ pub enum Error {
          it (net.ipv6.conf.{interface}.disable_ipv6)?"
     )]
     NoIpv6 {
-        /// The address that was to be announced or probed.
+        /// The address to announce or probe.
         address: IpAddr,
         /// The interface.
         interface: String,
@@ -58,7 +58,7 @@ impl Error {
 pub enum Kind {
     /// An ARP announcement (RFC 5227 section 2.3): a request for the own address.
     ArpRequest,
-    /// The same as a reply: some hosts believe only one of the two.
+    /// The same announcement as a reply: some hosts accept only one of the two forms.
     ArpReply,
     /// An unsolicited neighbour advertisement (RFC 4861 section 7.2.6).
     Advertisement,
@@ -73,7 +73,7 @@ impl Kind {
     pub const ALL: [Self; 5] =
         [Self::ArpRequest, Self::ArpReply, Self::Advertisement, Self::ArpProbe, Self::Solicitation];
 
-    /// A word for it, as a metric label.
+    /// The kind as a metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The frames that are sent.
+//! The frames that the agent sends.
 //!
 //! ```text
 //! Ethernet 14 | ARP 28                                          = 42   RFC 826, RFC 5227
@@ -29,7 +29,7 @@ pub const ARP_FRAME: usize = ETHERNET + 28;
 pub const NDP_FRAME: usize = ETHERNET + IPV6 + NDP + OPTION;
 
 const OPTION: usize = 8;
-/// Override (RFC 4861 section 4.4): the address in this advertisement replaces what is in the neighbour's cache.
+/// Override (RFC 4861 section 4.4): the address in this advertisement replaces the entry in the neighbour's cache.
 const OVERRIDE: u8 = 0x20;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ZERO: Mac = Mac([0; 6]);
@@ -37,9 +37,9 @@ const ZERO: Mac = Mac([0; 6]);
 /// The two forms of an ARP announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArpForm {
-    /// A request for the own address, as RFC 5227 has it.
+    /// A request for the own address, as RFC 5227 defines it.
     Request,
-    /// A reply that nobody asked for.
+    /// A gratuitous reply.
     Reply,
 }
 
@@ -52,8 +52,8 @@ pub fn arp_announce(address: Ipv4Addr, mac: Mac, form: ArpForm) -> [u8; ARP_FRAM
     }
 }
 
-/// "Who has `target`?", asked by nobody: the sender address is 0.0.0.0, so that no cache learns from it, and owners
-/// answer but Linux' proxy ARP does not.
+/// "Who has `target`?", with sender address 0.0.0.0, so that no cache learns from the probe. Owners answer the probe;
+/// Linux' proxy ARP does not.
 #[must_use]
 pub fn arp_probe(target: Ipv4Addr, to: Mac, our_mac: Mac) -> [u8; ARP_FRAME] {
     arp(ArpOperations::Request, to, (our_mac, Ipv4Addr::UNSPECIFIED), (ZERO, target))
@@ -90,8 +90,7 @@ pub fn na_announce(address: Ipv6Addr, mac: Mac) -> [u8; NDP_FRAME] {
     ndp(frame, multicast_mac(ALL_NODES), mac, address, ALL_NODES)
 }
 
-/// "Who has `target`?", asked by our link-local address: of one host (`Some`), or of the target's solicited-node
-/// group.
+/// "Who has `target`?", sent from our link-local address to one host (`Some`), or to the target's solicited-node group.
 #[must_use]
 pub fn ns_probe(target: Ipv6Addr, to: Option<Mac>, our_mac: Mac, our_link_local: Ipv6Addr) -> [u8; NDP_FRAME] {
     let mut frame = [0; NDP_FRAME];

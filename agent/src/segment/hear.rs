@@ -1,4 +1,4 @@
-//! The frames that are heard: who says to have which address.
+//! The frames that the agent hears: which host claims which address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,12 +12,12 @@ use pnet::packet::ipv6::Ipv6Packet;
 use super::frame::NDP;
 use crate::core::mac::Mac;
 
-/// A frame in which somebody says that an address is at a MAC address.
+/// A frame that claims that an address is at a MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The address: an ARP frame's sender address, an advertisement's target, a solicitation's source.
     pub address: IpAddr,
-    /// Where it is said to be: the link-layer address in the frame, without one the frame's source.
+    /// The claimed MAC address: the link-layer address in the frame, or without one the frame's source.
     pub mac: Mac,
     /// How it was said.
     pub form: Form,
@@ -26,13 +26,13 @@ pub struct Heard {
 /// How an address was claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// An answer, sent to us alone: to a probe of ours, or to a question of this host's kernel.
+    /// An answer sent to us alone: to our probe, or to a question of this host's kernel.
     Answer,
-    /// Told to everybody, or said on the way in a question: an announcement, or the address in use as a source.
+    /// Sent to everybody, or contained in a question: an announcement, or the address in use as a source.
     Claim,
 }
 
-/// Why a frame says nothing about who has an address.
+/// Why a frame does not claim an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     /// The frame ends before its headers do.
@@ -44,16 +44,16 @@ pub enum Ignored {
     /// ARP that is not about IPv4 on Ethernet, or neither request nor reply.
     #[error("another kind of ARP")]
     Arp,
-    /// A probe, which claims nothing: sender 0.0.0.0, or source `::`.
+    /// A probe, which claims no address: sender 0.0.0.0, or source `::`.
     #[error("a probe")]
     Probe,
-    /// The address is one that no host has.
+    /// No host can have the address.
     #[error("not a host's address")]
     Address,
-    /// The MAC address is none of a host, or not the one that sent the frame.
+    /// The MAC address is not a host's, or is not the sender's.
     #[error("not the sender's MAC address")]
     Mac,
-    /// The hop limit is not 255: it came through a router (RFC 4861 section 7.1).
+    /// The hop limit is not 255: the frame came through a router (RFC 4861 section 7.1).
     #[error("hop limit below 255")]
     HopLimit,
     /// The checksum is wrong.
@@ -153,8 +153,8 @@ fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
     if mac.is_host() { Ok(Heard { address: address.into(), mac, form }) } else { Err(Ignored::Mac) }
 }
 
-/// The source and target link-layer address options, where there are any (RFC 4861 section 4.6.1). Of two of a kind
-/// the first counts, as in Linux: who says two things is heard as its victims hear it.
+/// The source and target link-layer address options, where present (RFC 4861 section 4.6.1). Of two options of one kind
+/// the first counts, as in Linux: a frame with two claims is heard as its victims hear it.
 fn options(mut rest: &[u8]) -> Result<(Option<Mac>, Option<Mac>), Ignored> {
     let (mut source, mut target) = (None, None);
     while let [kind, units, ..] = rest {
@@ -187,7 +187,7 @@ mod tests {
         Heard { address: address.into(), mac: MAC, form: Form::Claim }
     }
 
-    /// Puts a right checksum on a frame that was changed.
+    /// Puts a correct checksum on a changed frame.
     fn sealed(mut frame: [u8; NDP_FRAME]) -> [u8; NDP_FRAME] {
         let ip = Ipv6Packet::new(&frame[14..]).unwrap();
         let (source, destination) = (ip.get_source(), ip.get_destination());
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn lies_are_ignored() {
         let arp = arp_announce(VIP, MAC, ArpForm::Reply);
-        // Each: where, which byte, and what it is taken for.
+        // Each case: offset, byte, and the reason to ignore the frame.
         for (at, byte, ignored) in [
             (11, 9, Ignored::Mac),
             (6, 3, Ignored::Mac),
@@ -257,7 +257,7 @@ mod tests {
             let mut lie = advert;
             lie[at] = byte;
             if at == 19 {
-                // A shorter or longer body: sum it up to where it says that it ends.
+                // A shorter or longer body: the checksum covers the body up to its stated end.
                 let end = (54 + usize::from(byte)).min(lie.len());
                 let ip = Ipv6Packet::new(&lie[14..]).unwrap();
                 let (source, destination) = (ip.get_source(), ip.get_destination());

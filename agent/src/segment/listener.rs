@@ -1,4 +1,4 @@
-//! The thread that waits for frames, and for the time of queued ones.
+//! The thread that waits for frames, and for the time to send queued frames.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
@@ -23,17 +23,17 @@ use crate::core::time::Time;
 use crate::datapath::clock;
 use crate::datapath::link::current_name;
 
-/// How often it is looked, after the interface went down, whether it is gone for good.
+/// How often the listener checks, after the interface went down, whether the interface is gone for good.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How many frames of one socket are read before the other has its turn.
 const TURN: usize = 64;
 
-/// Addresses that are listened for.
+/// The addresses that the agent listens for.
 pub(super) type Wanted = Arc<Mutex<BTreeSet<IpAddr>>>;
 
-/// Everything the thread has. It ends when the other end of `wake` is closed, the receiver is dropped, the interface
-/// is gone, or a socket breaks; the channel is closed by that.
+/// The state of the thread. The thread ends when the other end of `wake` is closed, the receiver is dropped, the
+/// interface is gone, or a socket breaks; the channel is then closed.
 pub(super) struct Listener {
     pub name: String,
     pub index: u32,
@@ -53,7 +53,8 @@ enum Next {
 
 impl Listener {
     pub(super) fn run(mut self) {
-        // When the interface went down. Its sockets come back with it, but say nothing when it is removed.
+        // When the interface went down. Its sockets work again when it comes back, but report nothing when it is
+        // removed.
         let mut down = None;
         loop {
             if let Err(error) = self.announcer.send_queued() {
@@ -77,7 +78,7 @@ impl Listener {
         }
     }
 
-    /// The numbers of the sockets that have something; the number after them is `wake`.
+    /// The numbers of the sockets that are ready; the number after them is `wake`.
     fn wait(&self, wait: Option<Duration>) -> Option<Vec<usize>> {
         let fds = self.sockets.iter().map(AsFd::as_fd).chain([self.wake.as_fd()]);
         let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -95,7 +96,7 @@ impl Listener {
         }
     }
 
-    /// A byte is a new announcement in the queue or a failed one, the end is the end.
+    /// A byte means a new or a failed announcement in the queue; the end of the stream means the end of the segment.
     fn woken(&mut self, down: &mut Option<Time>) -> Next {
         if self.announcer.take_failure() {
             *down = Some(clock::boottime());
@@ -114,7 +115,7 @@ impl Listener {
         for _ in 0..TURN {
             match recv(socket.as_raw_fd(), &mut frame, MsgFlags::MSG_DONTWAIT) {
                 Ok(length) => {
-                    // Frames from before may still be waiting behind the error.
+                    // Frames received earlier may still be waiting behind the error.
                     *down = down.filter(|down| clock::boottime().since(*down) < LOOK);
                     if self.heard(frame.get(..length).unwrap_or_default()) == Next::Stop {
                         return Next::Stop;

@@ -1,4 +1,5 @@
-//! The segment: telling it who has an address (ARP, neighbour discovery), asking it, and hearing what others tell.
+//! The segment: announces addresses (ARP, neighbour discovery), probes for their owners, and hears claims of other
+//! hosts.
 
 mod announcer;
 pub mod error;
@@ -24,13 +25,13 @@ use self::listener::{Listener, Wanted};
 use crate::core::time::Time;
 use crate::datapath::Interface;
 
-/// How many frames may wait for the driver before more are dropped (and counted).
+/// How many frames may wait for the event loop before more are dropped (and counted).
 const HEARD: usize = 256;
 
 /// The listener's stack, in bytes. It needs a frame and a few calls.
 const STACK: usize = 128 * 1024;
 
-/// What a segment is opened with.
+/// Options for opening a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// At most so many frames of announcements in any one second; `None` is no limit. An IPv4 announcement is two
@@ -42,12 +43,13 @@ pub struct Options {
 pub struct Segment {
     announcer: Arc<Announcer>,
     wanted: Wanted,
-    /// Bytes wake the listener; closing it ends it.
+    /// Bytes wake the listener; closing the stream ends the listener.
     wake: UnixStream,
 }
 
 impl Segment {
-    /// Opens it: a socket for ARP and, on an interface with an IPv6 link-local address, one for neighbour discovery.
+    /// Opens the segment: a socket for ARP and, on an interface with an IPv6 link-local address, one for neighbour
+    /// discovery.
     ///
     /// Index, MAC address and link-local address are those of `interface`: when they change, open another. An
     /// interface that goes down and up keeps its segment. The receiver ends when the interface is gone for good (at
@@ -87,8 +89,8 @@ impl Segment {
         Ok((Self { announcer, wanted, wake }, receiver))
     }
 
-    /// From now on, frames about these addresses are delivered, and no others. What the node itself sends is never
-    /// heard, but what another interface of it sends on the same segment is.
+    /// From now on, frames about these addresses are delivered, and no others. Frames from the interface itself are
+    /// never heard; frames from another interface of the node on the same segment are.
     pub fn listen_for(&self, addresses: impl IntoIterator<Item = IpAddr>) {
         let addresses = addresses.into_iter().collect();
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
@@ -107,22 +109,23 @@ impl Segment {
 
     fn wake(&self) {
         match (&self.wake).write(&[1]) {
-            // Full: it is being woken already. Closed: the listener has ended, which the receiver tells.
+            // Full: the listener is being woken already. Closed: the listener has ended, and the receiver reports this.
             Ok(_) | Err(_) => {}
         }
     }
 
-    /// Takes back announcements of `address` that wait for the limit. After this none leaves.
+    /// Withdraws the announcements of `address` that wait for the limit. After this call none leaves.
     pub fn withdraw(&self, address: IpAddr) {
         self.announcer.forget(address);
     }
 
-    /// Asks who has `address`, at once and past the limit. The answer is [`Form::Answer`], if it is listened for.
+    /// Asks which host has `address`, at once and without regard to the limit. The answer arrives as [`Form::Answer`],
+    /// if the agent listens for the address.
     pub fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
         self.announcer.probe(address, to).inspect_err(|_| self.wake())
     }
 
-    /// What was sent and heard since it was opened.
+    /// What was sent and heard since the segment was opened.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.announcer.counts()

@@ -1,4 +1,4 @@
-//! The queue of announcements and its rate limit. Pure: told the time, it says what may be sent.
+//! The queue of announcements and its rate limit. Pure: takes the time and returns the frames that may be sent.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// A frame that waits to be sent.
 pub(super) type Waiting = (Kind, IpAddr);
 
-/// Never more than the limit in any one second; what is over it waits in order, each frame once.
+/// Never sends more than the limit in any one second. Frames above the limit wait in order, each frame once.
 #[derive(Debug)]
 pub(super) struct Pace {
     limit: Option<usize>,
@@ -22,13 +22,13 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// At most `limit` frames a second; `None` is no limit. A limit of zero counts as one.
+    /// At most `limit` frames a second; `None` means no limit. A limit of zero counts as one.
     pub(super) fn new(limit: Option<u32>) -> Self {
         let limit = limit.map(|limit| usize::try_from(limit.max(1)).unwrap_or(usize::MAX));
         Self { limit, sent: VecDeque::new(), queue: VecDeque::new() }
     }
 
-    /// Puts a frame at the end of the queue, unless it waits there already.
+    /// Puts a frame at the end of the queue, unless the frame waits there already.
     pub(super) fn push(&mut self, frame: Waiting) {
         if !self.queue.contains(&frame) {
             self.queue.push_back(frame);
@@ -57,7 +57,7 @@ impl Pace {
         Some(oldest.map_or(Duration::ZERO, |&sent| (sent + WINDOW).since(now)))
     }
 
-    /// Drops what waits for an address that is not ours to announce any more.
+    /// Drops the waiting frames of an address that is not ours to announce any more.
     pub(super) fn forget(&mut self, address: IpAddr) {
         self.queue.retain(|(_, waiting)| *waiting != address);
     }

@@ -1,4 +1,4 @@
-//! Packet sockets that see little.
+//! Packet sockets that receive only the frames needed.
 //!
 //! Each is bound to one protocol and one interface before the first frame reaches it, never promiscuous (pnet's
 //! default is), and filtered in the kernel: only frames that are for this host or for everybody, none that this host
@@ -42,20 +42,20 @@ pub(super) fn failed(what: &'static str, interface: &Interface) -> impl FnOnce(i
 }
 
 fn open(interface: &Interface, protocol: u16, filter: &[SockFilter]) -> io::Result<Open> {
-    // Protocol 0: it receives nothing until pnet binds it, and then the filter is there.
+    // Protocol 0: the socket receives no frames until pnet binds it, and by then the filter is in place.
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
     socket.attach_filter(filter)?;
     let reader = socket.try_clone()?;
     let config = Config {
         channel_type: ChannelType::Layer3(protocol),
         promiscuous: false,
-        // Both ends block for no time: what cannot be sent now is told as an error.
+        // Neither end blocks: a frame that cannot be sent now fails with an error.
         write_timeout: Some(Duration::ZERO),
         read_timeout: Some(Duration::ZERO),
         // We read from the other descriptor, which tells the kernel's error numbers; pnet's buffers stay small.
         read_buffer_size: 0,
         write_buffer_size: 0,
-        // pnet owns and closes it from here on, also when it fails.
+        // From here on pnet owns and closes the socket, also when pnet fails.
         socket_fd: Some(socket.into_raw_fd()),
         ..Config::default()
     };

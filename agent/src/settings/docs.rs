@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use mooring_common::settings::docs;
+
 use super::kube_vip::{ENTRIES, Entry, Meaning};
 use super::spec::{SETTINGS, Spec};
 
@@ -29,21 +31,11 @@ kube-vip's subcommand `manager` is understood as `run`. Where two names mean the
 /// The whole page.
 #[must_use]
 pub fn page() -> String {
-    let mut page = HEAD.to_owned();
-    let mut group = "";
-    for spec in SETTINGS {
-        if spec.group != group {
-            group = spec.group;
-            // Writing to a String cannot fail; nor can the writes below.
-            let _ = write!(
-                page,
-                "\n## {group}\n\n| flag | environment | kube-vip | default | |\n| --- | --- | --- | --- | --- |\n"
-            );
-        }
-        let _ = writeln!(page, "{}", row(spec));
-    }
+    let head = "| flag | environment | kube-vip | default | |\n| --- | --- | --- | --- | --- |\n";
+    let mut page = HEAD.to_owned() + &docs::tables(SETTINGS, head, row);
     page.push_str(KUBE_VIP);
     for entry in ENTRIES {
+        // Writing to a String cannot fail.
         let _ = writeln!(page, "| {} | {} | {} |", code(entry.env), code(&dashed(entry.flag)), here(entry));
     }
     page
@@ -51,12 +43,7 @@ pub fn page() -> String {
 
 fn row(spec: &Spec) -> String {
     let theirs: Vec<String> = ENTRIES.iter().filter(|e| target(e) == Some(spec.name)).map(|e| code(e.env)).collect();
-    let default = match (spec.default, spec.default_note) {
-        ("", "") => "none: must be given".to_owned(),
-        ("", note) => note.to_owned(),
-        (default, _) => code(default),
-    };
-    let help = spec.help.replace('|', "\\|");
+    let (default, help) = (docs::default(spec), docs::help(spec));
     format!("| `--{}` | `{}` | {} | {default} | {help} |", spec.name, spec.env(), theirs.join(", "))
 }
 

@@ -1,24 +1,8 @@
-//! What is wrong with settings, and what should be known of them.
+//! What is wrong with settings.
 
 use std::fmt;
 
-use super::gather::Source;
-
-/// One setting that will not do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{setting} = {value:?} ({from}): {problem}; {advice}")]
-pub struct SettingsError {
-    /// The setting, by our name, or by kube-vip's if Mooring has none for it.
-    pub setting: String,
-    /// Its value as it was given.
-    pub value: String,
-    /// Where it was given.
-    pub from: Source,
-    /// What is wrong.
-    pub problem: String,
-    /// What would do.
-    pub advice: String,
-}
+use mooring_common::settings::SettingsError;
 
 /// All settings that will not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,18 +17,3 @@ impl fmt::Display for SettingsErrors {
 }
 
 impl std::error::Error for SettingsErrors {}
-
-/// A setting that does no harm, but perhaps not what was meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The setting, as it was named.
-    pub setting: String,
-    /// What should be known.
-    pub text: String,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.setting, self.text)
-    }
-}

@@ -1,43 +1,14 @@
-//! Who said what: the value of each setting and its source, before anybody asks whether it makes sense.
+//! Collects the value of each setting and its source, before any validation.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use clap::ArgMatches;
-use clap::parser::ValueSource;
-use serde::Serialize;
+use mooring_common::settings::flags::given;
+use mooring_common::settings::{Gathered, Host, Origin, SettingsError, Warning};
 
 use super::kube_vip::{self, Entry, Meaning};
+use super::parse;
 use super::spec::{self, ENV_PREFIX, SETTINGS, Spec};
-use super::{Host, SettingsError, Warning, parse};
-
-/// Where a setting's value came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", content = "name")]
-pub enum Source {
-    /// A flag, with its dashes.
-    Flag(String),
-    /// An environment variable of ours.
-    Environment(String),
-    /// An environment variable of kube-vip's.
-    KubeVip(String),
-    /// The namespace of the pod's service account, which kube-vip prefers to `cp_namespace`.
-    PodNamespace,
-    /// Nobody said anything.
-    Default,
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag(name) => write!(f, "flag {name}"),
-            Self::Environment(name) => write!(f, "environment {name}"),
-            Self::KubeVip(name) => write!(f, "kube-vip environment {name}"),
-            Self::PodNamespace => f.write_str("namespace of the pod, as kube-vip does"),
-            Self::Default => f.write_str("default"),
-        }
-    }
-}
 
 /// The flags that were given, by name without dashes: ours and kube-vip's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,99 +20,31 @@ impl Given {
     pub fn from_matches(matches: &ArgMatches) -> Self {
         let ours = SETTINGS.iter().map(|s| s.name);
         let theirs = kube_vip::ENTRIES.iter().map(|e| e.flag).filter(|f| !f.is_empty());
-        let value = |name: &'static str| {
-            let source = matches.value_source(name);
-            let value = matches.get_one::<String>(name).filter(|_| source == Some(ValueSource::CommandLine));
-            value.map(|value| (name.to_owned(), value.clone()))
-        };
-        Self(ours.chain(theirs).filter_map(value).collect())
+        Self(given(matches, ours.chain(theirs)))
     }
 }
 
-/// The value of a setting and where it came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Effective {
-    /// The setting.
-    pub name: &'static str,
-    /// Its value, in our form.
-    pub value: String,
-    /// Who said so.
-    pub source: Source,
-}
-
-/// What was said, and what was wrong with it.
-pub(super) struct Gathered {
-    /// Whether anything of kube-vip's was given.
-    pub kube_vip: bool,
-    /// One for each setting, in the order of the table.
-    pub effective: Vec<Effective>,
-    pub warnings: Vec<Warning>,
-    pub errors: Vec<SettingsError>,
-}
-
-impl Gathered {
-    /// The value of a setting of the table, and its source.
-    pub fn get(&self, name: &str) -> (String, Source) {
-        let found = self.effective.iter().find(|e| e.name == name);
-        found.map_or_else(|| (String::new(), Source::Default), |e| (e.value.clone(), e.source.clone()))
-    }
-
-    /// Gives a setting that nobody gave its worked-out default.
-    pub fn default(&mut self, name: &str, value: String) {
-        let found = self.effective.iter_mut().find(|e| e.name == name && e.source == Source::Default);
-        if let Some(effective) = found {
-            effective.value = value;
-        }
-    }
-
-    /// Shows a setting in the form in which it is used.
-    pub fn show(&mut self, name: &str, value: &str) {
-        for effective in self.effective.iter_mut().filter(|e| e.name == name) {
-            value.clone_into(&mut effective.value);
-        }
-    }
-
-    /// Shows what one setting says of another.
-    pub fn overrule(&mut self, name: &str, value: &str, by: &str) {
-        let (_, source) = self.get(by);
-        for effective in self.effective.iter_mut().filter(|e| e.name == name) {
-            value.clone_into(&mut effective.value);
-            effective.source = source.clone();
-        }
-    }
-
-    pub fn refuse(&mut self, name: &str, problem: impl Into<String>, advice: impl Into<String>) {
-        let (value, from) = self.get(name);
-        let error =
-            SettingsError { setting: name.to_owned(), value, from, problem: problem.into(), advice: advice.into() };
-        self.errors.push(error);
-    }
-}
-
-/// Sorts out flags and environment.
-pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, String)>, host: &Host) -> Gathered {
+/// Sorts flags and environment, and reports whether anything of kube-vip's was given.
+pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, String)>, host: &Host) -> (Gathered, bool) {
     let env: BTreeMap<String, String> = env.into_iter().collect();
     let mut gatherer = Gatherer::default();
     gatherer.theirs(given, &env);
     gatherer.unknown(&env);
     let ours = |spec: &'static Spec| {
-        let flag = given.0.get(spec.name).map(|value| (value.clone(), Source::Flag(format!("--{}", spec.name))));
+        let flag = given.0.get(spec.name).map(|value| (value.clone(), Origin::Flag(format!("--{}", spec.name))));
         let name = spec.env();
         let variable =
             env.get(&name).filter(|v| spec.empty_counts || !v.is_empty()).filter(|v| !is_service_link(&name, v));
-        let variable = variable.map(|value| (value.clone(), Source::Environment(name)));
-        let mut said = gatherer.flags.remove(spec.name);
-        said = flag.or(said).or(variable).or_else(|| gatherer.variables.remove(spec.name));
-        let (value, source) = said.unwrap_or_else(|| (spec.default.to_owned(), Source::Default));
-        Effective { name: spec.name, value, source }
+        let variable = variable.map(|value| (value.clone(), Origin::Environment(name)));
+        let theirs = gatherer.flags.remove(spec.name);
+        flag.or(theirs).or(variable).or_else(|| gatherer.variables.remove(spec.name))
     };
-    let effective = SETTINGS.iter().map(ours).collect();
-    let (kube_vip, warnings, errors) = (gatherer.kube_vip, gatherer.warnings, gatherer.errors);
-    let mut all = Gathered { kube_vip, effective, warnings, errors };
-    if kube_vip {
+    let mut all = Gathered::new(SETTINGS, ours);
+    (all.warnings, all.errors) = (gatherer.warnings, gatherer.errors);
+    if gatherer.kube_vip {
         follow_pod_namespace(&mut all, host);
     }
-    all
+    (all, gatherer.kube_vip)
 }
 
 /// A pod of kube-vip's keeps its Lease in its own namespace, whatever `cp_namespace` says. With another namespace there
@@ -151,14 +54,14 @@ fn follow_pod_namespace(gathered: &mut Gathered, host: &Host) {
     let Some(pod) = host.pod_namespace.as_ref().filter(|pod| **pod != namespace) else {
         return;
     };
-    if matches!(source, Source::KubeVip(_) | Source::Default) {
+    if matches!(source, Origin::KubeVip(_) | Origin::Default) {
         let text = format!(
             "the Lease is in the pod's namespace {pod:?}, not in {namespace:?}, because that is where kube-vip keeps it; \
              MOORING_NAMESPACE overrides that",
         );
         gathered.warnings.push(Warning { setting: "namespace".into(), text });
         for effective in gathered.effective.iter_mut().filter(|e| e.name == "namespace") {
-            (effective.value, effective.source) = (pod.clone(), Source::PodNamespace);
+            (effective.value, effective.source) = (pod.clone(), Origin::PodNamespace);
         }
     }
 }
@@ -168,28 +71,28 @@ struct Gatherer {
     /// Whether anything of kube-vip's was given.
     kube_vip: bool,
     /// By our name: from kube-vip's flags.
-    flags: BTreeMap<&'static str, (String, Source)>,
+    flags: BTreeMap<&'static str, (String, Origin)>,
     /// By our name: from kube-vip's environment.
-    variables: BTreeMap<&'static str, (String, Source)>,
+    variables: BTreeMap<&'static str, (String, Origin)>,
     warnings: Vec<Warning>,
     errors: Vec<SettingsError>,
 }
 
 impl Gatherer {
-    /// What kube-vip's names say.
+    /// Reads kube-vip's names.
     fn theirs(&mut self, given: &Given, env: &BTreeMap<String, String>) {
         for entry in kube_vip::ENTRIES {
             if let Some(value) = given.0.get(entry.flag) {
-                self.take(entry, value, Source::Flag(format!("--{}", entry.flag)));
+                self.take(entry, value, Origin::Flag(format!("--{}", entry.flag)));
             }
-            // kube-vip takes an empty variable for none.
+            // kube-vip treats an empty variable as absent.
             if let Some(value) = env.get(entry.env).filter(|v| !v.is_empty()) {
-                self.take(entry, value, Source::KubeVip(entry.env.to_owned()));
+                self.take(entry, value, Origin::KubeVip(entry.env.to_owned()));
             }
         }
     }
 
-    fn take(&mut self, entry: &'static Entry, value: &str, source: Source) {
+    fn take(&mut self, entry: &'static Entry, value: &str, source: Origin) {
         self.kube_vip = true;
         let plain = match kube_vip::go_bool(value).filter(|_| entry.boolean) {
             Some(true) => "true",
@@ -220,8 +123,8 @@ impl Gatherer {
         }
     }
 
-    fn put(&mut self, name: &'static str, value: String, source: Source) {
-        let said = if matches!(source, Source::Flag(_)) { &mut self.flags } else { &mut self.variables };
+    fn put(&mut self, name: &'static str, value: String, source: Origin) {
+        let said = if matches!(source, Origin::Flag(_)) { &mut self.flags } else { &mut self.variables };
         match said.get(name) {
             None => {
                 said.insert(name, (value, source));
@@ -234,21 +137,21 @@ impl Gatherer {
         }
     }
 
-    fn warn(&mut self, source: &Source, text: String) {
+    fn warn(&mut self, source: &Origin, text: String) {
         self.warnings.push(Warning { setting: source.to_string(), text });
     }
 
-    fn refuse(&mut self, setting: &str, value: &str, from: Source, problem: &str, advice: &str) {
+    fn refuse(&mut self, setting: &str, value: &str, from: Origin, problem: &str, advice: &str) {
         let (setting, value) = (setting.to_owned(), value.to_owned());
         self.errors.push(SettingsError { setting, value, from, problem: problem.into(), advice: advice.into() });
     }
 
-    /// Variables with our prefix that are not ours: a slip of the pen must not go unseen.
+    /// Variables with our prefix that are not ours: a typing error must not go unnoticed.
     fn unknown(&mut self, env: &BTreeMap<String, String>) {
         for (name, value) in env.iter().filter(|(name, _)| name.starts_with(ENV_PREFIX)) {
             let known = SETTINGS.iter().any(|spec| spec.env() == *name);
             if is_service_link(name, value) {
-                // Only worth a word where it could be taken for a setting.
+                // A warning only where the name could be taken for a setting.
                 if known {
                     let text =
                         "is ignored: the kubelet made it for a Service; set enableServiceLinks: false on the pod"
@@ -261,7 +164,7 @@ impl Gatherer {
                     Some(near) => format!("did you mean {near}? Else remove it"),
                     None => "remove it; `mooring-agent --help` lists all settings".into(),
                 };
-                self.refuse(name, value, Source::Environment(name.clone()), "no such setting", &advice);
+                self.refuse(name, value, Origin::Environment(name.clone()), "no such setting", &advice);
             }
         }
     }

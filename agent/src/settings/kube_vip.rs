@@ -1,7 +1,7 @@
 //! The table of kube-vip's settings, and what each becomes here.
 //!
-//! A manifest of kube-vip's works when only its image is changed, or is refused at start with the name of what is in
-//! the way. Nothing that would matter is passed over in silence.
+//! A manifest of kube-vip's works when only its image is changed, or the agent refuses to start and names the setting
+//! in the way. No setting that would matter is ignored silently.
 
 use super::types::LogLevel;
 
@@ -14,20 +14,20 @@ pub struct Entry {
     pub flag: &'static str,
     /// Whether the flag may stand without a value.
     pub boolean: bool,
-    /// What it becomes.
+    /// Its counterpart in Mooring.
     pub meaning: Meaning,
 }
 
-/// What a setting of kube-vip becomes.
+/// The counterpart of a kube-vip setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Meaning {
     /// Our setting of this name; the value has the same form.
     Same(&'static str),
-    /// Our setting of this name; whole seconds there.
+    /// Our setting of this name; kube-vip's value is in whole seconds.
     Seconds(&'static str),
-    /// Our setting of this name; a number of Go's `slog` there.
+    /// Our setting of this name; kube-vip's value is a number of Go's `slog`.
     SlogLevel(&'static str),
-    /// Our setting of this name; a boolean there: what true stands for, and what false does.
+    /// Our setting of this name; kube-vip's value is a boolean: the values for true and for false.
     Either(&'static str, [&'static str; 2]),
     /// These values are what Mooring does; any other is refused with this advice.
     Only(&'static [&'static str], &'static str),

@@ -1,10 +1,10 @@
-//! From text to values. Every error says what would do.
+//! From text to values. Every error names valid values.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) use mooring_edge::values::{Problem, duration_within, listen, number, one_of, problem};
+pub(super) use mooring_common::values::{Problem, duration_within, listen, number, one_of, problem};
 
-pub(super) use mooring_edge::log::LOG_LEVELS;
+pub(super) use mooring_common::log::LOG_LEVELS;
 
 use super::types::{Address, LogLevel, OBJECT};
 use crate::api::objects::Key;
@@ -147,8 +147,8 @@ pub(super) fn url(text: &str) -> Result<http::Uri, Problem> {
     sound.map_or_else(|| problem("not an address of a server", advice), Ok)
 }
 
-/// Whether it is a host, or a host and a port that there is: the parser takes any digits for one, and drops what is too
-/// large, so that 443 would be asked.
+/// Whether the text is a host, or a host and a valid port: the parser takes any digits for a port, and drops a port
+/// that is too large, so that the agent would use 443.
 fn is_host_and_port(authority: &http::uri::Authority) -> bool {
     let (host, text) = (authority.host(), authority.as_str());
     let port = text.strip_prefix(host).and_then(|rest| rest.strip_prefix(':'));
@@ -158,7 +158,7 @@ fn is_host_and_port(authority: &http::uri::Authority) -> bool {
 /// The name that is nearest to a mistyped one, if any is near.
 pub(super) fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let near = (wrong.len() / 3).min(6);
-    // What is much longer or shorter is not near, and need not be compared.
+    // A name that is much longer or shorter is not near, and need not be compared.
     let scored = names.filter(|name| name.len().abs_diff(wrong.len()) <= near);
     let scored = scored.map(|name| (distance(wrong, &name), name));
     scored.min().filter(|(distance, _)| *distance <= near).map(|(_, name)| name)

@@ -1,31 +1,8 @@
 //! The table of Mooring's own settings.
 
-/// A setting.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    /// Its name: the flag without the dashes.
-    pub name: &'static str,
-    /// The heading it stands under.
-    pub group: &'static str,
-    /// What its value is called in `--help`.
-    pub value: &'static str,
-    /// Its default, in the form in which it could be given; empty: none.
-    pub default: &'static str,
-    /// What the default is, where it cannot be given in that form.
-    pub default_note: &'static str,
-    /// Whether an empty value says something; elsewhere an empty environment variable counts as unset.
-    pub empty_counts: bool,
-    /// What it does.
-    pub help: &'static str,
-}
-
-impl Spec {
-    /// The name of the environment variable.
-    #[must_use]
-    pub fn env(&self) -> String {
-        format!("{ENV_PREFIX}{}", self.name.to_uppercase().replace('-', "_"))
-    }
-}
+pub use mooring_common::settings::Spec;
+use mooring_common::settings::noted;
+use mooring_names::services::CLASS;
 
 /// What the names of all our environment variables begin with.
 pub const ENV_PREFIX: &str = "MOORING_";
@@ -52,11 +29,7 @@ const fn spec(
     default: &'static str,
     help: &'static str,
 ) -> Spec {
-    Spec { name, group, value, default, default_note: "", empty_counts: false, help }
-}
-
-const fn noted(spec: Spec, default_note: &'static str) -> Spec {
-    Spec { default_note, ..spec }
+    Spec { prefix: ENV_PREFIX, name, group, value, default, default_note: "", empty_counts: false, help }
 }
 
 /// Every setting, in the order in which people read them.
@@ -155,7 +128,7 @@ pub const SETTINGS: &[Spec] = &[
         SERVICES,
         "lb-class-name",
         "CLASS",
-        "kube-vip.io/kube-vip-class",
+        CLASS,
         "With kube-vip's placements: the spec.loadBalancerClass of Services that count although no mooring-allocator has given them their addresses",
     ),
     spec(

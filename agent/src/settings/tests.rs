@@ -9,7 +9,7 @@ fn load(flags: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Loaded, Settings
     Settings::load(&Given(own(flags).into_iter().collect()), own(env), &host)
 }
 
-fn effective<'a>(loaded: &'a Loaded, name: &str) -> (&'a str, &'a Source) {
+fn effective<'a>(loaded: &'a Loaded, name: &str) -> (&'a str, &'a Origin) {
     let found = loaded.effective.iter().find(|e| e.name == name).unwrap();
     (&found.value, &found.source)
 }
@@ -46,13 +46,13 @@ fn flags_win_over_environment_over_kube_vip_over_defaults() {
         let (value, source) = effective(&loaded, "lease-duration");
         (value.to_owned(), source.clone(), loaded.settings.lease.duration.as_secs())
     };
-    let flag = Source::Flag("--lease-duration".into());
+    let flag = Origin::Flag("--lease-duration".into());
     assert_eq!(source(&[("lease-duration", "30s")], &[ours, theirs]), ("30s".into(), flag, 30));
-    let flag = Source::Flag("--leaseDuration".into());
+    let flag = Origin::Flag("--leaseDuration".into());
     assert_eq!(source(&[("leaseDuration", "35")], &[ours, theirs]), ("35s".into(), flag, 35));
-    assert_eq!(source(&[], &[ours, theirs]), ("20s".into(), Source::Environment("MOORING_LEASE_DURATION".into()), 20));
-    assert_eq!(source(&[], &[theirs]), ("25s".into(), Source::KubeVip("vip_leaseduration".into()), 25));
-    assert_eq!(source(&[], &[("MOORING_LEASE_DURATION", "")]), ("15s".into(), Source::Default, 15));
+    assert_eq!(source(&[], &[ours, theirs]), ("20s".into(), Origin::Environment("MOORING_LEASE_DURATION".into()), 20));
+    assert_eq!(source(&[], &[theirs]), ("25s".into(), Origin::KubeVip("vip_leaseduration".into()), 25));
+    assert_eq!(source(&[], &[("MOORING_LEASE_DURATION", "")]), ("15s".into(), Origin::Default, 15));
 }
 
 /// What `kube-vip manifest pod --arp --controlplane --leaderElection --address ... --interface eth0` prints as
@@ -402,13 +402,13 @@ fn the_lease_is_where_kube_vip_would_keep_it() {
     };
     assert_eq!(
         namespace(&[("address", "192.0.2.1"), ("cp_namespace", "kube-system")]),
-        (Source::PodNamespace, "kube-vip".into())
+        (Origin::PodNamespace, "kube-vip".into())
     );
-    assert_eq!(namespace(&[("MOORING_ADDRESS", "192.0.2.1")]), (Source::Default, "kube-system".into()));
+    assert_eq!(namespace(&[("MOORING_ADDRESS", "192.0.2.1")]), (Origin::Default, "kube-system".into()));
     let ours = [("address", "192.0.2.1"), ("MOORING_NAMESPACE", "x")];
-    assert_eq!(namespace(&ours), (Source::Environment("MOORING_NAMESPACE".into()), "x".into()));
+    assert_eq!(namespace(&ours), (Origin::Environment("MOORING_NAMESPACE".into()), "x".into()));
     let named = [("address", "192.0.2.1"), ("vip_leasename", "y/z")];
-    assert_eq!(namespace(&named), (Source::KubeVip("vip_leasename".into()), "y".into()));
+    assert_eq!(namespace(&named), (Origin::KubeVip("vip_leasename".into()), "y".into()));
 }
 
 #[test]

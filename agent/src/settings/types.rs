@@ -1,4 +1,4 @@
-//! The settings as the rest of the agent reads them. All of them are sound: [`super::Settings::load`] makes no others.
+//! The settings as the rest of the agent reads them. All values are valid: [`super::Settings::load`] makes no others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use mooring_edge::log::{LogFormat, LogLevel, LogSettings};
-pub use mooring_edge::values::Listen;
+pub use mooring_common::log::{LogFormat, LogLevel, LogSettings};
+pub use mooring_common::values::Listen;
 
 use super::parse;
 use crate::api::objects::Key;
 use crate::catalog::Classes;
 
-/// All that the agent is told.
+/// All settings of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// VIPs of Services and the like; None: off.
+    /// VIPs of Services and other `IPAddress` objects; None: off.
     pub services: Option<Services>,
     /// The control plane's VIPs, none twice; empty: this node does not hold them.
     pub addresses: Vec<Address>,
@@ -24,7 +24,7 @@ pub struct Settings {
     pub dns_mode: DnsMode,
     /// Prefix lengths of the VIPs.
     pub prefix: Prefix,
-    /// The interface; None: that of the default route.
+    /// The interface; None: the interface of the default route.
     pub interface: Option<String>,
     /// The API server's port, on the VIP and on loopback.
     pub port: u16,
@@ -56,29 +56,29 @@ pub struct Settings {
     pub run_dir: PathBuf,
     /// The socket that `mooring-agent status` reads.
     pub status_socket: PathBuf,
-    /// Where what the core is told and answers is recorded; None: nowhere.
+    /// The file for the record of the core's inputs and outputs; None: no record.
     pub record: Option<PathBuf>,
     /// The log.
     pub log: LogSettings,
 }
 
-/// VIPs of Services and the like.
+/// VIPs of Services and other `IPAddress` objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Services {
-    /// Where VIPs belong that name no interface.
+    /// Default interface for VIPs that specify none.
     pub interface: ServicesInterface,
     /// The namespace of sessions.
     pub sessions: String,
-    /// Who has which VIP.
+    /// What decides which node has which VIP.
     pub placement: Placement,
 }
 
-/// Who has which VIP of a Service.
+/// What decides which node has which VIP of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Mooring's own: by the nodes' sessions.
+    /// Mooring's placement: by the nodes' sessions.
     Sessions,
-    /// kube-vip's: whoever has the Lease.
+    /// kube-vip's placement: the holder of the Lease has the VIP.
     Leases(Leases),
 }
 
@@ -91,31 +91,31 @@ pub struct Leases {
     pub name: String,
     /// Each Service has a Lease of its own; the shared one is for VIPs that no Service has.
     pub per_service: bool,
-    /// Whether Services whose addresses the allocator does not give are told who has them.
+    /// Whether the agent writes the holder on Services whose addresses do not come from the allocator.
     pub updates: bool,
-    /// Which Services count by what they state themselves.
+    /// Which Services count by the addresses they state themselves.
     pub classes: Classes,
 }
 
-/// Where VIPs belong that name no interface.
+/// Default interface for VIPs that specify none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServicesInterface {
-    /// On that of the control plane's: named, or that of the default route.
+    /// The control plane's interface: the named one, or the interface of the default route.
     Same,
-    /// On that one.
+    /// The interface of this name.
     Named(String),
-    /// On the one whose subnet has the address.
+    /// The interface whose subnet contains the address.
     Auto,
 }
 
-/// A VIP as it was named.
+/// A VIP as the settings name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// An address.
     Ip(IpAddr),
     /// A DNS name, to be followed when its answer changes. Lower case, no dot at the end.
     Name(String),
-    /// The `IPAddress` that says it.
+    /// The `IPAddress` with the address.
     Object(Key),
 }
 
@@ -154,7 +154,7 @@ pub enum DnsMode {
 }
 
 impl DnsMode {
-    /// The answers that count, in the resolver's order: of those only that may be a VIP. Empty if none does.
+    /// The answers that count, in the resolver's order: only answers that may be a VIP. Empty if none may.
     #[must_use]
     pub fn pick(self, answers: &[IpAddr]) -> Vec<IpAddr> {
         let mut usable = answers.iter().copied().filter(|ip| parse::usable(*ip).is_ok());
@@ -219,7 +219,8 @@ pub struct Api {
 /// Which credentials are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// The kubeconfig if it exists; else the pod's service account if it has one; else the kubeconfig is waited for.
+    /// The kubeconfig if it exists; else the pod's service account if it has one; else the agent waits for the
+    /// kubeconfig.
     Auto,
     /// The kubeconfig only.
     Kubeconfig,

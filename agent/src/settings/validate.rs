@@ -1,17 +1,18 @@
-//! From what was said to settings that make sense, each by itself and all together.
+//! Validates the gathered values, each by itself and all together.
 #![expect(clippy::option_option, reason = "the outer None: an error is noted; the inner: the thing is off")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::gather::Gathered;
+use mooring_common::settings::{Gathered, Host, Origin, Warning};
+use mooring_names::annotations::OURS;
+
 use super::parse::{self, Problem};
 use super::types::{
     Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Leases, LogFormat, LogSettings,
     Placement, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
 };
-use super::{Host, Source};
 use crate::catalog::Classes;
 
 const MS: Duration = Duration::from_millis(1);
@@ -25,12 +26,10 @@ const FENCE_MARGIN: Duration = Duration::from_millis(1500);
 const SOCKET_PATH: usize = 107;
 /// The longest name of a node: that of its session's Lease begins with another 16 characters.
 const LONGEST_NODE: usize = 237;
-/// What annotations of our own begin with.
-const OUR_ANNOTATIONS: &str = "mooring.dev/";
 
-/// The settings, or None with errors in `g`. All fields are looked at before any is given up.
-pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
-    let services = services(g);
+/// The settings, or None with errors in `g`. All fields are checked before validation gives up.
+pub(super) fn validate(g: &mut Gathered, kube_vip: bool, host: &Host) -> Option<Settings> {
+    let services = services(g, kube_vip);
     let addresses = addresses(g, matches!(services, Some(None)));
     let dns_mode = field(g, "dns-mode", |text| {
         let words =
@@ -83,15 +82,9 @@ pub(super) fn validate(g: &mut Gathered, host: &Host) -> Option<Settings> {
     })
 }
 
-/// One setting; what is wrong with it becomes an error.
+/// One setting, without surrounding spaces. A problem becomes an error in `g`.
 fn field<T>(g: &mut Gathered, name: &str, parse: impl FnOnce(&str) -> Result<T, Problem>) -> Option<T> {
-    match parse(g.get(name).0.trim()) {
-        Ok(value) => Some(value),
-        Err((problem, advice)) => {
-            g.refuse(name, problem, advice);
-            None
-        }
-    }
+    g.field(name, |text| parse(text.trim()))
 }
 
 /// One setting that may be empty.
@@ -103,7 +96,7 @@ fn time(g: &mut Gathered, name: &str, low: Duration, high: Duration) -> Option<D
     field(g, name, |text| parse::duration_within(text, low, high, false))
 }
 
-/// A time of which zero means off.
+/// A time; zero means off.
 fn time_or_off(g: &mut Gathered, name: &str, low: Duration, high: Duration) -> Option<Option<Duration>> {
     field(g, name, |text| parse::duration_within(text, low, high, true)).map(|time| Some(time).filter(|t| !t.is_zero()))
 }
@@ -112,7 +105,7 @@ fn small(g: &mut Gathered, name: &str, low: u32, high: u32) -> Option<u8> {
     field(g, name, |text| parse::number(text, low, high)).and_then(|n| u8::try_from(n).ok())
 }
 
-fn services(g: &mut Gathered) -> Option<Option<Services>> {
+fn services(g: &mut Gathered, kube_vip: bool) -> Option<Option<Services>> {
     let on = field(g, "services", parse::on_off);
     let interface = field(g, "services-interface", |text| match text {
         "" => Ok(ServicesInterface::Same),
@@ -120,21 +113,21 @@ fn services(g: &mut Gathered) -> Option<Option<Services>> {
         name => parse::interface(name).map(ServicesInterface::Named),
     });
     let sessions = field(g, "sessions-namespace", parse::subdomain);
-    let placement = placement(g, on == Some(true));
+    let placement = placement(g, on == Some(true), kube_vip);
     let (on, interface, sessions, placement) = (on?, interface?, sessions?, placement?);
     Some(on.then_some(Services { interface, sessions, placement }))
 }
 
-/// Who has which VIP. Where it is kube-vip's names that switch Services on, others may still be kube-vip's: then it is
-/// kube-vip's placement, and no VIP is on two nodes.
-fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
+/// What decides which node has which VIP. If kube-vip's setting names switch Services on, other nodes may still run
+/// kube-vip: then kube-vip's placement is used, and no VIP is on two nodes.
+fn placement(g: &mut Gathered, on: bool, kube_vip: bool) -> Option<Placement> {
     let (own, name) = field(g, "services-lease-name", lease_name)?;
     // Before lease-name says of the other Lease where that is; whether it makes sense is asked there.
     let namespace = own.unwrap_or_else(|| g.get("namespace").0.trim().to_owned());
     let of_kube_vip = match g.get("services").1 {
-        Source::KubeVip(_) => true,
+        Origin::KubeVip(_) => true,
         // A flag of both.
-        Source::Flag(_) => g.kube_vip,
+        Origin::Flag(_) => kube_vip,
         _ => false,
     };
     let (given, source) = g.get("services-placement");
@@ -151,14 +144,14 @@ fn placement(g: &mut Gathered, on: bool) -> Option<Placement> {
     };
     let Some(per_service) = per_service else { return Some(Placement::Sessions) };
     let theirs = match source {
-        Source::KubeVip(_) | Source::Default => true,
-        Source::Flag(name) => name != "--services-placement",
+        Origin::KubeVip(_) | Origin::Default => true,
+        Origin::Flag(name) => name != "--services-placement",
         _ => false,
     };
     if on && theirs {
         let text = "VIPs of Services are placed as kube-vip places them, so that nodes can be moved one by one; when none \
                     is kube-vip's any more, MOORING_SERVICES_PLACEMENT=session on each lets Mooring place them";
-        g.warnings.push(super::Warning { setting: "services-placement".into(), text: text.into() });
+        g.warnings.push(Warning { setting: "services-placement".into(), text: text.into() });
     }
     Some(Placement::Leases(Leases { namespace, name, per_service, updates, classes }))
 }
@@ -171,7 +164,7 @@ fn lease_name(text: &str) -> Result<(Option<String>, String), Problem> {
     }
 }
 
-/// The control plane's VIPs; none, if this node does not hold them. `alone`: it does nothing else.
+/// The control plane's VIPs; none, if this node does not hold them. `alone`: the node has no other task.
 fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
     let (text, from) = g.get("address");
     if g.get("control-plane").0.is_empty() {
@@ -184,12 +177,12 @@ fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
         }
         if !text.is_empty() {
             let text = "has no effect: control-plane is off".to_owned();
-            g.warnings.push(super::Warning { setting: from.to_string(), text });
+            g.warnings.push(Warning { setting: from.to_string(), text });
         }
         let (record, from) = g.get("record");
         if !record.is_empty() {
             let text = "has no effect: it is the control plane's VIPs that are recorded".to_owned();
-            g.warnings.push(super::Warning { setting: from.to_string(), text });
+            g.warnings.push(Warning { setting: from.to_string(), text });
         }
         return Some(Vec::new());
     }
@@ -239,7 +232,7 @@ fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<Prefix> {
             )),
             [one] if only_v6 => Ok(Prefix { v6: bits(one, 128)?, ..host }),
             [one] if any_v4 => Ok(Prefix { v4: bits(one, 32)?, ..host }),
-            // Only DNS names, whose family nobody knows yet.
+            // Only DNS names, whose family is not known yet.
             [one] => {
                 Ok(bits(one, 128).map(|n| if n > 32 { Prefix { v6: n, ..host } } else { Prefix { v4: n, ..host } })?)
             }
@@ -303,7 +296,7 @@ fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
     })
 }
 
-/// What the three times must be to one another.
+/// Checks the three times against each other.
 fn timing(g: &mut Gathered, duration: Duration, renew: Duration, retry: Duration) {
     // client-go spreads retries by a factor of up to 1.2.
     let spread = retry * 6 / 5;
@@ -321,7 +314,7 @@ fn timing(g: &mut Gathered, duration: Duration, renew: Duration, retry: Duration
             "give a fifth of renew-deadline, as in 2s of 10s",
         );
     }
-    // Whole seconds are what the kernel is given.
+    // The kernel gets whole seconds.
     let fence = Duration::from_secs(duration.saturating_sub(FENCE_MARGIN).as_secs());
     if spread >= fence && renew < duration && spread < renew {
         let problem =
@@ -336,11 +329,8 @@ fn annotations(text: &str) -> Result<BTreeMap<String, String>, Problem> {
     let all: BTreeMap<String, String> = serde_json::from_str(text)
         .map_err(|error| (format!("not a JSON object of strings ({error})"), advice.to_owned()))?;
     for key in all.keys() {
-        if key.starts_with(OUR_ANNOTATIONS) {
-            return Err((
-                format!("{key:?} is Mooring's own"),
-                format!("leave out keys that begin with {OUR_ANNOTATIONS}"),
-            ));
+        if key.starts_with(OURS) {
+            return Err((format!("{key:?} is Mooring's own"), format!("leave out keys that begin with {OURS}")));
         }
         let (prefix, name) = key.rsplit_once('/').map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
         let inner = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
@@ -376,7 +366,7 @@ fn witness(g: &mut Gathered) -> Option<Option<Witness>> {
     Some(interval.map(|interval| Witness { interval, misses }))
 }
 
-/// Who gives a VIP up when the API is away does not take it either: unless it is said otherwise, `release` switches it off.
+/// A node that gives a VIP up when the API is away does not take the VIP either: by default, `release` switches it off.
 fn provisional(g: &mut Gathered, api_loss: Option<ApiLoss>) -> Option<Option<Provisional>> {
     if api_loss == Some(ApiLoss::Release) {
         g.default("provisional", "off".into());
@@ -398,8 +388,8 @@ fn health(g: &mut Gathered, port: Option<u16>) -> Option<Health> {
     if let (true, Some(port)) = (g.get("health-address").0.is_empty(), port) {
         g.default("health-address", format!("https://127.0.0.1:{port}/readyz"));
     }
-    // Without a port the default cannot be told, and the port's own error is there.
-    let address = if port.is_none() && g.get("health-address").1 == Source::Default {
+    // Without a port the default is unknown, and the port has its own error.
+    let address = if port.is_none() && g.get("health-address").1 == Origin::Default {
         None
     } else {
         field(g, "health-address", parse::url)
@@ -442,7 +432,7 @@ fn status_socket(g: &mut Gathered, run_dir: Option<&Path>) -> Option<PathBuf> {
     if let (true, Some(run_dir)) = (g.get("status-socket").0.is_empty(), run_dir) {
         g.default("status-socket", run_dir.join("agent.sock").display().to_string());
     }
-    if run_dir.is_none() && g.get("status-socket").1 == Source::Default {
+    if run_dir.is_none() && g.get("status-socket").1 == Origin::Default {
         return None;
     }
     field(g, "status-socket", |text| {

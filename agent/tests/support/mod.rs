@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use ipnet::IpNet;
-use mooring_agent::datapath::{Datapath, Interface, KernelEvent, Options};
+use mooring_agent::core::time::Time;
+use mooring_agent::datapath::{Datapath, Error, Interface, KernelEvent, Options, Put, Vip};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, CacheInfo};
@@ -242,4 +243,38 @@ pub async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
         }
     })
     .await
+}
+
+/// One VIP at a time.
+pub trait One {
+    /// Has it there.
+    async fn put(&mut self, vip: Vip, index: u32, deadline: Time) -> Result<Put, Error>;
+
+    /// Whether it was there.
+    async fn remove(&mut self, address: IpAddr) -> Result<bool, Error>;
+
+    /// All that are ours.
+    async fn remove_all(&mut self) -> Result<(), Error>;
+}
+
+impl One for Datapath {
+    async fn put(&mut self, vip: Vip, index: u32, deadline: Time) -> Result<Put, Error> {
+        let out = self.put_all(&[(vip, index)], deadline).await;
+        assert_eq!(out.there.len() + out.failed.len(), 1, "{out:?}");
+        match out.failed.into_iter().next() {
+            Some((_, error)) => Err(error),
+            None => Ok(out.there[0].1),
+        }
+    }
+
+    async fn remove(&mut self, address: IpAddr) -> Result<bool, Error> {
+        let out = self.remove_many(&[address]).await;
+        out.failed.into_iter().next().map_or(Ok(!out.removed.is_empty()), |(_, error)| Err(error))
+    }
+
+    async fn remove_all(&mut self) -> Result<(), Error> {
+        let ours: Vec<IpAddr> = self.ours().await?.iter().map(|(vip, ..)| vip.address).collect();
+        let out = self.remove_many(&ours).await;
+        out.failed.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
 }

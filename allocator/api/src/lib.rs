@@ -7,19 +7,18 @@
 //!
 //! The group is [`GROUP`] for all but [`cluster::Cluster`].
 
+#![warn(missing_docs)]
+
 pub mod address;
-pub mod annotations;
 pub mod claim;
 pub mod cluster;
 pub mod conditions;
 pub mod crds;
 pub mod finalizers;
 mod kind;
-pub mod labels;
 pub mod patch;
 pub mod pool;
 mod rules;
 pub mod versions;
 
-/// The group of claims, addresses and pools. Cluster API and its in-cluster provider share it.
-pub const GROUP: &str = "ipam.cluster.x-k8s.io";
+pub use mooring_names::{GROUP, annotations, labels};

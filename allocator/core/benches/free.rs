@@ -1,5 +1,4 @@
 //! What the next free address costs, whatever is used.
-#![expect(missing_docs, reason = "the macro makes a public function")]
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};

@@ -12,8 +12,9 @@ use mooring_allocator_core::in_cluster::InCluster;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::PoolSpec;
 use mooring_allocator_core::protocol::{
-    Action, Address, Claim, Condition, Done, Event, Hold, Machine, Mark, Moment, Pool, Reason, Write,
+    Action, Address, Attempt, Claim, Condition, Done, Event, Hold, Machine, Moment, Object, Pool, Reason, Write,
 };
+use mooring_allocator_core::retained_meta::RetainedMeta;
 
 /// What the store knows of a claim and its object: little, so that the memory measured is the machine's.
 #[derive(Clone, Copy, Default)]
@@ -23,11 +24,11 @@ struct Record {
     deleting: bool,
     finalizer: bool,
     bound: bool,
-    object: Object,
+    object: Stored,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Object {
+struct Stored {
     uid: u64,
     version: u64,
     address: u32,
@@ -80,6 +81,7 @@ impl Record {
             requested: None,
             hold: Hold::None,
             condition: self.bound.then_some(condition),
+            retained: RetainedMeta::default(),
         }
     }
 
@@ -95,9 +97,11 @@ impl Record {
             owner: Some(uid(self.uid)),
             deleting: self.object.deleting,
             finalizer: self.object.finalizer,
-            mark: Some(Mark { claim: uid(self.uid), number: 0, adopted: false }),
+            attempt: Some(Attempt { claim: uid(self.uid), number: 0, adopted: false }),
             rest: None,
             conflict: None,
+            holder: None,
+            hints: None,
         }
     }
 }
@@ -167,7 +171,7 @@ impl World {
                     todo.push(Event::ClaimGone(key(at), uid(record.uid)));
                     *record = Record::default();
                 } else {
-                    answer(Done::Claim(record.claim(at)));
+                    answer(Done::There(Object::Claim(record.claim(at))));
                     todo.push(Event::Claim(record.claim(at)));
                 }
             }
@@ -176,8 +180,8 @@ impl World {
                 let IpAddr::V4(address) = new.address else { return };
                 let address = address.to_bits();
                 self.records[at].object =
-                    Object { uid: revision, version: revision, address, deleting: false, finalizer: true };
-                answer(Done::Address(self.records[at].address(at)));
+                    Stored { uid: revision, version: revision, address, deleting: false, finalizer: true };
+                answer(Done::There(Object::Address(self.records[at].address(at))));
                 todo.push(Event::Address(self.records[at].address(at)));
             }
             Write::RemoveAddressFinalizer(t) | Write::DeleteAddress(t) => {
@@ -192,11 +196,11 @@ impl World {
                     answer(Done::Gone);
                     todo.push(Event::AddressGone(uid(record.object.uid)));
                 } else {
-                    answer(Done::Address(record.address(at)));
+                    answer(Done::There(Object::Address(record.address(at))));
                     todo.push(Event::Address(record.address(at)));
                 }
             }
-            _ => answer(Done::Written),
+            _ => answer(Done::There(Object::NotShown)),
         }
     }
 

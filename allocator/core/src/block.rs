@@ -1,7 +1,8 @@
-//! A block of addresses that somebody has: one address, or a prefix.
+//! A block of addresses: one address, or a prefix.
 //!
-//! Both families live in one space of 128 bits, IPv4 where IPv6 maps it (`::ffff:0:0/96`, RFC 4291 section 2.5.5.2): so
-//! `10.0.0.1` and `::ffff:10.0.0.1` are the same address. Two blocks are disjoint, or one contains the other.
+//! Both families live in one space of 128 bits. IPv4 has its place at the IPv4-mapped addresses (`::ffff:0:0/96`, RFC
+//! 4291 section 2.5.5.2): so `10.0.0.1` and `::ffff:10.0.0.1` are the same address. Two blocks are disjoint, or one
+//! contains the other.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where IPv4 begins in the space of 128 bits.
 pub(crate) const MAPPED: u128 = 0xffff_0000_0000;
-/// Its last address.
+/// The last IPv4 address in the space of 128 bits.
 pub(crate) const MAPPED_LAST: u128 = 0xffff_ffff_ffff;
 
 /// IPv4 or IPv6.
@@ -39,7 +40,7 @@ impl Family {
         }
     }
 
-    /// What a prefix length of this family is in the space of 128 bits.
+    /// Converts a prefix length of this family to the space of 128 bits.
     const fn widened(self, length: u8) -> u8 {
         match self {
             Self::V4 => length.saturating_add(96),
@@ -86,8 +87,8 @@ pub(crate) const fn host_mask(length: u8) -> u128 {
     if length == 0 { u128::MAX } else { (1u128 << (128 - length as u32)) - 1 }
 }
 
-/// A block of addresses: all that share the first `length` of 128 bits. Ordered by first address, larger blocks first.
-/// There are many of them: it is kept in 24 bytes, also where there may be none.
+/// A block of addresses: all addresses that share the first `length` of 128 bits. Ordered by first address, larger
+/// blocks first. There are many blocks: a block takes 24 bytes, also as an `Option`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Block {
     high: u64,
@@ -103,14 +104,15 @@ impl Block {
         Self::around(number(address), 128)
     }
 
-    /// The prefix of `length` bits (of the address's own family) around an address. None: too long for the family.
+    /// The prefix of `length` bits (of the address's own family) around an address. None: the length is too long for
+    /// the family.
     #[must_use]
     pub fn prefix(address: IpAddr, length: u8) -> Option<Self> {
         let family = Family::of(address);
         (length <= family.bits()).then(|| Self::around(number(address), family.widened(length)))
     }
 
-    /// The block that [`Display`](fmt::Display) wrote; None: that wrote something else.
+    /// Parses the text that [`Display`](fmt::Display) writes; None: the text is something else.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         match text.split_once('/') {
@@ -138,7 +140,7 @@ impl Block {
         self.first() | host_mask(self.length())
     }
 
-    /// How many of 128 bits all its addresses share.
+    /// How many of 128 bits all addresses of the block share.
     #[must_use]
     pub const fn length(self) -> u8 {
         self.above.get() - 1
@@ -150,7 +152,7 @@ impl Block {
         address(self.first())
     }
 
-    /// Whether the two have an address in common.
+    /// Whether the two blocks have an address in common.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.first() <= other.last() && other.first() <= self.last()

@@ -1,4 +1,4 @@
-//! Pools whose addresses are listed in the cluster: the provider that asks nobody.
+//! Pools whose addresses are listed in the cluster: this provider asks no outside system.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::pool::{Plan, SpecError, Standing};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
 use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
 
-/// The book, and what the pools' objects say beside their plans.
+/// The book, and the fields of the pools' objects that are not in their plans.
 #[derive(Debug, Default)]
 pub struct InCluster {
     book: Book,
@@ -24,12 +24,12 @@ struct Facts {
     paused: bool,
     deleting: bool,
     errors: Vec<SpecError>,
-    /// After release and after conflict; as long as its spec cannot be read, as it said before.
+    /// Rest times after a release and after a conflict; while the spec cannot be read, the previous times apply.
     quarantines: (Duration, Duration),
 }
 
 impl InCluster {
-    /// The book, to look at.
+    /// The book, read-only.
     #[must_use]
     pub const fn book(&self) -> &Book {
         &self.book
@@ -43,7 +43,7 @@ impl InCluster {
         }
     }
 
-    /// A unit that a claim must have, and no other: is it to be had?
+    /// Whether a particular required unit is available.
     fn particular(&self, pool: PoolId, plan: &Plan, block: Block, what: &str, own: bool) -> Result<Block, Refusal> {
         let standing = plan.standing(block);
         if standing != Standing::Usable {
@@ -64,12 +64,12 @@ impl InCluster {
         Err(Refusal { held_by: Some(held_by), ..failed(message, Until::Free(block)) })
     }
 
-    /// What a plan keeps for a claim.
+    /// The unit that a plan keeps for a claim.
     fn kept(plan: &Plan, claim: &Key) -> Option<Block> {
         plan.kept.get(&*claim.to_string()).or_else(|| plan.kept.get(&*claim.name)).copied()
     }
 
-    /// Chooses, and reserves.
+    /// Chooses a unit and reserves it.
     fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
         let pool = self.book.pool(ask.pool);
         let Some(facts) = self.facts.get(&pool) else {
@@ -92,7 +92,7 @@ impl InCluster {
         let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
         let mine = Holder::Reserved(ask.slot);
         if let Some(block) = self.book.block(mine) {
-            // Unless its claim asks for another by now, or somebody else was quicker.
+            // Not if the claim now asks for another unit, or if another claim was quicker.
             let asked = ask.requested.filter(|r| !r.is_empty()).map(|text| plan.unit_of(text).ok());
             let wanted = asked.or_else(|| Self::kept(plan, ask.claim).map(Some));
             let taken = self.book.holders(pool, block).iter().any(|(_, h)| matches!(h, Holder::Object(_)));

@@ -1,17 +1,24 @@
-//! What objects are called. No Kubernetes type is needed: names, uids and resource versions are texts.
+//! Names of objects. No Kubernetes type is needed: names, uids and resource versions are texts.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// `metadata.uid`: another object of the same name has another one.
+/// `metadata.uid`: a new object of the same name has another uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(pub Arc<str>);
 
 /// `metadata.resourceVersion`: compared for equality only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version(pub Box<str>);
+
+impl Borrow<str> for Uid {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
@@ -54,7 +61,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The kinds of pools that are handed out from here.
+/// The kinds of pools from which this allocator hands out addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PoolKind {
     /// `InClusterIPPool`
@@ -68,13 +75,13 @@ pub enum PoolKind {
 }
 
 impl PoolKind {
-    /// Whether it hands out prefixes; else single addresses.
+    /// Whether the kind hands out prefixes; otherwise single addresses.
     #[must_use]
     pub const fn of_prefixes(self) -> bool {
         matches!(self, Self::InClusterPrefixPool | Self::GlobalInClusterPrefixPool)
     }
 
-    /// Whether it belongs to no namespace.
+    /// Whether the kind belongs to no namespace.
     #[must_use]
     pub const fn global(self) -> bool {
         matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool)
@@ -92,7 +99,7 @@ impl PoolKind {
     }
 }
 
-/// Which pool: what a `poolRef` means in the namespace it stands in.
+/// The identity of a pool: what a `poolRef` means in the namespace of its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolRef {
     /// Its kind.
@@ -104,7 +111,7 @@ pub struct PoolRef {
 }
 
 impl PoolRef {
-    /// The pool that a reference in `namespace` means.
+    /// The pool to which a reference in `namespace` points.
     #[must_use]
     pub fn new(kind: PoolKind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: if kind.global() { "" } else { namespace }.into(), name: name.into() }

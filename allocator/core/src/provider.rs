@@ -1,5 +1,5 @@
-//! What stands behind a pool. The protocol knows this trait only: whether the addresses come from a pool's own list, or
-//! from a system outside, is the provider's affair.
+//! The source of a pool's addresses. The protocol knows only this trait: the provider decides whether the addresses
+//! come from a pool's own list or from an outside system.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::block::Block;
 use crate::names::{Key, PoolRef};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
 
-/// What a claim asks for.
+/// The request of a claim.
 #[derive(Clone, Debug)]
 pub struct Ask<'a> {
     /// The claim.
     pub claim: &'a Key,
-    /// Its slot: what is chosen is reserved for it.
+    /// The claim's slot: the chosen address is reserved for this slot.
     pub slot: u32,
     /// The pool.
     pub pool: &'a Arc<PoolRef>,
-    /// The address that its annotation asks for.
+    /// The address that the claim's annotation asks for.
     pub requested: Option<&'a str>,
-    /// What it had before: taken again if possible.
+    /// The block that the claim had before: taken again if possible.
     pub before: Option<Block>,
     /// Any number.
     pub seed: u64,
@@ -37,89 +37,91 @@ pub struct Offer {
     pub gateway: Option<IpAddr>,
 }
 
-/// Why a claim gets none now.
+/// Why a claim gets no address now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For the condition.
+    /// The reason for the condition.
     pub reason: Reason,
     /// What is wrong and what to do.
     pub message: String,
-    /// What may change it.
+    /// The change that may end the refusal.
     pub until: Until,
-    /// Who has what the message, which then ends with it, is about.
+    /// The holder that the message is about; the caller appends the holder to the message.
     pub held_by: Option<HeldBy>,
 }
 
-/// Who has an address.
+/// The holder of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldBy {
     /// The object in this slot.
     Object(u32),
-    /// The claim in this slot: an object is about to be created for it.
+    /// The claim in this slot: its object is about to be created.
     Claim(u32),
 }
 
-/// What ends a refusal.
+/// The change that ends a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Any unit of the pool comes free.
+    /// Any unit of the pool becomes free.
     AnyFree,
-    /// This one does.
+    /// This unit becomes free.
     Free(Block),
-    /// The pool changes (or, of a system outside, the provider says so by [`Provider::woken`]).
+    /// The pool changes (or, for an outside system, the provider reports a change by [`Provider::woken`]).
     PoolChanges,
 }
 
-/// What the protocol must know of a pool.
+/// The facts about a pool that the protocol needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// It must be left alone.
+    /// The pool must be left alone.
     pub paused: bool,
-    /// It is being deleted: nothing of it rests any more.
+    /// The pool is being deleted: its addresses no longer rest.
     pub deleting: bool,
     /// How long a released address rests.
     pub quarantine: Duration,
-    /// How long an address rests that somebody else was heard to have.
+    /// How long an address rests after a node heard another host that has the address.
     pub conflict_quarantine: Duration,
-    /// How many units a claim could get now.
+    /// The number of units that a claim could get now.
     pub available: u128,
 }
 
-/// Somebody may have waited for this.
+/// A change that claims may have waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {
     /// The pool.
     pub pool: Arc<PoolRef>,
-    /// What came free; None: the pool has changed.
+    /// The block that became free; None: the pool has changed.
     pub freed: Option<Block>,
 }
 
-/// Where addresses come from. No call blocks: what a system outside must be asked for is refused until it has answered.
+/// The source of addresses. No call blocks: if an outside system must be asked first, the request is refused until the
+/// system has answered.
 pub trait Provider {
-    /// Chooses an address for a claim and reserves it for its slot; the same again until it is shown or released.
+    /// Chooses an address for a claim and reserves it for its slot. Repeated calls give the same address until it is
+    /// shown or released.
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal>;
-    /// Reserves for a slot what its claim had, and lost by force: it may be in use. Unless something is reserved for it, or
-    /// somebody else has it.
+    /// Reserves for a slot the block that its claim had and lost by force, because the block may be in use. Does
+    /// nothing if the slot has a reservation, or if somebody else has the block.
     fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block);
-    /// Gives up what is reserved for a slot.
+    /// Releases the reservation of a slot.
     fn release(&mut self, slot: u32);
-    /// What is known of a pool. None: it is not there.
+    /// The facts about a pool. None: the pool does not exist.
     fn describe(&self, pool: &Arc<PoolRef>) -> Option<Description>;
     /// Whether a pool keeps a block for a claim.
     fn keeps(&self, pool: &Arc<PoolRef>, claim: &Key, block: Block) -> bool;
     /// The status of a pool.
     fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus>;
 
-    /// A pool is there, or has changed.
+    /// Adds or updates a pool.
     fn pool(&mut self, pool: &Pool);
-    /// A pool is gone.
+    /// Removes a pool.
     fn pool_gone(&mut self, pool: &Arc<PoolRef>);
-    /// An object was shown; the block that it has, if its address can be read.
+    /// An object was shown. Returns the object's block, if its address can be read.
     fn shown(&mut self, slot: u32, address: &Address) -> Option<Block>;
     /// An object is gone.
     fn gone(&mut self, slot: u32);
-    /// The objects that have an address in common with this one's.
+    /// The objects that have an address in common with this object.
     fn rivals(&self, slot: u32) -> Vec<u32>;
-    /// Whom the calls so far have woken.
+    /// The claims woken by the calls so far.
     fn woken(&mut self) -> Vec<Woken>;
 }

@@ -1,9 +1,9 @@
-//! A set of numbers, kept as ranges in order: what a set costs is its ranges, whatever their size.
+//! A set of numbers, kept as ranges in order: the cost of a set depends on its number of ranges, not on their size.
 
 use std::collections::BTreeMap;
 
-/// Disjoint ranges that do not touch. Kept by their *last* number, so that taking the lowest of all changes a value in
-/// place. Every call is O(log n) in the number of ranges, plus the ranges that it swallows.
+/// Disjoint ranges that do not touch. The key is the *last* number of a range, so that taking the lowest number of all
+/// changes a value in place. Every call is O(log n) in the number of ranges, plus the ranges that the call merges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
     /// last -> first.
@@ -22,7 +22,7 @@ impl RangeSet {
         set
     }
 
-    /// How many numbers are in the set. (All 2^128 at once are one more than can be said, and count as one less.)
+    /// The number of elements. (The full set of 2^128 numbers exceeds the type, and counts as one less.)
     #[must_use]
     pub const fn size(&self) -> u128 {
         self.size
@@ -59,7 +59,7 @@ impl RangeSet {
         self.ranges.range(number..).next().is_some_and(|(_, &first)| first <= number)
     }
 
-    /// Whether all numbers of a range are.
+    /// Whether all numbers of a range are in the set.
     #[must_use]
     pub fn contains_range(&self, first: u128, last: u128) -> bool {
         self.ranges.range(last..).next().is_some_and(|(_, &f)| f <= first)
@@ -76,13 +76,13 @@ impl RangeSet {
         from.take_while(move |&(f, _)| f <= last).map(move |(f, l)| (f.max(first), l.min(last)))
     }
 
-    /// Adds a range. A reversed one is nothing.
+    /// Adds a range. A reversed range is ignored.
     pub fn insert(&mut self, first: u128, last: u128) {
         if first > last {
             return;
         }
         let (mut low, mut high) = (first, last);
-        // Whatever overlaps or touches becomes one range with it.
+        // All ranges that overlap or touch become one range.
         while let Some((&l, &f)) = self.ranges.range(low.saturating_sub(1)..).next() {
             if f > high.saturating_add(1) {
                 break;
@@ -96,7 +96,7 @@ impl RangeSet {
         self.size = self.size.saturating_add(extent(low, high));
     }
 
-    /// Takes a range out. A reversed one is nothing.
+    /// Removes a range. A reversed range is ignored.
     pub fn remove(&mut self, first: u128, last: u128) {
         if first > last {
             return;
@@ -107,7 +107,7 @@ impl RangeSet {
             }
             let low = *f;
             if l > last {
-                // Its upper part stays: the same key.
+                // The upper part stays, with the same key.
                 *f = last + 1;
             } else {
                 self.ranges.remove(&l);
@@ -119,7 +119,7 @@ impl RangeSet {
         }
     }
 
-    /// Takes all numbers of another set out.
+    /// Removes all numbers of another set.
     pub fn remove_all(&mut self, other: &Self) {
         for (first, last) in other.iter() {
             self.remove(first, last);

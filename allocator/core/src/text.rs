@@ -6,10 +6,10 @@ use ipnet::IpNet;
 
 use crate::block::{Block, Family, MAPPED, MAPPED_LAST, number};
 
-/// A text that says no addresses.
+/// A text that does not name addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// Nothing that the three forms know.
+    /// None of the three forms matches.
     #[error(
         "{0:?} is not an address, a range or a prefix: write 10.0.0.7, 10.0.0.7-10.0.0.20 (no spaces) or 10.0.0.0/28"
     )]
@@ -23,7 +23,7 @@ pub enum TextError {
     /// A prefix length beyond the family's bits.
     #[error("the prefix length of {0:?} is too long: at most 32 for IPv4, 128 for IPv6")]
     TooLong(String),
-    /// IPv4 in IPv6's clothes.
+    /// An IPv4-mapped IPv6 address.
     #[error("{0:?} is an IPv4 address written as IPv6: write it as IPv4, without ::ffff:")]
     Mapped(String),
 }
@@ -39,7 +39,7 @@ pub struct Span {
     pub last: u128,
 }
 
-/// Reads one entry. A prefix with host bits means the prefix, as in CAIP.
+/// Reads one entry. As in CAIP, a prefix with host bits means the prefix without these bits.
 pub fn span(text: &str) -> Result<Span, TextError> {
     if let Some((low, high)) = text.split_once('-') {
         let (low, high) = (single(low, text)?, single(high, text)?);
@@ -66,7 +66,7 @@ pub fn address(text: &str) -> Result<IpAddr, TextError> {
     single(text, text)
 }
 
-/// Reads a prefix; beside the block, whether the text had host bits.
+/// Reads a prefix. Returns the block, and whether the text had host bits.
 pub fn prefix(text: &str) -> Result<(Block, bool), TextError> {
     let net: IpNet = text.parse().map_err(|_| why_not(text))?;
     if matches!(net.addr(), IpAddr::V6(a) if a.to_ipv4_mapped().is_some()) {

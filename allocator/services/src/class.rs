@@ -1,19 +1,22 @@
-//! Which Services are ours, by `spec.loadBalancerClass`: kube-vip's rules, in both its modes.
+//! Which Services Mooring handles, by `spec.loadBalancerClass`: kube-vip's rules, in both of kube-vip's modes.
+
+use mooring_names::services::CLASS;
 
 /// The rules. Source: `lbClassFilterLegacy` and `lbClassFilter` in kube-vip's `pkg/services`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassRules {
-    /// `lb_class_name`: the class; more than one are a setting of Mooring's own. An empty name stands for no class.
+    /// `lb_class_name`: the class. More than one class is Mooring's own extension. An empty name means Services without
+    /// a class.
     pub names: Vec<String>,
-    /// `lb_class_only`: not those without a class. In the newer mode without effect.
+    /// `lb_class_only`: leave out Services without a class. Without effect in the newer mode.
     pub only: bool,
-    /// `lb_class_legacy_handling`: those without a class are ours too.
+    /// `lb_class_legacy_handling`: Services without a class are ours too.
     pub legacy: bool,
 }
 
 impl Default for ClassRules {
     fn default() -> Self {
-        Self { names: vec!["kube-vip.io/kube-vip-class".to_owned()], only: false, legacy: true }
+        Self { names: vec![CLASS.to_owned()], only: false, legacy: true }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Of which families a Service wants addresses.
+//! The address families that a Service wants.
 
 use mooring_allocator_core::block::Family;
 
@@ -13,17 +13,17 @@ pub const fn place(family: Family) -> usize {
     }
 }
 
-/// What a Service wants.
+/// The families that a Service wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The families, in its order.
+    /// The families, in the Service's order.
     pub families: Vec<Family>,
-    /// All or nothing; else what is to be had.
+    /// All families or none; otherwise any family that is available.
     pub all: bool,
 }
 
-/// By `ipFamilies` and `ipFamilyPolicy`. The API server has filled both in: a family that is not in the list has no cluster
-/// address, and no node would pass it on.
+/// By `ipFamilies` and `ipFamilyPolicy`. The API server has filled in both: the Service has no cluster address of a
+/// family that is not in the list, and no node would pass on the traffic of this family.
 #[must_use]
 pub fn wanted(service: &Service) -> Wanted {
     let mut families = Vec::with_capacity(2);

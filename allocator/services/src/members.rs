@@ -1,10 +1,12 @@
-//! Who has, or shares, a claim: its annotation [`crate::words::SERVICES`], `NAMESPACE/NAME=UID`, comma separated.
+//! The Services that have or share a claim: the claim's annotation [`crate::words::SERVICES`], `NAMESPACE/NAME=UID`,
+//! comma separated.
 
 use mooring_allocator_core::names::{Key, Uid};
 
 use crate::objects::Member;
 
-/// Reads it, in order. What cannot be read is left out: somebody has edited it, and it is written anew.
+/// Reads the annotation, in order. Unreadable entries are left out: somebody has edited them, and they are written
+/// again.
 #[must_use]
 pub fn read(text: &str) -> Vec<Member> {
     let one = |part: &str| {
@@ -19,7 +21,7 @@ pub fn read(text: &str) -> Vec<Member> {
     all
 }
 
-/// Writes it.
+/// Writes the annotation.
 #[must_use]
 pub fn write(all: &[Member]) -> String {
     all.iter().map(|(key, uid)| format!("{key}={uid}")).collect::<Vec<_>>().join(",")

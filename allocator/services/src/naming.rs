@@ -1,5 +1,5 @@
-//! What a claim is called: the same Service, family, pool and request give the same name, so that one that is created twice is
-//! there once; another Service of the same name gives another.
+//! Names of claims. The same Service, family, pool and request give the same name, so a claim that is created twice
+//! exists once. Another Service of the same name (with another uid) gives another name.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ pub fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The claim of a Service. `home`: where claims are that Services of several namespaces may share. `attempt`: another one where
-/// the first name is taken.
+/// The name of a Service's claim. `home`: the namespace of claims that Services of several namespaces may share.
+/// `attempt`: gives another name if the first one is taken.
 #[must_use]
 pub fn claim(
     service: &Key,

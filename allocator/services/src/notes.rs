@@ -1,4 +1,4 @@
-//! The annotations of a Service that mean something here.
+//! The annotations of a Service that Mooring uses.
 
 use crate::words;
 
@@ -30,7 +30,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Reads them; `get` finds an annotation by its name.
+    /// Reads the annotations; `get` finds an annotation by its name.
     pub fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Self {
         let text = |key: &str| get(key).map(str::trim).filter(|t| !t.is_empty()).map(Box::from);
         Self {
@@ -48,7 +48,7 @@ impl Notes {
         }
     }
 
-    /// What an annotation says now.
+    /// The present value of an annotation.
     #[must_use]
     pub fn written(&self, key: &str) -> Option<&str> {
         match key {

@@ -3,17 +3,21 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::{Plan, PoolSpec};
+use mooring_allocator_core::protocol;
+pub use mooring_allocator_core::protocol::Address;
+pub use mooring_allocator_core::retained_meta::Member;
 
 use crate::notes::Notes;
 use crate::ports::Port;
 use crate::reason::Condition;
 
-/// A Service as one read or watch event showed it; all are told, of whatever type.
+/// A Service as one read or watch event showed it. Services of every type are passed on.
 #[expect(clippy::struct_excessive_bools, reason = "as its object has them")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -23,9 +27,9 @@ pub struct Service {
     pub uid: Uid,
     /// Its resource version.
     pub version: Version,
-    /// It has a deletion timestamp.
+    /// The Service has a deletion timestamp.
     pub deleting: bool,
-    /// It has the finalizer [`crate::words::CLEANUP`].
+    /// The Service has the finalizer [`crate::words::CLEANUP`].
     pub cleanup: bool,
     /// `spec.type` is `LoadBalancer`.
     pub load_balancer: bool,
@@ -39,15 +43,15 @@ pub struct Service {
     pub local: bool,
     /// `spec.ports`.
     pub ports: BTreeSet<Port>,
-    /// `spec.loadBalancerIP`, where it is not empty.
+    /// `spec.loadBalancerIP`, if not empty.
     pub load_balancer_ip: Option<Box<str>>,
     /// Its annotations.
     pub notes: Notes,
-    /// It has the label `implementation=kube-vip`.
+    /// The Service has the label `implementation=kube-vip`.
     pub implementation: bool,
-    /// `status.loadBalancer.ingress`, as far as those are addresses.
+    /// The addresses in `status.loadBalancer.ingress`.
     pub ingress: Vec<Ingress>,
-    /// The other entries there, as JSON: names that others wrote. They stay.
+    /// The other entries of the ingress list, as JSON: host names that others wrote. They stay.
     pub names: Vec<Box<str>>,
     /// Its condition [`crate::words::CONDITION`].
     pub condition: Option<Condition>,
@@ -59,9 +63,9 @@ pub enum FamilyPolicy {
     /// One family.
     #[default]
     SingleStack,
-    /// Both, or one where there is no more to be had.
+    /// Both families, or one if only one is available.
     PreferDualStack,
-    /// Both or nothing.
+    /// Both families or nothing.
     RequireDualStack,
 }
 
@@ -74,104 +78,101 @@ pub struct Ingress {
     pub vip: bool,
 }
 
-/// A Service that has, or shares, a claim.
-pub type Member = (Key, Uid);
-
-/// An `IPAddressClaim` with the label [`crate::words::SERVICE_FAMILY`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An `IPAddressClaim` with the label [`crate::words::SERVICE_FAMILY`]: the allocation protocol's claim, as Services read it.
+#[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its namespace and name.
-    pub key: Key,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
+    shown: Arc<protocol::Claim>,
     /// The label's value.
     pub family: Family,
-    /// `spec.poolRef`.
-    pub pool: Arc<PoolRef>,
     /// The address that its annotation `mooring.dev/requested-address` asks for.
     pub requested: Option<IpAddr>,
-    /// Its annotation [`crate::words::SERVICES`], in order.
-    pub members: Vec<Member>,
-    /// `status.addressRef.name`.
-    pub bound: Option<Arc<str>>,
-    /// Its `Ready` condition where that is `False`: reason and message.
-    pub refused: Option<(Box<str>, Box<str>)>,
-    /// It has a deletion timestamp.
-    pub deleting: bool,
 }
 
-/// An `IPAddress`, whoever has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Its namespace and name.
-    pub key: Key,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
-    /// `spec.claimRef.name`.
-    pub claim: Arc<str>,
-    /// `spec.address`, as far as it can be read; IPv4 as IPv4.
-    pub address: Option<IpAddr>,
-    /// The node that is written on it as its holder.
-    pub holder: Option<Arc<str>>,
+impl Claim {
+    /// Reads a claim that was shown; None: the claim has no such label.
+    #[must_use]
+    pub fn of(shown: &Arc<protocol::Claim>) -> Option<Self> {
+        let family = shown.retained.service.as_ref()?.family;
+        let requested = shown.requested.as_deref().and_then(|text| text.parse().ok());
+        Some(Self { shown: shown.clone(), family, requested })
+    }
+
+    /// Its annotation [`crate::words::SERVICES`], in order.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        self.shown.retained.service.as_ref().map_or(&[], |service| &service.members)
+    }
+
+    /// Reason and message of the claim's `Ready` condition, if the condition is `False`.
+    #[must_use]
+    pub fn refused(&self) -> Option<(&'static str, &str)> {
+        let refused = self.shown.condition.as_ref().filter(|condition| !condition.ready);
+        refused.map(|condition| (condition.reason.name(), condition.message.as_str()))
+    }
+}
+
+impl Deref for Claim {
+    type Target = protocol::Claim;
+
+    fn deref(&self) -> &protocol::Claim {
+        &self.shown
+    }
 }
 
 /// A pool of addresses (not of prefixes).
 #[derive(Clone, Debug)]
 pub struct Pool {
-    /// Which.
+    /// The pool's name.
     pub reference: Arc<PoolRef>,
     /// Its uid.
     pub uid: Uid,
     /// Its resource version.
     pub version: Version,
-    /// Another one whenever its plan or what follows here may be another: `metadata.generation` alone does not tell.
+    /// Changes whenever the pool's plan or one of the fields below may have changed: `metadata.generation` alone does
+    /// not show this.
     pub generation: u64,
-    /// What it may hand out, or what is wrong with it.
+    /// The plan of what the pool may hand out, or the error in its spec.
     pub plan: Result<Arc<Plan>, Box<str>>,
     /// Its annotation [`crate::words::SERVICE_DEFAULT`] is `true`.
     pub default: bool,
     /// Its annotation [`crate::words::SERVICE_CLASS`].
     pub class: Option<Box<str>>,
-    /// It was made here.
+    /// What the pool was made from, if Mooring made it from the `ConfigMap` or for old addresses.
     pub made: Option<Made>,
-    /// Its status says that it has nothing left.
+    /// The pool's status says that nothing is left.
     pub exhausted: bool,
-    /// It has a deletion timestamp.
+    /// The pool has a deletion timestamp.
     pub deleting: bool,
 }
 
-/// What a pool was made from, and its spec as it is.
+/// The source of a made pool, and its present spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// From what.
+    /// The source.
     pub source: Source,
-    /// Its spec.
+    /// The spec.
     pub spec: PoolSpec,
-    /// The interface that it names: its annotation `mooring.dev/interface`.
+    /// The interface that the pool names: its annotation `mooring.dev/interface`.
     pub interface: Option<Arc<str>>,
 }
 
-/// What a pool is made from; as text the annotation [`crate::words::SOURCE`].
+/// The source of a made pool; as text, the annotation [`crate::words::SOURCE`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
-    /// Whose addresses.
+    /// The Services that the addresses are for.
     pub scope: Scope,
-    /// Of which family.
+    /// The family of the addresses.
     pub family: Family,
 }
 
-/// For whom the addresses of a `ConfigMap` entry are.
+/// The Services that a `ConfigMap` entry's addresses are for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// `…-global`: for all namespaces that have none of their own.
+    /// `…-global`: all namespaces without an entry of their own.
     Global,
     /// `…-NAMESPACE`.
     Namespace(Arc<str>),
-    /// No entry: addresses in no pool that Services had when Mooring came.
+    /// No entry: addresses in no pool, which Services had when Mooring came.
     Kept,
 }
 
@@ -192,7 +193,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Reads what [`fmt::Display`] writes; nonsense is nothing.
+    /// Reads the text that [`fmt::Display`] writes; None for any other text.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (scope, family) = text.split_once(' ')?;
@@ -210,12 +211,12 @@ impl Source {
     }
 }
 
-/// Why an address is not for Services, though no `IPAddress` says so.
+/// Why an address is not for Services, although no `IPAddress` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// A node of this name has it.
+    /// A node of this name has the address.
     Node(Arc<str>),
-    /// The API server answers on it.
+    /// The API server answers on the address.
     ControlPlane,
 }
 

@@ -1,4 +1,4 @@
-//! Ports: two Services share an address only where theirs are disjoint.
+//! Ports: two Services share an address only if their ports are disjoint.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ pub enum Protocol {
     Sctp,
 }
 
-/// A port of a Service. 53/TCP and 53/UDP are two.
+/// A port of a Service. 53/TCP and 53/UDP are two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
     /// `port`.
@@ -34,12 +34,12 @@ impl fmt::Display for Port {
     }
 }
 
-/// Why two Services cannot share by their ports.
+/// Why the ports of two Services prevent sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// Both have this one.
+    /// Both Services have this port.
     Port(Port),
-    /// One has none: it has the whole address.
+    /// One Service has no ports: it uses the whole address.
     Whole,
 }
 

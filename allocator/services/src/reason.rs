@@ -1,4 +1,4 @@
-//! Why a Service has an address or has none: its condition [`crate::words::CONDITION`].
+//! Why a Service has an address or has none: the Service's condition [`crate::words::CONDITION`].
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Condition {
     /// `status`: True or False.
     pub ready: bool,
-    /// `reason`, as it is written.
+    /// `reason`, as written to the object.
     pub reason: Box<str>,
     /// `message`.
     pub message: Box<str>,
@@ -16,40 +16,40 @@ pub struct Condition {
 /// The reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// True: nodes advertise what it has.
+    /// True: nodes advertise the Service's addresses.
     Advertised,
-    /// Its claim waits for the allocator.
+    /// The Service's claim waits for the allocator.
     Allocating,
-    /// It has its address, and no node advertises it yet.
+    /// The Service has its address, and no node advertises the address yet.
     WaitingForNode,
-    /// What its annotations ask for makes no sense.
+    /// The Service's annotations are invalid.
     InvalidRequest,
-    /// No pool is for it.
+    /// No pool serves the Service.
     NoPool,
-    /// The pool it names is not there, or not for it.
+    /// The pool that the Service names does not exist, or does not serve the Service.
     PoolNotUsable,
-    /// It asks for an address that no pool has.
+    /// The Service asks for an address that no pool has.
     AddressNotInPool,
-    /// It asks for an address that somebody else has.
+    /// The Service asks for an address that another claim or Service has.
     AddressTaken,
-    /// It asks for an address that a node has.
+    /// The Service asks for an address that a node has.
     AddressOfNode,
-    /// It asks for the address of the control plane.
+    /// The Service asks for the address of the control plane.
     AddressOfControlPlane,
-    /// It would share an address with a Service that has one of its ports.
+    /// The Service would share an address with a Service that has one of its ports.
     PortConflict,
-    /// It would share an address with a Service that must be on another node.
+    /// The Service would share an address with a Service that must be on another node.
     NoCommonNode,
-    /// Its claim's own reason: the pool has none left.
+    /// The claim's own reason: the pool has no address left.
     PoolExhausted,
-    /// Its claim's own reason: its pool cannot hand out.
+    /// The claim's own reason: the claim's pool cannot hand out addresses.
     PoolNotReady,
-    /// Its claim's own reason, any other.
+    /// The claim's own reason, any other.
     AllocationFailed,
 }
 
 impl Reason {
-    /// As it is written.
+    /// The reason as written to the object.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Reason {
         }
     }
 
-    /// A claim's reason.
+    /// Translates a claim's reason.
     #[must_use]
     pub fn of_claim(reason: &str) -> Self {
         match reason {
@@ -81,20 +81,21 @@ impl Reason {
         }
     }
 
-    /// It ends by itself, mostly within moments: it is told only when it lasts.
+    /// Whether the reason ends by itself, mostly within moments: such a reason is reported only when it lasts.
     #[must_use]
     pub const fn passes(self) -> bool {
         matches!(self, Self::Allocating | Self::WaitingForNode)
     }
 
-    /// There is none of that family to be had: a Service that only prefers two families does with the other.
+    /// Whether no address of the family is available: a Service that only prefers two families uses the other family
+    /// alone.
     #[must_use]
     pub const fn lacks(self) -> bool {
         matches!(self, Self::NoPool | Self::PoolExhausted | Self::PoolNotReady | Self::PoolNotUsable)
     }
 }
 
-/// As [`Reason::passes`], of a reason as it is written.
+/// [`Reason::passes`] for a reason as written to the object.
 #[must_use]
 pub fn passes(reason: &str) -> bool {
     [Reason::Allocating, Reason::WaitingForNode].iter().any(|passing| passing.name() == reason)

@@ -1,4 +1,5 @@
-//! What was written on a Service about its addresses: `NAMESPACE/NAME=ADDRESS`, comma separated, in the Service's order.
+//! The record of a Service's addresses, written on the Service: `NAMESPACE/NAME=ADDRESS`, comma separated, in the
+//! Service's order.
 
 use std::net::IpAddr;
 
@@ -7,7 +8,7 @@ use mooring_allocator_core::names::Key;
 /// An address that a Service has, and its `IPAddress`.
 pub type Line = (Key, IpAddr);
 
-/// Reads a record. What cannot be read is left out: somebody has edited it, and it is written anew.
+/// Reads a record. Unreadable entries are left out: somebody has edited them, and they are written again.
 #[must_use]
 pub fn read(text: Option<&str>) -> Vec<Line> {
     let line = |part: &str| {
@@ -18,13 +19,13 @@ pub fn read(text: Option<&str>) -> Vec<Line> {
     text.into_iter().flat_map(|text| text.split(',')).filter_map(line).collect()
 }
 
-/// Writes it.
+/// Writes a record.
 #[must_use]
 pub fn write(lines: &[Line]) -> String {
     lines.iter().map(|(key, ip)| format!("{key}={ip}")).collect::<Vec<_>>().join(",")
 }
 
-/// The addresses alone, as [`crate::words::ADDRESSES`] has them.
+/// The addresses alone, in the format of [`crate::words::ADDRESSES`].
 #[must_use]
 pub fn addresses(lines: &[Line]) -> String {
     lines.iter().map(|(_, ip)| ip.to_string()).collect::<Vec<_>>().join(",")

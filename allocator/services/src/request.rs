@@ -1,7 +1,7 @@
-//! Which addresses a Service asks for, and who said so.
+//! The addresses that a Service asks for, and the source of the request.
 //!
-//! [`words::ADDRESSES`](crate::words::ADDRESSES) is read *and* written, as kube-vip's users know it. What tells the two apart
-//! is the record: where the annotation says what the record says, nobody has touched it, and what was asked for stands in
+//! [`words::ADDRESSES`](crate::words::ADDRESSES) is read *and* written, as kube-vip's users expect. The record tells
+//! the two uses apart: if the annotation equals the record, nobody has edited the annotation, and the request is in
 //! [`words::REQUESTED`](crate::words::REQUESTED).
 
 use std::net::IpAddr;
@@ -13,24 +13,24 @@ use crate::families::place;
 use crate::objects::Service;
 use crate::record;
 
-/// What a Service asks for.
+/// The request of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// By family; see [`place`].
+    /// The addresses by family; see [`place`].
     pub addresses: [Option<IpAddr>; 2],
-    /// Who said so.
+    /// The source of the request.
     pub origin: Origin,
 }
 
-/// Where a request comes from.
+/// The source of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// There is none.
+    /// There is no request.
     #[default]
     Nothing,
-    /// The annotation, newly written.
+    /// The annotation, written since the last record.
     Annotation,
-    /// The annotation, earlier.
+    /// The annotation, written earlier and recorded.
     Earlier,
     /// `spec.loadBalancerIP`.
     Field,
@@ -38,7 +38,7 @@ pub enum Origin {
     TakenOver,
 }
 
-/// A request that makes no sense. It harms the Service that has it, and no other.
+/// An invalid request. It affects only the Service that made it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Not an address.
@@ -46,9 +46,9 @@ pub enum RequestError {
         "{place} asks for {text:?}, which is not an address: write one address for each family, 10.0.0.5,fd00::5 say"
     )]
     NotAnAddress {
-        /// Where.
+        /// The source of the text.
         place: &'static str,
-        /// What.
+        /// The text.
         text: String,
     },
     /// `0.0.0.0` or `::`.
@@ -56,33 +56,33 @@ pub enum RequestError {
         "{place} asks for {text}, which is DHCP to kube-vip: Mooring gives addresses out of pools only; take it away"
     )]
     Dhcp {
-        /// Where.
+        /// The source of the text.
         place: &'static str,
-        /// What.
+        /// The text.
         text: String,
     },
-    /// Two of one family.
+    /// Two addresses of one family.
     #[error("{place} asks for {first} and {second}: a Service has one {family} address; leave one of them")]
     Two {
-        /// Where.
+        /// The source of the text.
         place: &'static str,
         /// The family.
         family: Family,
-        /// One.
+        /// The first address.
         first: IpAddr,
-        /// The other.
+        /// The second address.
         second: IpAddr,
     },
-    /// A family that the Service has not.
+    /// A family that the Service does not have.
     #[error(
         "{place} asks for {ip}, but the Service has no {family}: change spec.ipFamilies and spec.ipFamilyPolicy, or ask for another"
     )]
     OtherFamily {
-        /// Where.
+        /// The source of the text.
         place: &'static str,
-        /// What.
+        /// The address.
         ip: IpAddr,
-        /// Its family.
+        /// The address's family.
         family: Family,
     },
 }
@@ -90,7 +90,7 @@ pub enum RequestError {
 const ANNOTATION: &str = "the annotation kube-vip.io/loadbalancerIPs";
 const FIELD: &str = "spec.loadBalancerIP";
 
-/// Reads a list. Spaces around the commas do no harm.
+/// Reads a list. Spaces around the commas are allowed.
 fn list(text: &str, place: &'static str) -> Result<Vec<IpAddr>, RequestError> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts
@@ -116,10 +116,10 @@ fn by_family(ips: &[IpAddr], wanted: &[Family], place_of: &'static str) -> Resul
     Ok(pair)
 }
 
-/// What a Service asks for. `wanted`: the families it wants.
+/// The request of a Service. `wanted`: the families the Service wants.
 ///
 /// # Errors
-/// What it asks for makes no sense.
+/// The request is invalid.
 pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> {
     let notes = &service.notes;
     let has: Vec<IpAddr> = record::read(notes.record.as_deref()).iter().map(|&(_, ip)| ip).collect();
@@ -133,7 +133,7 @@ pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> 
             return Ok(Wish { addresses: by_family(&asked, wanted, ANNOTATION)?, origin: Origin::Annotation });
         }
         if let Some(earlier) = &notes.requested {
-            // Families that it has no longer are no longer asked for.
+            // Drop requests for families that the Service no longer has.
             let asked = list(earlier, ANNOTATION)?.into_iter().filter(|&ip| wanted.contains(&Family::of(ip)));
             let asked: Vec<IpAddr> = asked.collect();
             return Ok(Wish { addresses: by_family(&asked, wanted, ANNOTATION)?, origin: Origin::Earlier });
@@ -143,7 +143,7 @@ pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> 
         let addresses = by_family(&list(ip, FIELD)?, wanted, FIELD)?;
         return Ok(Wish { addresses, origin: Origin::Field });
     }
-    // kube-vip goes by the status, where nothing else says what a Service has.
+    // kube-vip uses the status if no other field names the Service's addresses.
     let by_kube_vip = service.implementation || notes.host.is_some();
     let mut shown = [None; 2];
     if has.is_empty() && by_kube_vip {
@@ -155,14 +155,15 @@ pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> 
     Ok(Wish { addresses: shown, origin })
 }
 
-/// Whether kube-vip's cloud provider chose the addresses. It then writes the label, the annotation, and the first address into
-/// `spec.loadBalancerIP`; where people wrote the annotation, only the label; where they wrote the field, no label.
+/// Whether kube-vip's cloud provider chose the addresses. The cloud provider then writes the label, the annotation, and
+/// the first address into `spec.loadBalancerIP`. If people wrote the annotation, it writes only the label. If people
+/// wrote the field, it writes no label.
 fn chosen(service: &Service, asked: &[IpAddr]) -> bool {
     let field = service.load_balancer_ip.as_deref().and_then(|ip| text::address(ip).ok());
     service.implementation && field.is_some() && field == asked.first().copied()
 }
 
-/// Whether the annotation says what was written, and nobody has touched it since.
+/// Whether the annotation still has the value that Mooring wrote.
 #[must_use]
 pub fn untouched(service: &Service) -> bool {
     let has: Vec<IpAddr> = record::read(service.notes.record.as_deref()).iter().map(|&(_, ip)| ip).collect();
@@ -170,7 +171,7 @@ pub fn untouched(service: &Service) -> bool {
     !has.is_empty() && says == Some(has)
 }
 
-/// Whether the Service's status shows an address: traffic comes in by it.
+/// Whether the Service's status shows an address: the address carries traffic.
 #[must_use]
 pub fn shows(service: &Service, ip: IpAddr) -> bool {
     service.ingress.iter().any(|ingress| ingress.ip == ip)

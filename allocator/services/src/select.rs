@@ -1,9 +1,10 @@
-//! From which pool the address of a Service comes.
+//! The choice of the pool for a Service's address.
 //!
-//! The pool it names; else one for its namespace (one of people's making, then the `ConfigMap`'s); else one for its class;
-//! else one for all (of people's making, then the `ConfigMap`'s). Of several that rank the same the first by name counts that
-//! has addresses left: so a pool is enlarged by a second one. One of another rank does not step in, for it may be of another
-//! network, and a team's pool may be its quota.
+//! The order is: the pool that the Service names; otherwise a pool for its namespace (one that people made, then the
+//! `ConfigMap`'s); otherwise a pool for its class; otherwise a pool for all (one that people made, then the
+//! `ConfigMap`'s). Among pools of the same rank, the first by name that has addresses left is chosen: so a second pool
+//! enlarges the first. A pool of another rank does not step in, because it may be of another network, and a team's pool
+//! may be its quota.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -18,25 +19,25 @@ use crate::families::place;
 use crate::objects::{Pool, Scope, Service, Source};
 use crate::reason::Reason;
 
-/// Why no pool: the reason, and what to do.
+/// Why there is no pool: the reason, and what to do.
 pub type NoPool = (Reason, String);
 
-/// The pools, and which of them are for Services that name none.
+/// The pools, with an index of the pools for Services that name none.
 #[derive(Debug, Default)]
 pub struct Pools {
     all: BTreeMap<Arc<PoolRef>, Pool>,
-    /// Those for all namespaces.
+    /// The pools for all namespaces.
     open: BTreeSet<Arc<PoolRef>>,
-    /// Those for certain namespaces.
+    /// The pools for certain namespaces.
     own: HashMap<Arc<str>, BTreeSet<Arc<PoolRef>>>,
-    /// Those for a class.
+    /// The pools for a class.
     classed: BTreeSet<Arc<PoolRef>>,
-    /// Those made from the `ConfigMap` that count now.
+    /// The pools made from the `ConfigMap` that are in effect now.
     pub(crate) made: BTreeMap<Source, Arc<PoolRef>>,
 }
 
 impl Pool {
-    /// Whether claims of a namespace may be made from it.
+    /// Whether the pool serves claims of a namespace.
     #[must_use]
     pub fn serves(&self, namespace: &str) -> bool {
         if self.deleting {
@@ -49,13 +50,13 @@ impl Pool {
         allowed.is_none_or(|names| names.contains(namespace))
     }
 
-    /// The family of its addresses.
+    /// The family of the pool's addresses.
     #[must_use]
     pub fn family(&self) -> Option<Family> {
         self.plan.as_ref().ok()?.family()
     }
 
-    /// Whether it may hand this address out.
+    /// Whether the pool may hand out this address.
     #[must_use]
     pub fn lists(&self, ip: IpAddr) -> bool {
         self.plan.as_ref().is_ok_and(|plan| plan.standing(Block::host(ip)) == Standing::Usable)
@@ -63,7 +64,7 @@ impl Pool {
 }
 
 impl Pools {
-    /// A pool is there, or has changed.
+    /// Adds or updates a pool.
     pub fn set(&mut self, pool: Pool) {
         self.forget(&pool.reference);
         let reference = pool.reference.clone();
@@ -86,7 +87,7 @@ impl Pools {
         self.all.insert(reference, pool);
     }
 
-    /// A pool is gone.
+    /// Removes a pool.
     pub fn remove(&mut self, reference: &PoolRef) -> Option<Pool> {
         self.forget(reference);
         self.all.remove(reference)
@@ -112,12 +113,12 @@ impl Pools {
         self.all.get(reference)
     }
 
-    /// All of them.
+    /// All pools.
     pub fn iter(&self) -> impl Iterator<Item = &Pool> {
         self.all.values()
     }
 
-    /// The pools that a Service names, in its order.
+    /// The pools that a Service names, in the Service's order.
     fn named(&self, service: &Service) -> Option<Result<Vec<&Pool>, NoPool>> {
         let text = service.notes.pool.as_deref()?;
         let one = |name: &str| {
@@ -147,7 +148,7 @@ impl Pools {
         Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(one).collect())
     }
 
-    /// Those for a Service that names none, best rank first, as far as they serve `namespace`.
+    /// The pools for a Service that names none, best rank first, limited to pools that serve `namespace`.
     fn ranked<'a>(&'a self, service: &Service, namespace: &str, family: Family, config: &Config) -> Vec<Vec<&'a Pool>> {
         let own = self.own.get(&service.key.namespace).into_iter().flatten();
         let class = service.class.as_deref();
@@ -159,7 +160,7 @@ impl Pools {
         let made = |scope: Scope| self.made.get(&Source { scope, family });
         let mut all: Vec<Vec<&Arc<PoolRef>>> = vec![own.collect()];
         if let Some(scope @ Scope::Namespace(_)) = scope {
-            // A namespace with an entry of its own gets none of the global addresses: they may be of another network.
+            // A namespace with its own entry gets none of the global addresses: they may be of another network.
             all.push(made(scope).into_iter().collect());
         } else {
             all.push(classed.collect());
@@ -174,10 +175,10 @@ impl Pools {
         ranks.filter(|rank| !rank.is_empty()).collect()
     }
 
-    /// The pool for a Service's address of a family. `namespace`: the claim's.
+    /// The pool for a Service's address of a family. `namespace`: the claim's namespace.
     ///
     /// # Errors
-    /// There is none, and why.
+    /// No pool fits, with the reason.
     pub fn choose(
         &self,
         service: &Service,
@@ -200,7 +201,7 @@ impl Pools {
         chosen.map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
     }
 
-    /// The pools that do as well as the one that was chosen: that, and the others of its rank.
+    /// The pools as good as the chosen one: the chosen pool and the others of its rank.
     #[must_use]
     pub fn alike(
         &self,
@@ -218,10 +219,10 @@ impl Pools {
         rank.map_or_else(|| vec![chosen.clone()], |rank| rank.iter().map(|pool| pool.reference.clone()).collect())
     }
 
-    /// The pool that has an address a Service asks for.
+    /// The pool with an address that a Service asks for.
     ///
     /// # Errors
-    /// None has it that the Service may use.
+    /// No pool that the Service may use has the address.
     pub fn listing(
         &self,
         service: &Service,
@@ -294,7 +295,7 @@ impl Pools {
     }
 }
 
-/// Why none of the pools that a Service names will do.
+/// Why none of the pools that a Service names fits.
 fn unfit(named: &[&Pool], namespace: &str, family: Family) -> String {
     let why = |pool: &&Pool| match &pool.plan {
         Err(why) => format!("{} cannot be used: {why}", pool.reference),

@@ -1,36 +1,37 @@
-//! Who may share an address with whom: Services of one key.
+//! Which Services may share an address: Services with the same key.
 
 use std::sync::Arc;
 
 use crate::configmap::Config;
 use crate::objects::Service;
 
-/// What makes Services share.
+/// The key that makes Services share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharingKey {
-    /// The same for all that may share.
+    /// The text that all sharing Services have in common.
     pub text: Arc<str>,
-    /// Services of several namespaces may have it: their claim is in the home namespace, where none of them owns it.
+    /// Services of several namespaces may have the key: their claim is in the home namespace, and none of the Services
+    /// owns it.
     pub across: bool,
-    /// How far it goes.
+    /// How strictly the key applies.
     pub join: Join,
 }
 
-/// How far a key goes.
+/// How strictly a key applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// It shares, or it has nothing.
+    /// The Service shares, or has no address.
     Must,
-    /// It shares where there is room.
+    /// The Service shares if there is room.
     May,
-    /// It shares where it asks for an address that another has.
+    /// The Service shares if it asks for an address that another Service has.
     IfAsked,
 }
 
-/// The key of a Service; `config`: what the `ConfigMap` says of sharing.
+/// The key of a Service; `config`: the `ConfigMap`'s rules on sharing.
 ///
-/// The annotation [`crate::words::SHARING_KEY`] comes first, then `allow-share-`, then kube-vip's name of the Lease (there,
-/// Services that share an address must have the same).
+/// The annotation [`crate::words::SHARING_KEY`] comes first, then `allow-share-`, then kube-vip's name of the Lease (in
+/// kube-vip, Services that share an address must have the same Lease name).
 #[must_use]
 pub fn key(service: &Service, config: &Config) -> Option<SharingKey> {
     let namespace = &service.key.namespace;

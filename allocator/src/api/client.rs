@@ -4,30 +4,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use mooring_edge::connection::{Options, service};
-use mooring_edge::kubeconfig::{ConfigError, Loaded, Source};
-use tower::util::BoxCloneService;
-use tower::{BoxError, ServiceExt as _};
+use mooring_common::api::client::{self, Head, body, may_be_sent};
+use mooring_common::api::{Call, Observe, Refusal};
+use mooring_common::connection::Options;
+use mooring_common::kubeconfig::{ConfigError, Loaded, Source};
+use mooring_common::text::chain;
+use tokio::time::{Instant, timeout_at};
 
-/// Who we say we are: audit logs and managedFields name the allocator by it.
+use super::error::{ApiError, LONGEST};
+
+/// The user agent: audit logs and managed fields show the allocator by this name.
 const AGENT: &str = concat!("mooring-allocator/", env!("CARGO_PKG_VERSION"));
-/// To establish a TCP connection.
+/// Time limit for a TCP connection.
 const CONNECT: Duration = Duration::from_secs(3);
-/// Files are looked at so often.
+/// Interval at which files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-type Service = BoxCloneService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;
+/// Wait after throttling, if the API server names no time.
+const THROTTLED: Duration = Duration::from_secs(1);
 
-/// The way to the API server. Clones are the same one.
+/// The connection to the API server. Clones share the same connection.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    service: Mutex<Service>,
-    /// Connections that are kept open while nobody needs them.
+    /// The client with the credentials that were read last.
+    current: Mutex<client::Client>,
+    /// Number of idle connections that are kept open.
     idle: usize,
 }
 
@@ -38,23 +41,74 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects with what `source` says; makes no connection before it is used.
+    /// Prepares a connection as `source` describes; connects only when first used.
     ///
     /// # Errors
-    /// There is nothing to connect with (yet).
+    /// There is no cluster to connect to (yet).
     pub async fn load(source: &Source, idle: usize) -> Result<(Self, Loaded), ConfigError> {
         let loaded = source.load().await?;
-        let service = build(&loaded.config, idle)?;
-        Ok((Self(Arc::new(Inner { service: Mutex::new(service), idle })), loaded))
+        let current = Mutex::new(build(&loaded.config, idle)?);
+        Ok((Self(Arc::new(Inner { current, idle })), loaded))
     }
 
-    /// Sends a request; connections are shared.
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, BoxError> {
-        let service = self.0.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        service.oneshot(request).await
+    /// Makes a call. Returns the answer's body.
+    ///
+    /// # Errors
+    /// The API server refuses or cannot be reached, or the complete answer does not arrive within `deadline`.
+    pub async fn call(&self, call: &Call, deadline: Duration, observe: &impl Observe) -> Result<Bytes, ApiError> {
+        let began = Instant::now();
+        let until = began + deadline;
+        let result = loop {
+            let result = match timeout_at(until, self.once(call)).await {
+                Ok(result) => result,
+                Err(_) => Err(ApiError::Timeout(deadline)),
+            };
+            match &result {
+                // The server asks for a later retry.
+                Err(ApiError::Status { code: 429, retry_after, .. }) => {
+                    let next = Instant::now() + retry_after.unwrap_or(THROTTLED);
+                    if next >= until {
+                        break result;
+                    }
+                    observe.on_call(call.verb, call.resource, "throttled", began.elapsed());
+                    tokio::time::sleep_until(next).await;
+                }
+                _ => break result,
+            }
+        };
+        observe.on_call(
+            call.verb,
+            call.resource,
+            result.as_ref().map_or_else(ApiError::category, |_| "ok"),
+            began.elapsed(),
+        );
+        result
     }
 
-    /// Takes changed files over, for ever.
+    async fn once(&self, call: &Call) -> Result<Bytes, ApiError> {
+        let response = self.open(call).await?;
+        body(response, usize::MAX).await.map_err(|error| ApiError::Lost(chain(&*error, LONGEST)))
+    }
+
+    /// Sends a request. Returns the head of a good answer, whose body is still to come.
+    pub(super) async fn open(&self, call: &Call) -> Result<Head, ApiError> {
+        let request = call.request().map_err(|error| ApiError::NotSent(error.to_string()))?;
+        let client = self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let response = client.send(request).await.map_err(|error| {
+            let text = chain(&*error, LONGEST);
+            if may_be_sent(&error) { ApiError::Lost(text) } else { ApiError::NotSent(text) }
+        })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        // An error without a body is still an error.
+        let body = body(response, usize::MAX).await.unwrap_or_default();
+        Err(Refusal::new(status.as_u16(), &headers, &body).into())
+    }
+
+    /// Loads changed files, for ever.
     pub async fn keep_current(self, source: Source, mut loaded: Loaded) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -62,22 +116,21 @@ impl Client {
                 continue;
             }
             let taken = match source.load().await {
-                Ok(new) => build(&new.config, self.0.idle).map(|service| (new, service)),
+                Ok(new) => build(&new.config, self.0.idle).map(|client| (new, client)),
                 Err(error) => Err(error),
             };
             match taken {
-                Ok((new, service)) => {
-                    tracing::info!("the credentials have changed, and are used from now on");
-                    *self.0.service.lock().unwrap_or_else(PoisonError::into_inner) = service;
+                Ok((new, client)) => {
+                    tracing::info!("credentials changed; the new ones are used from now on");
+                    *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = client;
                     loaded = new;
                 }
-                Err(error) => tracing::warn!(%error, "the credentials have changed, and cannot be used yet"),
+                Err(error) => tracing::warn!(%error, "credentials changed and cannot be used; the old ones stay"),
             }
         }
     }
 }
 
-fn build(config: &kube::Config, idle: usize) -> Result<Service, ConfigError> {
-    let options = Options { agent: AGENT, connect_timeout: CONNECT, idle };
-    Ok(BoxCloneService::new(service(config.clone(), options)?))
+fn build(config: &kube::Config, idle: usize) -> Result<client::Client, ConfigError> {
+    client::Client::new(config.clone(), Options { agent: AGENT, connect_timeout: CONNECT, idle })
 }

@@ -1,33 +1,50 @@
-//! What a call to the API can end in.
+//! Failures of a call to the API.
 
 use std::time::Duration;
 
 use mooring_allocator_core::protocol::Failure;
+use mooring_common::api::Refusal;
+use mooring_common::text::cut;
 
-/// Why a call did not bring what was asked for.
+/// The longest error message that is kept, in characters.
+pub(super) const LONGEST: usize = 400;
+
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// The API server answered, and the answer was no.
+    /// The API server answered with an error.
     #[error("answered {code} {reason}: {message}")]
     Status {
         /// HTTP status.
         code: u16,
         /// One word.
         reason: String,
-        /// Its words.
+        /// The server's message.
         message: String,
-        /// When to come again, where it says so.
+        /// When to try again, if the server says so.
         retry_after: Option<Duration>,
     },
-    /// There is nothing to connect with, or no connection: nothing was sent.
+    /// There is no cluster to connect to, or no connection: nothing was sent.
     #[error("nothing was sent: {0}")]
     NotSent(String),
-    /// It was sent, and the answer did not come, or not whole. It may have taken effect, or may yet.
+    /// The call was sent, and the answer did not arrive completely. The call may have taken effect, or may take effect
+    /// later.
     #[error("the answer was lost: {0}")]
     Lost(String),
-    /// No answer in time. It may have taken effect, or may yet.
+    /// No answer in time. The call may have taken effect, or may take effect later.
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
+}
+
+impl From<Refusal> for ApiError {
+    fn from(said: Refusal) -> Self {
+        Self::Status {
+            code: said.code,
+            reason: cut(&said.reason, 80),
+            message: cut(&said.message, LONGEST),
+            retry_after: said.retry_after,
+        }
+    }
 }
 
 impl ApiError {
@@ -48,22 +65,22 @@ impl ApiError {
         }
     }
 
-    /// Whether the API server says that there is no such object. (A kind that is not served has no such word: that says nothing
-    /// about objects.)
+    /// Whether the API server says that there is no such object. (The answer for a kind that is not served has no such
+    /// word: it means nothing about objects.)
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Status { code: 404, reason, .. } if reason == "NotFound")
     }
 
-    /// What it means to the protocol.
+    /// The meaning for the protocol.
     #[must_use]
     pub fn failure(&self) -> Failure {
         match self {
             Self::Status { code: 409, reason, .. } if reason == "AlreadyExists" => Failure::Exists,
-            // Nothing came of a call that was not let in either; it is tried again.
+            // A rejected call had no effect either; it is tried again.
             Self::Status { code: 409 | 401 | 429, .. } | Self::NotSent(_) => Failure::Conflict,
             _ if self.is_not_found() => Failure::NotFound,
-            // No such path: it says nothing about the object.
+            // No such path: the answer means nothing about the object.
             Self::Status { code: 404 | 410, .. } => Failure::Unknown,
             Self::Status { code: 400..=499, message, .. } => Failure::Refused(message.clone()),
             Self::Status { .. } | Self::Lost(_) | Self::Timeout(_) => Failure::Unknown,

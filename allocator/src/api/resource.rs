@@ -1,4 +1,4 @@
-//! The kinds that are watched: what they are called, in which versions, and where they are.
+//! The watched kinds: their names, versions and paths.
 
 use mooring_allocator_core::names::PoolKind;
 use mooring_api::GROUP;
@@ -42,7 +42,7 @@ pub const POOLS: [PoolKind; 4] = [
 ];
 
 impl Resource {
-    /// What it is called in URLs.
+    /// The name in URLs.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Resource {
         }
     }
 
-    /// What it is called where people read of it.
+    /// The name for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl Resource {
         }
     }
 
-    /// All objects of it, in that version.
+    /// The path of all objects of the kind, in this version.
     #[must_use]
     pub fn path(self, version: &str) -> String {
         match self {
@@ -103,7 +103,7 @@ impl Resource {
         }
     }
 
-    /// One object of it, in that version. Of claims, addresses, pools and Services.
+    /// The path of one object of the kind, in this version. For claims, addresses, pools and Services.
     #[must_use]
     pub fn object(self, version: &str, namespace: &str, name: &str) -> String {
         let plural = self.plural();

@@ -1,19 +1,16 @@
-//! Carries words between the API server and the protocol.
+//! Connects the API server with the deciding machines: one loop over three controllers. See [`controller`].
 
-mod answers;
-mod held;
-mod intake;
-mod known;
-mod notes;
+mod change;
+mod claims;
+mod controller;
+mod follow;
+mod index;
 mod pace;
-mod pool_status;
+mod placement_hints;
 mod queue;
 mod run;
-mod services;
-mod steering;
-#[cfg(test)]
-mod tests;
-mod writes;
+mod send;
+mod service_controller;
 
-pub use held::Scope;
+pub use mooring_allocator_core::scope::Scope;
 pub use run::{DriverError, run};

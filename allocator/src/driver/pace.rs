@@ -1,27 +1,27 @@
-//! Not more than so many writes a second.
+//! Limits the number of writes per second.
 
 use std::time::Duration;
 
-/// What was not used may be caught up with, but not for longer.
+/// Unused capacity may be caught up, up to this time.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Lets writes through at a pace.
+/// Limits writes to a rate.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// Between two writes; None: as fast as may be.
+    /// Time between two writes; None: no limit.
     between: Option<Duration>,
-    /// When the next one's turn is.
+    /// When the next write may go.
     next: Duration,
 }
 
 impl Pace {
-    /// So many a second; None: as many as may be.
+    /// The number of writes a second; None: no limit.
     #[must_use]
     pub fn new(per_second: Option<u32>) -> Self {
         Self { between: per_second.map(|count| Duration::from_secs(1) / count.max(1)), next: Duration::ZERO }
     }
 
-    /// Whether one may go now; then it is counted.
+    /// Whether a write may go now; if so, it is counted.
     pub fn take(&mut self, now: Duration) -> bool {
         let Some(between) = self.between else { return true };
         if self.next > now {
@@ -31,7 +31,7 @@ impl Pace {
         true
     }
 
-    /// When the next may go; None: now.
+    /// When the next write may go; None: now.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         self.between.map(|_| self.next)

@@ -2,22 +2,31 @@
 
 use std::collections::VecDeque;
 
+use mooring_allocator_core::placement_hints;
 use mooring_allocator_core::protocol::Write;
-use mooring_allocator_core::steering;
-use mooring_services::machine as services;
+use mooring_allocator_services::machine as services;
 
-/// A write, and the number under which its answer is told.
+/// A write, and the number under which its machine is told the result.
+#[derive(Clone, Debug)]
+pub struct Numbered<W> {
+    /// The action's number.
+    pub id: u64,
+    /// The write.
+    pub write: W,
+}
+
+/// A write of one of the controllers.
 #[derive(Debug)]
 pub enum Job {
     /// The allocation protocol's.
-    Protocol(u64, Write),
+    Claims(Numbered<Write>),
     /// On behalf of Services.
-    Service(u64, services::Write),
-    /// What a pool says, on an address.
-    Steering(steering::Write),
+    Services(Numbered<services::Write>),
+    /// Placement hints, on an address.
+    Hints(placement_hints::Write),
 }
 
-/// What is closest to its end goes first: so claims are bound one after another, and not all of them last.
+/// Work that is nearly finished goes first: so claims are bound one after another, and not all at the end.
 #[derive(Debug, Default)]
 pub struct Queue {
     lanes: [VecDeque<Job>; 4],
@@ -31,7 +40,7 @@ const fn lane(write: &Write) -> usize {
         | Write::RemoveFinalizer(_)
         | Write::RemoveAddressFinalizer(_)
         | Write::DeleteAddress(_)
-        // Few, and people look at them.
+        // Few writes, and people look at them.
         | Write::AddPoolFinalizer(_)
         | Write::RemovePoolFinalizer(_)
         | Write::PoolStatus(..) => 0,
@@ -48,7 +57,7 @@ const fn service_lane(write: &services::Write) -> usize {
         | To::RemoveCleanup(_)
         | To::DeleteClaim(_)
         | To::Exchange(..)
-        // Few, and much depends on them.
+        // Few writes, and much depends on them.
         | To::CreatePool(_)
         | To::UpdatePool(..)
         | To::DeletePool(_) => 0,
@@ -61,26 +70,26 @@ impl Queue {
     /// Puts a write at the end of its lane.
     pub fn push(&mut self, job: Job) {
         let lane = match &job {
-            Job::Protocol(_, write) => lane(write),
-            Job::Service(_, write) => service_lane(write),
-            // Many at once, when a pool is edited, and nobody waits for them.
-            Job::Steering(_) => 3,
+            Job::Claims(job) => lane(&job.write),
+            Job::Services(job) => service_lane(&job.write),
+            // Many writes at once when a pool is edited, and nobody waits for them.
+            Job::Hints(_) => 3,
         };
         self.lanes[lane].push_back(job);
     }
 
-    /// The next.
+    /// The next write.
     pub fn pop(&mut self) -> Option<Job> {
         self.lanes.iter_mut().find_map(VecDeque::pop_front)
     }
 
-    /// Whether none waits.
+    /// Whether no write waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
-    /// How many wait.
+    /// The number of waiting writes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lanes.iter().map(VecDeque::len).sum()
@@ -92,7 +101,7 @@ mod tests {
     use mooring_allocator_core::names::{Key, Uid, Version};
     use mooring_allocator_core::protocol::{Condition, Reason, Target, Write};
 
-    use super::{Job, Queue};
+    use super::{Job, Numbered, Queue};
 
     #[test]
     fn what_is_closest_to_its_end_goes_first() {
@@ -104,10 +113,10 @@ mod tests {
             Write::AddFinalizer(target()),
             Write::Bind(target(), "c".into(), condition),
         ];
-        writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Protocol(id, write)));
+        writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Claims(Numbered { id, write })));
         let id = |job| match job {
-            Job::Protocol(id, _) | Job::Service(id, _) => id,
-            Job::Steering(_) => 0,
+            Job::Claims(Numbered { id, .. }) | Job::Services(Numbered { id, .. }) => id,
+            Job::Hints(_) => 0,
         };
         let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(id).collect();
         assert_eq!(order, [3, 1, 2]);

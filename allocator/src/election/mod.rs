@@ -1,25 +1,27 @@
-//! Which of several allocators works: carries words between [`mooring_core::leader`] and the Lease.
-
-mod lease;
+//! Which of several allocators works: connects [`mooring_lease::leader`] with the Lease.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
-use mooring_core::event::Failure;
-use mooring_core::leader::{Action, Event, Leader};
-use mooring_core::rules::Rules;
-use mooring_core::time::{Time, WallTime};
+use mooring_common::api::codec::encode_spec;
+use mooring_common::api::raw::Raw;
+use mooring_common::clock::{boottime, realtime};
+use mooring_lease::Failure;
+use mooring_lease::leader::{Action, Event, Leader, Rules};
+use mooring_lease::lease::{LeaseView, Record};
+use mooring_lease::time::Time;
+use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 use crate::api::{ApiError, Call, Client, Verb};
-use crate::clock;
 use crate::ops::Ops;
 use crate::settings::Election;
 
 const RESOURCE: &str = "leases";
 
-/// Takes part until told to stop; then releases the Lease and ends. `leads` is told until when this one surely leads.
+/// Takes part until told to stop; then releases the Lease and ends. `leads` gets the time until which this allocator
+/// surely leads.
 pub async fn run(
     settings: Election,
     identity: String,
@@ -30,17 +32,16 @@ pub async fn run(
 ) {
     let mut elector = Elector { path: path(&settings), settings, client, ops, led: false, told: None };
     let mut leader = Leader::new(Rules {
-        node: identity,
+        identity,
         lease_duration: elector.settings.lease_duration,
         renew_deadline: elector.settings.renew_deadline,
         retry_period: elector.settings.retry_period,
-        ..Rules::default()
     });
     let mut event = Event::Tick;
     let mut stopping = false;
     loop {
         let mut next = None;
-        for action in leader.step(time(), wall(), event) {
+        for action in leader.step(boottime(), realtime(), event) {
             match action {
                 Action::Leads(until) => elector.leads(until, &leads, leader.seen().holder()),
                 Action::Exit => return,
@@ -48,14 +49,14 @@ pub async fn run(
             }
         }
         event = if let Some(call) = next {
-            // It makes one call at a time, and each has an end.
+            // The elector makes one call at a time, and each call ends.
             elector.call(call).await
         } else {
-            let at = leader.next_tick().map_or(Duration::from_secs(1), |at| Duration::from_nanos(at.as_nanos()));
-            let wait = tokio::time::sleep(at.saturating_sub(clock::now()));
+            let at = leader.next_tick().unwrap_or_else(|| Time::default() + Duration::from_secs(1));
+            let wait = tokio::time::sleep(at.since(boottime()));
             tokio::select! {
                 biased;
-                // Whoever could tell is gone: that is the end too.
+                // The sender is gone: stop too.
                 _ = &mut stop, if !stopping => {
                     stopping = true;
                     Event::Stop
@@ -64,15 +65,6 @@ pub async fn run(
             }
         };
     }
-}
-
-fn time() -> Time {
-    Time::from_nanos(u64::try_from(clock::now().as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn wall() -> WallTime {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    WallTime(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 fn path(settings: &Election) -> String {
@@ -85,7 +77,7 @@ struct Elector {
     client: Client,
     ops: Arc<Ops>,
     led: bool,
-    /// What was last said about a failure: it is said once.
+    /// The last reported failure: the same failure is reported once.
     told: Option<String>,
 }
 
@@ -99,9 +91,9 @@ impl Elector {
             self.led = now;
             let lease = format!("{}/{}", self.settings.namespace, self.settings.name);
             if now {
-                tracing::info!(lease, "leads");
+                tracing::info!(lease, "became leader");
             } else {
-                tracing::warn!(lease, holder, "leads no more");
+                tracing::warn!(lease, holder, "lost leadership");
             }
         }
     }
@@ -109,7 +101,7 @@ impl Elector {
     async fn call(&mut self, action: Action) -> Event {
         match action {
             Action::Write { id, base, record, within } => {
-                let body = lease::write(&self.settings.namespace, &self.settings.name, base.as_deref(), &record);
+                let body = body(&self.settings, base.as_deref(), &record);
                 let (verb, path) = match base {
                     None => (Verb::Create, self.path.clone()),
                     Some(_) => (Verb::Patch, format!("{}/{}", self.path, self.settings.name)),
@@ -143,7 +135,7 @@ impl Elector {
                 let text = error.to_string();
                 if self.told.as_ref() != Some(&text) {
                     let lease = format!("{}/{}", self.settings.namespace, self.settings.name);
-                    tracing::warn!(lease, %error, "the Lease cannot be read or written; tried again");
+                    tracing::warn!(lease, %error, "Lease cannot be read or written; retrying");
                     self.told = Some(text);
                 }
                 Err(Failure::Away)
@@ -151,10 +143,71 @@ impl Elector {
         }
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<mooring_core::lease::LeaseView, Failure> {
-        lease::read(bytes).map_err(|error| {
-            tracing::warn!(lease = self.settings.name, %error, "the Lease makes no sense");
+    fn read(&self, bytes: &[u8]) -> Result<LeaseView, Failure> {
+        let raw: Raw = serde_json::from_slice(bytes).map_err(|error| {
+            tracing::warn!(lease = self.settings.name, %error, "Lease cannot be read; retrying");
             Failure::Away
-        })
+        })?;
+        Ok(raw.show().0)
+    }
+}
+
+/// The data to send: a whole new Lease, or, for a Lease at this version, a patch of the elector's fields.
+fn body(settings: &Election, base: Option<&str>, record: &Record) -> Value {
+    let spec = encode_spec(record);
+    match base {
+        None => json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"namespace": settings.namespace, "name": settings.name}, "spec": spec,
+        }),
+        Some(version) => json!({"metadata": {"resourceVersion": version}, "spec": spec}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_lease::time::WallTime;
+
+    use super::*;
+
+    fn read(text: &str) -> LeaseView {
+        serde_json::from_str::<Raw>(text).unwrap().show().0
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_is_client_gos() {
+        let record = Record {
+            holder: "pod-1_a".into(),
+            duration: Duration::from_secs(15),
+            acquired: Some(WallTime(1_795_168_800_000_000)),
+            renewed: Some(WallTime(1_795_168_800_123_456)),
+            transitions: 3,
+        };
+        let settings = Election {
+            namespace: "n".into(),
+            name: "l".into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        };
+        let mut lease = body(&settings, None, &record);
+        assert_eq!(lease["spec"]["acquireTime"], "2026-11-20T10:00:00.000000Z");
+        assert_eq!(lease["spec"]["renewTime"], "2026-11-20T10:00:00.123456Z");
+        lease["metadata"]["resourceVersion"] = "7".into();
+        let view = read(&lease.to_string());
+        assert_eq!((view.version.as_str(), view.record.clone()), ("7", record.clone()));
+        let patch = body(&settings, Some("7"), &record);
+        assert_eq!((&patch["metadata"]["resourceVersion"], patch.get("kind")), (&Value::from("7"), None));
+    }
+
+    #[test]
+    fn absurd_leases_are_read_as_far_as_they_go() {
+        let view = read(
+            r#"{"metadata":{"resourceVersion":"1"},"spec":{"holderIdentity":"x","leaseDurationSeconds":-1,
+            "acquireTime":"yesterday","renewTime":17,"leaseTransitions":-4}}"#,
+        );
+        assert_eq!((view.record.duration, view.record.transitions), (Duration::ZERO, 0));
+        assert_eq!((view.record.acquired, view.record.renewed), (None, None));
+        assert_eq!(read("{}").record, Record::default());
     }
 }

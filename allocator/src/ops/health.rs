@@ -1,26 +1,26 @@
-//! Whether the allocator lives.
+//! Liveness of the allocator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock;
 
-/// The loop goes round at least so often; a list of many objects may keep it for a while.
+/// The loop must go round at least this often; a list of many objects may take a while.
 const MOST: Duration = Duration::from_mins(1);
 
-/// When the loop last went round.
+/// The time of the last loop round.
 #[derive(Debug, Default)]
 pub struct Liveness {
     last: AtomicU64,
 }
 
 impl Liveness {
-    /// Says: the loop went round.
+    /// Records a loop round.
     pub fn beat(&self) {
         self.last.store(clock::now().as_secs(), Ordering::Relaxed);
     }
 
-    /// Why it does not live; before the first beat it does.
+    /// Why the allocator is not alive; before the first round it counts as alive.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         let last = self.last.load(Ordering::Relaxed);

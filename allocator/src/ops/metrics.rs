@@ -1,4 +1,4 @@
-//! Prometheus metrics. Every label has a bounded set of values, but for the pools' names.
+//! Prometheus metrics. Every label has a bounded set of values, except the pools' names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::api::{Call, Observe};
+use crate::api::{Observe, Verb};
 
 /// From a millisecond to a minute.
 const ALLOCATION: [f64; 15] = [0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
@@ -60,13 +60,13 @@ pub struct Metrics {
     registry: Registry,
     /// Claims that got an address.
     pub allocations: Counter,
-    /// Addresses that were given back.
+    /// Addresses that were released.
     pub releases: Counter,
-    /// Objects that were withdrawn because another had the address earlier.
+    /// Objects that were withdrawn because another object had the address earlier.
     pub withdrawn: Counter,
     /// Bound objects that have an address in common.
     pub duplicates: Counter,
-    /// Addresses that somebody else was heard to have.
+    /// Addresses that a node heard another host have.
     pub conflicts: Counter,
     failures: Family<ByReason, Counter>,
     latency: Histogram,
@@ -79,17 +79,17 @@ pub struct Metrics {
     pub under_way: Gauge,
     /// Whether this allocator leads.
     pub leads: Gauge,
-    /// Events that were left out because claims came first.
+    /// Events that were dropped because claims came first.
     pub events_dropped: Counter,
-    /// Services that got an address, or another one.
+    /// Services that got an address, or a different address.
     pub services_assigned: Counter,
-    /// Services that gave their addresses back.
+    /// Services that released their addresses.
     pub services_released: Counter,
     services: Family<ByState, Gauge>,
     service_latency: Histogram,
     /// Entries of the `ConfigMap` that cannot be read.
     pub config_problems: Gauge,
-    /// Since 1970, in seconds: when this process began.
+    /// The start of this process, in seconds since 1970.
     started: Gauge<f64, AtomicU64>,
 }
 
@@ -185,7 +185,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Those about Services.
+    /// The metrics about Services.
     fn register_services(&self, registry: &mut Registry) {
         registry.register(
             "services_assigned",
@@ -220,17 +220,17 @@ impl Metrics {
         self.failures.get_or_create(&ByReason { reason: reason.name() }).inc();
     }
 
-    /// A claim is bound, so long after it was first seen.
+    /// A claim is bound; the time since it was first seen.
     pub fn bound_after(&self, time: Duration) {
         self.latency.observe(time.as_secs_f64());
     }
 
-    /// A Service has an address, so long after it was first seen without one.
+    /// A Service has an address; the time since it was first seen without one.
     pub fn service_after(&self, time: Duration) {
         self.service_latency.observe(time.as_secs_f64());
     }
 
-    /// How many Services there are of each reason.
+    /// The number of Services for each reason.
     pub fn services(&self, counts: &BTreeMap<&str, usize>) {
         self.services.clear();
         for (reason, count) in counts {
@@ -239,12 +239,12 @@ impl Metrics {
         }
     }
 
-    /// All pools are shown anew.
+    /// Resets the pools' metrics: all pools are shown again.
     pub fn no_pools(&self) {
         self.pools.clear();
     }
 
-    /// How a pool stands; None: it is gone.
+    /// The counts of a pool; None: the pool is gone.
     pub fn pool(&self, pool: &PoolRef, counts: Option<&Counts>) {
         let label = |state| ByPool {
             kind: pool.kind.name(),
@@ -267,7 +267,7 @@ impl Metrics {
     /// The page that Prometheus reads.
     ///
     /// # Errors
-    /// A metric that cannot be written: a mistake of the program's.
+    /// A metric cannot be written: a bug in the program.
     pub fn page(&self) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode(&mut page, &self.registry)?;
@@ -275,7 +275,7 @@ impl Metrics {
     }
 }
 
-/// The value of a label, and what it counts.
+/// The value of a label, and the thing it counts.
 type State = (&'static str, fn(&Counts) -> i64);
 
 const STATES: [State; 6] = [
@@ -288,16 +288,10 @@ const STATES: [State; 6] = [
 ];
 
 impl Observe for Metrics {
-    fn on_call(&self, call: &Call, outcome: &'static str, latency: Duration) {
-        let (verb, resource) = (call.verb.as_str(), call.resource);
+    fn on_call(&self, verb: Verb, resource: &'static str, outcome: &'static str, latency: Duration) {
+        let verb = verb.as_str();
         self.calls.get_or_create(&ByOutcome { verb, resource, outcome }).inc();
         self.call_seconds.get_or_create(&ByCall { verb, resource }).observe(latency.as_secs_f64());
-    }
-}
-
-impl<O: Observe> Observe for std::sync::Arc<O> {
-    fn on_call(&self, call: &Call, outcome: &'static str, latency: Duration) {
-        (**self).on_call(call, outcome, latency);
     }
 }
 

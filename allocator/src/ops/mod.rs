@@ -1,4 +1,4 @@
-//! What operators see: metrics, health, the log.
+//! The operators' view: metrics, health, the log.
 
 mod health;
 mod metrics;
@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use http::StatusCode;
 use mooring_allocator_core::protocol::{Report, Write};
-use mooring_edge::readiness::Readiness;
-use mooring_edge::server::{Page, Pages};
+use mooring_common::readiness::Readiness;
+use mooring_common::server::{Page, Pages};
 
 use crate::api::ApiError;
 use crate::clock;
 pub use health::Liveness;
 pub use metrics::Metrics;
 
-/// Failed writes are logged so often at most.
+/// Shortest time between two logged write failures.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// What the allocator's parts tell, and the server shows. One for the whole program, behind an `Arc`.
+/// The state that the allocator's parts report, and that the server shows. There is one for the whole program, behind
+/// an `Arc`.
 #[derive(Debug)]
 pub struct Ops {
     /// Prometheus metrics.
@@ -28,7 +29,7 @@ pub struct Ops {
     pub liveness: Liveness,
     /// What is waited for.
     pub readiness: Readiness,
-    /// When a failed write was last logged, and how many were not since.
+    /// When a failed write was last logged, and how many failures were not logged since.
     told: Mutex<(Duration, u64)>,
 }
 
@@ -44,52 +45,52 @@ impl Default for Ops {
 }
 
 impl Ops {
-    /// Counts and logs what the protocol reports.
+    /// Counts and logs the protocol's reports.
     pub fn report(&self, report: &Report) {
         match report {
             Report::Allocated { claim, block } => {
                 self.metrics.allocations.inc();
-                tracing::debug!(%claim, address = %block, "allocated");
+                tracing::debug!(%claim, address = %block, "address allocated");
             }
             Report::Released { address, block } => {
                 self.metrics.releases.inc();
-                tracing::debug!(object = %address, address = block.map(|one| one.to_string()), "released");
+                tracing::debug!(object = %address, address = block.map(|one| one.to_string()), "address released");
             }
             Report::Withdrawn { claim, block } => {
                 self.metrics.withdrawn.inc();
                 let address = block.map(|one| one.to_string());
-                tracing::info!(%claim, address, "withdrawn: another IPAddress had the address earlier");
+                tracing::info!(%claim, address, "IPAddress withdrawn: another one had the address earlier");
             }
             Report::Failed { claim, reason } => {
                 self.metrics.failed(*reason);
-                tracing::debug!(%claim, reason = reason.name(), "no address");
+                tracing::debug!(%claim, reason = reason.name(), "no address for the claim");
             }
             Report::Conflict { claim, block, heard, kept } => {
                 self.metrics.conflicts.inc();
-                tracing::warn!(%claim, address = %block, heard, kept, "somebody else was heard to have the address");
+                tracing::warn!(%claim, address = %block, heard, kept, "another host on the segment has the address");
             }
             Report::NotRested { address, block, why } => {
                 let block = block.map(|one| one.to_string());
-                tracing::warn!(object = %address, address = block, why, "released without its rest");
+                tracing::warn!(object = %address, address = block, why, "address released without its quarantine");
             }
             Report::Duplicate { address, other } => {
                 self.metrics.duplicates.inc();
-                tracing::error!(object = %address, %other, "two bound IPAddress objects have an address in common: somebody made one by hand; delete one claim");
+                tracing::error!(object = %address, %other, "duplicate address: two bound IPAddress objects have it; delete one of their claims");
             }
         }
     }
 
-    /// Logs a write that failed. Conflicts are no failures: they are what the preconditions are for.
+    /// Logs a failed write. Conflicts are no failures: the preconditions exist to produce them.
     pub fn write_failed(&self, write: &Write, error: &ApiError) {
         self.write_not_done(name(write), write, error);
     }
 
-    /// As [`Ops::write_failed`], of any write; `name`: what people call it.
+    /// [`Ops::write_failed`] for any write; `name`: what people call the write.
     pub fn write_not_done(&self, name: &str, write: &impl std::fmt::Debug, error: &ApiError) {
         if let ApiError::Status { code: 404 | 409, .. } = error {
-            return tracing::debug!(?write, %error, "not written");
+            return tracing::debug!(?write, %error, "write rejected: the object changed or is gone");
         }
-        // An outage fails many at once: one of them says it.
+        // An outage fails many writes at once: one log line is enough.
         let now = clock::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if now < told.0 + TELL_EVERY && told.0 > Duration::ZERO {
@@ -99,7 +100,7 @@ impl Ops {
         let more = std::mem::take(&mut told.1);
         told.0 = now;
         drop(told);
-        tracing::warn!(write = name, %error, more, "not written; tried again");
+        tracing::warn!(write = name, %error, more, "write failed; retrying");
     }
 }
 

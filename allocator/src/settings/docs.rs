@@ -1,6 +1,6 @@
 //! docs/src/reference/allocator-settings.md, made from the table.
 
-use std::fmt::Write as _;
+use mooring_common::settings::{Spec, docs};
 
 use super::spec::SETTINGS;
 
@@ -15,20 +15,12 @@ A flag wins over the environment variable, that over the default. Times are numb
 /// The whole page.
 #[must_use]
 pub fn page() -> String {
-    let mut page = HEAD.to_owned();
-    let mut group = "";
-    for spec in SETTINGS {
-        if spec.group != group {
-            group = spec.group;
-            // Writing to a String cannot fail; nor can the write below.
-            let _ = write!(page, "\n## {group}\n\n| flag | environment | default | |\n| --- | --- | --- | --- |\n");
-        }
-        let default =
-            if spec.default.is_empty() { spec.default_note.to_owned() } else { format!("`{}`", spec.default) };
-        let help = spec.help.replace('|', "\\|");
-        let _ = writeln!(page, "| `--{}` | `{}` | {default} | {help} |", spec.name, spec.env());
-    }
-    page
+    let head = "| flag | environment | default | |\n| --- | --- | --- | --- |\n";
+    let row = |spec: &Spec| {
+        let (default, help) = (docs::default(spec), docs::help(spec));
+        format!("| `--{}` | `{}` | {default} | {help} |", spec.name, spec.env())
+    };
+    HEAD.to_owned() + &docs::tables(SETTINGS, head, row)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the allocator is told: flags, `MOORING_ALLOCATOR_*` environment, defaults, in this order.
+//! The allocator's settings: flags, `MOORING_ALLOCATOR_*` environment, defaults, in this order.
 //!
 //! Every setting stands in one table ([`spec::SETTINGS`]); the flags, `--help` and docs/src/reference/allocator-settings.md
 //! are made from it.
@@ -12,64 +12,32 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mooring_edge::kubeconfig::Source;
-use mooring_edge::log::{LOG_FORMATS, LOG_LEVELS, LogSettings};
-use mooring_edge::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
+use mooring_common::kubeconfig::Source;
+use mooring_common::log::{LOG_FORMATS, LOG_LEVELS, LogSettings};
+use mooring_common::settings::{Gathered, Origin};
+pub use mooring_common::settings::{Host, SettingsError};
+use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
-use mooring_services::class::ClassRules;
+use mooring_allocator_services::class::ClassRules;
 
 use self::spec::SETTINGS;
 pub use self::types::{Election, Services, Settings};
 use crate::driver::Scope;
 
-/// What the machine says, for defaults.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Host {
-    /// The host's name: in a pod, the pod's.
-    pub name: Option<String>,
-    /// The namespace of the pod's service account, if one is mounted.
-    pub pod_namespace: Option<String>,
-    /// A number that no other process has.
-    pub random: u64,
-}
-
-/// Where the kernel says the host's name.
-const HOSTNAME: &str = "/proc/sys/kernel/hostname";
-/// Where the kubelet puts the namespace of the pod's service account.
-const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
-impl Host {
-    /// Asks this machine.
-    #[must_use]
-    pub fn read() -> Self {
-        // Either file may well be absent.
-        let line = |path| std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty());
-        Self { name: line(HOSTNAME), pod_namespace: line(POD_NAMESPACE), random: crate::api::random() }
-    }
-}
-
-/// A setting that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{origin} is {value:?}: {what}; {advice}")]
-pub struct SettingsError {
-    /// The flag or environment variable, or the setting whose default does not fit.
-    pub origin: String,
-    /// Its value.
-    pub value: String,
-    /// What is wrong with it.
-    pub what: String,
-    /// What would do.
-    pub advice: String,
-}
-
-/// All that is wrong.
+/// All errors in the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsErrors(pub Vec<SettingsError>);
 
 impl fmt::Display for SettingsErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, error) in self.0.iter().enumerate() {
-            write!(f, "{}{error}", if n == 0 { "" } else { "\n" })?;
+            let SettingsError { setting, value, from, problem, advice } = error;
+            let line = if n == 0 { "" } else { "\n" };
+            match from {
+                Origin::Flag(name) | Origin::Environment(name) | Origin::KubeVip(name) => write!(f, "{line}{name}")?,
+                Origin::PodNamespace | Origin::Default => write!(f, "{line}--{setting}")?,
+            }
+            write!(f, " is {value:?}: {problem}; {advice}")?;
         }
         Ok(())
     }
@@ -77,51 +45,31 @@ impl fmt::Display for SettingsErrors {
 
 impl std::error::Error for SettingsErrors {}
 
-/// Who said what.
-struct Gathered {
-    values: BTreeMap<&'static str, (String, String)>,
-    errors: Vec<SettingsError>,
-}
-
-impl Gathered {
-    fn field<T>(&mut self, name: &'static str, read: impl FnOnce(&str) -> Result<T, Problem>) -> Option<T> {
-        let (value, origin) = self.values.get(name).cloned().unwrap_or_default();
-        match read(&value) {
-            Ok(read) => Some(read),
-            Err((what, advice)) => {
-                self.errors.push(SettingsError { origin, value, what, advice });
-                None
-            }
-        }
-    }
-}
-
 impl Settings {
-    /// Works out the settings from flags (`given`, by name without dashes) and environment.
+    /// Works out the settings from flags (`given`, by name without dashes) and environment. `random`: a number that no other
+    /// process has.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// All errors, at once.
     pub fn load(
         given: &BTreeMap<String, String>,
         env: impl Fn(&str) -> Option<String>,
         host: &Host,
+        random: u64,
     ) -> Result<Self, SettingsErrors> {
-        let mut gathered = Gathered { values: BTreeMap::new(), errors: Vec::new() };
-        for spec in SETTINGS {
-            let flag = given.get(spec.name).map(|value| (value.clone(), format!("--{}", spec.name)));
-            let said = flag.or_else(|| {
+        let mut gathered = Gathered::new(SETTINGS, |spec| {
+            let flag = given.get(spec.name).map(|value| (value.clone(), Origin::Flag(format!("--{}", spec.name))));
+            flag.or_else(|| {
                 let value = env(&spec.env()).filter(|value| !value.is_empty())?;
-                Some((value, spec.env()))
-            });
-            let said = said.unwrap_or_else(|| (spec.default.to_owned(), format!("--{}", spec.name)));
-            gathered.values.insert(spec.name, said);
-        }
-        let settings = read(&mut gathered, host);
+                Some((value, Origin::Environment(spec.env())))
+            })
+        });
+        let settings = read(&mut gathered, host, random);
         settings.filter(|_| gathered.errors.is_empty()).ok_or(SettingsErrors(gathered.errors))
     }
 }
 
-fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
+fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     const SECOND: Duration = Duration::from_secs(1);
     let text = |text: &str| Ok(text.trim().to_owned());
     let kubeconfig = g.field("kubeconfig", text);
@@ -135,7 +83,7 @@ fn read(g: &mut Gathered, host: &Host) -> Option<Settings> {
     let services = services(g, host);
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
-    let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), host.random);
+    let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
     let identity = g.field("identity", |text| Ok(if text.is_empty() { own() } else { text.to_owned() }));
     let events = g.field("events", on_off);
     let metrics = g.field("metrics", listen);
@@ -242,8 +190,8 @@ mod tests {
 
     fn load(given: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Settings, SettingsErrors> {
         let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let host = Host { name: Some("pod-1".into()), pod_namespace: Some("mooring-system".into()), random: 10 };
-        Settings::load(&given, |name| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned()), &host)
+        let host = Host { name: Some("pod-1".into()), pod_namespace: Some("mooring-system".into()) };
+        Settings::load(&given, |name| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned()), &host, 10)
     }
 
     #[test]
@@ -296,7 +244,7 @@ mod tests {
             ("log-level", "loud"),
         ];
         let errors = load(&wrong, &[]).unwrap_err();
-        let told: Vec<&str> = errors.0.iter().map(|error| error.origin.trim_start_matches("--")).collect();
+        let told: Vec<&str> = errors.0.iter().map(|error| error.setting.as_str()).collect();
         assert_eq!(told, wrong.map(|(name, _)| name));
         assert!(errors.to_string().contains("--writes is \"0\": not a number in range; give 1 to 500"), "{errors}");
         assert!(load(&[("renew-deadline", "15s")], &[]).is_err());

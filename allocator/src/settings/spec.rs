@@ -1,29 +1,7 @@
 //! The table of settings.
 
-/// A setting.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    /// Its name: the flag without the dashes.
-    pub name: &'static str,
-    /// The heading it stands under.
-    pub group: &'static str,
-    /// What its value is called in `--help`.
-    pub value: &'static str,
-    /// Its default, in the form in which it could be given; empty: none.
-    pub default: &'static str,
-    /// What the default is, where it cannot be given in that form.
-    pub default_note: &'static str,
-    /// What it does.
-    pub help: &'static str,
-}
-
-impl Spec {
-    /// The name of the environment variable.
-    #[must_use]
-    pub fn env(&self) -> String {
-        format!("{ENV_PREFIX}{}", self.name.to_uppercase().replace('-', "_"))
-    }
-}
+use mooring_allocator_services::words::CLASS;
+use mooring_common::settings::{Spec, noted};
 
 /// What the names of all environment variables begin with.
 pub const ENV_PREFIX: &str = "MOORING_ALLOCATOR_";
@@ -41,11 +19,7 @@ const fn spec(
     default: &'static str,
     help: &'static str,
 ) -> Spec {
-    Spec { name, group, value, default, default_note: "", help }
-}
-
-const fn noted(spec: Spec, default_note: &'static str) -> Spec {
-    Spec { default_note, ..spec }
+    Spec { prefix: ENV_PREFIX, name, group, value, default, default_note: "", empty_counts: false, help }
 }
 
 /// Every setting, in the order in which people read them.
@@ -118,7 +92,7 @@ pub const SETTINGS: &[Spec] = &[
         SERVICES,
         "lb-class-name",
         "NAME,...",
-        "kube-vip.io/kube-vip-class",
+        CLASS,
         "The loadBalancerClass of the Services that get addresses; of several classes any. none stands for no class",
     ),
     spec(

@@ -1,18 +1,18 @@
-//! The settings as the rest reads them. All of them are sound.
+//! The settings as the program uses them, checked.
 
 use std::time::Duration;
 
-use mooring_edge::kubeconfig::Source;
-use mooring_edge::log::LogSettings;
-use mooring_edge::values::Listen;
-use mooring_services::class::ClassRules;
+use mooring_allocator_services::class::ClassRules;
+use mooring_common::kubeconfig::Source;
+use mooring_common::log::LogSettings;
+use mooring_common::values::Listen;
 
 use crate::driver::Scope;
 
-/// All that the allocator is told.
+/// All settings of the allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the cluster is.
+    /// The address of the cluster.
     pub source: Source,
     /// Writes under way at a time.
     pub writes: usize,
@@ -22,13 +22,13 @@ pub struct Settings {
     pub call_deadline: Duration,
     /// For a page of a list.
     pub list_deadline: Duration,
-    /// Which claims are this allocator's.
+    /// Which claims belong to this allocator.
     pub scope: Scope,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.
     pub election: Option<Election>,
-    /// Services of type `LoadBalancer`; None: they are left alone.
+    /// Services of type `LoadBalancer`; None: Services are left alone.
     pub services: Option<Services>,
     /// Whether Events are written.
     pub events: bool,
@@ -41,7 +41,7 @@ pub struct Settings {
 /// How Services of type `LoadBalancer` get their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Services {
-    /// Which Services are ours.
+    /// Which Services are handled.
     pub classes: ClassRules,
     /// Namespace and name of the `ConfigMap` with addresses.
     pub config_map: (String, String),
@@ -58,7 +58,7 @@ pub struct Election {
     pub name: String,
     /// For how long a renewal lasts.
     pub lease_duration: Duration,
-    /// When a renewal that keeps failing is given up.
+    /// After this time a failing renewal is given up.
     pub renew_deadline: Duration,
     /// Between two renewals.
     pub retry_period: Duration,

@@ -1,47 +1,46 @@
-//! The agent's loop, as `agent/src/driver/run.rs` has it: events go into the core one by one, and its actions to the edges.
+//! The agent's loop, as `agent/src/event_loop.rs` has it: events go into the core one by one, and what the core wants to the address
+//! task, the segments, the API.
 
 use std::time::Duration;
 
-use mooring_core::action::{Action, Report};
-use mooring_core::event::{Event, Moment};
-use mooring_core::rules::{LATE, SELF_PROBE, SHORT_FENCE};
-use mooring_core::time::Time;
+use mooring_agent_core::event::Moment;
+use mooring_agent_core::rules::{LATE, SELF_PROBE, SHORT_FENCE};
+use mooring_agent_core::time::Time;
+use mooring_agent_core::{Core as _, Event, Output};
 
-use crate::api::Kind;
+use crate::address_task::Job;
+use crate::check::Rule;
 use crate::clock::{MS, Nanos, SECOND};
-use crate::host::{self, Agent};
-use crate::place::Job;
+use crate::host::Process;
 use crate::queue::Item;
+use crate::settings;
+use crate::subject::{EventOf, OutputOf, Subject};
 use crate::world::World;
 
 /// The loop steps at least this often, so that clocks that jump are seen.
 const IDLE: Nanos = SECOND;
 /// A difference of the clocks' steps above this, in microseconds, is taken for time that the machine stood still.
 const JUMP: i64 = 1_000_000;
-/// More steps than this in a second of simulated time are a loop that does not sleep.
-const STEPS: u32 = 20_000;
 
-fn nanos(time: Duration) -> Nanos {
-    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
-}
-
-impl World<'_> {
+impl<S: Subject> World<'_, S> {
     /// The agent's process begins.
     pub fn start_agent(&mut self, host: usize) {
-        if !self.hosts[host].is_awake() || self.hosts[host].agent.is_some() || self.hosts[host].rival.is_some() {
+        if !self.hosts[host].is_awake() || self.hosts[host].agent.is_some() {
             return;
         }
-        self.say(|_| format!("the agent of cp{} starts", host + 1));
-        let vips = self.plan.settings.vips.clone();
-        self.hosts[host].agent = Some(Box::new(Agent::new(host, &self.plan.settings)));
-        let (life, link) = (self.hosts[host].life, self.hosts[host].link);
-        self.tell(host, Event::Vips(vips));
-        self.tell(host, host::node(host, &self.plan.settings));
-        self.tell(host, Event::Link { up: link });
-        self.job(host, Job::Look);
-        self.follow(host);
-        let first = self.now + self.rng.below(20 * MS);
-        self.queue.put(first, Item::Health { host, life });
+        self.note(|w| format!("the agent of {} starts", w.names[host]));
+        let of = &mut self.hosts[host];
+        of.told_up = of.plugged.clone();
+        of.agent = Some(Box::new(Process::new(host, &self.plan.settings)));
+        S::start(self, host);
+    }
+
+    /// The agent's view of its interfaces.
+    #[must_use]
+    pub fn node_event(&self, host: usize) -> EventOf<S> {
+        let mut interfaces = self.plan.settings.interfaces(host, &self.hosts[host].told_up);
+        interfaces.retain(|one| self.hosts[host].present[settings::segment(one.index)]);
+        Event::Node { interfaces, macs: vec![settings::mac(host)] }
     }
 
     /// The process is gone; its addresses stay.
@@ -51,11 +50,60 @@ impl World<'_> {
         of.life += 1;
         of.stopped = 0;
         of.waiting.clear();
-        self.touched();
+        S::ended(self, host);
     }
 
-    /// The agent is told something.
-    pub fn tell(&mut self, host: usize, event: Event) {
+    /// The process is killed, and is not started again before somebody wants it.
+    pub fn kill(&mut self, host: usize) {
+        if self.hosts[host].agent.is_some() {
+            self.end_agent(host);
+        }
+        self.hosts[host].wanted = false;
+    }
+
+    /// The agent is asked to end; whether it is started again then.
+    pub fn terminate(&mut self, host: usize, comes_back: bool) {
+        if self.hosts[host].is_awake() && self.hosts[host].agent.is_some() {
+            self.hosts[host].wanted = comes_back;
+            self.tell_soon(host, Event::Shutdown);
+        }
+    }
+
+    /// The process of an agent that should run begins soon, if it is not there.
+    pub fn restart_if_wanted(&mut self, host: usize) {
+        if self.hosts[host].wanted && self.hosts[host].agent.is_none() && self.hosts[host].is_awake() {
+            let life = self.hosts[host].life;
+            let wait = self.rng.between(50, 1_000) * MS;
+            self.put(wait, Item::Start { host, life });
+        }
+    }
+
+    /// An agent that was starved runs again: overdue work is done at once.
+    pub fn runs_again(&mut self, host: usize) {
+        let (now, late) = (self.now, self.rng.below(MS));
+        let of = &mut self.hosts[host];
+        let awake = of.is_awake();
+        if let Some(agent) = of.agent.as_mut().filter(|_| awake)
+            && let Some(wake) = agent.wake
+        {
+            agent.tick = agent.tick.min(of.clock.when(wake.as_nanos()).max(now) + late);
+            self.next_tick = self.next_tick.min(agent.tick);
+        }
+    }
+
+    /// The agent gets an input within a millisecond.
+    pub fn tell_soon(&mut self, host: usize, event: EventOf<S>) {
+        self.tell_after(MS, host, event);
+    }
+
+    /// The agent gets an input after this time.
+    pub fn tell_after(&mut self, after: Nanos, host: usize, event: EventOf<S>) {
+        let life = self.hosts[host].life;
+        self.put(after, Item::Tell { to: host, life, event: Box::new(event) });
+    }
+
+    /// The agent gets an input.
+    pub fn tell(&mut self, host: usize, event: EventOf<S>) {
         let at = self.hosts[host].moment(self.now);
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let jump = agent.last.replace(at).map_or(0, |last| {
@@ -63,65 +111,45 @@ impl World<'_> {
             at.wall.0.saturating_sub(last.wall.0).max(0) - boot
         });
         if jump > JUMP {
-            let by = Duration::from_micros(u64::try_from(jump).unwrap_or(0));
-            self.step(host, at, Event::ClockJump(by));
+            self.step(host, at, Event::ClockJump(Duration::from_micros(u64::try_from(jump).unwrap_or(0))));
         }
         self.step(host, at, event);
     }
 
-    fn step(&mut self, host: usize, at: Moment, event: Event) {
-        let Some(agent) = &mut self.hosts[host].agent else { return };
-        let mut kick = false;
-        match &event {
-            Event::Shutdown => agent.ending = true,
-            Event::Wrote { result: Ok(view), .. } | Event::Seen(Some(view)) => agent.was_shown(view),
-            Event::Read { result: Ok(Some(read)), .. } => {
-                kick = agent.keeper.snapshot().lease.is_some_and(|known| known.version != read.version);
-                agent.was_shown(read);
-            }
-            _ => {}
+    fn step(&mut self, host: usize, at: Moment, event: EventOf<S>) {
+        if self.verbose {
+            self.note(|w| format!("    {} {} ◀ {event:?}", w.names[host], at.now));
         }
         self.counts.steps += 1;
-        self.record(host, at, &event);
-        if kick {
-            self.distrust_watch(host);
-        }
+        S::before_step(self, host, &event);
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        let jumped = matches!(event, Event::ClockJump(_));
-        if jumped || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
+        agent.ending |= matches!(event, Event::Shutdown);
+        if matches!(event, Event::ClockJump(_)) || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
             // Who carries nothing has nothing to be unsure of; it begins to look anew.
-            agent.late = Some(at.now.as_nanos()).filter(|_| agent.keeper.snapshot().role != "following");
+            agent.late = Some(at.now).filter(|_| !S::is_idle(&agent.core));
         }
-        let actions = agent.keeper.step(at, event);
-        let wake = agent.keeper.wake();
+        let outputs = agent.core.step(at, event);
+        let wake = agent.core.wake();
         let second = self.now / SECOND;
         agent.steps = if agent.steps.0 == second { (second, agent.steps.1 + 1) } else { (second, 1) };
-        let spins = agent.steps.1 > STEPS || wake.is_some_and(|wake| wake <= at.now);
-        if spins {
-            self.violated(
-                crate::check::Rule::Stuck,
-                format!("cp{} does not sleep any more: woken at {wake:?}", host + 1),
-            );
-        }
-        let many = actions.len();
-        for action in actions {
-            self.act(host, at, action);
-        }
-        if many > 64 + 16 * self.hosts.len() {
-            self.violated(crate::check::Rule::Stuck, format!("cp{} wants {many} things done in one step", host + 1));
+        let steps = agent.steps.1;
+        self.check_awake(host, wake.is_some_and(|wake| wake <= at.now), steps, outputs.len());
+        for output in outputs {
+            self.act(host, at, output);
         }
         self.set_timer(host, wake);
         self.record_role(host);
         // Who has let go has nothing to be unsure of any more; what it takes next it looks for anew.
         if let Some(agent) = self.hosts[host].agent.as_mut().filter(|agent| agent.late.is_some())
-            && agent.keeper.snapshot().role == "following"
+            && S::is_idle(&agent.core)
         {
             agent.late = None;
         }
+        S::after_step(self, host);
     }
 
     /// The loop sleeps until the core wants to be stepped, to the next millisecond; longer when it is starved.
-    pub fn set_timer(&mut self, host: usize, wake: Option<Time>) {
+    fn set_timer(&mut self, host: usize, wake: Option<Time>) {
         let idle = self.now + IDLE;
         let of = &mut self.hosts[host];
         let Some(agent) = &mut of.agent else { return };
@@ -134,74 +162,63 @@ impl World<'_> {
         }
     }
 
-    fn act(&mut self, host: usize, at: Moment, action: Action) {
-        self.record_action(host, &action);
-        match action {
-            Action::Read { id, within } => self.call(host, id, Kind::Read, nanos(within)),
-            Action::Write { id, base, record, notes, within } => {
-                if let Some(agent) = &mut self.hosts[host].agent {
-                    agent.api.sent.retain(|sent| at.now.since(sent.1) < Duration::from_mins(1));
-                    agent.api.sent.push((id, at.now));
-                }
-                self.call(host, id, Kind::Write { base, record, notes }, nanos(within));
+    fn act(&mut self, host: usize, at: Moment, output: OutputOf<S>) {
+        if self.verbose && !matches!(output, Output::Report(_)) {
+            self.note(|w| format!("    {} ▶ {output:?}", w.names[host]));
+        }
+        match output {
+            Output::Ensure { vips, deadline } => {
+                let leased = self.check_deadline(host, at.now, deadline);
+                let vips = vips.iter().filter_map(|vip| self.vip_of(vip.address)).collect();
+                self.job(host, Job::Ensure { vips, deadline, leased });
             }
-            Action::AskPeers { id, within } => self.ask_peers(host, id, nanos(within)),
-            Action::Carry { address, until } => {
-                let Some(crate::segment::What::Vip(vip)) = self.what(address) else { return };
-                let leased = self.check_fence_asked(host, at.now, until);
-                self.job(host, Job::Put { vip, until, leased });
+            Output::Remove(addresses) => {
+                let vips = addresses.iter().filter_map(|address| self.vip_of(*address)).collect();
+                self.job(host, Job::Remove { vips });
             }
-            Action::Drop { address } => {
-                if let Some(crate::segment::What::Vip(vip)) = self.what(address) {
-                    self.job(host, Job::Remove { vip });
-                }
-            }
-            Action::Announce { address } => {
-                if let Some(crate::segment::What::Vip(vip)) = self.what(address) {
-                    self.check_announcement(host, at.now);
-                    self.announce(host, vip);
+            Output::Announce(vips) => {
+                self.check_announcement(host, at.now);
+                for vip in vips {
+                    if let Some(number) = self.vip_of(vip.address) {
+                        self.announce(host, settings::segment(vip.interface), number);
+                    }
                 }
             }
-            Action::Probe { address, to } => self.probe(host, address, to),
-            Action::Report(report) => self.reported(host, &report),
-            Action::Exit => self.job(host, Job::Flush),
+            Output::Probe(probes) => {
+                for probe in probes {
+                    S::asks(self, host, &probe);
+                    self.probe(host, settings::segment(probe.interface), probe.address, probe.to);
+                }
+            }
+            Output::Call(call) => S::call(self, host, call),
+            Output::Report(report) => S::reported(self, host, report),
+            Output::Exit => self.job(host, Job::Flush),
         }
-    }
-
-    fn reported(&mut self, host: usize, report: &Report) {
-        if !matches!(report, Report::ProbeMissed) {
-            self.say(|_| format!("cp{}: {report:?}", host + 1));
-        }
-        if let (Report::LetGo(_), Some(agent)) = (report, &mut self.hosts[host].agent) {
-            agent.let_go = self.now;
-        }
-        self.check_report(host, report);
     }
 
     /// An agent that came late announces nothing before a write of its own has succeeded since, or the segment had time to
     /// answer.
     fn check_announcement(&mut self, host: usize, now: Time) {
-        let Some(agent) = &self.hosts[host].agent else { return };
-        let Some(late) = agent.late.map(Time::from_nanos) else { return };
-        if now.since(late) >= SELF_PROBE {
-            return;
+        let late = self.hosts[host].agent.as_ref().and_then(|agent| agent.late);
+        if let Some(late) = late.filter(|late| now.since(*late) < SELF_PROBE) {
+            let ago = now.since(late).as_millis();
+            let text = format!("{} announces {ago} ms after a late step, and has not looked around", self.names[host]);
+            self.violated(Rule::Late, text);
         }
-        let ago = now.since(late).as_millis();
-        let text = format!("cp{} announces the VIP {ago} ms after a late step, and has not looked around", host + 1);
-        self.violated(crate::check::Rule::Late, text);
     }
 
-    /// Which fence the core asks for: true, the Lease's. It must be no longer than that or a short one.
-    fn check_fence_asked(&mut self, host: usize, now: Time, until: Time) -> bool {
+    /// Which deadline the core asks for: true, one of its Lease's. It must be no later than that or a short fence's.
+    fn check_deadline(&mut self, host: usize, now: Time, deadline: Time) -> bool {
         let lease = self.plan.settings.rules.lease_duration;
         let confirmed = self.hosts[host].agent.as_ref().and_then(|agent| agent.confirmed);
         let end = confirmed.map(|sent| sent + lease);
-        if end == Some(until) {
-            return true;
+        let short = deadline <= now + SHORT_FENCE;
+        if end.is_some_and(|end| deadline <= end) {
+            return !short || end == Some(deadline);
         }
-        if until > now + SHORT_FENCE && end.is_none_or(|end| until > end) {
-            let text = format!("cp{} asks for a fence until {until}; its Lease ends {end:?}", host + 1);
-            self.violated(crate::check::Rule::Fence, text);
+        if !short {
+            let text = format!("{} asks for a fence until {deadline}; its Lease ends {end:?}", self.names[host]);
+            self.violated(Rule::Fence, text);
         }
         false
     }

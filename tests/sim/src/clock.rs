@@ -9,7 +9,7 @@ pub const MS: Nanos = 1_000_000;
 /// A second.
 pub const SECOND: Nanos = 1_000 * MS;
 
-/// See the module's text.
+/// The clocks of a host.
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// Simulated time, and what the boot clock showed then.

@@ -5,7 +5,7 @@ use crate::clock::{Nanos, SECOND};
 /// The window in which requests are counted.
 pub const WINDOW: Nanos = 10 * SECOND;
 
-/// See the module's text.
+/// The counters of a run.
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// Steps of cores.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::clock::{MS, Nanos};
+use crate::settings::name;
 
 /// How API servers fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +24,9 @@ pub enum How {
     LosesAnswers(u16),
 }
 
-/// A fault. Hosts are numbers; sets of them are bits.
+/// A fault that every core's world knows; `O`: one that only one core's world knows. Hosts are numbers; sets of them are bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Fault<O> {
     /// The host is gone, all at once; at the end it boots.
     Crash(usize),
     /// The agent is stopped (SIGSTOP), then goes on.
@@ -44,10 +45,13 @@ pub enum Fault {
     Stun(usize, bool),
     /// The wall clock is set, by so many seconds.
     WallJump(usize, i32),
-    /// The link is down.
-    LinkDown(usize),
-    /// The hosts of the set are cut off from all others, on the segment, and from their API traffic if so.
-    Partition(u64, bool),
+    /// The link to a segment is down; whether the host notices.
+    LinkDown(usize, usize, bool),
+    /// The interface on a segment is gone; at the end it is there again.
+    Unplug(usize, usize),
+    /// The hosts of the set are cut off from all others, on the segment of that number or on all, and from their API traffic
+    /// if so.
+    Partition(u64, Option<usize>, bool),
     /// Of a thousand frames from one to another host, so many are lost.
     Loss(usize, usize, u16),
     /// Of a thousand frames from and to a host, so many are lost.
@@ -60,49 +64,61 @@ pub enum Fault {
     Api(u64, How),
     /// One node's calls to any API server fail so.
     ApiOf(usize, How),
-    /// etcd has no leader.
-    NoLeader,
-    /// etcd was restored from a backup: the Lease is as it was some writes ago.
-    Restore,
-    /// Somebody deletes the Lease.
-    Delete,
-    /// Somebody strips Mooring's annotations.
-    StripNotes,
-    /// A node's watch breaks.
-    WatchBreak(usize),
-    /// A node's watch falls silent without breaking.
-    WatchHang(usize),
-    /// A node's watch is told that its version is too old (410).
-    WatchGone(usize),
-    /// A node's watch says again what it said before.
-    WatchReplay(usize),
-    /// An API server shows what happens so many milliseconds late.
-    WatchLag(usize, u16),
-    /// A node's API server is not ready.
-    Unhealthy(usize),
-    /// No node's is.
-    AllUnhealthy,
     /// Another program removes the VIPs from a host.
     Strip(usize),
     /// The host's own address is removed, and put back at the end.
     Primary(usize),
-    /// The host's kernel answers the datapath so many milliseconds late.
+    /// The host's kernel answers the address task so many milliseconds late.
     SlowKernel(usize, u16),
-    /// The host's kernel refuses the address.
+    /// The host's kernel refuses addresses.
     Refuse(usize),
     /// A host that takes no part has the first VIP; whether it announces that.
     Foreign(bool),
+    /// A fault that only this core's world knows.
+    Own(O),
+}
+
+/// What a fault that only one core's world knows brings.
+pub trait OwnFault: Copy + fmt::Debug + PartialEq + fmt::Display + Send + Sync {
+    /// What the nodes of that world are called, but for their number: names decide who comes first.
+    const NODE: &str;
+
+    /// How long the fault lasts.
+    fn lasts(self) -> Lasts;
+}
+
+/// How long a fault lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// It has no end of its own.
+    Instant,
+    /// From so many milliseconds to so many.
+    Millis(u64, u64),
+    /// From a moment to half a minute.
+    Any,
 }
 
 /// A fault with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct Planned<O> {
     /// When it begins.
     pub at: Nanos,
     /// How long it lasts; 0: it has no end of its own.
     pub lasts: Nanos,
     /// What.
-    pub fault: Fault,
+    pub fault: Fault<O>,
+}
+
+/// Whether a set has that member; sets have no more than 64.
+#[must_use]
+pub fn has(set: u64, member: usize) -> bool {
+    member < 64 && set >> member & 1 == 1
+}
+
+/// The members of a set, for people.
+fn members(bits: u64) -> String {
+    let all: Vec<_> = (0..64).filter(|n| has(bits, *n)).map(|n| (n + 1).to_string()).collect();
+    all.join("+")
 }
 
 impl fmt::Display for How {
@@ -119,63 +135,51 @@ impl fmt::Display for How {
     }
 }
 
-/// Whether a set has that member; sets have no more than 64.
-#[must_use]
-pub fn has(set: u64, member: usize) -> bool {
-    member < 64 && set >> member & 1 == 1
-}
-
-fn set(bits: u64) -> String {
-    let all: Vec<_> = (0..64).filter(|n| has(bits, *n)).map(|n| (n + 1).to_string()).collect();
-    all.join("+")
-}
-
-impl fmt::Display for Fault {
+impl<O: OwnFault> fmt::Display for Fault<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cp = |n: usize| n + 1;
-        match *self {
-            Self::Crash(n) => write!(f, "cp{} crashes", cp(n)),
-            Self::Freeze(n) => write!(f, "the agent of cp{} is stopped", cp(n)),
-            Self::Kill(n) => write!(f, "the agent of cp{} is killed", cp(n)),
-            Self::Restart(n) => write!(f, "the agent of cp{} is asked to end", cp(n)),
+        match self {
+            Self::Crash(n) => write!(f, "{} crashes", name::<O>(*n)),
+            Self::Freeze(n) => write!(f, "the agent of {} is stopped", name::<O>(*n)),
+            Self::Kill(n) => write!(f, "the agent of {} is killed", name::<O>(*n)),
+            Self::Restart(n) => write!(f, "the agent of {} is asked to end", name::<O>(*n)),
             Self::Upgrade(ms) => write!(f, "all agents are restarted, {ms} ms apart"),
-            Self::Starve(n, ms) => write!(f, "the agent of cp{} is up to {ms} ms late", cp(n)),
-            Self::Suspend(n) => write!(f, "cp{} is suspended", cp(n)),
-            Self::Stun(n, true) => write!(f, "cp{} stands still, and its wall clock is set right later", cp(n)),
-            Self::Stun(n, false) => write!(f, "cp{} stands still", cp(n)),
-            Self::WallJump(n, s) => write!(f, "the wall clock of cp{} is set by {s} s", cp(n)),
-            Self::LinkDown(n) => write!(f, "the link of cp{} is down", cp(n)),
-            Self::Partition(who, api) => {
-                write!(f, "nodes {} are cut off{}", set(who), if api { ", and from the API" } else { "" })
+            Self::Starve(n, ms) => write!(f, "the agent of {} is up to {ms} ms late", name::<O>(*n)),
+            Self::Suspend(n) => write!(f, "{} is suspended", name::<O>(*n)),
+            Self::Stun(n, true) => write!(f, "{} stands still, and its wall clock is set right later", name::<O>(*n)),
+            Self::Stun(n, false) => write!(f, "{} stands still", name::<O>(*n)),
+            Self::WallJump(n, s) => write!(f, "the wall clock of {} is set by {s} s", name::<O>(*n)),
+            Self::LinkDown(n, segment, true) => write!(f, "the link of {} to segment {segment} is down", name::<O>(*n)),
+            Self::LinkDown(n, segment, false) => {
+                write!(f, "the link of {} to segment {segment} passes nothing, unnoticed", name::<O>(*n))
             }
-            Self::Loss(a, b, p) => write!(f, "{p} of 1000 frames from cp{} to cp{} are lost", cp(a), cp(b)),
-            Self::Noise(n, p) => write!(f, "{p} of 1000 frames from and to cp{} are lost", cp(n)),
-            Self::Delay(a, b, ms) => write!(f, "frames from cp{} to cp{} take {ms} ms longer", cp(a), cp(b)),
-            Self::Twice(n, p) => write!(f, "{p} of 1000 frames of cp{} come twice", cp(n)),
-            Self::Api(who, how) => write!(f, "API servers {} {how}", set(who)),
-            Self::ApiOf(n, how) => write!(f, "for cp{}, API servers {how}", cp(n)),
-            Self::NoLeader => f.write_str("etcd has no leader"),
-            Self::Restore => f.write_str("etcd is restored from a backup"),
-            Self::Delete => f.write_str("the Lease is deleted"),
-            Self::StripNotes => f.write_str("the Lease's annotations are stripped"),
-            Self::WatchBreak(n) => write!(f, "the watch of cp{} breaks", cp(n)),
-            Self::WatchHang(n) => write!(f, "the watch of cp{} falls silent", cp(n)),
-            Self::WatchGone(n) => write!(f, "the watch of cp{} is told 410", cp(n)),
-            Self::WatchReplay(n) => write!(f, "the watch of cp{} repeats itself", cp(n)),
-            Self::WatchLag(n, ms) => write!(f, "API server {} shows changes {ms} ms late", cp(n)),
-            Self::Unhealthy(n) => write!(f, "the API server of cp{} is not ready", cp(n)),
-            Self::AllUnhealthy => f.write_str("no API server is ready"),
-            Self::Strip(n) => write!(f, "somebody removes the VIPs from cp{}", cp(n)),
-            Self::Primary(n) => write!(f, "somebody removes the own address of cp{}", cp(n)),
-            Self::SlowKernel(n, ms) => write!(f, "the kernel of cp{} takes {ms} ms for an address", cp(n)),
-            Self::Refuse(n) => write!(f, "the kernel of cp{} refuses addresses", cp(n)),
+            Self::Unplug(n, segment) => write!(f, "the interface of {} on segment {segment} is gone", name::<O>(*n)),
+            Self::Partition(who, segment, api) => {
+                write!(f, "nodes {} are cut off", members(*who))?;
+                if let Some(segment) = segment {
+                    write!(f, " on segment {segment}")?;
+                }
+                f.write_str(if *api { ", and from the API" } else { "" })
+            }
+            Self::Loss(a, b, p) => write!(f, "{p} of 1000 frames from {} to {} are lost", name::<O>(*a), name::<O>(*b)),
+            Self::Noise(n, p) => write!(f, "{p} of 1000 frames from and to {} are lost", name::<O>(*n)),
+            Self::Delay(a, b, ms) => {
+                write!(f, "frames from {} to {} take {ms} ms longer", name::<O>(*a), name::<O>(*b))
+            }
+            Self::Twice(n, p) => write!(f, "{p} of 1000 frames of {} come twice", name::<O>(*n)),
+            Self::Api(who, how) => write!(f, "API servers {} {how}", members(*who)),
+            Self::ApiOf(n, how) => write!(f, "for {}, API servers {how}", name::<O>(*n)),
+            Self::Strip(n) => write!(f, "somebody removes the VIPs from {}", name::<O>(*n)),
+            Self::Primary(n) => write!(f, "somebody removes the own address of {}", name::<O>(*n)),
+            Self::SlowKernel(n, ms) => write!(f, "the kernel of {} takes {ms} ms for an address", name::<O>(*n)),
+            Self::Refuse(n) => write!(f, "the kernel of {} refuses addresses", name::<O>(*n)),
             Self::Foreign(true) => f.write_str("a foreign host announces the VIP"),
             Self::Foreign(false) => f.write_str("a foreign host has the VIP"),
+            Self::Own(own) => write!(f, "{own}"),
         }
     }
 }
 
-impl fmt::Display for Planned {
+impl<O: OwnFault> fmt::Display for Planned<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fault)?;
         if self.lasts > 0 {

@@ -1,36 +1,18 @@
-//! A node: its kernel, its clocks, and the process of its agent.
+//! A node: its kernel, its clocks, the process of its agent; and its life: it crashes, boots, stands still, goes on.
 
 use std::collections::VecDeque;
 
-use mooring_core::event::{Event, Moment, Node};
-use mooring_core::keeper::Keeper;
-use mooring_core::lease::{LeaseView, Participant, Record};
-use mooring_core::rules::Rules;
-use mooring_core::time::{Time, WallTime};
+use mooring_agent_core::event::Moment;
+use mooring_agent_core::lease::Record;
+use mooring_agent_core::time::{Time, WallTime};
 
-use crate::api::Client;
-use crate::clock::{Clock, Nanos};
-use crate::health::Prober;
-use crate::place::Place;
+use crate::address_task::AddressTask;
+use crate::clock::{Clock, MS, Nanos, SECOND};
+use crate::kernel::Standing;
 use crate::queue::Item;
-use crate::rival::Rival;
-use crate::segment::What;
-use crate::settings::{self, Settings};
-
-/// An address on the interface.
-#[derive(Clone, Copy, Debug)]
-pub struct Standing {
-    /// When its lifetime ends, by the host's own time (which stands still with the host); the timer is later. None: never.
-    pub ends: Option<Nanos>,
-    /// Which lifetime this is: a timer for another one does nothing.
-    pub generation: u32,
-    /// By the agent's boot clock: when it must be gone.
-    pub until: Time,
-    /// Whether that was the end of the holder's Lease, not of a short fence.
-    pub leased: bool,
-    /// Which process asked for it.
-    pub life: u32,
-}
+use crate::settings::Settings;
+use crate::subject::Subject;
+use crate::world::World;
 
 /// Why a host is silent, with nothing in it going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,102 +23,135 @@ pub struct Asleep {
     pub stunned: bool,
 }
 
-/// See the module's text.
+/// A node.
 #[derive(Debug)]
-pub struct Host {
-    /// Its name.
-    pub name: String,
+pub struct Host<S: Subject> {
     /// Its clocks.
     pub clock: Clock,
     /// It has power, and has booted.
     pub up: bool,
     /// It stands still.
     pub asleep: Option<Asleep>,
-    /// The link is up.
-    pub link: bool,
-    /// The node's own address is there.
-    pub own: bool,
-    /// The VIPs on the interface.
+    /// When it last stood still, since it booted.
+    pub slept: Nanos,
+    /// Whether frames pass, by segment.
+    pub plugged: Vec<bool>,
+    /// What the agent was told of that.
+    pub told_up: Vec<bool>,
+    /// Whether the interface is there, by segment.
+    pub present: Vec<bool>,
+    /// The node's own addresses are there.
+    pub own_address: bool,
+    /// The VIPs on the interfaces.
     pub vips: Vec<Option<Standing>>,
     /// Counts lifetimes.
     pub generation: u32,
-    /// How long the kernel takes for an address.
+    /// How long the kernel takes for addresses.
     pub kernel: Nanos,
-    /// Until then it may still be busy with what it was slow at.
+    /// Until then the kernel may still be busy with what it was slow at.
     pub slow_until: Nanos,
     /// The kernel refuses addresses.
     pub refuses: bool,
     /// The agent, while its process is there.
-    pub agent: Option<Box<Agent>>,
+    pub agent: Option<Box<Process<S>>>,
     /// Which agent that is.
     pub life: u32,
     /// The agent is stopped so many times over.
     pub stopped: u32,
     /// What waits for a stopped agent, or a host that stands still; how long after it stopped that came.
-    pub waiting: VecDeque<(Nanos, Item)>,
+    pub waiting: VecDeque<(Nanos, Item<S>)>,
     /// How late the agent gets the processor, at most.
     pub starved: Nanos,
     /// The agent should be running: something else than a fault ended it otherwise.
     pub wanted: bool,
-    /// Another elector than ours.
-    pub rival: Option<Rival>,
-    /// Since when it could serve the client, if it can.
-    pub able: Option<Nanos>,
+    /// What this core's world keeps of it.
+    pub own: S::Host,
 }
 
 /// The agent's process.
 #[derive(Debug)]
-pub struct Agent {
+pub struct Process<S: Subject> {
     /// The core.
-    pub keeper: Keeper,
+    pub core: S::Core,
     /// When the loop's timer goes off.
     pub tick: Nanos,
-    /// The wake-up that it was set for.
+    /// The wake-up that the timer was set for.
     pub wake: Option<Time>,
     /// The clocks at the last step.
     pub last: Option<Moment>,
-    /// The datapath's task.
-    pub place: Place,
-    /// Calls, the watch.
-    pub api: Client,
-    /// The health of the local API server.
-    pub prober: Prober,
+    /// The address task.
+    pub addresses: AddressTask,
     /// It has been asked to end.
     pub ending: bool,
     /// It has looked for what an earlier run left.
     pub looked: bool,
-    /// Its writes that took effect and made this node the holder, and when each was sent.
+    /// Its writes of its Lease that took effect, and when each was sent.
     pub effects: VecDeque<(Record, Time)>,
     /// When the last of those that it was shown was sent.
     pub confirmed: Option<Time>,
-    /// When it let go of what it carried: what it had heard of a holder before is forgotten.
-    pub let_go: Nanos,
-    /// When a VIP was last answered for, or claimed, by another, and the frame came this far.
-    pub heard: Nanos,
-    /// The same, by station.
-    pub heard_from: Vec<Nanos>,
-    /// When a station's frame for a VIP was last taken in by an agent that knew it as the holder.
-    pub heard_holder: Vec<Nanos>,
-    /// When a third party last answered.
-    pub third: Nanos,
-    /// Its last step that came late, as long as it has not looked around since: when, and how.
-    pub late: Option<Nanos>,
+    /// Its last step that came late, as long as it has not looked around since.
+    pub late: Option<Time>,
     /// So many steps within this second of simulated time.
     pub steps: (Nanos, u32),
+    /// What this core's world keeps of it.
+    pub own: S::Process,
 }
 
-impl Host {
+/// So many writes are remembered.
+const EFFECTS: usize = 32;
+
+impl<S: Subject> Process<S> {
+    /// A process that has just begun.
+    #[must_use]
+    pub fn new(n: usize, settings: &Settings<S>) -> Self {
+        let (core, own) = S::process(n, settings);
+        Self {
+            core,
+            tick: Nanos::MAX,
+            wake: None,
+            last: None,
+            addresses: AddressTask::default(),
+            ending: false,
+            looked: false,
+            effects: VecDeque::new(),
+            confirmed: None,
+            late: None,
+            steps: (0, 0),
+            own,
+        }
+    }
+
+    /// A write of its Lease has taken effect.
+    pub fn took_effect(&mut self, record: Record, sent: Time) {
+        self.effects.push_back((record, sent));
+        if self.effects.len() > EFFECTS {
+            self.effects.pop_front();
+        }
+    }
+
+    /// A Lease was shown to it, by an answer, a read, a watch: perhaps the effect of its own write.
+    pub fn was_shown(&mut self, record: &Record) {
+        if let Some((_, sent)) = self.effects.iter().rev().find(|(one, _)| one == record) {
+            self.confirmed = self.confirmed.max(Some(*sent));
+            self.late = self.late.filter(|late| *late > *sent);
+        }
+    }
+}
+
+impl<S: Subject> Host<S> {
     /// A host that has booted, without an agent.
     #[must_use]
-    pub fn new(n: usize, settings: &Settings, boot: u64, wall: i64) -> Self {
+    pub fn new(n: usize, settings: &Settings<S>, boot: u64, wall: i64) -> Self {
         Self {
-            name: settings::name(n),
             clock: Clock::new(0, boot, settings.ppm[n], wall),
             up: true,
             asleep: None,
-            link: true,
-            own: true,
-            vips: vec![None; settings.vips.len()],
+            slept: 0,
+            plugged: vec![true; settings.segments],
+            told_up: vec![true; settings.segments],
+            present: vec![true; settings.segments],
+            own_address: true,
+            vips: vec![None; S::vips(settings)],
             generation: 0,
             kernel: 0,
             slow_until: 0,
@@ -147,8 +162,7 @@ impl Host {
             waiting: VecDeque::new(),
             starved: 0,
             wanted: true,
-            rival: (settings.rival == Some(n)).then(Rival::default),
-            able: None,
+            own: S::host(n, settings),
         }
     }
 
@@ -164,6 +178,12 @@ impl Host {
         self.is_awake() && self.stopped == 0 && self.agent.as_ref().is_some_and(|agent| agent.looked)
     }
 
+    /// Frames on that segment pass.
+    #[must_use]
+    pub fn hears(&self, segment: usize) -> bool {
+        self.is_awake() && self.plugged[segment]
+    }
+
     /// Its kernel answers for that VIP.
     #[must_use]
     pub fn carries(&self, vip: usize) -> bool {
@@ -177,69 +197,134 @@ impl Host {
     }
 }
 
-impl Host {
-    /// A station's frame is taken in.
-    pub fn heard_in_tenure(&mut self, from: usize, what: What, name: Option<&String>, now: Nanos) {
-        let Some(agent) = self.agent.as_mut().filter(|_| matches!(what, What::Vip(_))) else { return };
-        if agent.keeper.snapshot().lease.is_some_and(|lease| Some(&lease.record.holder) == name) {
-            agent.heard_holder[from] = now;
+impl<S: Subject> World<'_, S> {
+    /// The host is gone, all at once.
+    pub fn crash(&mut self, host: usize) {
+        self.end_agent(host);
+        let of = &mut self.hosts[host];
+        of.up = false;
+        of.asleep = None;
+        for vip in 0..self.vips {
+            self.fall(host, vip, false, "the host crashed");
         }
     }
-}
 
-/// So many writes are remembered.
-const EFFECTS: usize = 16;
+    /// It boots.
+    pub fn boot(&mut self, host: usize) {
+        let boot = 10 * SECOND + self.rng.below(SECOND);
+        let wall = self.hosts[host].clock.wall(self.now);
+        let ppm = self.plan.settings.ppm[host];
+        let of = &mut self.hosts[host];
+        of.clock = Clock::new(self.now, boot, ppm, wall - i64::try_from(boot / 1_000).unwrap_or(0));
+        of.up = true;
+        of.own_address = true;
+        of.stopped = 0;
+        of.slept = 0;
+        if of.wanted {
+            let life = of.life;
+            let wait = self.rng.between(100, 1_500) * MS;
+            self.put(wait, Item::Start { host, life });
+        }
+    }
 
-impl Agent {
-    /// A write of its own has taken effect.
-    pub fn took_effect(&mut self, id: u64, record: &Record) {
-        if let Some((_, sent)) = self.api.sent.iter().find(|(one, _)| *one == id) {
-            self.effects.push_back((record.clone(), *sent));
-            while self.effects.len() > EFFECTS {
-                self.effects.pop_front();
+    /// The machine stands still; its boot clock too if it is stunned.
+    pub fn sleep(&mut self, host: usize, stunned: bool) {
+        let (now, of) = (self.now, &mut self.hosts[host]);
+        if !of.up || of.asleep.is_some() {
+            return;
+        }
+        of.asleep = Some(Asleep { since: now, stunned });
+        if stunned {
+            of.clock.stop(now);
+        }
+    }
+
+    /// It goes on; whether its wall clock was set right meanwhile.
+    pub fn wake(&mut self, host: usize, set_right: bool) {
+        let now = self.now;
+        let Some(asleep) = self.hosts[host].asleep.take() else { return };
+        let slept = now - asleep.since;
+        if asleep.stunned {
+            self.hosts[host].clock.go_on(now, set_right);
+        }
+        self.shift_lifetimes(host, slept);
+        // Timers count the time that the machine was awake.
+        if let Some(agent) = &mut self.hosts[host].agent {
+            agent.tick = agent.tick.saturating_add(slept);
+        }
+        S::wake(self, host, slept);
+        self.hosts[host].slept = now;
+        self.resume(host, true);
+        // What should have started the agent again meanwhile stood still too.
+        self.restart_if_wanted(host);
+    }
+
+    /// The agent is stopped (SIGSTOP).
+    pub fn freeze(&mut self, host: usize) {
+        if self.hosts[host].agent.is_some() {
+            self.hosts[host].stopped += 1;
+        }
+    }
+
+    /// It goes on (SIGCONT).
+    pub fn unfreeze(&mut self, host: usize) {
+        let of = &mut self.hosts[host];
+        if of.stopped > 0 {
+            of.stopped -= 1;
+            if of.stopped == 0 && of.asleep.is_none() {
+                self.resume(host, false);
             }
         }
     }
 
-    /// The Lease was shown to it: by an answer, a read, the watch.
-    pub fn was_shown(&mut self, view: &LeaseView) {
-        if let Some((_, sent)) = self.effects.iter().rev().find(|(record, _)| *record == view.record) {
-            self.confirmed = self.confirmed.max(Some(*sent));
-            self.late = self.late.filter(|late| Time::from_nanos(*late) > *sent);
+    /// A stopped agent goes on, or a host that stood still: what waited comes now. Frames first, as the loop takes them;
+    /// packets for a host that stood still are sent again, after a while.
+    fn resume(&mut self, host: usize, slept: bool) {
+        let waiting = std::mem::take(&mut self.hosts[host].waiting);
+        let (frames, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|(_, item)| matches!(item, Item::Heard(_)));
+        for (n, (after, item)) in frames.into_iter().chain(rest).enumerate() {
+            let wait = match &item {
+                Item::Own(item) if slept && S::is_packet(item) => self.rng.between(50, 3_000) * MS,
+                Item::Heard(_) => 0,
+                // What happened on the host itself is told at once.
+                Item::Tell { .. } | Item::AddressTask { .. } => 1_000 * n as u64,
+                _ if slept => after,
+                // In the order in which it came.
+                _ => 1_000 * n as u64,
+            };
+            self.put(wait, item);
+        }
+        if let Some(agent) = &mut self.hosts[host].agent {
+            agent.tick = agent.tick.max(self.now + 300_000);
+            self.next_tick = self.next_tick.min(agent.tick);
         }
     }
 
-    /// A process that has just begun.
-    #[must_use]
-    pub fn new(n: usize, settings: &Settings) -> Self {
-        let rules = Rules { node: settings::name(n), ..settings.rules.clone() };
-        Self {
-            keeper: Keeper::new(rules),
-            tick: Nanos::MAX,
-            wake: None,
-            last: None,
-            place: Place::new(settings.vips.len()),
-            api: Client::new(n, settings),
-            prober: Prober::new(settings),
-            ending: false,
-            looked: false,
-            effects: VecDeque::new(),
-            confirmed: None,
-            heard: 0,
-            let_go: 0,
-            heard_from: vec![0; settings.nodes + 3],
-            heard_holder: vec![0; settings.nodes + 3],
-            third: 0,
-            late: None,
-            steps: (0, 0),
+    /// The link to a segment goes up or down; whether the host notices.
+    pub fn set_link(&mut self, host: usize, segment: usize, up: bool, noticed: bool) {
+        if !self.hosts[host].up || self.hosts[host].plugged[segment] == up {
+            return;
+        }
+        self.hosts[host].plugged[segment] = up;
+        if noticed && self.hosts[host].told_up[segment] != up {
+            self.tell_soon(host, mooring_agent_core::Event::Link { interface: crate::settings::index(segment), up });
         }
     }
-}
 
-/// What the agent is told of its node.
-#[must_use]
-pub fn node(n: usize, settings: &Settings) -> Event {
-    let macs = vec![settings::mac(n)];
-    let participant = Participant { macs: macs.clone(), addresses: vec![settings::own(n)] };
-    Event::Node(Node { participant, macs, gateways: vec![settings::own(settings.nodes)] })
+    /// The interface on a segment is gone, or is there again.
+    pub fn set_present(&mut self, host: usize, segment: usize, present: bool, up: bool) {
+        self.hosts[host].present[segment] = present;
+        if present == up {
+            self.set_link(host, segment, up, false);
+            self.hosts[host].told_up[segment] = up;
+        }
+        let event = self.node_event(host);
+        self.tell_soon(host, event);
+        if !present {
+            for vip in (0..self.vips).filter(|vip| S::segment_of(&self.plan.settings, *vip) == segment) {
+                self.fall(host, vip, true, "its interface is gone");
+            }
+        }
+    }
 }

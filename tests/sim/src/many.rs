@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::plan::Plan;
 use crate::run::{Outcome, run};
+use crate::subject::Subject;
 
 /// What came of many runs.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +38,7 @@ pub struct Order {
     pub failures: usize,
     /// A bug that is switched on in the core.
     #[cfg(feature = "planted")]
-    pub bug: Option<mooring_core::planted::Bug>,
+    pub bug: Option<mooring_agent_core::planted::Bug>,
 }
 
 impl Order {
@@ -69,7 +70,7 @@ impl Order {
 }
 
 /// Runs them; `progress` is told how many are done, and how many of those failed, now and then.
-pub fn many(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Sum {
+pub fn many<S: Subject>(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Sum {
     let next = AtomicU64::new(order.from);
     let end = order.from.saturating_add(order.seeds);
     let enough = AtomicBool::new(false);
@@ -78,13 +79,13 @@ pub fn many(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Sum {
         for _ in 0..order.jobs.max(1) {
             scope.spawn(|| {
                 #[cfg(feature = "planted")]
-                mooring_core::planted::plant(order.bug);
+                mooring_agent_core::planted::plant(order.bug);
                 while !enough.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= end {
                         break;
                     }
-                    let outcome = run(&Plan::of(seed, order.nodes));
+                    let outcome = run(&Plan::<S>::of(seed, order.nodes));
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                     sum.add(outcome);
                     if sum.failed.len() >= order.failures {

@@ -3,98 +3,41 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use mooring_core::event::Event;
-
-use crate::api::{Answer, Message};
+use crate::check::Look;
 use crate::clock::Nanos;
-use crate::segment::What;
+use crate::segment::{Frame, What};
+use crate::subject::{EventOf, Subject};
 
-/// Something that will happen.
+/// Something that will happen. Hosts, their lives and VIPs are numbers.
 #[derive(Debug)]
-pub enum Item {
-    /// A frame of `from` that speaks for `what` reaches the agent of `to`.
-    Heard {
-        /// The host.
-        to: usize,
-        /// The address.
-        what: What,
-        /// Who speaks.
-        from: usize,
-    },
+pub enum Item<S: Subject> {
+    /// A frame reaches an agent.
+    Heard(Frame),
     /// A probe reaches a host's kernel.
     Asked {
         /// The host.
         to: usize,
+        /// The segment that the probe came over.
+        segment: usize,
         /// The address.
         what: What,
         /// Who asks.
         by: usize,
     },
-    /// A request reaches an API server.
-    Arrive {
-        /// The call.
-        call: u32,
-        /// The server.
-        server: usize,
-    },
-    /// An answer reaches the agent.
-    Answer {
-        /// The call.
-        call: u32,
-        /// The server.
-        server: usize,
-        /// What it says.
-        answer: Box<Answer>,
-    },
-    /// The agent asks the next API server beside.
-    Patience {
-        /// The call.
-        call: u32,
-        /// How many attempts there were.
-        tries: usize,
-    },
-    /// The agent gives the call up.
-    Deadline {
-        /// The call.
-        call: u32,
-    },
-    /// A watch says something.
-    Watch {
-        /// The host.
-        to: usize,
-        /// Which connection of it.
-        connection: u32,
-        /// What.
-        message: Box<Message>,
-    },
-    /// A watch is opened again.
-    WatchAgain {
-        /// The host.
-        host: usize,
-        /// Which connection has ended.
-        connection: u32,
-    },
     /// An event for an agent.
     Tell {
         /// The host.
         to: usize,
-        /// Which agent of it.
+        /// Which agent of the host.
         life: u32,
-        /// What.
-        event: Box<Event>,
+        /// The input of the agent.
+        event: Box<EventOf<S>>,
     },
-    /// The datapath's task goes on.
-    Place {
+    /// The agent's address task goes on.
+    AddressTask {
         /// The host.
         host: usize,
-        /// Which agent of it.
-        life: u32,
-    },
-    /// The agent asks its API server how it is.
-    Health {
-        /// The host.
-        host: usize,
-        /// Which agent of it.
+        /// Which agent of the host.
         life: u32,
     },
     /// The kernel's timer for an address.
@@ -110,70 +53,71 @@ pub enum Item {
     Start {
         /// The host.
         host: usize,
-        /// Which agent of it.
+        /// Which agent of the host.
         life: u32,
     },
     /// An agent's process has ended after its last words.
     Ended {
         /// The host.
         host: usize,
-        /// Which agent of it.
+        /// Which agent of the host.
         life: u32,
     },
-    /// The other elector's turn.
-    Rival {
-        /// The host.
-        host: usize,
-        /// Which life of it.
-        life: u32,
-    },
-    /// The client asks the VIPs.
+    /// The client asks all VIPs.
     Ping,
     /// A fault begins.
     Begin(usize),
     /// A fault ends.
     End(usize),
     /// A check looks again.
-    Look(crate::check::Look),
+    Look(Look),
+    /// Something that only this core's world knows.
+    Own(S::Item),
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<S: Subject> {
     at: Nanos,
     number: u64,
-    item: Item,
+    item: Item<S>,
 }
 
-impl PartialEq for Entry {
+impl<S: Subject> PartialEq for Entry<S> {
     fn eq(&self, other: &Self) -> bool {
         (self.at, self.number) == (other.at, other.number)
     }
 }
 
-impl Eq for Entry {}
+impl<S: Subject> Eq for Entry<S> {}
 
-impl PartialOrd for Entry {
+impl<S: Subject> PartialOrd for Entry<S> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl<S: Subject> Ord for Entry<S> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
-/// A queue by time; what is put for the same moment comes in the order in which it was put.
-#[derive(Debug, Default)]
-pub struct Queue {
-    heap: BinaryHeap<Reverse<Entry>>,
+/// A queue by time; entries for the same moment come out in the order in which they were added.
+#[derive(Debug)]
+pub struct Queue<S: Subject> {
+    heap: BinaryHeap<Reverse<Entry<S>>>,
     number: u64,
 }
 
-impl Queue {
-    /// That will happen then.
-    pub fn put(&mut self, at: Nanos, item: Item) {
+impl<S: Subject> Default for Queue<S> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), number: 0 }
+    }
+}
+
+impl<S: Subject> Queue<S> {
+    /// The item will happen then.
+    pub fn put(&mut self, at: Nanos, item: Item<S>) {
         self.number += 1;
         self.heap.push(Reverse(Entry { at, number: self.number, item }));
     }
@@ -185,8 +129,8 @@ impl Queue {
     }
 
     /// The next thing.
-    pub fn take(&mut self) -> Option<(Nanos, Item)> {
-        self.heap.pop().map(|entry| (entry.0.at, entry.0.item))
+    pub fn take(&mut self) -> Option<Item<S>> {
+        self.heap.pop().map(|entry| entry.0.item)
     }
 
     /// How much waits.

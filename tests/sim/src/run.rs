@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::check::{Rule, Violation};
 use crate::clock::Nanos;
 use crate::plan::Plan;
+use crate::subject::Subject;
 use crate::world::World;
 
 /// What came of a run.
@@ -30,7 +31,7 @@ pub struct Outcome {
 
 /// Runs a plan.
 #[must_use]
-pub fn run(plan: &Plan) -> Outcome {
+pub fn run<S: Subject>(plan: &Plan<S>) -> Outcome {
     catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(plan);
         finish(&mut world)
@@ -45,12 +46,12 @@ pub fn run(plan: &Plan) -> Outcome {
 }
 
 /// Runs a world to its end.
-pub fn finish(world: &mut World<'_>) -> Outcome {
+pub fn finish<S: Subject>(world: &mut World<'_, S>) -> Outcome {
     let end = world.end_of_run();
     world.run(end);
-    world.check_calls();
+    world.check_end();
     let counts = &world.counts;
-    // FNV-1a over what was counted and what the Lease is in the end: two runs that differ anywhere differ here.
+    // FNV-1a over what was counted, and the next number of chance: two runs that differ anywhere differ here.
     let numbers = [
         counts.steps,
         counts.items,
@@ -63,7 +64,7 @@ pub fn finish(world: &mut World<'_>) -> Outcome {
     let digest = numbers.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, n| (h ^ n).wrapping_mul(0x0100_0000_01b3));
     Outcome {
         seed: world.plan.seed,
-        violation: world.checks.violation.clone(),
+        violation: world.violation.clone(),
         faults: world.plan.faults.len(),
         simulated: world.now,
         steps: counts.steps,

@@ -1,12 +1,14 @@
-//! The segment: frames and what becomes of them, kernels that answer.
+//! The segments: frames and what becomes of them, kernels that answer.
 
 use std::net::IpAddr;
 
-use mooring_core::mac::Mac;
+use mooring_agent_core::mac::Mac;
 
 use crate::clock::{MS, Nanos};
+use crate::host::Host;
 use crate::queue::Item;
 use crate::settings;
+use crate::subject::{Subject, what_of};
 use crate::world::World;
 
 /// What a frame is about.
@@ -16,6 +18,19 @@ pub enum What {
     Vip(usize),
     /// A station's own address.
     Own(usize),
+}
+
+/// A frame that speaks for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The host that it reaches.
+    pub to: usize,
+    /// The segment.
+    pub segment: usize,
+    /// The address.
+    pub what: What,
+    /// The sender.
+    pub from: usize,
 }
 
 /// What happens to frames on one way from one station to another.
@@ -32,9 +47,15 @@ pub struct Way {
 impl Way {
     /// Nothing passes.
     pub const CUT: Self = Self { lost: 1_000, twice: 0, delay: 0 };
+
+    /// Every frame passes, and soon.
+    #[must_use]
+    pub fn is_clear(self) -> bool {
+        self.lost == 0 && self.delay <= 5 * MS
+    }
 }
 
-/// See the module's text. Stations are the hosts, the gateway, the client, the foreign host.
+/// The segments. Stations are the hosts, the gateway, the client, the foreign host.
 #[derive(Debug)]
 pub struct Segment {
     /// How many stations.
@@ -47,17 +68,17 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Nothing is wrong with it.
+    /// Nothing is wrong with them.
     #[must_use]
-    pub fn new(nodes: usize) -> Self {
+    pub fn new(nodes: usize, segments: usize) -> Self {
         let stations = nodes + 3;
-        Self { stations, ways: vec![Way::default(); stations * stations], clean: true, foreign: false }
+        Self { stations, ways: vec![Way::default(); stations * stations * segments], clean: true, foreign: false }
     }
 
     /// The way from one to another.
     #[must_use]
-    pub fn way(&self, from: usize, to: usize) -> Way {
-        self.ways[from * self.stations + to]
+    pub fn way(&self, segment: usize, from: usize, to: usize) -> Way {
+        self.ways[(segment * self.stations + from) * self.stations + to]
     }
 
     /// Everything as it was before any fault.
@@ -67,8 +88,8 @@ impl Segment {
     }
 
     /// Makes a way worse.
-    pub fn worsen(&mut self, from: usize, to: usize, by: Way) {
-        let way = &mut self.ways[from * self.stations + to];
+    pub fn worsen(&mut self, segment: usize, from: usize, to: usize, by: Way) {
+        let way = &mut self.ways[(segment * self.stations + from) * self.stations + to];
         way.lost = way.lost.max(by.lost);
         way.twice = way.twice.max(by.twice);
         way.delay = way.delay.max(by.delay);
@@ -76,7 +97,7 @@ impl Segment {
     }
 }
 
-impl World<'_> {
+impl<S: Subject> World<'_, S> {
     /// The gateway.
     #[must_use]
     pub fn gateway(&self) -> usize {
@@ -85,140 +106,143 @@ impl World<'_> {
 
     /// The client.
     #[must_use]
-    pub fn client_station(&self) -> usize {
+    pub fn client(&self) -> usize {
         self.hosts.len() + 1
     }
 
     /// The foreign host.
     #[must_use]
-    pub fn foreign_station(&self) -> usize {
+    pub fn foreign(&self) -> usize {
         self.hosts.len() + 2
     }
 
-    /// Whether a station's network card works.
+    /// Whether a station is on a segment, and its network card there works.
     #[must_use]
-    pub fn is_plugged(&self, station: usize) -> bool {
-        self.hosts.get(station).is_none_or(|host| host.is_awake() && host.link)
+    pub fn is_plugged(&self, station: usize, segment: usize) -> bool {
+        let works = |host: &Host<S>| host.is_awake() && host.plugged[segment];
+        self.plan.settings.is_on(station, segment) && self.hosts.get(station).is_none_or(works)
     }
 
     /// Whether every frame between the two passes, both ways.
     #[must_use]
-    pub fn hear_each_other(&self, a: usize, b: usize) -> bool {
-        let clear = |way: Way| way.lost == 0 && way.delay <= 5 * MS;
-        self.is_plugged(a)
-            && self.is_plugged(b)
-            && (self.segment.clean || clear(self.segment.way(a, b)) && clear(self.segment.way(b, a)))
+    pub fn hear_each_other(&self, segment: usize, a: usize, b: usize) -> bool {
+        let ways = || self.segment.way(segment, a, b).is_clear() && self.segment.way(segment, b, a).is_clear();
+        self.is_plugged(a, segment) && self.is_plugged(b, segment) && (self.segment.clean || ways())
     }
 
     /// Sends a frame: how long it takes, if it gets there.
-    pub fn frame(&mut self, from: usize, to: usize) -> Option<Nanos> {
-        if !self.is_plugged(from) || !self.is_plugged(to) {
+    pub fn frame(&mut self, segment: usize, from: usize, to: usize) -> Option<Nanos> {
+        if !self.is_plugged(from, segment) || !self.is_plugged(to, segment) {
             return None;
         }
-        let (low, high) = self.plan.settings.wire;
-        let wire = self.rng.between(low, high);
+        let (low, high) = self.plan.settings.frame;
+        let took = self.rng.between(low, high);
         if self.segment.clean {
-            return Some(wire);
+            return Some(took);
         }
-        let way = self.segment.way(from, to);
-        (!self.rng.chance(u32::from(way.lost))).then_some(wire + way.delay)
+        let way = self.segment.way(segment, from, to);
+        (!self.rng.chance(u32::from(way.lost))).then_some(took + way.delay)
     }
 
-    /// Whether a station's kernel answers for that address.
+    /// Whether a station's kernel answers for that address on that segment.
     #[must_use]
-    pub fn answers(&self, station: usize, what: What) -> bool {
+    pub fn answers(&self, station: usize, segment: usize, what: What) -> bool {
         match what {
-            What::Vip(vip) => match self.hosts.get(station) {
-                Some(host) => host.carries(vip),
-                None => vip == 0 && self.segment.foreign && station == self.foreign_station(),
-            },
-            What::Own(of) => of == station && self.hosts.get(station).is_none_or(|host| host.up && host.own),
+            What::Vip(vip) => {
+                S::segment_of(&self.plan.settings, vip) == segment
+                    && match self.hosts.get(station) {
+                        Some(host) => host.carries(vip),
+                        None => vip == 0 && self.segment.foreign && station == self.foreign(),
+                    }
+            }
+            What::Own(of) => of == station && self.hosts.get(station).is_none_or(|host| host.up && host.own_address),
         }
     }
 
-    /// What an address is.
+    /// The VIP of an address.
     #[must_use]
-    pub fn what(&self, address: IpAddr) -> Option<What> {
-        let vip = self.plan.settings.vips.iter().position(|vip| *vip == address);
-        vip.map(What::Vip).or_else(|| settings::owner(address).map(What::Own))
+    pub fn vip_of(&self, address: IpAddr) -> Option<usize> {
+        S::vip_of(&self.plan.settings, address)
     }
 
-    /// The address.
+    /// The address, on a segment.
     #[must_use]
-    pub fn address(&self, what: What) -> IpAddr {
+    pub fn address(&self, segment: usize, what: What) -> IpAddr {
         match what {
-            What::Vip(vip) => self.plan.settings.vips[vip],
-            What::Own(station) => settings::own(station),
+            What::Vip(vip) => S::vip(&self.plan.settings, vip),
+            What::Own(station) => settings::own(station, segment),
         }
     }
 
-    /// An agent asks for an address: one host, or everybody. A probe says nothing of who asks.
-    pub fn probe(&mut self, by: usize, address: IpAddr, to: Option<Mac>) {
-        let Some(what) = self.what(address) else { return };
+    /// An agent asks for an address: one host, or all hosts. A probe does not name the asking host.
+    pub fn probe(&mut self, by: usize, segment: usize, address: IpAddr, to: Option<Mac>) {
+        let Some(what) = what_of(&self.plan.settings, address) else { return };
         self.counts.probes += 1;
         match to {
-            Some(mac) => self.ask(by, settings::station(mac), what),
+            Some(mac) => self.ask(by, segment, settings::station(mac), what),
             None => {
                 for station in (0..self.segment.stations).filter(|s| *s != by) {
-                    self.ask(by, station, what);
+                    self.ask(by, segment, station, what);
                 }
             }
         }
     }
 
-    fn ask(&mut self, by: usize, station: usize, what: What) {
-        if station >= self.segment.stations || !self.plausible(station, what) {
+    fn ask(&mut self, by: usize, segment: usize, station: usize, what: What) {
+        if station >= self.segment.stations || !self.is_plausible(station, what) {
             return;
         }
-        let Some(way) = self.frame(by, station) else { return };
-        if self.segment.clean {
-            // Nothing can happen in so short a time that matters: the answer is as good as on its way.
-            self.answer(way, station, what, by);
+        let Some(way) = self.frame(segment, by, station) else { return };
+        // Nothing can happen in so short a time that matters: the answer is as good as on its way.
+        if self.segment.clean || way < S::ANSWERED_AT_ONCE {
+            self.answer(way, station, segment, what, by);
         } else {
-            self.put(way, Item::Asked { to: station, what, by });
+            self.put(way, Item::Asked { to: station, segment, what, by });
         }
     }
 
     /// Whether the station may have the address by the time it is asked: saves frames that nobody would answer.
-    fn plausible(&self, station: usize, what: What) -> bool {
+    fn is_plausible(&self, station: usize, what: What) -> bool {
         match what {
-            What::Vip(_) => station < self.hosts.len() || station == self.foreign_station(),
+            What::Vip(_) => station < self.hosts.len() || station == self.foreign(),
             What::Own(of) => of == station,
         }
     }
 
     /// A station's kernel was asked, and answers who asked.
-    pub fn answer(&mut self, after: Nanos, station: usize, what: What, by: usize) {
-        if !self.is_plugged(station) || !self.answers(station, what) {
-            return;
-        }
-        let Some(way) = self.frame(station, by) else { return };
-        self.hear(after + way, station, what, by);
-        if !self.segment.clean && self.rng.chance(u32::from(self.segment.way(station, by).twice)) {
-            self.hear(after + way + MS, station, what, by);
-        }
-    }
-
-    fn hear(&mut self, after: Nanos, from: usize, what: What, to: usize) {
-        if to < self.hosts.len() {
-            self.put(after, Item::Heard { to, what, from });
-        } else if to == self.client_station()
-            && let What::Vip(vip) = what
-        {
-            self.client_heard(vip, from);
+    pub fn answer(&mut self, after: Nanos, station: usize, segment: usize, what: What, by: usize) {
+        if self.answers(station, segment, what) {
+            self.send(after, Frame { to: by, segment, what, from: station }, MS);
         }
     }
 
     /// A station tells everybody that it has a VIP.
-    pub fn announce(&mut self, from: usize, vip: usize) {
+    pub fn announce(&mut self, from: usize, segment: usize, vip: usize) {
         self.counts.announcements += 1;
         let gateway = self.gateway();
-        for to in (0..self.segment.stations).filter(|to| *to != from && *to != gateway) {
-            let Some(way) = self.frame(from, to) else { continue };
-            self.hear(way, from, What::Vip(vip), to);
-            if !self.segment.clean && self.rng.chance(u32::from(self.segment.way(from, to).twice)) {
-                self.hear(way + 2 * MS, from, What::Vip(vip), to);
-            }
+        let listeners = if S::CLIENT_LEARNS { self.segment.stations } else { self.hosts.len() };
+        for to in (0..listeners).filter(|to| *to != from && *to != gateway) {
+            self.send(0, Frame { to, segment, what: What::Vip(vip), from }, 2 * MS);
+        }
+    }
+
+    /// A frame is sent after so long; if it comes twice, so much later.
+    fn send(&mut self, after: Nanos, frame: Frame, again: Nanos) {
+        let Some(way) = self.frame(frame.segment, frame.from, frame.to) else { return };
+        self.reach(after + way, frame);
+        let twice = self.segment.way(frame.segment, frame.from, frame.to).twice;
+        if !self.segment.clean && self.rng.chance(u32::from(twice)) {
+            self.reach(after + way + again, frame);
+        }
+    }
+
+    fn reach(&mut self, after: Nanos, frame: Frame) {
+        if frame.to < self.hosts.len() {
+            self.put(after, Item::Heard(frame));
+        } else if frame.to == self.client()
+            && let What::Vip(vip) = frame.what
+        {
+            S::client_hears(self, vip, frame.from);
         }
     }
 }

@@ -1,84 +1,75 @@
-//! What a run is made of: nodes, timers, the shape of the cluster. Drawn from the seed; most runs have default timers.
+//! What a run is made of: nodes, timers, segments. Drawn from the seed; most runs have default timers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use mooring_core::mac::Mac;
-use mooring_core::rules::Rules;
+use mooring_agent_core::Interface;
+use mooring_agent_core::mac::Mac;
+use mooring_agent_core::rules::Rules;
+use mooring_agent_core::session::{Link, Subnet};
 
-use crate::clock::{MS, Nanos};
+use crate::clock::Nanos;
+use crate::fault::OwnFault;
 use crate::rng::Rng;
+use crate::subject::Subject;
 
-/// Where the API servers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// One on every node, each with its etcd member: writes need a majority of nodes that reach each other.
-    Stacked,
-    /// One on every node; etcd is elsewhere, on a network of its own.
-    External,
-    /// Three, elsewhere, on a network of their own; the nodes' own health is always good.
-    Remote,
-}
-
-/// The health probe of the local API server.
-#[derive(Clone, Copy, Debug)]
-pub struct HealthSettings {
-    /// Between two questions.
-    pub interval: Nanos,
-    /// For one answer.
-    pub timeout: Nanos,
-    /// Good answers in a row.
-    pub rise: u32,
-    /// Bad ones.
-    pub fall: u32,
-}
-
-/// See the module's text.
+/// What every core's runs have, and what only this core's have.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct Settings<S: Subject> {
     /// The core's rules, but for the node's name.
     pub rules: Rules,
+    /// Whether these are the defaults of the agent.
+    pub defaults: bool,
     /// How many nodes.
     pub nodes: usize,
-    /// One of them runs kube-vip.
-    pub rival: Option<usize>,
-    /// The VIPs.
-    pub vips: Vec<IpAddr>,
-    /// IPv4 VIPs have the prefix length of the subnet: they go with the node's own address.
-    pub short_prefix: bool,
-    /// Where the API servers are.
-    pub shape: Shape,
-    /// The health probe.
-    pub health: HealthSettings,
+    /// How many segments.
+    pub segments: usize,
+    /// A node that is on the first segment only.
+    pub single_homed: Option<usize>,
     /// How fast each node's clock runs, in parts per million.
     pub ppm: Vec<i64>,
-    /// The client forgets who has the VIP at once: it asks before each of its probes.
-    pub forgetful_client: bool,
     /// The nodes start within this time of each other.
     pub spread: Nanos,
     /// One way over the segment, at least and at most.
-    pub wire: (Nanos, Nanos),
+    pub frame: (Nanos, Nanos),
     /// One way to an API server and through it, at least and at most.
     pub api: (Nanos, Nanos),
-    /// Whether these are the defaults of the agent.
-    pub defaults: bool,
+    /// What only this core's runs have.
+    pub own: S::Settings,
 }
-
-/// The first VIP.
-pub const VIP4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
-/// The other one, if there is one.
-pub const VIP6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, 0));
 
 /// The name of a node.
 #[must_use]
-pub fn name(node: usize) -> String {
-    format!("cp{}", node + 1)
+pub fn name<F: OwnFault>(node: usize) -> String {
+    format!("{}{}", F::NODE, node + 1)
+}
+
+/// The node of a name.
+#[must_use]
+pub fn number<F: OwnFault>(name: &str) -> Option<usize> {
+    name.strip_prefix(F::NODE).and_then(|n| n.parse::<usize>().ok()).and_then(|n| n.checked_sub(1))
+}
+
+/// The index of the interface on a segment.
+#[must_use]
+pub fn index(segment: usize) -> u32 {
+    u32::try_from(segment).unwrap_or(0) + 2
+}
+
+/// The segment of an interface.
+#[must_use]
+pub fn segment(index: u32) -> usize {
+    index.saturating_sub(2) as usize
+}
+
+fn two_bytes(station: usize) -> [u8; 2] {
+    u16::try_from(station + 1).unwrap_or(u16::MAX).to_be_bytes()
 }
 
 /// The Ethernet address of a station: the nodes first, then the gateway, the client, the foreign host.
 #[must_use]
 pub fn mac(station: usize) -> Mac {
-    let [high, low] = u16::try_from(station + 1).unwrap_or(u16::MAX).to_be_bytes();
+    let [high, low] = two_bytes(station);
     Mac([2, 0, 0, 0, high, low])
 }
 
@@ -88,71 +79,52 @@ pub fn station(mac: Mac) -> usize {
     usize::from(u16::from_be_bytes([mac.0[4], mac.0[5]])).saturating_sub(1)
 }
 
-/// A station's own address.
+/// A station's own address on a segment.
 #[must_use]
-pub fn own(station: usize) -> IpAddr {
-    let [high, low] = u16::try_from(station + 1).unwrap_or(u16::MAX).to_be_bytes();
-    IpAddr::V4(Ipv4Addr::new(10, 0, high, low))
+pub fn own(station: usize, segment: usize) -> IpAddr {
+    let [high, low] = two_bytes(station);
+    IpAddr::V4(Ipv4Addr::new(10, u8::try_from(segment).unwrap_or(0), high, low))
 }
 
 /// The station that has this as its own address.
 #[must_use]
 pub fn owner(address: IpAddr) -> Option<usize> {
-    match address {
-        IpAddr::V4(ip) if ip.octets()[0] == 10 => {
-            Some(usize::from(u16::from_be_bytes([ip.octets()[2], ip.octets()[3]])).saturating_sub(1))
-        }
-        _ => None,
+    let IpAddr::V4(ip) = address else { return None };
+    let [ten, _, high, low] = ip.octets();
+    if ten == 10 { usize::from(u16::from_be_bytes([high, low])).checked_sub(1) } else { None }
+}
+
+impl<S: Subject> Settings<S> {
+    /// Whether a station is on a segment.
+    #[must_use]
+    pub fn is_on(&self, station: usize, segment: usize) -> bool {
+        segment < self.segments && !(segment == 1 && self.single_homed == Some(station))
+    }
+
+    /// A node's interfaces.
+    #[must_use]
+    pub fn interfaces(&self, node: usize, up: &[bool]) -> Vec<Interface> {
+        let on = (0..self.segments).filter(|s| self.is_on(node, *s));
+        on.map(|segment| {
+            let address = own(node, segment);
+            let link = Link {
+                name: format!("eth{segment}"),
+                macs: vec![mac(node)],
+                addresses: vec![address],
+                subnets: vec![Subnet::of(address, 16)],
+                up: up[segment],
+            };
+            Interface { index: index(segment), link, gateways: vec![own(self.nodes, segment)] }
+        })
+        .collect()
     }
 }
 
-impl Settings {
-    /// Draws them. `nodes`: so many, whatever is drawn.
-    #[must_use]
-    pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Self {
-        let drawn = match rng.below(100) {
-            0..4 => 2,
-            4..70 => 3,
-            70..95 => 5,
-            95..98 => 4,
-            98 => 6,
-            _ => 7,
-        };
-        let nodes = nodes.unwrap_or(drawn);
-        let defaults = rng.chance(600);
-        let rules = if defaults { Rules::default() } else { rules(rng) };
-        let vips = if rng.chance(120) { vec![VIP4, VIP6] } else { vec![VIP4] };
-        let shape = rng.pick(&[Shape::Stacked, Shape::Stacked, Shape::External, Shape::Remote]);
-        let health = if defaults || rng.chance(500) {
-            HealthSettings { interval: 1_000 * MS, timeout: 2_000 * MS, rise: 2, fall: 2 }
-        } else {
-            HealthSettings {
-                interval: rng.pick(&[200, 500, 1_000, 3_000]) * MS,
-                timeout: rng.pick(&[100, 500, 2_000]) * MS,
-                rise: rng.pick(&[1, 2, 3]),
-                fall: rng.pick(&[1, 2, 3, 5]),
-            }
-        };
-        let drifts = rng.chance(500);
-        let ppm =
-            (0..nodes).map(|_| if drifts { i64::try_from(rng.below(801)).unwrap_or(0) - 400 } else { 0 }).collect();
-        let slow_api = rng.chance(150);
-        Self {
-            rules,
-            nodes,
-            rival: (nodes > 2 && rng.chance(40)).then(|| rng.index(nodes)),
-            vips,
-            short_prefix: rng.chance(200),
-            shape,
-            health,
-            ppm,
-            forgetful_client: rng.chance(250),
-            spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
-            wire: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
-            api: if slow_api { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
-            defaults,
-        }
-    }
+/// How fast clocks run: all right in half of the runs.
+#[must_use]
+pub fn drifts(rng: &mut Rng, nodes: usize) -> Vec<i64> {
+    let drifts = rng.chance(500);
+    (0..nodes).map(|_| if drifts { i64::try_from(rng.below(801)).unwrap_or(0) - 400 } else { 0 }).collect()
 }
 
 /// Rules that the agent's settings allow (see `agent/src/settings/validate.rs`), but seldom the default ones.
@@ -203,8 +175,8 @@ mod tests {
     #[test]
     fn stations_are_known_by_their_addresses() {
         for n in [0, 1, 6, 99, 300] {
-            assert_eq!((station(mac(n)), owner(own(n))), (n, Some(n)));
+            assert_eq!((station(mac(n)), owner(own(n, 0))), (n, Some(n)));
         }
-        assert_eq!(owner(VIP4), None);
+        assert_eq!(owner(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100))), None);
     }
 }

@@ -2,11 +2,10 @@
 
 use mooring_sim::check::Rule;
 use mooring_sim::clock::SECOND;
+use mooring_sim::elector::{Plan, World};
 use mooring_sim::fault::{Fault, Planned};
-use mooring_sim::plan::Plan;
 use mooring_sim::record::Record;
 use mooring_sim::run::{finish, run};
-use mooring_sim::world::World;
 
 /// Seeds that showed a defect of the core, or of the simulator.
 const KEPT: &[u64] = &[

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use crate::say;
+use crate::progress;
 
 /// The cache.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Cache {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let what = format!("waiting for another lab that fetches or builds {what}");
-                say::while_busy(&what, || file.lock()).map_err(locking())?;
+                progress::while_busy(&what, || file.lock()).map_err(locking())?;
             }
             Err(TryLockError::Error(error)) => return Err(locking()(error)),
         }

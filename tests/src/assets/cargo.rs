@@ -1,15 +1,18 @@
 //! The agent and the allocator, built by Cargo.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use serde_json::Value;
 
 use super::{Error, tools};
-use crate::say;
+use crate::host::lock;
+use crate::progress;
 
 /// How a program is built.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
     /// Quickly, with debug assertions: for tests.
     #[default]
@@ -17,6 +20,9 @@ pub enum Profile {
     /// As it is shipped: optimised and static. For benches.
     Release,
 }
+
+/// What was built. One build serves a whole run: scenarios do not wait for Cargo, and all see the same program.
+static BUILT: Mutex<BTreeMap<(&str, Profile), PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Builds `mooring-agent` and answers where it is, or that of `MOORING_LAB_AGENT`.
 ///
@@ -35,26 +41,39 @@ pub fn allocator(profile: Profile) -> Result<PathBuf, Error> {
 }
 
 /// `instead`: names a binary to take in place of a build, to try another one.
-fn program(ours: &str, instead: &str, profile: Profile) -> Result<PathBuf, Error> {
+fn program(ours: &'static str, instead: &str, profile: Profile) -> Result<PathBuf, Error> {
     if let Some(path) = std::env::var_os(instead) {
         return Ok(path.into());
     }
+    let mut built = lock(&BUILT);
+    if let Some(path) = built.get(&(ours, profile)) {
+        return Ok(path.clone());
+    }
+    let path = build(ours, profile)?;
+    built.insert((ours, profile), path.clone());
+    Ok(path)
+}
+
+fn build(ours: &str, profile: Profile) -> Result<PathBuf, Error> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cargo = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo"));
     let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
     let mut command = Command::new(cargo.ok_or_else(missing)?);
-    // Both packages, whichever is wanted: what they have in common is then built once.
-    let packages = ["--package", "mooring-agent", "--package", "mooring-allocator"];
-    command.current_dir(workspace).args(["build", "--quiet"]).args(packages).args(["--bin", ours]);
+    command.current_dir(workspace).args(["build", "--quiet", "--bin", ours]);
     command.arg("--message-format=json-render-diagnostics");
-    if profile == Profile::Release {
+    if profile == Profile::Dev {
+        // With the features that the lab itself is built with: nothing is built twice.
+        command.arg("--workspace");
+    } else {
+        // Both packages, whichever is wanted: what they have in common is then built once.
+        command.args(["--package", "mooring-agent", "--package", "mooring-allocator"]);
         let target = host_triple()?;
         // Settings of one target do not reach build scripts, and have a folder of their own: nothing is built twice.
         let flags = format!("target.{target}.rustflags=['-C', 'target-feature=+crt-static']");
         command.args(["--release", "--target", &target, "--config", &flags]);
     }
     let name = format!("{command:?}");
-    let output = say::while_busy(&format!("building {ours}"), || {
+    let output = progress::while_busy(&format!("building {ours}"), || {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).output()
     })
     .map_err(Error::io(format!("run {name}")))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Error, Product, digest, tools};
-use crate::say;
+use crate::progress;
 
 /// Downloads a product's pinned version, and checks it against the sums that are published beside it.
 pub fn download(product: Product, to: &Path) -> Result<(), Error> {
@@ -52,7 +52,7 @@ fn fetch(url: &str, to: &Path) -> Result<(), Error> {
     command.args(["--fail", "--silent", "--show-error", "--location", "--proto", "=https", "--connect-timeout", "3"]);
     // Less than 10 kB in 20 s: a network that swallows everything after the first packets.
     command.args(["--max-time", "900", "--speed-limit", "500", "--speed-time", "20", "--output"]).arg(to).arg(url);
-    let fetched = say::while_busy(&format!("downloading {url}"), || tools::run(&mut command));
+    let fetched = progress::while_busy(&format!("downloading {url}"), || tools::run(&mut command));
     fetched.map(drop).map_err(|error| match error {
         Error::Failed { detail, .. } => Error::Failed { command: format!("download of {url}"), detail },
         other => other,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Binaries, Cache, ETCD, Error, Found, KUBERNETES, Source, download, golang, tools};
-use crate::say;
+use crate::progress;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Finder {
                 match self.fetch(product, source) {
                     Ok(found) => return Ok(found),
                     Err(error) => {
-                        say::line(format_args!("{product}, {source}: {error}"));
+                        progress::line(format_args!("{product}, {source}: {error}"));
                         tried.push((source, error.to_string()));
                     }
                 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use ring::digest::{Context, SHA256};
 
 use super::{Cache, Error, KUBERNETES, Product, digest, tools};
-use crate::say;
+use crate::progress;
 
 /// The folder of this crate: the lab runs from a clone.
 const TESTS: &str = env!("CARGO_MANIFEST_DIR");
@@ -26,7 +26,7 @@ pub fn build_product(product: Product, to: &Path) -> Result<(), Error> {
     let mut command = go(&Path::new(TESTS).join("assets").join(folder))?;
     command.args(["-ldflags", &ldflags]).arg("-o").arg(to).arg(package);
     let what = format!("building {product} {} with Go ({about}, 2 GB of memory)", product.pinned());
-    say::while_busy(&what, || tools::run(&mut command)).map(drop)
+    progress::while_busy(&what, || tools::run(&mut command)).map(drop)
 }
 
 /// A binary of Kubernetes says its version only when it is told.
@@ -63,7 +63,7 @@ pub fn go_program(folder: &str) -> Result<PathBuf, Error> {
         cache.fill(&binary, |to| {
             let mut command = go(&source)?;
             command.args(["-ldflags", "-s -w"]).arg("-o").arg(to).arg(".");
-            say::while_busy(&format!("building {folder} with Go"), || tools::run(&mut command)).map(drop)
+            progress::while_busy(&format!("building {folder} with Go"), || tools::run(&mut command)).map(drop)
         })?;
     }
     Ok(binary)

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::{Cache, Error, golang, tools};
-use crate::say;
+use crate::progress;
 
 /// Whose CRDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ fn download(project: Project, outside: PathBuf) -> Result<PathBuf, Error> {
     let mut command = Command::new(golang::toolchain()?);
     // Outside of any module of ours.
     command.current_dir(outside).env_remove("GOFLAGS").args(["mod", "download", "-json", &module]);
-    let said = say::while_busy(&format!("downloading the Go module {module}"), || tools::run(&mut command))?;
+    let said = progress::while_busy(&format!("downloading the Go module {module}"), || tools::run(&mut command))?;
     let failed = |detail: String| Error::Failed { command: format!("download of {module}"), detail };
     let found: Downloaded = serde_json::from_str(&said).map_err(|error| failed(error.to_string()))?;
     if found.sum != project.sum() {

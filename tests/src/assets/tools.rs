@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::Error;
-use crate::{say, userns};
+use crate::{progress, userns};
 
 /// A program in PATH, or where programs of the administrator are.
 #[must_use]
@@ -32,8 +32,8 @@ pub fn ensure(program: &str, package: &str) -> Result<PathBuf, Error> {
         run(command.env("DEBIAN_FRONTEND", "noninteractive"))
     };
     let install = ["install", "--yes", "--no-install-recommends", package];
-    say::line(format_args!("{program} is missing: installing the package {package}"));
-    say::while_busy(&format!("installing {package}"), || {
+    progress::line(format_args!("{program} is missing: installing the package {package}"));
+    progress::while_busy(&format!("installing {package}"), || {
         // A machine without package lists, or with old ones, needs them first.
         get(&install).or_else(|_| get(&["update"]).and_then(|_| get(&install)))
     })

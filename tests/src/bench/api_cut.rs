@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::rig::{Rig, longest_gap};
+use super::Order;
+use super::rig::{Memory, Rig, longest_gap};
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
 use crate::agents::AgentOptions;
 use crate::fault::ApiCut;
 use crate::lab::Shape;
@@ -20,22 +20,20 @@ const AFTER: Duration = Duration::from_secs(5);
 
 /// The client's outage, and the time with two owners.
 pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
-    let rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
-    let (mut gaps, mut two) = (Vec::new(), Vec::new());
-    for run in 0..order.runs {
-        let holder = if run == 0 { rig.settled().await? } else { rig.fresh().await? };
-        let prober = rig.stage.prober()?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let cut = rig.stage.lab.cut_api(&holder, ApiCut::Everywhere)?;
-        rig.stage.successor(&holder, LIMIT).await?;
+    let mut rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
+    let runs = rig.warm_runs(order, Memory::Fresh, async |rig, holder, prober| {
+        let cut = rig.lab.cut_api(&holder, ApiCut::Everywhere)?;
+        rig.successor(&holder, LIMIT).await?;
         tokio::time::sleep(AFTER).await;
         let end = now();
-        gaps.push(longest_gap(&prober.finish()?, cut, end));
-        two.push(total(&rig.stage.timeline().two_owners(cut, end)));
-        rig.stage.lab.heal_api(&holder)?;
-    }
+        let gap = longest_gap(&prober.finish()?, cut, end);
+        let two = total(&rig.timeline().two_owners(cut, end));
+        rig.lab.heal_api(&holder)?;
+        Ok((gap, two))
+    });
+    let (gaps, two): (Vec<_>, Vec<_>) = runs.await?.into_iter().unzip();
     Ok(vec![
-        some(Figure::of_times("api-cut", &gaps), "api-cut")?.goal(Statistic::Max, 100.0),
-        some(Figure::of_times("api-cut-two-owners", &two), "api-cut-two-owners")?.goal(Statistic::Max, 100.0),
+        Figure::of_times("api-cut", &gaps)?.goal(Statistic::Max, 100.0),
+        Figure::of_times("api-cut-two-owners", &two)?.goal(Statistic::Max, 100.0),
     ])
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::rig::Rig;
+use super::Order;
+use super::rig::{Memory, Rig};
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
 use crate::observe::https::{Outage, outages};
@@ -17,25 +17,25 @@ const WATCHED: Duration = Duration::from_secs(15);
 
 /// HTTPS through the VIP is away, and packets lost meanwhile.
 pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
-    let rig = Rig::up(order, Shape::stacked(), AgentOptions::default()).await?;
-    let (mut times, mut lost) = (Vec::new(), Vec::new());
-    for _ in 0..order.runs {
-        let holder = rig.settled().await?;
-        let (prober, https) = (rig.stage.prober()?, rig.stage.https()?);
+    let mut rig = Rig::up(order, Shape::stacked(), AgentOptions::default()).await?;
+    let runs = rig.runs(order, Memory::Kept, async |rig, holder, prober| {
+        let https = rig.https()?;
         https.success_after(now(), WATCHED).await?;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let killed = rig.stage.lab.stop_api(&holder)?;
+        let killed = rig.lab.stop_api(&holder)?;
         tokio::time::sleep(WATCHED).await;
         let end = now();
         let gaps = outages(&https.finish()?);
-        times.push(gaps.iter().filter(|gap| gap.to > killed).map(Outage::length).max().unwrap_or_default());
-        lost.push(prober.finish()?.between(killed, end).lost());
-        rig.stage.lab.start_api(&holder)?;
+        let longest = gaps.iter().filter(|gap| gap.to > killed).map(Outage::length).max().unwrap_or_default();
+        let lost = prober.finish()?.between(killed, end).lost();
+        rig.lab.start_api(&holder)?;
         rig.apis_ready().await?;
-    }
+        Ok((longest, lost))
+    });
+    let (times, lost): (Vec<_>, Vec<_>) = runs.await?.into_iter().unzip();
     let packets = "api-dead-on-holder-lost";
     Ok(vec![
-        some(Figure::of_times("api-dead-on-holder", &times), "api-dead-on-holder")?.goal(Statistic::Max, 3_000.0),
-        some(Figure::of_counts(packets, "packets", &lost), packets)?.goal(Statistic::Max, 0.0),
+        Figure::of_times("api-dead-on-holder", &times)?.goal(Statistic::Max, 3_000.0),
+        Figure::of_counts(packets, "packets", &lost)?.goal(Statistic::Max, 0.0),
     ])
 }

@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::stats::{Figure, Statistic};
-use super::{Order, resident, some};
+use super::{Order, resident};
 use crate::assets;
 use crate::host::Spec;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::server::{Crds, documents_in};
-use crate::ipam::stage::Stage;
-use crate::say;
+use crate::progress;
+use crate::rig::allocator::AllocatorRig;
 
 /// How many claims, when nobody says.
 const CLAIMS: usize = 10_000;
@@ -49,7 +49,7 @@ struct Load {
 
 /// The whole of it in a cluster of its own.
 struct Rig {
-    stage: Stage,
+    allocators: AllocatorRig,
     load: PathBuf,
     uid: String,
     loads: usize,
@@ -60,29 +60,29 @@ struct Rig {
 impl Rig {
     async fn up(order: &Order) -> Result<Self> {
         let load = tokio::task::spawn_blocking(|| assets::go_program("claimload")).await??;
-        let stage = Stage::with(Crds::ClusterApi, order.allocator.clone(), false).await?;
+        let allocators = AllocatorRig::with(Crds::ClusterApi, order.allocator.clone(), false).await?;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        stage.server.create("/api/v1/namespaces", &namespace).await?;
+        allocators.server.create("/api/v1/namespaces", &namespace).await?;
         let pool = json!({
             "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": "InClusterIPPool", "metadata": {"name": "p"},
             "spec": {"addresses": ["10.0.0.0/8"], "prefix": 8, "gateway": "10.0.0.1"},
         });
         let path = format!("/apis/ipam.cluster.x-k8s.io/v1alpha2/namespaces/{NAMESPACE}/inclusterippools");
-        let made = stage.server.create(&path, &pool).await?;
+        let made = allocators.server.create(&path, &pool).await?;
         let uid = made["metadata"]["uid"].as_str().context("a pool without uid")?.to_owned();
         // Who makes the claims is no administrator of this lab only.
-        let pki = stage.server.lab().cluster()?.pki();
+        let pki = allocators.server.lab().cluster()?.pki();
         let admin = pki.super_admin()?;
-        std::fs::write(stage.server.lab().dir().join("load.crt"), admin.cert)?;
-        std::fs::write(stage.server.lab().dir().join("load.key"), admin.key)?;
-        Ok(Self { stage, load, uid, loads: 0, given: 0 })
+        std::fs::write(allocators.server.lab().dir().join("load.crt"), admin.cert)?;
+        std::fs::write(allocators.server.lab().dir().join("load.key"), admin.key)?;
+        Ok(Self { allocators, load, uid, loads: 0, given: 0 })
     }
 
     /// Runs the load program.
     async fn run(&mut self, mode: &str, count: usize, concurrency: usize, flags: &[String]) -> Result<Load> {
         self.loads += 1;
         let name = format!("load-{}", self.loads);
-        let lab = self.stage.server.lab();
+        let lab = self.allocators.server.lab();
         let (host, cluster) = (lab.host("client")?, lab.cluster()?);
         let file = |name: &str| lab.dir().join(name).display().to_string();
         let spec = Spec::new(&name, &self.load).args([
@@ -128,7 +128,7 @@ impl Rig {
     /// Writes that the API server has done: to claims, addresses and pools; and Events.
     async fn writes(&self) -> Result<(u64, u64)> {
         let request = Request::get("/metrics").body(Vec::new())?;
-        let text = self.stage.server.client.request_text(request).await?;
+        let text = self.allocators.server.client.request_text(request).await?;
         let (mut ours, mut events) = (0, 0);
         for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
             let has = |label: &str, values: &[&str]| {
@@ -150,12 +150,12 @@ impl Rig {
     }
 
     async fn start(&self) -> Result<Allocator> {
-        self.stage.start_with("allocator", &["--leader-election=true"]).await
+        self.allocators.start_with("allocator", &["--leader-election=true"]).await
     }
 }
 
 fn one(name: &str, unit: &'static str, value: f64) -> Result<Figure> {
-    some(Figure::new(name, unit, &[value]), name)
+    Figure::new(name, unit, &[value])
 }
 
 /// CPU that a process has used, in seconds.
@@ -191,7 +191,7 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
         let mut rig = Rig::up(order).await?;
         if !finalizer {
             for policy in documents_in("policies/claim-finalizer.yaml")? {
-                rig.stage.server.apply(&policy).await?;
+                rig.allocators.server.apply(&policy).await?;
             }
             // A policy is minded a moment after it was made.
             rig.minded().await?;
@@ -230,13 +230,13 @@ async fn rates(order: &Order, name: &str, finalizer: bool) -> Result<Vec<Figure>
         loaded99s.push(load.p99);
         cpus.push(used * 1_000.0 / count as f64);
         let (before, after) = (before.rate, after.rate);
-        say::line(format_args!(
+        progress::line(format_args!(
             "{workers} requests at once; the floor was {before:.0} claims/s before and {after:.0} after"
         ));
     }
     let figure = |what: &str, unit: &'static str, values: &[f64]| {
         let name = format!("{name}-{what}");
-        some(Figure::new(&name, unit, values), &name)
+        Figure::new(&name, unit, values)
     };
     Ok(vec![
         figure("rate", "1/s", &rates)?,
@@ -264,13 +264,13 @@ pub(super) async fn floor(order: &Order) -> Result<Vec<Figure>> {
     for _ in 0..order.runs {
         for (finalizer, rates) in [true, false].into_iter().zip(&mut rates) {
             let (workers, trial) = rig.best_floor(finalizer, trial).await?;
-            say::line(format_args!("{workers} requests at once are the best: {:.0} claims/s", trial.rate));
+            progress::line(format_args!("{workers} requests at once are the best: {:.0} claims/s", trial.rate));
             rates.push(rig.floor(count, workers, finalizer).await?.rate.max(trial.rate));
         }
     }
     let [three, two] = rates;
     let (name, policy) = ("claims-floor", "claims-policy-floor");
-    Ok(vec![some(Figure::new(name, "1/s", &three), name)?, some(Figure::new(policy, "1/s", &two), policy)?])
+    Ok(vec![Figure::new(name, "1/s", &three)?, Figure::new(policy, "1/s", &two)?])
 }
 
 impl Rig {
@@ -283,7 +283,7 @@ impl Rig {
             "spec": {"poolRef": pool},
         });
         let deadline = Instant::now() + Duration::from_mins(1);
-        while self.stage.server.create(&path, &claim).await?["metadata"]["finalizers"].is_null() {
+        while self.allocators.server.create(&path, &claim).await?["metadata"]["finalizers"].is_null() {
             ensure!(Instant::now() < deadline, "the policy does nothing");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -306,7 +306,7 @@ pub(super) async fn grown(order: &Order) -> Result<Vec<Figure>> {
     let listed = rig.run("list", PAGE, 1, &[]).await?;
     // From its start to the first claim that it binds, which is there already.
     let begin = Instant::now();
-    let allocator = rig.stage.spawn("allocator-again", &["--leader-election=false"])?;
+    let allocator = rig.allocators.spawn("allocator-again", &["--leader-election=false"])?;
     rig.run("one-by-one", 1, 1, &[]).await?;
     let first = begin.elapsed();
     let many = rig.run("claims", SAMPLE, workers, &[]).await?;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::rig::{Rig, longest_gap};
+use super::Order;
+use super::rig::{Memory, Rig, longest_gap};
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
 use crate::agents::{AGENT, AgentOptions};
 use crate::lab::Shape;
 use crate::observe::now;
@@ -26,64 +26,56 @@ const LINES: usize = 40;
 
 /// The holder's port goes down, and up again.
 pub(super) async fn link_flap(order: &Order) -> Result<Vec<Figure>> {
-    let rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
-    let mut gaps = Vec::new();
-    for run in 0..order.runs {
-        let holder = if run == 0 { rig.settled().await? } else { rig.fresh().await? };
-        let prober = rig.stage.prober()?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
+    let runs = rig.warm_runs(order, Memory::Fresh, async |rig, holder, prober| {
         let before = now();
-        rig.stage.lab.port_down(&holder)?;
+        rig.lab.port_down(&holder)?;
         tokio::time::sleep(DOWN).await;
-        rig.stage.lab.port_up(&holder)?;
+        rig.lab.port_up(&holder)?;
         prober.answer_after(now(), None, LIMIT).await?;
         tokio::time::sleep(AFTER).await;
         let end = now();
-        gaps.push(longest_gap(&prober.finish()?, before, end));
-    }
-    Ok(vec![some(Figure::of_times("link-flap", &gaps), "link-flap")?.goal(Statistic::Max, 1_000.0)])
+        Ok(longest_gap(&prober.finish()?, before, end))
+    });
+    let gaps = runs.await?;
+    Ok(vec![Figure::of_times("link-flap", &gaps)?.goal(Statistic::Max, 1_000.0)])
 }
 
 /// Somebody deletes the VIP on the holder.
 pub(super) async fn deleted(order: &Order) -> Result<Vec<Figure>> {
-    let rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
-    let mut times = Vec::new();
-    for _ in 0..order.runs {
-        let holder = rig.settled().await?;
-        let prober = rig.stage.prober()?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
+    let runs = rig.warm_runs(order, Memory::Kept, async |rig, holder, prober| {
         let before = now();
-        let gone = rig.stage.lab.delete_address(&holder, rig.stage.lab.vip())?;
+        let gone = rig.lab.delete_address(&holder, rig.lab.vip())?;
         // It may be back before the deletion has returned: then the loss is what was lost.
         prober.answer_after(gone, None, LIMIT).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let end = now();
-        times.push(longest_gap(&prober.finish()?, before, end));
-    }
-    Ok(vec![some(Figure::of_times("addr-deleted", &times), "addr-deleted")?.goal(Statistic::Max, 50.0)])
+        Ok(longest_gap(&prober.finish()?, before, end))
+    });
+    let times = runs.await?;
+    Ok(vec![Figure::of_times("addr-deleted", &times)?.goal(Statistic::Max, 50.0)])
 }
 
 /// A host announces the VIP, which it does not have, once.
 pub(super) async fn foreign(order: &Order) -> Result<Vec<Figure>> {
     let shape = Shape::external().with_host(INTRUDER.0, INTRUDER.1);
-    let rig = Rig::up(order, shape, AgentOptions::default()).await?;
-    let mac = rig.stage.lab.host(INTRUDER.0)?.mac().to_string();
-    let mut times = Vec::new();
-    for _ in 0..order.runs {
-        let holder = rig.settled().await?;
-        let prober = rig.stage.prober()?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut rig = Rig::up(order, shape, AgentOptions::default()).await?;
+    let mac = rig.lab.host(INTRUDER.0)?.mac().to_string();
+    let runs = rig.warm_runs(order, Memory::Kept, async |rig, holder, prober| {
         let before = now();
-        let announced = rig.stage.lab.announce(INTRUDER.0, rig.stage.lab.vip())?;
+        let announced = rig.lab.announce(INTRUDER.0, rig.lab.vip())?;
         prober.answer_after(announced, None, LIMIT).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let end = now();
-        times.push(longest_gap(&prober.finish()?, before, end));
-        let log = rig.stage.lab.process(&holder, AGENT)?.log_tail(LINES);
+        let gap = longest_gap(&prober.finish()?, before, end);
+        let log = rig.lab.process(&holder, AGENT)?.log_tail(LINES);
         if !log.to_lowercase().contains(&mac.to_lowercase()) {
             bail!("the agent of {holder} does not report the intruder {mac}:\n{log}");
         }
         tokio::time::sleep(DEFENDED).await;
-    }
-    Ok(vec![some(Figure::of_times("foreign-takes", &times), "foreign-takes")?.goal(Statistic::Max, 300.0)])
+        Ok(gap)
+    });
+    let times = runs.await?;
+    Ok(vec![Figure::of_times("foreign-takes", &times)?.goal(Statistic::Max, 300.0)])
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::rig::Rig;
+use super::Order;
+use super::rig::{Memory, Rig};
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
 
@@ -17,21 +17,17 @@ const AFTER: Duration = Duration::from_secs(2);
 
 /// SIGTERM to the holder's agent.
 pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
-    let rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
-    let mut lost = Vec::new();
-    for _ in 0..order.runs {
-        let holder = rig.settled().await?;
-        let prober = rig.stage.prober()?;
-        // So that the first packets, which look for the neighbour, are not part of it.
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let agent = rig.stage.lab.agent(&holder)?;
+    let mut rig = Rig::up(order, Shape::external(), AgentOptions::default()).await?;
+    let runs = rig.warm_runs(order, Memory::Kept, async |rig, holder, prober| {
+        let agent = rig.lab.agent(&holder)?;
         let told = agent.terminate()?;
-        rig.stage.successor(&holder, LIMIT).await?;
+        rig.successor(&holder, LIMIT).await?;
         agent.process()?.ended(LIMIT).await?;
         tokio::time::sleep(AFTER).await;
         let seen = prober.finish()?;
-        lost.push(seen.all().iter().filter(|probe| probe.sent >= told && probe.answer.is_none()).count());
         agent.start_again()?;
-    }
-    Ok(vec![some(Figure::of_counts("handover", "packets", &lost), "handover")?.goal(Statistic::Max, 0.0)])
+        Ok(seen.all().iter().filter(|probe| probe.sent >= told && probe.answer.is_none()).count())
+    });
+    let lost = runs.await?;
+    Ok(vec![Figure::of_counts("handover", "packets", &lost)?.goal(Statistic::Max, 0.0)])
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::rig::Rig;
 use super::stats::{Figure, Statistic};
-use super::{MB, Order, resident, some};
+use super::{MB, Order, resident};
 use crate::agents::{AGENT, AgentOptions};
 use crate::lab::Shape;
 use crate::observe::audit;
@@ -30,8 +30,8 @@ pub(super) async fn requests(order: &Order) -> Result<Vec<Figure>> {
         tokio::time::sleep(COUNTED).await;
         let to = now();
         let (mut read, mut written) = (0_u32, 0_u32);
-        for name in rig.stage.lab.control_planes() {
-            let log = rig.stage.lab.host(&name)?.dir().join("audit.log");
+        for name in rig.lab.control_planes() {
+            let log = rig.lab.host(&name)?.dir().join("audit.log");
             let all = audit::requests(&log, from, to)?;
             for one in all.iter().filter(|one| one.agent.starts_with(NAME) && !one.is_health()) {
                 if one.is_write() { written += 1 } else { read += 1 }
@@ -42,8 +42,8 @@ pub(super) async fn requests(order: &Order) -> Result<Vec<Figure>> {
     }
     let (read, written) = ("idle-requests-reads", "idle-requests-writes");
     Ok(vec![
-        some(Figure::new(written, "1/s", &writes), written)?.goal(Statistic::Max, 1.0),
-        some(Figure::new(read, "1/s", &reads), read)?.goal(Statistic::Max, 1.0),
+        Figure::new(written, "1/s", &writes)?.goal(Statistic::Max, 1.0),
+        Figure::new(read, "1/s", &reads)?.goal(Statistic::Max, 1.0),
     ])
 }
 
@@ -54,16 +54,16 @@ pub(super) async fn rss(order: &Order) -> Result<Vec<Figure>> {
     tokio::time::sleep(SETTLED).await;
     for _ in 0..order.runs {
         rig.settled().await?;
-        for name in rig.stage.lab.control_planes() {
-            sizes.push(resident(&rig.stage.lab.process(&name, AGENT)?)?);
+        for name in rig.lab.control_planes() {
+            sizes.push(resident(&rig.lab.process(&name, AGENT)?)?);
         }
     }
-    Ok(vec![some(Figure::new("agent-rss", "MB", &sizes), "agent-rss")?.goal(Statistic::Max, 12.0)])
+    Ok(vec![Figure::new("agent-rss", "MB", &sizes)?.goal(Statistic::Max, 12.0)])
 }
 
 /// Size of the binary.
 pub(super) async fn binary(order: &Order) -> Result<Vec<Figure>> {
     let file = tokio::fs::metadata(&order.agent).await.with_context(|| format!("look at {}", order.agent.display()))?;
     let size = f64::from(u32::try_from(file.len())?) / MB;
-    Ok(vec![some(Figure::new("agent-binary", "MB", &[size]), "agent-binary")?.goal(Statistic::Max, 12.0)])
+    Ok(vec![Figure::new("agent-binary", "MB", &[size])?.goal(Statistic::Max, 12.0)])
 }

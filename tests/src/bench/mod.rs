@@ -110,8 +110,3 @@ fn resident(process: &Process) -> Result<f64> {
     let kb = process.rss_kb().with_context(|| format!("{} of {} does not run", process.name(), process.host()))?;
     Ok(f64::from(u32::try_from(kb)?) * 1_024.0 / MB)
 }
-
-/// A figure of values that must be there.
-fn some(figure: Option<Figure>, name: &str) -> Result<Figure> {
-    figure.with_context(|| format!("{name}: nothing was measured; --runs must be 1 or more"))
-}

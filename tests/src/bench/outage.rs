@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::Order;
 use super::rig::Rig;
 use super::stats::{Figure, Statistic};
-use super::{Order, some};
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
 use crate::observe::now;
@@ -24,10 +24,10 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let mut both = 0;
         for hanging in [false, true] {
             rig.settled().await?;
-            let prober = rig.stage.prober()?;
+            let prober = rig.prober()?;
             tokio::time::sleep(Duration::from_millis(500)).await;
             let begin = now();
-            let lab = &rig.stage.lab;
+            let lab = &rig.lab;
             if hanging { lab.freeze_all_apis() } else { lab.stop_all_apis() }?;
             tokio::time::sleep(AWAY).await;
             if hanging { lab.thaw_all_apis() } else { lab.start_all_apis() }?;
@@ -38,5 +38,5 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         }
         lost.push(both);
     }
-    Ok(vec![some(Figure::of_counts("outage", "packets", &lost), "outage")?.goal(Statistic::Max, 0.0)])
+    Ok(vec![Figure::of_counts("outage", "packets", &lost)?.goal(Statistic::Max, 0.0)])
 }

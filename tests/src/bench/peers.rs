@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::Order;
 use super::floor::{self as by_hand, Host};
 use super::keepalived::{self as vrrp, End};
 use super::stats::Figure;
-use super::{Order, some};
 use crate::host::Netns;
 use crate::lab::{Lab, Shape};
 use crate::observe::echo;
-use crate::say;
+use crate::progress;
 
 /// The interface of a host on the segment.
 const INTERFACE: &str = "eth0";
@@ -23,13 +23,13 @@ pub(super) async fn floor(order: &Order) -> Result<Vec<Figure>> {
     let (one, two, client) = (lab.netns("cp1")?, lab.netns("cp2")?, lab.netns("client")?);
     let (one, two) = (host("cp1", &one), host("cp2", &two));
     let times = by_hand::floor([&one, &two], &client, vip(&lab), order.runs).await?;
-    Ok(vec![some(Figure::of_times("floor", &times), "floor")?])
+    Ok(vec![Figure::of_times("floor", &times)?])
 }
 
 /// keepalived's failover, by default and tuned, and its hand-over. Nothing where it is not installed.
 pub(super) async fn keepalived(order: &Order) -> Result<Vec<Figure>> {
     let Some(program) = vrrp::installed() else {
-        say::line("keepalived is not installed: left out");
+        progress::line("keepalived is not installed: left out");
         return Ok(Vec::new());
     };
     let mut figures = Vec::new();
@@ -44,7 +44,7 @@ pub(super) async fn keepalived(order: &Order) -> Result<Vec<Figure>> {
         let places = (lab.segment().switch(), &lab.netns("client")?);
         let runs = vrrp::measure(&program, &hosts, places, vip(&lab), (end, advert, order.runs)).await?;
         let times: Vec<Duration> = runs.iter().map(|run| run.outage).collect();
-        figures.push(some(Figure::of_times(name, &times), name)?);
+        figures.push(Figure::of_times(name, &times)?);
     }
     Ok(figures)
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use serde::{Serialize, Serializer};
 
 /// One figure of a bench. As JSON it is the object that `cargo lab bench --json` prints on one line.
@@ -65,34 +66,36 @@ pub enum Bound {
 }
 
 impl Figure {
-    /// Sums up values. `None` for no values at all.
-    #[must_use]
-    pub fn new(name: &str, unit: &'static str, values: &[f64]) -> Option<Self> {
+    /// Sums up values.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn new(name: &str, unit: &'static str, values: &[f64]) -> Result<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        Some(Self {
-            name: name.to_owned(),
-            runs: sorted.len(),
-            min: *sorted.first()?,
-            median: percentile(&sorted, 50)?,
-            p90: percentile(&sorted, 90)?,
-            p99: percentile(&sorted, 99)?,
-            max: *sorted.last()?,
-            unit,
-            goals: Vec::new(),
-        })
+        let share = |percent| percentile(&sorted, percent);
+        let sum = || {
+            let (name, runs, goals) = (name.to_owned(), sorted.len(), Vec::new());
+            let (min, median, p90, p99, max) = (share(0)?, share(50)?, share(90)?, share(99)?, share(100)?);
+            Some(Self { name, runs, min, median, p90, p99, max, unit, goals })
+        };
+        sum().with_context(|| format!("{name}: nothing was measured; --runs must be 1 or more"))
     }
 
     /// Sums up durations, in milliseconds.
-    #[must_use]
-    pub fn of_times(name: &str, times: &[Duration]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn of_times(name: &str, times: &[Duration]) -> Result<Self> {
         let values: Vec<f64> = times.iter().map(|t| t.as_secs_f64() * 1_000.0).collect();
         Self::new(name, "ms", &values)
     }
 
     /// Sums up counts, of packets say.
-    #[must_use]
-    pub fn of_counts(name: &str, unit: &'static str, counts: &[usize]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn of_counts(name: &str, unit: &'static str, counts: &[usize]) -> Result<Self> {
         let values: Vec<f64> = counts.iter().map(|&n| f64::from(u32::try_from(n).unwrap_or(u32::MAX))).collect();
         Self::new(name, unit, &values)
     }
@@ -231,7 +234,7 @@ mod tests {
         );
         assert!(!figure.good());
         assert!(table(&[figure]).contains("p99 <= 9 MISSED"));
-        assert_eq!(Figure::of_times("none", &[]), None);
+        assert!(Figure::of_times("none", &[]).is_err());
         let one = Figure::of_times("one", &[Duration::from_micros(1_234_567)]).unwrap();
         assert!(json(&[one]).unwrap().contains("\"p99\":1234.567,"));
     }

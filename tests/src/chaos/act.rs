@@ -1,4 +1,4 @@
-//! Making a fault, and taking it back.
+//! Starts faults and ends them.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use crate::cluster::ETCD;
 use crate::fault::{ApiCut, Way};
 use crate::host::{Error as HostError, Process};
 use crate::observe::now;
+use crate::rig::control_plane::ControlPlaneRig;
 use crate::segment::GATEWAY_NAME;
-use crate::stage::Stage;
 
-/// The host that announces what it does not have.
+/// The host that announces an address it does not have.
 pub const INTRUDER: (&str, u8) = ("intruder", 66);
-/// A process that was killed is gone within this.
+/// A killed process ends within this time.
 const GONE: Duration = Duration::from_secs(10);
-/// Between two agents of an upgrade: the new one has to be known before the next one leaves.
+/// Pause between two agents of an upgrade: the other agents must know the new agent before the next one leaves.
 const BETWEEN: Duration = Duration::from_millis(1_500);
 
-/// A fault with names instead of parts.
+/// A fault with host names instead of roles.
 #[derive(Clone, Debug)]
 pub struct Cast {
-    /// What was drawn.
+    /// The fault that was drawn.
     pub order: Order,
-    /// The host; empty where the class has none.
+    /// The host; empty if the class has no host.
     pub host: String,
     /// The other end of a cut.
     pub peer: Option<String>,
 }
 
 impl Cast {
-    /// Gives the parts to hosts: `holder` has the VIP now.
+    /// Replaces the roles by hosts: `holder` has the VIP now.
     #[must_use]
     pub fn of(order: Order, holder: &str, control_planes: &[String]) -> Self {
         let mut others = control_planes.iter().filter(|name| *name != holder);
@@ -49,7 +49,7 @@ impl Cast {
         Self { order, host, peer: order.peer.map(name) }
     }
 
-    /// In a few words.
+    /// A short description.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.order.class.name().to_owned();
@@ -59,21 +59,21 @@ impl Cast {
         text
     }
 
-    /// It happens now. `false`: there was nothing to do it to (a VIP that is not there cannot be deleted).
+    /// Starts the fault now. Answers `false` if there is nothing to act on (a VIP that is not there cannot be deleted).
     ///
     /// # Errors
     /// The lab refuses.
-    pub async fn begin(&self, stage: &mut Stage, agents: &mut Agents) -> Result<bool> {
-        let (lab, host, amount) = (stage.lab.clone(), self.host.as_str(), u64::from(self.order.amount));
+    pub async fn begin(&self, rig: &mut ControlPlaneRig, agents: &mut Agents) -> Result<bool> {
+        let (lab, host, amount) = (rig.lab.clone(), self.host.as_str(), u64::from(self.order.amount));
         let peer = self.peer.as_deref().unwrap_or_default();
         let vip = lab.vip();
         match self.order.class {
             Class::Crash => {
                 agents.excuse(host);
-                stage.crash(host)?;
+                rig.crash(host)?;
             }
             Class::Isolated => {
-                let others = self.everybody_else(stage);
+                let others = self.everybody_else(rig);
                 let others: Vec<&str> = others.iter().map(String::as_str).collect();
                 lab.partition(&[host], &others, Way::Both)?;
             }
@@ -94,7 +94,7 @@ impl Cast {
                 agents.excuse(host);
                 lab.agent(host)?.terminate()?;
             }
-            Class::AgentsUpgraded => upgrade(stage, agents).await?,
+            Class::AgentsUpgraded => upgrade(rig, agents).await?,
             Class::ApiCut => _ = lab.cut_api(host, ApiCut::Everywhere)?,
             Class::ApiCutOthers => _ = lab.cut_api(host, ApiCut::Others)?,
             Class::ApiStopped => _ = lab.stop_api(host)?,
@@ -103,7 +103,7 @@ impl Cast {
             Class::ApisStopped => _ = lab.stop_all_apis()?,
             Class::ApisFrozen => _ = lab.freeze_all_apis()?,
             Class::EtcdFrozen => {
-                for etcd in etcds(stage) {
+                for etcd in etcds(rig) {
                     etcd.freeze()?;
                 }
             }
@@ -118,21 +118,21 @@ impl Cast {
         Ok(true)
     }
 
-    /// It is taken back.
+    /// Ends the fault.
     ///
     /// # Errors
     /// The lab refuses.
-    pub async fn end(&self, stage: &mut Stage, agents: &mut Agents) -> Result<Time> {
-        let (lab, host) = (stage.lab.clone(), self.host.as_str());
+    pub async fn end(&self, rig: &mut ControlPlaneRig, agents: &mut Agents) -> Result<Time> {
+        let (lab, host) = (rig.lab.clone(), self.host.as_str());
         let peer = self.peer.as_deref().unwrap_or_default();
         let none = Duration::ZERO;
         match self.order.class {
             Class::Crash => {
-                stage.revive(host)?;
+                rig.revive(host)?;
                 agents.expect(host);
             }
             Class::Isolated => {
-                for other in self.everybody_else(stage) {
+                for other in self.everybody_else(rig) {
                     lab.heal(host, &other)?;
                 }
             }
@@ -146,11 +146,11 @@ impl Cast {
             Class::AgentStarved => _ = lab.slow_process(host, AGENT, none)?,
             Class::AgentKilled => {
                 lab.agent(host)?.process()?.ended(GONE).await?;
-                agents.start(stage, host)?;
+                agents.start(rig, host)?;
             }
             Class::AgentRestarted => {
-                agents.ends_well(stage, host).await?;
-                agents.start(stage, host)?;
+                agents.ends_well(rig, host).await?;
+                agents.start(rig, host)?;
             }
             Class::ApiCut | Class::ApiCutOthers => _ = lab.heal_api(host)?,
             Class::ApiStopped => restart(&lab.cluster()?.api(host)?).await?,
@@ -163,7 +163,7 @@ impl Cast {
             }
             Class::ApisFrozen => _ = lab.thaw_all_apis()?,
             Class::EtcdFrozen => {
-                for etcd in etcds(stage) {
+                for etcd in etcds(rig) {
                     etcd.thaw()?;
                 }
             }
@@ -173,16 +173,16 @@ impl Cast {
         Ok(now())
     }
 
-    fn everybody_else(&self, stage: &Stage) -> Vec<String> {
-        let hosts = stage.lab.hosts();
+    fn everybody_else(&self, rig: &ControlPlaneRig) -> Vec<String> {
+        let hosts = rig.lab.hosts();
         let names = hosts.iter().map(|host| host.name().to_owned()).filter(|name| *name != self.host);
         names.chain([GATEWAY_NAME.to_owned()]).collect()
     }
 }
 
-/// Every member that runs.
-pub fn etcds(stage: &Stage) -> Vec<Process> {
-    let all = stage.lab.hosts().into_iter().filter_map(|host| host.process(ETCD).ok());
+/// Every etcd member that runs.
+pub fn etcds(rig: &ControlPlaneRig) -> Vec<Process> {
+    let all = rig.lab.hosts().into_iter().filter_map(|host| host.process(ETCD).ok());
     all.filter(Process::is_running).collect()
 }
 
@@ -192,20 +192,21 @@ async fn restart(process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// Restarts every agent, one after another, the holder last: what an upgrade does. None remembers earlier moves then.
+/// Restarts every agent, one after another, the holder last, as an upgrade does. The new agents do not remember earlier
+/// moves.
 ///
 /// # Errors
 /// One cannot be started.
-pub async fn upgrade(stage: &mut Stage, agents: &mut Agents) -> Result<()> {
-    // Two may have it, or nobody: an order all the same.
-    let holders = stage.timeline();
+pub async fn upgrade(rig: &mut ControlPlaneRig, agents: &mut Agents) -> Result<()> {
+    // Two hosts may have the VIP, or none: the order is valid in any case.
+    let holders = rig.timeline();
     let holder = holders.holders_at(now()).first().map(|holder| (*holder).to_owned()).unwrap_or_default();
-    let (last, first): (Vec<_>, Vec<_>) = stage.lab.control_planes().into_iter().partition(|name| *name == holder);
+    let (last, first): (Vec<_>, Vec<_>) = rig.lab.control_planes().into_iter().partition(|name| *name == holder);
     for name in first.into_iter().chain(last) {
         agents.excuse(&name);
-        stage.lab.agent(&name)?.terminate()?;
-        agents.ends_well(stage, &name).await?;
-        agents.start(stage, &name)?;
+        rig.lab.agent(&name)?.terminate()?;
+        agents.ends_well(rig, &name).await?;
+        agents.start(rig, &name)?;
         tokio::time::sleep(BETWEEN).await;
     }
     Ok(())

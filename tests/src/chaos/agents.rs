@@ -1,4 +1,4 @@
-//! Whether every agent that should run does: nobody but a fault may end one.
+//! Whether every agent that should run does run: only a fault may end one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,56 +11,55 @@ use super::seen::Unasked;
 use crate::agents::AGENT;
 use crate::host::Status;
 use crate::observe::now;
-use crate::stage::Stage;
+use crate::rig::control_plane::ControlPlaneRig;
 
-/// An agent ends within this after SIGTERM: the grace time of a hand-over is 5 s.
+/// An agent ends within this time after SIGTERM: the grace time of a handover is 5 s.
 const STOPPED: Duration = Duration::from_secs(15);
-/// What a panic of a Rust program says.
+/// The text of a panic of a Rust program.
 const PANIC: &str = "panicked at";
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub struct Agents {
     /// Whether a host's agent should run, and how much of its log was read.
     hosts: BTreeMap<String, (bool, u64)>,
     unasked: Vec<Unasked>,
-    /// For how long each had waited for a processor when it was last asked, and of which process that was.
+    /// How long each agent had waited for a processor at the last check, and the process with that figure.
     waited: BTreeMap<String, (u32, Duration)>,
 }
 
 impl Agents {
-    /// All of them should run.
+    /// All agents should run.
     #[must_use]
     pub fn of(names: &[String]) -> Self {
         Self { hosts: names.iter().map(|name| (name.clone(), (true, 0))).collect(), ..Self::default() }
     }
 
-    /// A fault ends this one now.
+    /// A fault ends this agent now.
     pub fn excuse(&mut self, host: &str) {
         self.hosts.entry(host.to_owned()).or_default().0 = false;
     }
 
-    /// From now on it should run.
+    /// From now on this agent should run.
     pub fn expect(&mut self, host: &str) {
         self.hosts.entry(host.to_owned()).or_default().0 = true;
     }
 
-    /// Starts it again.
+    /// Starts the agent again.
     ///
     /// # Errors
     /// The host is down.
-    pub fn start(&mut self, stage: &Stage, host: &str) -> Result<()> {
-        stage.lab.agent(host)?.start_again()?;
+    pub fn start(&mut self, rig: &ControlPlaneRig, host: &str) -> Result<()> {
+        rig.lab.agent(host)?.start_again()?;
         self.expect(host);
         Ok(())
     }
 
-    /// Waits for the end of one that was asked to end, and sees how it ended.
+    /// Waits for the end of an agent after SIGTERM, and checks how it ended.
     ///
     /// # Errors
-    /// It was never started, or does not even end by SIGKILL.
-    pub async fn ends_well(&mut self, stage: &Stage, host: &str) -> Result<()> {
-        let process = stage.lab.agent(host)?.process()?;
+    /// The agent was never started, or does not even end by SIGKILL.
+    pub async fn ends_well(&mut self, rig: &ControlPlaneRig, host: &str) -> Result<()> {
+        let process = rig.lab.agent(host)?.process()?;
         match process.ended(STOPPED).await {
             Ok((how, _)) if how == "ended well" => {}
             Ok((how, _)) => self.note(host, format!("asked to end: {how}")),
@@ -73,14 +72,14 @@ impl Agents {
         Ok(())
     }
 
-    /// Looks at all of them; starts those that ended unasked.
+    /// Checks all agents; starts those that ended without a fault.
     ///
     /// # Errors
     /// One cannot be started, or its log cannot be read.
-    pub fn check(&mut self, stage: &Stage) -> Result<()> {
+    pub fn check(&mut self, rig: &ControlPlaneRig) -> Result<()> {
         let names: Vec<String> = self.hosts.keys().cloned().collect();
         for name in names {
-            let process = stage.lab.agent(&name)?.process()?;
+            let process = rig.lab.agent(&name)?.process()?;
             let wanted = self.hosts.get(&name).is_some_and(|(wanted, _)| *wanted);
             if let (true, Status::Ended { how, .. }) = (wanted, process.status()) {
                 self.note(&name, format!("ended by itself: {how}"));
@@ -98,24 +97,24 @@ impl Agents {
         Ok(())
     }
 
-    /// What they did unasked since the last time.
+    /// What the agents did without cause since the last call.
     pub fn take(&mut self) -> Vec<Unasked> {
         std::mem::take(&mut self.unasked)
     }
 
     /// The resident memory of each, in kilobytes.
     #[must_use]
-    pub fn memory(&self, stage: &Stage) -> Vec<(String, u64)> {
-        let size = |name: &String| Some((name.clone(), stage.lab.process(name, AGENT).ok()?.rss_kb()?));
+    pub fn memory(&self, rig: &ControlPlaneRig) -> Vec<(String, u64)> {
+        let size = |name: &String| Some((name.clone(), rig.lab.process(name, AGENT).ok()?.rss_kb()?));
         self.hosts.keys().filter_map(size).collect()
     }
 
-    /// For how long the machine had no processor for an agent that was ready to run, since the last time: the longest of
-    /// all. Of one that was started meanwhile, since then.
-    pub fn starved(&mut self, stage: &Stage) -> Duration {
+    /// The longest time, over all agents, for which an agent was ready to run but the machine had no processor for it,
+    /// since the last call. For an agent that was restarted in between: since its start.
+    pub fn starved(&mut self, rig: &ControlPlaneRig) -> Duration {
         let mut longest = Duration::ZERO;
         for name in self.hosts.keys() {
-            let Ok(process) = stage.lab.process(name, AGENT) else { continue };
+            let Ok(process) = rig.lab.process(name, AGENT) else { continue };
             let (Some(pid), Some(waited)) = (process.pid(), process.waited()) else { continue };
             let before = self.waited.insert(name.clone(), (pid, waited));
             let before = before.filter(|(known, _)| *known == pid).map_or(Duration::ZERO, |(_, before)| before);

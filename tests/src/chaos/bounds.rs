@@ -1,34 +1,34 @@
-//! What is allowed: for a machine of two cores that has other things to do as well. The benches say how fast it is; these
-//! bounds say what would be a defect.
+//! The limits for a machine of two cores that runs other work as well. The benches measure the speed; a value beyond
+//! these bounds is a defect.
 
 use std::time::Duration;
 
 use super::class::{Class, OUTLIVES};
 use crate::report::table;
 
-/// Nothing should be lost: what a busy machine may swallow.
-pub const CALM: Duration = Duration::from_millis(500);
-/// The segment is the witness: three silent probes of 100 ms, and a write.
+/// The fault should cost nothing: this much a busy machine may lose.
+pub const HARMLESS: Duration = Duration::from_millis(500);
+/// The segment is the witness: three unanswered probes of 100 ms, and a write.
 pub const WITNESSED: Duration = Duration::from_secs(3);
-/// The old holder cannot let go: its fence ends up to 4 s before its Lease does.
+/// The old holder cannot release the VIP: its fence ends up to 4 s before its Lease does.
 pub const FENCED: Duration = Duration::from_secs(8);
-/// The witness may not decide (several faults at once, four moves in 180 s): the Lease of 15 s runs out, once in full
-/// from when it could be read again.
+/// The witness may not decide (several faults at once, four moves in 180 s): the Lease of 15 s runs out, counted in
+/// full from the moment when candidates can read the Lease again.
 pub const EXPIRED: Duration = Duration::from_secs(25);
-/// Two that hear each other: one frame and the way to the kernel and to the observer.
+/// Two owners that hear each other: one frame, plus the time to the kernel and to the observer.
 pub const SHARED: Duration = Duration::from_millis(500);
-/// The longest lifetime that an address may be given: what is left of a Lease of 15 s less 1.5 s, in whole seconds.
+/// The longest lifetime that an address may get: the rest of a Lease of 15 s less 1.5 s, in whole seconds.
 pub const LIFETIME: u32 = 13;
-/// How late the kernel and the observer may be with the end of an address.
+/// How late the kernel and the observer may notice the end of an address.
 pub const KERNEL: Duration = Duration::from_millis(1_500);
-/// From the end of the last fault, with every API server ready, until one holder is heard for good.
+/// From the end of the last fault, with every API server ready, until one holder is heard without interruption.
 pub const SETTLED: Duration = Duration::from_secs(25);
 /// Requests of all agents within any second: a write, its race with a second API server, a read, an Event, three times.
 pub const BURST: usize = 60;
 /// Requests of all agents a second, over a whole round.
 pub const RATE: f64 = 12.0;
-/// An agent that was ready to run and was not let for so long in a round, or a machine that stood still for so long: what
-/// depends on time cannot be judged then.
+/// An agent was ready to run and got no processor for this long in a round, or the machine stood still for this long:
+/// rules that depend on time cannot be judged then.
 pub const STARVED: Duration = Duration::from_secs(1);
 /// Resident memory of an agent, in kilobytes.
 pub const MEMORY: u64 = 48 * 1_024;
@@ -42,42 +42,43 @@ pub struct Bound {
     pub moves: usize,
 }
 
-/// What a fault may cost that happens alone: to the holder or to another, for so long.
+/// What a fault may cost that happens alone: on the holder or on another host, for this long.
 #[must_use]
 pub fn alone(class: Class, on_holder: bool, lasts: Duration) -> Bound {
     let bound = |outage, moves| Bound { outage, moves };
     let outlives = lasts >= OUTLIVES;
     match class {
-        // Whoever does not hear the holder any more, while others are heard, takes the VIP; so both sides count.
+        // A host that does not hear the holder any more, but hears others, takes the VIP; so both sides count.
         Class::Cut | Class::CutOneWay => bound(WITNESSED, 2),
-        // Candidates with a bad line find the holder silent, too.
+        // Candidates with a bad line also find the holder silent.
         Class::Loss => bound(lasts + WITNESSED, 4),
         Class::Stranger => bound(lasts + WITNESSED, 0),
         Class::Claimed => bound(WITNESSED, 0),
-        Class::AgentsUpgraded => bound(CALM, 3),
-        // They start one after another: who is ready first is better than the holder for some seconds.
-        Class::ApisStopped => bound(CALM, 1),
-        _ if !on_holder => bound(CALM, 0),
+        Class::AgentsUpgraded => bound(HARMLESS, 3),
+        // The API servers start one after another: for some seconds, the host whose API server is ready first ranks
+        // above the holder.
+        Class::ApisStopped => bound(HARMLESS, 1),
+        _ if !on_holder => bound(HARMLESS, 0),
         Class::Crash | Class::Isolated | Class::PortDown | Class::InterfaceRecreated => bound(WITNESSED, 2),
         Class::AgentFrozen | Class::HostFrozen | Class::AgentKilled if outlives => bound(FENCED, 2),
-        Class::HostFrozen | Class::ApiCut | Class::ApiStopped | Class::ApiFrozen | Class::ApiSlow => bound(CALM, 2),
-        Class::AgentRestarted => bound(CALM, 1),
-        _ => bound(CALM, 0),
+        Class::HostFrozen | Class::ApiCut | Class::ApiStopped | Class::ApiFrozen | Class::ApiSlow => bound(HARMLESS, 2),
+        Class::AgentRestarted => bound(HARMLESS, 1),
+        _ => bound(HARMLESS, 0),
     }
 }
 
-/// Whether the VIP may go for a fault of this class at all.
+/// Whether a fault of this class may move or interrupt the VIP at all.
 fn harms(class: Class, lasts: Duration) -> bool {
     let bound = alone(class, true, lasts);
-    bound.moves > 0 || bound.outage > CALM
+    bound.moves > 0 || bound.outage > HARMLESS
 }
 
-/// What the faults of a round may cost, each given as class, whether it is the holder's, and how long it lasts. `spent`:
-/// the VIP has moved so often lately that the witness may not decide.
+/// What the faults of a round may cost. Each fault is given as its class, whether it affects the holder, and how long
+/// it lasts. `spent`: the VIP has moved so often recently that the witness may not decide.
 #[must_use]
 pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool) -> Bound {
     match faults {
-        [] => Bound { outage: CALM, moves: 0 },
+        [] => Bound { outage: HARMLESS, moves: 0 },
         [(class, on_holder, lasts)] => {
             let bound = alone(*class, *on_holder, *lasts);
             let slow = spent && bound.outage >= WITNESSED && !matches!(class, Class::Claimed | Class::Stranger);
@@ -85,17 +86,17 @@ pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool) -> Bound {
         }
         several => {
             let moves = several.iter().map(|(class, _, lasts)| alone(*class, true, *lasts).moves).sum();
-            // Who is not the holder now may be it when its fault comes.
+            // A host that is not the holder now may be the holder when its fault begins.
             let harmful = several.iter().any(|(class, _, lasts)| harms(*class, *lasts));
             let own = several.iter().filter(|(class, ..)| matches!(class, Class::Loss | Class::Stranger));
             let outage: Duration = own.map(|(_, _, lasts)| *lasts).sum();
-            let calm = CALM * u32::try_from(several.len()).unwrap_or(u32::MAX);
-            Bound { outage: outage + if harmful { EXPIRED } else { calm }, moves }
+            let harmless = HARMLESS * u32::try_from(several.len()).unwrap_or(u32::MAX);
+            Bound { outage: outage + if harmful { EXPIRED } else { harmless }, moves }
         }
     }
 }
 
-/// The table of bounds, for people.
+/// The table of bounds, for readers.
 #[must_use]
 pub fn for_people() -> String {
     let head = ["class", "what happens", "outage, on the holder", "on another", "moves", "on another"];
@@ -133,11 +134,11 @@ mod tests {
 
     #[test]
     fn what_harms_nobody_is_allowed_nothing() {
-        let calm = of_round(&[(Class::ApisFrozen, true, SHORT)], true);
-        assert_eq!(calm, Bound { outage: CALM, moves: 0 });
-        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true), Bound { outage: CALM, moves: 0 });
+        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true);
+        assert_eq!(harmless, Bound { outage: HARMLESS, moves: 0 });
+        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true), Bound { outage: HARMLESS, moves: 0 });
         let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false);
-        assert_eq!(two, Bound { outage: CALM * 2, moves: 0 });
+        assert_eq!(two, Bound { outage: HARMLESS * 2, moves: 0 });
     }
 
     #[test]

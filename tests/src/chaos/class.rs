@@ -1,4 +1,4 @@
-//! What can happen: the classes of faults, and how each is drawn.
+//! The classes of faults, and how each is drawn.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use super::draw::Role;
 
-/// A class of faults. Its name in reports is the kebab-case of this.
-#[allow(missing_docs, reason = "each is described in one place, the table of `Class::about`")]
+/// A class of faults. Its name in reports is the variant's name in kebab-case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -38,14 +37,14 @@ pub enum Class {
     Stranger,
 }
 
-/// What a fault takes hold of: two faults at a time never take hold of the same.
+/// A part that a fault affects: two faults at the same time never affect the same part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The agent of a host.
     Agent(Role),
-    /// The API server of a host, or its way to it.
+    /// The API server of a host, or the host's way to it.
     Api(Role),
-    /// The cable of a host, and what passes through it.
+    /// The cable of a host, and the frames on it.
     Cable(Role),
     /// etcd.
     Etcd,
@@ -56,15 +55,15 @@ pub enum Part {
 /// How a class is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its name.
+    /// The name of the class.
     pub name: &'static str,
-    /// What happens, for people.
+    /// What happens, for readers of a report.
     pub what: &'static str,
-    /// How many cards of it are in the deck.
+    /// How many cards of this class are in the deck.
     pub cards: usize,
-    /// The shortest and the longest time, in milliseconds; both zero: it is over at once.
+    /// The shortest and the longest duration, in milliseconds; both zero: the fault is over at once.
     pub lasts: (u64, u64),
-    /// Whether one of six lasts longer than the Lease: 16 to 19 s.
+    /// Whether one fault of six lasts longer than the Lease: 16 to 19 s.
     pub long: bool,
 }
 
@@ -98,7 +97,7 @@ impl Class {
         Self::Stranger,
     ];
 
-    /// How it is drawn.
+    /// How the class is drawn.
     #[must_use]
     pub const fn about(self) -> About {
         const fn about(name: &'static str, cards: usize, lasts: (u64, u64), long: bool, what: &'static str) -> About {
@@ -137,13 +136,13 @@ impl Class {
         }
     }
 
-    /// Its name.
+    /// The name of the class.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.about().name
     }
 
-    /// Whether it happens to one host. The others happen to the segment or to the API.
+    /// Whether the fault affects one host. The others affect the segment or the API.
     #[must_use]
     pub const fn has_host(self) -> bool {
         !matches!(
@@ -157,19 +156,19 @@ impl Class {
         )
     }
 
-    /// Whether it is between two control planes.
+    /// Whether the fault is between two control planes.
     #[must_use]
     pub const fn has_peer(self) -> bool {
         matches!(self, Self::Cut | Self::CutOneWay)
     }
 
-    /// Whether a host that it happens to may be no candidate meanwhile.
+    /// Whether the affected host may be no candidate during the fault.
     #[must_use]
     pub const fn disables(self) -> bool {
         self.has_host() && !self.has_peer() && !matches!(self, Self::CutGateway | Self::Loss | Self::AddressDeleted)
     }
 
-    /// Whether it keeps frames from arriving.
+    /// Whether the fault keeps frames from arriving.
     #[must_use]
     pub const fn is_of_the_segment(self) -> bool {
         matches!(
@@ -184,7 +183,7 @@ impl Class {
         )
     }
 
-    /// Whether the agent of its host cannot act meanwhile.
+    /// Whether the agent of the host cannot act during the fault.
     #[must_use]
     pub const fn stops_the_agent(self) -> bool {
         matches!(
@@ -198,7 +197,7 @@ impl Class {
         )
     }
 
-    /// What it takes hold of.
+    /// The parts that the fault affects.
     #[must_use]
     pub fn parts(self, on: Role, peer: Option<Role>) -> Vec<Part> {
         let all = |part: fn(Role) -> Part| Role::ALL.map(part);
@@ -229,8 +228,8 @@ impl Class {
     }
 }
 
-/// How long a fault lasts that is longer than the Lease.
+/// How long a fault lasts if it lasts longer than the Lease.
 pub const LONG: (u64, u64) = (16_000, 19_000);
 
-/// From this on a fault outlives the fence of a holder that can no longer renew.
+/// A fault of this length or more outlives the fence of a holder that can no longer renew.
 pub const OUTLIVES: Duration = Duration::from_secs(9);

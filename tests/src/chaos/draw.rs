@@ -1,4 +1,4 @@
-//! The faults of a run, drawn from its seed: pure, and the same again for the same seed.
+//! The faults of a run, drawn from its seed: pure, and the same for the same seed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::class::{Class, LONG};
 
-/// A control plane, by its part when a round begins: so that the draw does not depend on what an election came to.
+/// A control plane, named by its role when a round begins: so the draw does not depend on the result of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Who holds the VIP.
+    /// The holder of the VIP.
     Holder,
     /// The first of the others, by name.
     Second,
@@ -27,15 +27,15 @@ impl Role {
 /// A fault that is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Order {
-    /// What.
+    /// The class of the fault.
     pub class: Class,
-    /// To whom; without meaning where the class has no host.
+    /// The affected host; without meaning if the class has no host.
     pub on: Role,
     /// The other end of a cut.
     pub peer: Option<Role>,
-    /// So long after the round has begun.
+    /// The delay from the beginning of the round.
     pub after: Duration,
-    /// So long, then it is healed.
+    /// The fault is healed after this time.
     pub lasts: Duration,
     /// Percent of loss, or milliseconds of a pause.
     pub amount: u8,
@@ -48,11 +48,11 @@ pub struct Plan {
     pub round: u64,
     /// Its faults, by their beginning.
     pub orders: Vec<Order>,
-    /// How long nothing happens before it, beyond what is always waited: faults fall on any moment of the renewals.
+    /// An extra pause before the round, beyond the usual wait: so faults start at any moment between two renewals.
     pub pause: Duration,
 }
 
-/// An endless sequence of plans: cards are dealt from a shuffled deck, so that every class comes up.
+/// An endless sequence of plans. Cards are dealt from a shuffled deck, so that every class is drawn.
 #[derive(Clone, Debug)]
 pub struct Draw {
     chance: Chance,
@@ -61,7 +61,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The sequence of that seed.
+    /// The sequence for this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { chance: Chance(seed), deck: Vec::new(), round: 0 }
@@ -78,7 +78,7 @@ impl Draw {
         };
         let first = self.card(Duration::ZERO);
         let mut orders = vec![first];
-        // What does not go with the others goes back into the deck.
+        // A card that does not fit the others goes back into the deck.
         for _ in 0..wanted * 3 {
             if orders.len() >= wanted || first.class == Class::AgentsUpgraded {
                 break;
@@ -118,7 +118,8 @@ impl Draw {
     }
 }
 
-/// Whether it can happen beside the others: no two take hold of the same, and one control plane stays in service.
+/// Whether the fault can happen together with the others: no two affect the same part, and one control plane stays in
+/// service.
 fn goes_with(orders: &[Order], one: &Order) -> bool {
     let parts = |order: &Order| order.class.parts(order.on, order.peer);
     let taken: BTreeSet<_> = orders.iter().flat_map(parts).collect();
@@ -144,7 +145,7 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// 0 to less than `end`, which must not be 0. The bias is far below what anybody could see here.
+    /// A number from 0 to less than `end`, which must not be 0. The bias is far too small to matter here.
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }

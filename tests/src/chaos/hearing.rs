@@ -1,4 +1,4 @@
-//! Whether two hosts can hear each other: pure, from the faults.
+//! Whether two hosts can hear each other: a pure function of the faults.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use super::class::Class;
 use super::seen::{Happened, Seen};
 use crate::observe::timeline::Interval;
 
-/// An agent that was let go or started again needs this long to look around.
+/// An agent that was resumed or restarted needs this long to see the state of the segment.
 const AWAKE: Duration = Duration::from_secs(2);
-/// nft and netlink have done a fault before its time is taken, and the other way round.
+/// nft and netlink finish a fault before its time is taken; at the end of a fault the order is the other way round.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// The times in which `a` and `b` cannot be sure to hear each other, both ways.
+/// The intervals in which `a` and `b` may not hear each other in both directions.
 #[must_use]
 pub fn deaf(seen: &Seen, a: &str, b: &str) -> Vec<Interval> {
-    // Alone, the fence must yield for an agent that cannot. With frames lost as well, another may rightly take early.
+    // If only the agent cannot act, the fence must end its hold. If frames are lost as well, another host may rightly
+    // take the VIP early.
     let lost = seen.faults.iter().any(|fault| fault.class.is_of_the_segment());
     let begins = |fault: &Happened| fault.from - SLACK;
     let mut all: Vec<Interval> = Vec::new();
@@ -35,7 +36,7 @@ pub fn deaf(seen: &Seen, a: &str, b: &str) -> Vec<Interval> {
     all
 }
 
-/// What is left of the intervals when others are taken out.
+/// The intervals without the parts that other intervals cover.
 #[must_use]
 pub fn without(intervals: Vec<Interval>, out: &[Interval]) -> Vec<Interval> {
     out.iter().fold(intervals, |left, hole| {

@@ -1,16 +1,16 @@
 //! `cargo lab chaos`: real faults, drawn at random from a seed, on a real lab, judged by rules.
 //!
-//! A run is a sequence of rounds. In each, one to three faults overlap and are healed; then calm is awaited (one holder,
-//! named by the Lease, heard by the client), and what the observers saw is judged. The next round begins where the last one
-//! ended, so nothing goes unseen.
+//! A run is a sequence of rounds. In each round, one to three faults overlap and are healed. Then the run waits until
+//! the VIP has settled (one holder, named by the Lease, heard by the client), and judges the observations. The next
+//! round begins where the last one ended, so every moment is observed.
 
 mod act;
 mod agents;
 pub mod bounds;
-mod calm;
 mod class;
 mod draw;
 mod hearing;
+mod quiesce;
 mod report;
 mod rules;
 mod seen;
@@ -29,38 +29,38 @@ use crate::assets;
 use crate::guard;
 use crate::lab::Shape;
 use crate::observe::now;
-use crate::say;
-use crate::stage::Stage;
+use crate::progress;
+use crate::rig::control_plane::ControlPlaneRig;
 use act::{Cast, INTRUDER};
 use agents::Agents;
 use bounds::SETTLED;
-use calm::After;
 use class::Class;
 use draw::{Draw, Plan};
+use quiesce::After;
 pub use report::Report;
 use report::{Round, Violation};
 use rules::{Breach, Rule};
 use seen::Happened;
 use watch::{Healed, Watch};
 
-/// A VIP that has moved so often within [`WINDOW`] may not be moved by the witness any more: one less than the agents allow,
-/// whose count may differ by one.
+/// After this many moves within [`WINDOW`] the witness may not move the VIP any more. The number is one less than the
+/// agents allow, because the agents' count may differ by one.
 const SPENT: usize = 3;
 /// See [`SPENT`].
 const WINDOW: Duration = Duration::from_mins(3);
-/// In one of so many rounds that find the witness spent it stays so; before the others all agents are restarted.
+/// Of this many rounds that find the witness spent, one keeps it spent; before the others all agents are restarted.
 const SPENT_SHARE: u64 = 4;
-/// Beyond the bound, calm is awaited for so long: how late it was is worth knowing.
+/// Beyond the bound, the run waits this long until the VIP settles, so that the report can say how late it was.
 const LATE: Duration = Duration::from_secs(20);
 
-/// What is asked for.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// How long.
     pub minutes: u64,
     /// The seed of the sequence.
     pub seed: u64,
-    /// The first round that is made; those before are drawn and left out.
+    /// The first round that is run; earlier rounds are drawn and skipped.
     pub first: u64,
     /// Whether each control plane has an etcd member of its own.
     pub stacked: bool,
@@ -68,7 +68,7 @@ pub struct Wish {
     pub agent: PathBuf,
 }
 
-/// Runs until the time is over, or somebody interrupts. A report comes of it in either case.
+/// Runs until the time is over or the user interrupts. Both cases produce a report.
 ///
 /// # Errors
 /// The lab does not come up.
@@ -114,18 +114,18 @@ pub async fn run(wish: &Wish) -> Result<Report> {
     }
     report.seconds = now().since(chaos.begin).as_secs_f64();
     if !report.good() {
-        say::line(format_args!("the logs are kept in {}", chaos.stage.lab.keep_logs().display()));
+        progress::line(format_args!("the logs are kept in {}", chaos.rig.lab.keep_logs().display()));
     }
     Ok(report)
 }
 
 struct Chaos {
-    stage: Stage,
+    rig: ControlPlaneRig,
     agents: Agents,
     watch: Watch,
     begin: Time,
     holder: String,
-    /// When the VIP moved, since all agents were restarted.
+    /// When the VIP moved since the last restart of all agents.
     moves: Vec<Time>,
     command: String,
 }
@@ -134,68 +134,68 @@ impl Chaos {
     async fn up(wish: &Wish) -> Result<Self> {
         let shape = if wish.stacked { Shape::stacked() } else { Shape::external() };
         let shape = shape.audited().with_host(INTRUDER.0, INTRUDER.1).with_agent(AgentBinary::Path(wish.agent.clone()));
-        let stage = Stage::up(shape, AgentOptions::default()).await?;
-        stage.start_agents()?;
-        stage.holder().await?;
-        let mut agents = Agents::of(&stage.lab.control_planes());
-        let mut watch = Watch::start(&stage)?;
-        let calm = calm::come(&stage, &watch.prober, SETTLED).await?;
-        let calm = calm.calm.with_context(|| format!("no election comes to an end; {}", stage.logs()))?;
-        // What happened until here is no round's.
+        let rig = ControlPlaneRig::up(shape, AgentOptions::default()).await?;
+        rig.start_agents()?;
+        rig.holder().await?;
+        let mut agents = Agents::of(&rig.lab.control_planes());
+        let mut watch = Watch::start(&rig)?;
+        let settled = quiesce::come(&rig, &watch.prober, SETTLED).await?;
+        let settled = settled.settled.with_context(|| format!("no election comes to an end; {}", rig.logs()))?;
+        // Events before this point belong to no round.
         let healed = Healed { healed: now(), ready: now(), named: None };
-        watch.end(&stage, &mut agents, Vec::new(), healed).await?;
+        watch.end(&rig, &mut agents, Vec::new(), healed).await?;
         let command = format!(
             "cargo lab chaos{} --minutes {} --seed {}",
             if wish.stacked { " --stacked" } else { "" },
             wish.minutes,
             wish.seed
         );
-        Ok(Self { stage, agents, watch, begin: now(), holder: calm.holder, moves: Vec::new(), command })
+        Ok(Self { rig, agents, watch, begin: now(), holder: settled.holder, moves: Vec::new(), command })
     }
 
     async fn round(&mut self, plan: &Plan, report: &mut Report) -> Result<()> {
         let spent = self.refresh(plan, report).await?;
         tokio::time::sleep(plan.pause).await;
-        let hosts = self.stage.lab.control_planes();
+        let hosts = self.rig.lab.control_planes();
         let casts: Vec<Cast> = plan.orders.iter().map(|order| Cast::of(*order, &self.holder, &hosts)).collect();
         let started = now();
         let (faults, breaches) = self.make(&casts).await?;
         let made =
             Made { started, texts: casts.iter().map(Cast::text).collect(), faults, breaches, spent, counts: true };
         if !self.judge(plan, made, report).await? {
-            // A state that does not heal by itself: it is in the report, and the run goes on from a sound one.
+            // This state does not heal by itself: the report has it, and the run continues from a healthy state.
             self.afresh().await?;
             self.settle(now()).await?;
         }
         Ok(())
     }
 
-    /// Waits for calm, looks at what was seen, and reports it. `false`: calm does not come.
+    /// Waits until the VIP has settled, judges the observations, and reports them. `false`: the VIP does not settle.
     async fn judge(&mut self, plan: &Plan, made: Made, report: &mut Report) -> Result<bool> {
         let mut breaches = made.breaches;
         let healed = now();
         if !breaches.is_empty() {
-            calm::restore(&mut self.stage)?;
+            quiesce::restore(&mut self.rig)?;
         }
-        let After { ready, calm } =
-            calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await.unwrap_or_else(|error| {
+        let After { ready, settled } =
+            quiesce::come(&self.rig, &self.watch.prober, SETTLED + LATE).await.unwrap_or_else(|error| {
                 breaches.push(Breach { rule: Rule::Lab, at: now(), detail: format!("{error:#}") });
-                After { ready: now(), calm: None }
+                After { ready: now(), settled: None }
             });
-        let named = calm.as_ref().map(|calm| calm.named);
+        let named = settled.as_ref().map(|settled| settled.named);
         let healed = Healed { healed, ready, named };
-        let mut record = self.watch.end(&self.stage, &mut self.agents, made.faults, healed).await?;
+        let mut record = self.watch.end(&self.rig, &mut self.agents, made.faults, healed).await?;
         record.seen.spent = made.spent;
         breaches.extend(rules::judge(&record.seen));
         self.moves.extend(record.seen.moves().iter().map(|(at, _)| *at));
 
         let at = made.started.since(self.begin).as_secs_f64();
         let round = Round::of(plan.round, at, made.texts, &record.seen, &breaches);
-        say::line(round.line());
-        // Where the machine had no time for the agents, nothing that depends on time speaks against them.
+        progress::line(round.line());
+        // If the machine gave the agents no time, a broken rule that depends on time proves nothing.
         let judged = !rules::is_starved(&record.seen) || breaches.iter().any(|breach| !breach.rule.needs_time());
         let violation = (!breaches.is_empty()).then(|| {
-            let timeline = story::tell(&self.stage, self.begin, &record, &breaches);
+            let timeline = story::tell(&self.rig, self.begin, &record, &breaches);
             let broken = breaches.iter().map(|breach| (breach.rule, breach.detail.clone())).collect();
             Violation {
                 round: plan.round,
@@ -210,14 +210,14 @@ impl Chaos {
         } else {
             report.add_between(&round, violation);
         }
-        let came = calm.is_some();
-        if let Some(calm) = calm {
-            self.holder = calm.holder;
+        let came = settled.is_some();
+        if let Some(settled) = settled {
+            self.holder = settled.holder;
         }
         Ok(came)
     }
 
-    /// Makes the faults and heals them, each at its time. What the lab refuses is a breach of its own rule.
+    /// Starts the faults and heals them, each at its time. An operation that the lab refuses breaks the rule `Lab`.
     async fn make(&mut self, casts: &[Cast]) -> Result<(Vec<Happened>, Vec<Breach>)> {
         let began = now();
         let mut steps: Vec<(Duration, usize, bool)> = Vec::new();
@@ -225,13 +225,13 @@ impl Chaos {
             steps.push((cast.order.after, i, true));
             steps.push((cast.order.after + cast.order.lasts, i, false));
         }
-        // A fault begins before it ends, also when it is over at once.
+        // A fault begins before it ends, even if it is over at once.
         steps.sort_by_key(|(at, i, begins)| (*at, *i, !begins));
         let mut faults: Vec<Option<Happened>> = vec![None; casts.len()];
         let mut breaches = Vec::new();
         for (at, i, begins) in steps {
-            self.stage.until(began + at).await;
-            self.agents.check(&self.stage)?;
+            self.rig.until(began + at).await;
+            self.agents.check(&self.rig)?;
             let cast = &casts[i];
             let refused = |error: anyhow::Error| {
                 let detail = format!("{} {}: {error:#}", cast.text(), if begins { "begins" } else { "ends" });
@@ -239,13 +239,13 @@ impl Chaos {
             };
             if begins {
                 let from = now();
-                match cast.begin(&mut self.stage, &mut self.agents).await {
+                match cast.begin(&mut self.rig, &mut self.agents).await {
                     Ok(true) => faults[i] = Some(happened(cast, &self.holder, from)),
                     Ok(false) => {}
                     Err(error) => breaches.push(refused(error)),
                 }
             } else if let Some(fault) = &mut faults[i] {
-                match cast.end(&mut self.stage, &mut self.agents).await {
+                match cast.end(&mut self.rig, &mut self.agents).await {
                     Ok(to) => fault.to = to,
                     Err(error) => breaches.push(refused(error)),
                 }
@@ -254,7 +254,8 @@ impl Chaos {
         Ok((faults.into_iter().flatten().collect(), breaches))
     }
 
-    /// Whether the witness may not decide in this round. As a rule it may: all agents are restarted then, and count anew.
+    /// Whether the witness may not decide in this round. Usually it may: all agents are restarted first, and count
+    /// moves from zero.
     async fn refresh(&mut self, plan: &Plan, report: &mut Report) -> Result<bool> {
         let at = now();
         self.moves.retain(|moved| at.since(*moved) < WINDOW);
@@ -278,25 +279,26 @@ impl Chaos {
         let texts = vec!["all agents are restarted, to count moves anew".to_owned()];
         let made = Made { started, texts, faults: vec![fault], breaches: Vec::new(), spent: false, counts: false };
         let came = self.judge(plan, made, report).await?;
-        ensure!(came, "no calm after all agents were restarted; {}", self.stage.logs());
+        ensure!(came, "the VIP does not settle after all agents were restarted; {}", self.rig.logs());
         self.moves.clear();
         Ok(false)
     }
 
     /// Restarts all agents.
     async fn afresh(&mut self) -> Result<()> {
-        act::upgrade(&mut self.stage, &mut self.agents).await
+        act::upgrade(&mut self.rig, &mut self.agents).await
     }
 
-    /// From a state that did not heal by itself to a sound one; nothing of it is judged.
+    /// Returns from a state that did not heal by itself to a healthy one; no rule judges this time.
     async fn settle(&mut self, from: Time) -> Result<()> {
-        calm::restore(&mut self.stage)?;
-        let calm = calm::come(&self.stage, &self.watch.prober, SETTLED + LATE).await?;
-        let calm =
-            calm.calm.with_context(|| format!("no calm after all agents were restarted; {}", self.stage.logs()))?;
+        quiesce::restore(&mut self.rig)?;
+        let settled = quiesce::come(&self.rig, &self.watch.prober, SETTLED + LATE).await?;
+        let settled = settled
+            .settled
+            .with_context(|| format!("the VIP does not settle after all agents were restarted; {}", self.rig.logs()))?;
         let healed = Healed { healed: from, ready: from, named: None };
-        self.watch.end(&self.stage, &mut self.agents, Vec::new(), healed).await?;
-        self.holder = calm.holder;
+        self.watch.end(&self.rig, &mut self.agents, Vec::new(), healed).await?;
+        self.holder = settled.holder;
         self.moves.clear();
         Ok(())
     }
@@ -309,7 +311,7 @@ struct Made {
     faults: Vec<Happened>,
     breaches: Vec<Breach>,
     spent: bool,
-    /// Whether they are of the plan.
+    /// Whether the faults belong to the plan.
     counts: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a run came to: text for people, JSON for the record.
+//! The result of a run: text for readers, JSON for the record.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,6 @@ use super::seen::Seen;
 use super::story::{self, Entry};
 use crate::report::table;
 
-/// See the module's text.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The seed.
@@ -25,47 +24,48 @@ pub struct Report {
     pub began: String,
     /// How long it went on, in seconds.
     pub seconds: f64,
-    /// Why it ended before its time, if it did.
+    /// Why the run ended early, if it did.
     pub ended_by: Option<String>,
-    /// It ended because the lab failed, not because somebody asked.
+    /// The run ended because the lab failed, not because the user stopped it.
     pub failed: bool,
     /// The agent's binary.
     pub agent: String,
-    /// SHA-256 of it.
+    /// SHA-256 of the agent's binary.
     pub agent_sha256: String,
     /// Faults made.
     pub faults: usize,
-    /// Those of rounds in which no rule was broken.
+    /// Faults of rounds in which no rule was broken.
     pub survived: usize,
-    /// By class.
+    /// The figures by class.
     pub classes: BTreeMap<&'static str, Tally>,
-    /// By rule: how often it was broken.
+    /// How often each rule was broken.
     pub broken: BTreeMap<Rule, usize>,
-    /// How often all agents were restarted between rounds, so that the witness may decide again. No faults of the plan, but
-    /// judged like them.
+    /// How often all agents were restarted between rounds so that the witness may decide again. These restarts are not
+    /// in the plan, but the rules judge them as well.
     pub restarts_between: usize,
     /// Every round, in order.
     pub rounds: Vec<Round>,
-    /// Every round in which a rule was broken, with all that was seen.
+    /// Every round in which a rule was broken, with all observations.
     pub violations: Vec<Violation>,
-    /// The same of rounds in which the machine had no time for the agents: neither survived nor a violation.
+    /// The same for rounds in which the machine gave the agents no time: these rounds count neither as survived nor as
+    /// a violation.
     pub unjudged: Vec<Violation>,
-    /// Faults of those rounds.
+    /// Faults of the unjudged rounds.
     pub unjudged_faults: usize,
 }
 
 /// The figures of one class.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tally {
-    /// How often.
+    /// How many faults.
     pub made: usize,
-    /// Of these, on the holder.
+    /// How many of them affected the holder.
     pub on_holder: usize,
-    /// Together with others.
+    /// How many of them happened together with others.
     pub in_company: usize,
-    /// In rounds in which no rule was broken.
+    /// How many of them were in rounds in which no rule was broken.
     pub survived: usize,
-    /// Outages in milliseconds, of those on the holder that came alone.
+    /// Outages in milliseconds of the faults that affected the holder and happened alone.
     pub outages_ms: Vec<u128>,
 }
 
@@ -81,17 +81,18 @@ pub struct Round {
     pub faults: Vec<String>,
     /// For how long the client heard nothing.
     pub outage_ms: u128,
-    /// For how long two had the VIP, whether or not they could hear each other.
+    /// How long two hosts had the VIP, whether or not they could hear each other.
     pub shared_ms: u128,
-    /// How often it moved.
+    /// How often the VIP moved.
     pub moves: usize,
-    /// From when all was healed and every API server ready until one holder was heard for good; `None`: never.
+    /// The time from when all faults were healed and every API server was ready until one holder was heard without
+    /// interruption; `None`: never.
     pub settled_ms: Option<u128>,
     /// Requests of agents.
     pub requests: usize,
     /// For how long the machine stood still.
     pub stalled_ms: u128,
-    /// For how long an agent was ready to run and was not let: the longest of all.
+    /// The longest time for which an agent was ready to run but got no processor.
     pub starved_ms: u128,
     /// The witness could not decide.
     pub spent: bool,
@@ -106,7 +107,7 @@ pub struct Violation {
     pub round: u64,
     /// The command that runs these faults again.
     pub again: String,
-    /// `false`: the machine had no time for the agents, so that this proves nothing.
+    /// `false`: the machine gave the agents no time, so this round proves nothing.
     pub judged: bool,
     /// What was broken.
     pub broken: Vec<(Rule, String)>,
@@ -115,7 +116,7 @@ pub struct Violation {
 }
 
 impl Report {
-    /// Takes in a round.
+    /// Adds a round.
     pub fn add(&mut self, round: Round, seen: &Seen, violation: Option<Violation>) {
         let company = seen.faults.len() > 1;
         for fault in &seen.faults {
@@ -151,19 +152,19 @@ impl Report {
         self.violations.push(violation);
     }
 
-    /// Takes in a restart of all agents between rounds.
+    /// Adds a restart of all agents between rounds.
     pub fn add_between(&mut self, round: &Round, violation: Option<Violation>) {
         self.restarts_between += 1;
         self.note(round, violation);
     }
 
-    /// Whether nothing was broken, agents and lab.
+    /// Whether no rule was broken, neither by the agents nor by the lab.
     #[must_use]
     pub fn good(&self) -> bool {
         self.violations.is_empty() && !self.failed
     }
 
-    /// For people.
+    /// The report as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -226,14 +227,14 @@ impl Report {
         text
     }
 
-    /// Seconds a fault.
+    /// Seconds per fault.
     fn pace(&self) -> f64 {
         self.seconds / f64::from(u32::try_from(self.faults).unwrap_or(u32::MAX)).max(1.0)
     }
 }
 
 impl Round {
-    /// The figures of what was seen.
+    /// The figures of the observations.
     #[must_use]
     pub fn of(number: u64, at: f64, faults: Vec<String>, seen: &Seen, breaches: &[Breach]) -> Self {
         let shared = seen.holds.two_owners(seen.from, seen.to);
@@ -255,7 +256,7 @@ impl Round {
         }
     }
 
-    /// A line while it runs.
+    /// A progress line during the run.
     #[must_use]
     pub fn line(&self) -> String {
         let settled = self.settled_ms.map_or_else(|| "never".to_owned(), |ms| format!("{ms} ms"));

@@ -1,4 +1,4 @@
-//! What must hold in every round: pure, over what was seen.
+//! The rules that every round must satisfy: pure functions of the observations.
 
 use mooring_agent::core::time::Time;
 use serde::Serialize;
@@ -12,21 +12,21 @@ use crate::observe::timeline::Interval;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Two owners that can hear each other: never for longer than a frame takes.
+    /// Two owners that can hear each other: never for longer than one frame takes.
     TwoOwners,
-    /// Nobody carries the VIP past its fence, and there is one.
+    /// No host keeps the VIP past its fence, and every hold has a fence.
     Fence,
-    /// After the faults one holder, soon, and it stays.
+    /// After the faults there is soon one holder, and it stays the holder.
     OneHolder,
-    /// The client misses the VIP for no longer than the fault class allows.
+    /// The client misses the VIP for no longer than the class of the fault allows.
     Outage,
     /// No ping-pong.
     Moves,
-    /// The API is not stormed.
+    /// The agents do not flood the API with requests.
     Requests,
     /// No agent ends, panics, grows or gets stuck.
     Agents,
-    /// The lab did not do what it was told: nothing is known about the agents then.
+    /// The lab did not carry out a fault: then the round says nothing about the agents.
     Lab,
 }
 
@@ -43,7 +43,7 @@ impl Rule {
         Self::Lab,
     ];
 
-    /// In words.
+    /// The rule in words.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -70,21 +70,21 @@ pub struct Breach {
     pub detail: String,
 }
 
-/// Looks at a round by every rule.
+/// Judges a round by every rule.
 #[must_use]
 pub fn judge(seen: &Seen) -> Vec<Breach> {
     [two_owners, fence, one_holder, outage, moves, requests, agents].into_iter().flat_map(|rule| rule(seen)).collect()
 }
 
 impl Rule {
-    /// Whether it cannot be judged in a round in which the machine had no time for the agents.
+    /// Whether the rule cannot be judged in a round in which the machine gave the agents no time.
     #[must_use]
     pub const fn needs_time(self) -> bool {
         matches!(self, Self::TwoOwners | Self::OneHolder | Self::Outage | Self::Moves)
     }
 }
 
-/// Whether the machine had no time for the agents.
+/// Whether the machine gave the agents no time.
 #[must_use]
 pub fn is_starved(seen: &Seen) -> bool {
     seen.starved.max(seen.stalled(seen.from, seen.to)) > STARVED

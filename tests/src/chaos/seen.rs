@@ -1,4 +1,4 @@
-//! What was seen of a round: plain data, so that rules can be tried on observations that were made up.
+//! The observations of a round: plain data, so that tests can judge invented observations.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::observe::timeline::{Interval, Timeline};
 /// A fault as it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// What.
+    /// The class of the fault.
     pub class: Class,
-    /// To which host; empty where the class has none.
+    /// The affected host; empty if the class has no host.
     pub host: String,
     /// The other end of a cut.
     pub peer: Option<String>,
-    /// Whether that host held the VIP when the round began.
+    /// Whether this host held the VIP when the round began.
     pub on_holder: bool,
-    /// How long it was to last.
+    /// The planned duration.
     pub lasts: Duration,
     /// When it began.
     pub from: Time,
@@ -27,34 +27,34 @@ pub struct Happened {
     pub to: Time,
 }
 
-/// The kernel was told for how long an address may live.
+/// An agent gave the kernel a lifetime for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// On which host.
+    /// The host.
     pub host: String,
-    /// When it was heard of.
+    /// When the observer heard of it.
     pub at: Time,
     /// Seconds; `u32::MAX` is for ever.
     pub valid: u32,
-    /// Seconds for which it may be chosen as a source.
+    /// Seconds for which the kernel may choose the address as a source.
     pub preferred: u32,
 }
 
-/// A program did what nobody asked of it.
+/// A program did something without cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unasked {
     /// On which host.
     pub host: String,
     /// When it was noticed.
     pub at: Time,
-    /// What.
+    /// What the program did.
     pub what: String,
 }
 
 /// What was seen of a round.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// When it began: the end of the one before.
+    /// When the round began: the end of the round before.
     pub from: Time,
     /// When its last fault was healed.
     pub healed: Time,
@@ -64,25 +64,25 @@ pub struct Seen {
     pub to: Time,
     /// Its faults.
     pub faults: Vec<Happened>,
-    /// Who had the VIP when.
+    /// Which host had the VIP when.
     pub holds: Timeline,
-    /// How long addresses were to live: those told in the round, and before it the last one of each host.
+    /// The lifetimes of addresses: those set in the round, and the last one of each host before it.
     pub lifetimes: Vec<Lifetime>,
     /// When the client heard nothing.
     pub gaps: Vec<Gap>,
-    /// Since when the Lease names the holder, at the end; `None`: it does not.
+    /// Since when the Lease names the holder, at the end; `None`: the Lease does not name the holder.
     pub named: Option<Time>,
-    /// When agents asked something of the API.
+    /// When agents sent requests to the API.
     pub requests: Vec<Time>,
-    /// What agents did unasked: ended, panicked, did not end.
+    /// What agents did without cause: ended, panicked, did not end.
     pub unasked: Vec<Unasked>,
     /// Resident memory of each agent at the end, in kilobytes.
     pub memory: Vec<(String, u64)>,
-    /// The VIP had moved so often before that the witness may not decide.
+    /// The VIP had moved so often before the round that the witness may not decide.
     pub spent: bool,
-    /// When the machine stood still, without overlaps: nobody can be blamed for that time.
+    /// When the machine stood still, without overlaps: the agents are not to blame for this time.
     pub stalls: Vec<Interval>,
-    /// For how long an agent that was ready to run was not let: the longest of all.
+    /// The longest time for which an agent was ready to run but got no processor.
     pub starved: Duration,
 }
 
@@ -122,7 +122,7 @@ impl Seen {
         hosts
     }
 
-    /// Every move of the VIP from one host to another: when it came, and whither.
+    /// Every move of the VIP from one host to another: when it arrived, and at which host.
     #[must_use]
     pub fn moves(&self) -> Vec<(Time, &str)> {
         let all = self.holds.holds();
@@ -133,13 +133,13 @@ impl Seen {
             .collect()
     }
 
-    /// For how long the client heard nothing, in all.
+    /// How long the client heard nothing, in total.
     #[must_use]
     pub fn outage(&self) -> Duration {
         self.gaps.iter().map(Gap::length).sum()
     }
 
-    /// From when on one host alone had the VIP and was heard, until the end of the round.
+    /// The moment from which one host alone had the VIP and was heard, until the end of the round.
     #[must_use]
     pub fn settled(&self) -> Option<Time> {
         let holders = self.holds.holders_at(self.to);

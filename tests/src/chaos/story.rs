@@ -1,4 +1,4 @@
-//! What every observer saw around a violation, on one clock.
+//! What every observer saw around a violation, with one clock for all.
 
 use std::fs;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::agents::AGENT;
 use crate::observe::addresses::Change;
 use crate::observe::from_wall;
 use crate::observe::tap::{Frame, Kind};
-use crate::stage::Stage;
+use crate::rig::control_plane::ControlPlaneRig;
 
-/// Gaps shorter than this are no news.
+/// Shorter gaps are left out.
 const GAP: Duration = Duration::from_millis(20);
-/// Answers of one host for the VIP are told once in this time.
+/// Repeated answers of one host for the VIP appear once in this time.
 const AGAIN: Duration = Duration::from_secs(1);
-/// So much is told of what happened before the first fault.
+/// The story begins this long before the first fault.
 const BEFORE: Duration = Duration::from_secs(4);
 
 /// One line of a story.
@@ -30,15 +30,15 @@ pub struct Entry {
     pub at: f64,
     /// Who saw it: `fault`, `kernel`, `segment`, `client`, `agent`, `rule`.
     pub by: &'static str,
-    /// The host that it is about, or nothing.
+    /// The host that the line is about, or empty.
     pub host: String,
     /// What was seen.
     pub what: String,
 }
 
-/// Tells a round, with the rules that it broke.
+/// The story of a round, with the rules that were broken.
 #[must_use]
-pub fn tell(stage: &Stage, begin: Time, record: &Record, breaches: &[Breach]) -> Vec<Entry> {
+pub fn tell(rig: &ControlPlaneRig, begin: Time, record: &Record, breaches: &[Breach]) -> Vec<Entry> {
     let seen = &record.seen;
     let first = seen.faults.iter().map(|fault| fault.from).min().unwrap_or(seen.from);
     let from = Time::max(seen.from, first - BEFORE);
@@ -58,10 +58,10 @@ pub fn tell(stage: &Stage, begin: Time, record: &Record, breaches: &[Breach]) ->
         };
         say(event.at, "kernel", &event.host, what);
     }
-    let vip = stage.lab.vip();
-    let hosts = stage.lab.hosts();
+    let vip = rig.lab.vip();
+    let hosts = rig.lab.hosts();
     let mut told: Vec<(Mac, Time)> = Vec::new();
-    for frame in stage.tap.between(from, seen.to, |frame| frame.claims(vip)) {
+    for frame in rig.tap.between(from, seen.to, |frame| frame.claims(vip)) {
         let announced = frame.announces(vip);
         if announced || told.iter().all(|(mac, at)| *mac != frame.source || frame.at.since(*at) > AGAIN) {
             told.retain(|(mac, _)| *mac != frame.source);
@@ -77,8 +77,8 @@ pub fn tell(stage: &Stage, begin: Time, record: &Record, breaches: &[Breach]) ->
     for gap in seen.gaps.iter().filter(|gap| gap.length() >= GAP) {
         say(gap.from, "client", "", format!("hears nothing for {} ms", gap.length().as_millis()));
     }
-    for host in stage.lab.control_planes() {
-        for (at, line) in log_lines(stage, &host, from, seen.to) {
+    for host in rig.lab.control_planes() {
+        for (at, line) in log_lines(rig, &host, from, seen.to) {
             say(at, "agent", &host, line);
         }
     }
@@ -94,7 +94,7 @@ pub fn tell(stage: &Stage, begin: Time, record: &Record, breaches: &[Breach]) ->
     lines.into_iter().map(entry).collect()
 }
 
-/// As text, a line each.
+/// As text, one entry per line.
 #[must_use]
 pub fn text(entries: &[Entry]) -> String {
     let line = |e: &Entry| format!("    {:>10.3} s  {:<8} {:<9} {}\n", e.at, e.by, e.host, e.what);
@@ -113,8 +113,8 @@ fn words(frame: &Frame, announced: bool) -> String {
 }
 
 /// The lines of an agent's log between two moments: each begins with its time.
-fn log_lines(stage: &Stage, host: &str, from: Time, to: Time) -> Vec<(Time, String)> {
-    let Ok(process) = stage.lab.process(host, AGENT) else {
+fn log_lines(rig: &ControlPlaneRig, host: &str, from: Time, to: Time) -> Vec<(Time, String)> {
+    let Ok(process) = rig.lab.process(host, AGENT) else {
         return Vec::new();
     };
     let text = fs::read(process.log()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Brings together what the observers saw of a round.
+//! Combines the observations of a round.
 
 use std::time::Duration;
 
@@ -15,36 +15,36 @@ use crate::observe::prober::Prober;
 use crate::observe::probes::Probes;
 use crate::observe::pulse::{Pulse, merged};
 use crate::observe::timeline::Interval;
-use crate::stage::Stage;
+use crate::rig::control_plane::ControlPlaneRig;
 
-/// Between two probes of the client: fewer than in a bench, to leave the machine to the agents.
+/// Time between two probes of the client: longer than in a bench, to leave the machine to the agents.
 const PACE: Duration = Duration::from_millis(5);
-/// Whoever sends every 5 ms and does not for so long was not let.
+/// A prober sends every 5 ms. If it sends nothing for this long, the machine did not let it run.
 const STALL: Duration = Duration::from_millis(100);
-/// The user agent of our agents begins so.
+/// The user agent of our agents begins with this text.
 const NAME: &str = "mooring";
 
-/// The observers of a run, beside those of the stage.
+/// The observers of a run, in addition to those of the rig.
 pub struct Watch {
-    /// Of the round that goes on.
+    /// The prober of the current round.
     pub prober: Prober,
     audits: Vec<Tail>,
     pulse: Pulse,
-    /// The round began then.
+    /// When the round began.
     from: Time,
 }
 
-/// What a round left behind.
+/// The record of a round.
 pub struct Record {
     /// For the rules.
     pub seen: Seen,
-    /// For the story of what went wrong.
+    /// For the story of a violation.
     pub probes: Probes,
     /// What happened to the VIP's address.
     pub events: Vec<Event>,
 }
 
-/// How a round came to its end.
+/// How a round ended.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_field_names, reason = "a moment each")]
 pub struct Healed {
@@ -57,62 +57,62 @@ pub struct Healed {
 }
 
 impl Watch {
-    /// The first round begins.
+    /// Starts the first round.
     ///
     /// # Errors
     /// No socket.
-    pub fn start(stage: &Stage) -> Result<Self> {
+    pub fn start(rig: &ControlPlaneRig) -> Result<Self> {
         let mut audits = Vec::new();
-        for name in stage.lab.control_planes() {
-            audits.push(Tail::of(&stage.lab.host(&name)?.dir().join("audit.log")));
+        for name in rig.lab.control_planes() {
+            audits.push(Tail::of(&rig.lab.host(&name)?.dir().join("audit.log")));
         }
-        let mut watch = Self { prober: prober(stage)?, audits, pulse: Pulse::start()?, from: now() };
-        // What was asked before is no round's.
+        let mut watch = Self { prober: prober(rig)?, audits, pulse: Pulse::start()?, from: now() };
+        // Earlier requests belong to no round.
         watch.requests()?;
         Ok(watch)
     }
 
-    /// The round is over; the next one begins at the same moment.
+    /// Ends the round; the next one begins at the same moment.
     ///
     /// # Errors
     /// An observer failed.
     pub async fn end(
         &mut self,
-        stage: &Stage,
+        rig: &ControlPlaneRig,
         agents: &mut Agents,
         faults: Vec<Happened>,
         end: Healed,
     ) -> Result<Record> {
-        agents.check(stage)?;
+        agents.check(rig)?;
         let (from, to) = (self.from, now());
-        let old = std::mem::replace(&mut self.prober, prober(stage)?);
+        let old = std::mem::replace(&mut self.prober, prober(rig)?);
         self.from = to;
         let probes = tokio::task::spawn_blocking(|| old.finish()).await.context("the prober")??;
         let probes = probes.between(from, to);
-        let vip = stage.lab.vip();
-        let events: Vec<Event> = stage.addresses.events().into_iter().filter(|event| event.address == vip).collect();
+        let vip = rig.lab.vip();
+        let events: Vec<Event> = rig.addresses.events().into_iter().filter(|event| event.address == vip).collect();
         let seen = Seen {
             from,
             healed: end.healed,
             ready: end.ready.max(end.healed),
             to,
             faults,
-            holds: stage.timeline(),
+            holds: rig.timeline(),
             lifetimes: lifetimes(&events, from),
             gaps: probes.outages(),
             named: end.named,
             requests: self.requests()?,
             unasked: agents.take(),
-            memory: agents.memory(stage),
+            memory: agents.memory(rig),
             spent: false,
             stalls: self.stalls(&probes, from, to),
-            starved: agents.starved(stage),
+            starved: agents.starved(rig),
         };
         let events = events.into_iter().filter(|event| event.at >= from && event.at <= to).collect();
         Ok(Record { seen, probes, events })
     }
 
-    /// When the machine gave the observers no time: their pulse missed, or the prober did not get to send.
+    /// When the machine gave the observers no time: their pulse was late, or the prober could not send.
     fn stalls(&self, probes: &Probes, from: Time, to: Time) -> Vec<Interval> {
         let pauses = probes.all().windows(2).map(|pair| Interval { from: pair[0].sent, to: pair[1].sent });
         let long = pauses.filter(|pause| pause.length() > STALL);
@@ -129,12 +129,12 @@ impl Watch {
     }
 }
 
-fn prober(stage: &Stage) -> Result<Prober> {
-    let to = std::net::SocketAddr::new(stage.lab.vip(), crate::observe::echo::PORT);
-    Ok(Prober::paced(&stage.client()?, to, PACE)?)
+fn prober(rig: &ControlPlaneRig) -> Result<Prober> {
+    let to = std::net::SocketAddr::new(rig.lab.vip(), crate::observe::echo::PORT);
+    Ok(Prober::paced(&rig.client()?, to, PACE)?)
 }
 
-/// Those told from `from` on, and the last one before of each host: hosts may live on it.
+/// The lifetimes set from `from` on, and the last one of each host before: it may still apply.
 fn lifetimes(events: &[Event], from: Time) -> Vec<Lifetime> {
     let told = events.iter().filter(|event| event.change != Change::Removed);
     let all: Vec<Lifetime> = told

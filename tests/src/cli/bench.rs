@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::assets::{self, Profile};
 use crate::bench::stats::{json, table};
 use crate::bench::{ALL, Bench, Order, Subject};
-use crate::{guard, say};
+use crate::{guard, progress};
 
 /// What to measure.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,14 +54,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (mut figures, mut failed) = (Vec::new(), false);
     for bench in chosen {
         let runs = args.runs.map_or(bench.runs, usize::from);
-        say::line(format_args!("{}: {runs} {}", bench.name, if runs == 1 { "run" } else { "runs" }));
+        progress::line(format_args!("{}: {runs} {}", bench.name, if runs == 1 { "run" } else { "runs" }));
         let order = Order { runs, agent: agent.clone(), allocator: allocator.clone(), count };
         match runtime.block_on(guard::guarded((bench.measure)(&order)))? {
             Ok(measured) if args.json => print(&json(&measured)?),
             Ok(measured) => figures.extend(measured),
             Err(error) => {
                 failed = true;
-                say::line(format_args!("{}: FAILED: {error:#}", bench.name));
+                progress::line(format_args!("{}: FAILED: {error:#}", bench.name));
             }
         }
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::assets::{self, Profile};
 use crate::chaos::{self, Wish, bounds};
-use crate::say;
+use crate::progress;
 
 /// How much chaos.
 #[derive(Clone, Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let clock = || crate::clock::now().as_nanos() % 1_000_000;
     let seed = args.seed.unwrap_or_else(clock);
-    say::line(format_args!("chaos for {} minutes, seed {seed}", args.minutes));
+    progress::line(format_args!("chaos for {} minutes, seed {seed}", args.minutes));
     let wish = Wish { minutes: args.minutes, seed, first: args.first, stacked: args.stacked, agent };
     let report = tokio::runtime::Runtime::new()?.block_on(chaos::run(&wish))?;
     print(&report.text());

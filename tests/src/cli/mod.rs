@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::host::{enter, init};
 use crate::lab::Shape;
 use crate::runner::Choice;
-use crate::{say, userns};
+use crate::{progress, userns};
 
 /// The lab of Mooring: a cluster's control plane on one machine, and all that can happen to it.
 #[derive(Debug, Parser)]
@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
     match run(Args::parse()) {
         Ok(code) => code,
         Err(error) => {
-            say::line(format_args!("lab: {error:#}"));
+            progress::line(format_args!("lab: {error:#}"));
             ExitCode::FAILURE
         }
     }

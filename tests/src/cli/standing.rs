@@ -18,7 +18,7 @@ use crate::agents::AgentOptions;
 use crate::fault::Fault;
 use crate::guard;
 use crate::lab::Lab;
-use crate::say;
+use crate::progress;
 
 /// The hidden word of the process that keeps a lab.
 pub const WORD: &str = "__stand";
@@ -60,7 +60,7 @@ pub fn up(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
             stands = true;
             break;
         }
-        say::line(line);
+        progress::line(line);
     }
     if !stands {
         bail!("the lab did not come up ({})", child.wait()?);
@@ -94,14 +94,14 @@ pub async fn stand(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
     let listener = UnixListener::bind(&path).with_context(|| format!("cannot listen at {}", path.display()))?;
     tell(&lab, name);
     let log = std::fs::File::create(lab.dir().join("lab.log")).context("cannot write lab.log")?;
-    say::line(STANDS);
+    progress::line(STANDS);
     nix::unistd::dup2_stderr(&log).context("cannot redirect")?;
     let (requests, mut asked) = mpsc::channel::<(Request, oneshot::Sender<Answer>)>(1);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { return };
             if let Err(error) = serve(&stream, &requests) {
-                say::line(format_args!("a request: {error:#}"));
+                progress::line(format_args!("a request: {error:#}"));
             }
         }
     });
@@ -172,13 +172,14 @@ fn ask(name: &str, request: &Request) -> anyhow::Result<Answer> {
 
 /// `lab down`
 pub fn down(name: &str) -> anyhow::Result<()> {
-    let keeper = getsockopt(&UnixStream::connect(socket(name)?).with_context(|| nobody(name))?, PeerCredentials)?.pid();
+    let elector =
+        getsockopt(&UnixStream::connect(socket(name)?).with_context(|| nobody(name))?, PeerCredentials)?.pid();
     done(ask(name, &Request::Down)?)?;
     // Its process has nothing left to do; a shell that goes on after this shall not see it.
     let end = Instant::now() + Duration::from_secs(5);
-    while Path::new("/proc").join(keeper.to_string()).exists() {
+    while Path::new("/proc").join(elector.to_string()).exists() {
         if Instant::now() > end {
-            bail!("its process {keeper} does not end");
+            bail!("its process {elector} does not end");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -204,8 +205,8 @@ pub fn init_of(name: &str, host: &str) -> anyhow::Result<(u32, Option<PathBuf>)>
 
 fn done(answer: Answer) -> anyhow::Result<()> {
     match answer {
-        Answer::Done(text) => say::line(text),
-        Answer::Init(pid, _) => say::line(pid),
+        Answer::Done(text) => progress::line(text),
+        Answer::Init(pid, _) => progress::line(pid),
         Answer::Failed(why) => bail!("{why}"),
     }
     Ok(())
@@ -226,22 +227,22 @@ async fn deserted() {
 fn tell(lab: &Lab, name: &str) {
     let dir = lab.dir();
     let hosts: Vec<_> = lab.hosts().iter().map(|host| format!("{} {}", host.name(), host.ip4())).collect();
-    say::line(format_args!("\nThe lab {name} is up: {}", hosts.join(", ")));
+    progress::line(format_args!("\nThe lab {name} is up: {}", hosts.join(", ")));
     let other = if name == "default" { String::new() } else { format!(" --name {name}") };
     if lab.cluster().is_ok() {
         let conf = Path::new(dir).join("super-admin.conf");
-        say::line(format_args!("  kubeconfig   {} (server: the VIP {})", conf.display(), lab.vip()));
+        progress::line(format_args!("  kubeconfig   {} (server: the VIP {})", conf.display(), lab.vip()));
         let server = "-s https://10.77.0.11:6443";
-        say::line(format_args!(
+        progress::line(format_args!(
             "  kubectl      cargo lab{other} enter client kubectl --kubeconfig {} {server} get nodes",
             conf.display()
         ));
     }
-    say::line(format_args!("  a host       cargo lab{other} enter cp1"));
+    progress::line(format_args!("  a host       cargo lab{other} enter cp1"));
     if lab.agent_folder().is_some() {
-        say::line(format_args!("  its agent    cargo lab{other} enter cp1 mooring-agent status"));
+        progress::line(format_args!("  its agent    cargo lab{other} enter cp1 mooring-agent status"));
     }
-    say::line(format_args!("  a fault      cargo lab{other} fault crash cp1"));
-    say::line(format_args!("  logs         {}", dir.display()));
-    say::line(format_args!("  the end      cargo lab{other} down"));
+    progress::line(format_args!("  a fault      cargo lab{other} fault crash cp1"));
+    progress::line(format_args!("  logs         {}", dir.display()));
+    progress::line(format_args!("  the end      cargo lab{other} down"));
 }

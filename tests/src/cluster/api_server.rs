@@ -16,7 +16,7 @@ impl Cluster {
         let spec = Spec::new(API_SERVER, &self.binaries.kube_apiserver.path).args([
             format!("--etcd-servers=http://{etcd}:2379"),
             format!("--advertise-address={}", host.ip4()),
-            // IPv4 as well; with 0.0.0.0 an IPv6 VIP would lead nowhere.
+            // IPv4 as well; with 0.0.0.0 the API server would not answer on an IPv6 VIP.
             "--bind-address=::".into(),
             "--secure-port=6443".into(),
             "--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112".into(),

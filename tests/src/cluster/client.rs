@@ -36,7 +36,7 @@ pub async fn make(netns: &Netns, kubeconfig: &str, server: &str) -> Result<Clien
     Ok(ClientBuilder::new(http, config.default_namespace.clone()).with_layer(&config.base_uri_layer()).build())
 }
 
-/// Connects from the namespace to a URI that has an address for its host.
+/// Connects from the namespace to a URI whose host is an address.
 pub async fn connect(netns: &Netns, uri: &Uri) -> io::Result<TcpStream> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidInput, format!("{uri} does not name an address"));
     let host = uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']);

@@ -1,4 +1,4 @@
-//! The etcd members of a cluster, and who leads them.
+//! The etcd members of a cluster, and their leader.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl Cluster {
         let status = self.post(host, "maintenance/status", &json!({})).await?;
         let leader = status["leader"].as_str().filter(|id| *id != "0");
         let leader = leader.ok_or_else(|| Error::Etcd(format!("the member on {} sees no leader", host.name())))?;
-        // One member alone needs no list. (With none leading, a list is refused.)
+        // A single member needs no list. (Without a leader, etcd refuses a list.)
         if matches!(self.topology, Topology::External(_)) {
             return Ok(host.name().to_owned());
         }
@@ -81,7 +81,7 @@ impl Cluster {
 
     /// The names of the members by their IDs.
     async fn member_ids(&self, host: &Host) -> Result<BTreeMap<String, String>, Error> {
-        // Not linearizable: it is asked while the leader may be away.
+        // Not linearizable: the leader may be away at this time.
         let list = self.post(host, "cluster/member/list", &json!({"linearizable": false})).await?;
         let members = list["members"].as_array().cloned().unwrap_or_default();
         let pair = |member: &Value| Some((member["ID"].as_str()?.to_owned(), member["name"].as_str()?.to_owned()));

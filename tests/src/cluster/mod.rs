@@ -22,7 +22,7 @@ use crate::assets::{self, Binaries};
 use crate::host::{self, Host, Process};
 use crate::lab::{Shape, Topology};
 use crate::pki::{self, Identity, Pki};
-use crate::say;
+use crate::progress;
 
 /// The name of the API server's process on its host.
 pub const API_SERVER: &str = "kube-apiserver";
@@ -38,7 +38,7 @@ pub struct Cluster {
     control_planes: Vec<Host>,
     /// Hosts with an etcd member.
     members: Vec<Host>,
-    /// Where requests of the lab itself come from.
+    /// The host from which the lab itself sends requests.
     client: Host,
     audit_policy: Option<String>,
     bind_admin: bool,
@@ -49,7 +49,7 @@ impl Cluster {
     pub(crate) async fn prepare(shape: &Shape, hosts: &BTreeMap<String, Host>, dir: &Path) -> Result<Self, Error> {
         let find = tokio::task::spawn_blocking(assets::find).await;
         let binaries = find.map_err(|error| Error::Etcd(format!("looking for it failed: {error}")))??;
-        say::line(format_args!("{}\n{}", binaries.kube_apiserver, binaries.etcd));
+        progress::line(format_args!("{}\n{}", binaries.kube_apiserver, binaries.etcd));
         let host = |name: &str| {
             hosts.get(name).cloned().ok_or_else(|| host::Error::Unknown { what: "host", name: name.to_owned() })
         };
@@ -110,7 +110,7 @@ impl Cluster {
     /// Gives the user of admin.conf all rights, as the last phase of `kubeadm init` does.
     ///
     /// # Errors
-    /// No API server answers, or it is bound already.
+    /// No API server answers, or the user has the rights already.
     pub async fn bind_admin(&self) -> Result<(), Error> {
         let binding = serde_json::json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",

@@ -1,4 +1,4 @@
-//! When the cluster is ready.
+//! Waits until the cluster is ready.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use super::{API_SERVER, Cluster, ETCD, Error};
 use crate::host::{self, Host};
 use crate::pki;
 
-/// How long a cluster may take. It takes seconds; on a loaded machine with few cores more.
+/// How long a cluster may take to start. Usually seconds; more on a loaded machine with few cores.
 const LIMIT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long the API servers have to list themselves before they are helped.
+/// How long the API servers have to list themselves before the lab lists them.
 const HELP_AFTER: Duration = Duration::from_millis(500);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Everything that should run does, and there is time left.
+    /// Checks that everything that should run does run, and that there is time left.
     fn check(&self, what: &str, host: &Host, deadline: Instant) -> Result<(), Error> {
         for (host, name) in self
             .members
@@ -91,11 +91,11 @@ async fn is_ready(client: &Client) -> bool {
     matches!(tokio::time::timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
 }
 
-/// The API servers that clients are told of.
+/// The API servers that clients can find.
 async fn listed(client: &Client) -> BTreeSet<String> {
     let slices = Api::<EndpointSlice>::namespaced(client.clone(), "default");
     let kubernetes = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
-    // Without an answer, nobody is listed.
+    // Without an answer, no API server is listed.
     let Ok(Ok(found)) = tokio::time::timeout(ANSWER, slices.list(&kubernetes)).await else {
         return BTreeSet::new();
     };
@@ -103,8 +103,9 @@ async fn listed(client: &Client) -> BTreeSet<String> {
     endpoints.flat_map(|endpoint| endpoint.addresses).collect()
 }
 
-/// Lists them, as the API servers do themselves. When several enter themselves in the same instant, one loses the write
-/// and tries again only 10 s later; its entry behind the list, in etcd, is there, so the others leave this as it is.
+/// Lists the API servers, as they do themselves. If several add themselves in the same instant, one loses the write and
+/// tries again only 10 s later. Its own entry in etcd, from which the list is made, is there, so the others do not
+/// change the list back.
 async fn list(client: &Client, addresses: &BTreeSet<String>) -> Result<(), kube::Error> {
     let slice: Vec<_> = addresses.iter().map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}})).collect();
     let old: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();

@@ -15,8 +15,8 @@ use crate::observe::now;
 use crate::observe::probes::Probes;
 use crate::observe::timeline::longest;
 use crate::report::{Report, Tone};
+use crate::rig::control_plane::ControlPlaneRig;
 use crate::runner::Skip;
-use crate::stage::Stage;
 
 /// How long a fail-over may take before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -30,28 +30,28 @@ const OUTAGE: Duration = Duration::from_secs(20);
 pub async fn run() -> Result<()> {
     let mut report = Report::to_stdout();
     report.title("A cluster's control plane: three API servers, one etcd, a client");
-    let mut stage = Stage::up(Shape::external(), AgentOptions::default()).await?;
-    stage.lab.agent_binary()?;
+    let mut rig = ControlPlaneRig::up(Shape::external(), AgentOptions::default()).await?;
+    rig.lab.agent_binary()?;
     crate::assets::allocator(crate::assets::Profile::Dev)?;
     report.event(Tone::Good, "three API servers answer");
     let mut acts = vec![];
 
     report.title("Election");
     let begun = now();
-    stage.start_agents()?;
-    let holder = stage.holder().await?;
-    let vip = stage.lab.vip();
-    let prober = stage.prober()?;
+    rig.start_agents()?;
+    let holder = rig.holder().await?;
+    let vip = rig.lab.vip();
+    let prober = rig.prober()?;
     let (first, _) = prober.answer_after(begun, None, PATIENCE).await?;
     report
         .event(Tone::Good, &format!("{holder} holds {vip}, {} after the agents were started", ms(first.since(begun))));
-    let https = stage.https()?;
+    let https = rig.https()?;
     https.success_after(begun, PATIENCE).await?;
     report.event(Tone::Good, &format!("an HTTPS client reads https://{vip}:6443/readyz"));
     rest().await;
 
     report.title("The holder's host loses its power");
-    let crashed = stage.crash(&holder)?;
+    let crashed = rig.crash(&holder)?;
     report.event_at(crashed, Tone::Fault, &format!("{holder} is dead"));
     let (back, next) = prober.answer_after(crashed, None, PATIENCE).await?;
     report.event_at(back, Tone::Good, &format!("{next} answers: {} without the VIP", ms(back.since(crashed))));
@@ -59,39 +59,39 @@ pub async fn run() -> Result<()> {
     report.event_at(api, Tone::Good, "the HTTPS client reads on");
     rest().await;
     acts.push(Act::new("crash", &holder, &next, crashed));
-    stage.revive(&holder)?;
+    rig.revive(&holder)?;
     report.event(Tone::Plain, &format!("{holder} has its power back"));
-    stage.lab.cluster()?.ready().await?;
+    rig.lab.cluster()?.ready().await?;
     rest().await;
 
     report.title("The holder is asked to end (SIGTERM)");
-    let asked = stage.lab.agent(&next)?.terminate()?;
-    let last = stage.successor(&next, PATIENCE).await?;
+    let asked = rig.lab.agent(&next)?.terminate()?;
+    let last = rig.successor(&next, PATIENCE).await?;
     let (moved, _) = prober.answer_after(asked, Some(&last), PATIENCE).await?;
     report.event_at(moved, Tone::Good, &format!("{last} has taken over, {} later", ms(moved.since(asked))));
     rest().await;
     acts.push(Act::new("planned hand-over", &next, &last, asked));
-    stage.lab.agent(&next)?.start_again()?;
+    rig.lab.agent(&next)?.start_again()?;
     rest().await;
 
     report.title(&format!("All API servers are away for {} s", OUTAGE.as_secs()));
-    let away = stage.lab.stop_all_apis()?;
+    let away = rig.lab.stop_all_apis()?;
     report.event_at(away, Tone::Fault, "every API server is dead; nobody can renew a Lease");
-    stage.until(away + OUTAGE).await;
-    stage.lab.start_all_apis()?;
-    stage.lab.cluster()?.ready().await?;
+    rig.until(away + OUTAGE).await;
+    rig.lab.start_all_apis()?;
+    rig.lab.cluster()?.ready().await?;
     report.event(Tone::Good, "they are back");
     rest().await;
-    let holder = stage.holder().await?;
+    let holder = rig.holder().await?;
     report.event(Tone::Good, &format!("{holder} still holds the VIP"));
     acts.push(Act::new("API outage", &last, &holder, away));
 
     report.title("What it cost");
-    report.table(&costs(&stage, &acts, &prober.finish()?, &https.finish()?));
+    report.table(&costs(&rig, &acts, &prober.finish()?, &https.finish()?));
 
     report.title("Claims get their addresses");
-    claims::act(&mut report, &stage.lab).await?;
-    stage.lab.down();
+    claims::act(&mut report, &rig.lab).await?;
+    rig.lab.down();
 
     report.title("A Service of type LoadBalancer");
     match services::act(&mut report).await {
@@ -122,7 +122,7 @@ async fn rest() {
 }
 
 /// A row for each act: how long nothing was heard of the VIP, packets lost, HTTPS outage, two owners.
-fn costs(stage: &Stage, acts: &[Act], probes: &Probes, attempts: &[Attempt]) -> Vec<Vec<String>> {
+fn costs(rig: &ControlPlaneRig, acts: &[Act], probes: &Probes, attempts: &[Attempt]) -> Vec<Vec<String>> {
     let head = ["what happened", "holder", "VIP silent", "packets lost", "HTTPS away", "two owners"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for act in acts {
@@ -130,7 +130,7 @@ fn costs(stage: &Stage, acts: &[Act], probes: &Probes, attempts: &[Attempt]) -> 
         let silence = seen.outages().iter().map(|gap| gap.to.since(gap.from)).max().unwrap_or_default();
         let https = https::outages(attempts).into_iter().filter(|o| o.to > act.from && o.from < act.to);
         let https = https.map(|o| o.to.since(o.from)).max().unwrap_or_default();
-        let owners = longest(&stage.timeline().two_owners(act.from, act.to));
+        let owners = longest(&rig.timeline().two_owners(act.from, act.to));
         rows.push(vec![
             act.what.to_owned(),
             act.holder.clone(),

@@ -17,7 +17,7 @@ use crate::lab::Lab;
 /// How long a slow API server works between two pauses.
 const BURST: Duration = Duration::from_millis(20);
 
-/// Which API servers a host is cut from.
+/// Which API servers a host is cut off from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum ApiCut {
     /// All, its own as well: also by 127.0.0.1 and by its own addresses.
@@ -27,8 +27,9 @@ pub enum ApiCut {
 }
 
 impl Lab {
-    /// Drops what the programs of a host send to port 6443 by TCP: their requests hang. ARP, NDP and UDP go on, and
-    /// others still reach the API server of this host. (Its API server has a client of its own, that is cut as well.)
+    /// Drops TCP packets from the host's programs to port 6443: their requests hang. ARP, NDP and UDP still work, and
+    /// others still reach the API server of this host. (The client inside the host's own API server is cut off as
+    /// well.)
     ///
     /// # Errors
     /// There is no such host, or nft is missing.
@@ -48,7 +49,7 @@ impl Lab {
         Ok(clock::now())
     }
 
-    /// Takes [`Lab::cut_api`] back; without one, nothing happens.
+    /// Ends [`Lab::cut_api`]; without a cut, does nothing.
     ///
     /// # Errors
     /// nft is missing.
@@ -67,7 +68,7 @@ impl Lab {
         Ok(self.api_process(host)?.kill()?)
     }
 
-    /// Starts it again; it answers some seconds later ([`crate::cluster::Cluster::api_ready`]).
+    /// Starts the API server again; it answers some seconds later ([`crate::cluster::Cluster::api_ready`]).
     ///
     /// # Errors
     /// There is none, or the host is down.
@@ -75,7 +76,7 @@ impl Lab {
         Ok(self.api_process(host)?.start()?)
     }
 
-    /// Freezes the API server of a host: connections are made, and hang.
+    /// Freezes the API server of a host: connections are accepted, and hang.
     ///
     /// # Errors
     /// There is none, or it does not run.
@@ -83,7 +84,7 @@ impl Lab {
         Ok(self.api_process(host)?.freeze()?)
     }
 
-    /// Lets it go on.
+    /// Resumes the API server.
     ///
     /// # Errors
     /// There is none, or it does not run.
@@ -91,7 +92,7 @@ impl Lab {
         Ok(self.api_process(host)?.thaw()?)
     }
 
-    /// Kills every API server; answers when the last one was.
+    /// Kills every API server; answers with the time of the last kill.
     ///
     /// # Errors
     /// The lab has no cluster, or one does not run.
@@ -115,7 +116,7 @@ impl Lab {
         self.each_api(Self::freeze_api)
     }
 
-    /// Lets every API server go on.
+    /// Resumes every API server.
     ///
     /// # Errors
     /// The lab has no cluster, or one does not run.
@@ -132,7 +133,7 @@ impl Lab {
         self.slow(&self.api_process(host)?, pause)
     }
 
-    /// Makes any process slow in the same way: a program on a starved host. Zero ends it.
+    /// Makes any process slow in the same way, like a program on a starved host. Zero ends it.
     ///
     /// # Errors
     /// There is none, or it does not run.
@@ -142,7 +143,7 @@ impl Lab {
 
     fn slow(&self, process: &Process, pause: Duration) -> Result<Time, Error> {
         let key = (process.host().to_owned(), process.name().to_owned());
-        // Ends, and thaws, the one before.
+        // Ends the previous slowdown, and resumes the process.
         lock(&self.0.faults.slow).remove(&key);
         if !pause.is_zero() {
             process.freeze()?;
@@ -152,6 +153,7 @@ impl Lab {
     }
 
     fn api_process(&self, host: &str) -> Result<Process, Error> {
+        self.wear(host);
         self.cluster()?;
         Ok(self.host(host)?.process(API_SERVER)?)
     }
@@ -161,7 +163,7 @@ impl Lab {
     }
 }
 
-/// A process that is stopped and let go in turn, until this is dropped.
+/// A process that is stopped and resumed in turn, until this is dropped.
 #[derive(Debug)]
 pub struct Slow {
     /// Dropped first: it ends the thread.
@@ -183,7 +185,7 @@ impl Slow {
                 }
                 frozen = !frozen;
                 let sent = if frozen { process.freeze() } else { process.thaw() };
-                // It, or its host, ended meanwhile.
+                // The process, or its host, ended meanwhile.
                 if over || sent.is_err() {
                     return;
                 }
@@ -197,7 +199,7 @@ impl Drop for Slow {
     fn drop(&mut self) {
         self.end.take();
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been printed.
+            // A panic of the thread has already been printed.
             drop(thread.join());
         }
     }

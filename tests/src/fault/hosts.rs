@@ -11,13 +11,14 @@ use crate::host::{Host, Process};
 use crate::lab::Lab;
 
 impl Lab {
-    /// Power failure: the host's ports go down first, so that not even a FIN gets out, then everything on it is killed
-    /// at once. Its interfaces, addresses and `/run` are gone; its disk (its folder) stays. The time is that of its
-    /// last possible frame.
+    /// Power failure. The host's ports go down first, so that no frame, not even a FIN, gets out; then every process on
+    /// the host is killed at once. Its interfaces, addresses and `/run` are gone; its disk (its folder) stays. The
+    /// answer is the time of the host's last possible frame.
     ///
     /// # Errors
     /// There is no such host, or it is down already.
     pub fn crash(&self, host: &str) -> Result<Time, Error> {
+        self.wear(host);
         let host = self.host(host)?;
         let running = host.processes().iter().filter(|one| one.is_running()).map(|one| one.name().to_owned()).collect();
         if !host.is_up() {
@@ -44,7 +45,8 @@ impl Lab {
         Ok(at)
     }
 
-    /// Power is back: the host boots, is plugged in, and starts what ran when it crashed.
+    /// Power is back: the host boots, its interfaces are plugged in, and it starts the programs that ran when it
+    /// crashed.
     ///
     /// # Errors
     /// There is no such host, or it runs.
@@ -62,15 +64,16 @@ impl Lab {
         Ok(clock::now())
     }
 
-    /// Stops every process of a host (SIGSTOP) in one system call. Its kernel goes on: it answers ARP and pings.
+    /// Stops every process of a host (SIGSTOP) in one system call. The kernel keeps running: it answers ARP and pings.
     ///
     /// # Errors
     /// There is no such host, or it is down.
     pub fn freeze_host(&self, host: &str) -> Result<Time, Error> {
+        self.wear(host);
         Ok(self.host(host)?.signal_all(Signal::SIGSTOP)?)
     }
 
-    /// Lets every process of a host go on.
+    /// Resumes every process of a host.
     ///
     /// # Errors
     /// There is no such host, or it is down.
@@ -81,13 +84,13 @@ impl Lab {
     /// A process of a host, for [`Process::kill`], [`Process::freeze`] and so on.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no process of this name.
     pub fn process(&self, host: &str, process: &str) -> Result<Process, Error> {
         Ok(self.host(host)?.process(process)?)
     }
 }
 
-/// After a power failure `lo` has its own addresses only.
+/// After a power failure, `lo` has only its own addresses.
 fn forget_loopback(host: &Host) -> Result<(), Error> {
     let own = |address: &IpAddr| address.is_loopback();
     for (address, _) in host.netns().addresses("lo")?.into_iter().filter(|(address, _)| !own(address)) {

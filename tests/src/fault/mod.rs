@@ -1,5 +1,5 @@
-//! Faults: everything that can happen to a host, a link or a process. Each method returns when it is done and answers
-//! when that was.
+//! Faults: everything that can happen to a host, a link or a process. Each method returns when the fault is in effect,
+//! and answers with that time.
 
 mod api;
 mod hosts;
@@ -10,6 +10,7 @@ mod verbs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use api::ApiCut;
 use api::Slow;
@@ -20,24 +21,44 @@ pub use verbs::Fault;
 use crate::assets;
 use crate::cluster;
 use crate::host::{self, lock};
+use crate::lab::Lab;
 
 /// The state of a lab's faults.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// What the switch drops.
+    /// The rules by which the switch drops frames.
     rules: Mutex<BTreeSet<Rule>>,
     /// Hosts whose own rules cut them from the API.
     api_cuts: Mutex<BTreeSet<String>>,
     /// Processes that are slowed down, by host and name.
     slow: Mutex<BTreeMap<(String, String), Slow>>,
-    /// What ran on the hosts that crashed.
+    /// The programs that ran on the hosts that crashed.
     crashed: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Whether the cluster or one of its hosts was changed in a way that cannot simply be undone.
+    pub(crate) worn: AtomicBool,
 }
 
 impl Faults {
-    /// Ends what goes on by itself.
+    /// Ends the faults that run on threads of their own.
     pub fn end(&self) {
         lock(&self.slow).clear();
+    }
+
+    /// Forgets a removed host.
+    pub fn forget(&self, host: &str) {
+        lock(&self.crashed).remove(host);
+        lock(&self.api_cuts).remove(host);
+    }
+}
+
+impl Lab {
+    /// Notes that a host was changed in a way that cannot simply be undone. A host that is not part of the cluster does
+    /// not count: the next user of the lab gets a new one.
+    pub(crate) fn wear(&self, host: &str) {
+        let added = |name: &str| !self.0.shape.hosts().iter().any(|(known, _)| known == name);
+        if !added(host) {
+            self.0.faults.worn.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::host::{self, Host};
 use crate::lab::{self, Lab};
 use crate::segment::{self, GATEWAY_NAME, Nic, prefix};
 
-/// The host that answers for what is not its own.
+/// The host that answers for an address that is not its own.
 const STRANGER: (&str, u8) = ("stranger", 99);
 
 /// Which frames are cut.
@@ -36,7 +36,7 @@ impl Way {
 }
 
 impl Lab {
-    /// Cuts `from` off `to`: hosts, or `gateway`. ARP and NDP, too. Needs nft.
+    /// Cuts `from` off from `to`: hosts, or `gateway`. ARP and NDP as well. Needs nft.
     ///
     /// # Errors
     /// There is no such host, or nft is missing.
@@ -44,7 +44,7 @@ impl Lab {
         self.partition(&[from], &[to], way)
     }
 
-    /// Cuts every host on the left off every host on the right, all at the same moment.
+    /// Cuts every host on the left off from every host on the right, all at the same moment.
     ///
     /// # Errors
     /// As [`Lab::cut`].
@@ -59,7 +59,7 @@ impl Lab {
         self.rules(|rules| rules.extend(cuts))
     }
 
-    /// Takes back cuts between these two, both ways.
+    /// Ends the cuts between these two, in both directions.
     ///
     /// # Errors
     /// nft is missing.
@@ -68,7 +68,7 @@ impl Lab {
         self.rules(|rules| rules.retain(|rule| !healed.contains(rule)))
     }
 
-    /// Takes back all cuts and all loss, also right from the API.
+    /// Ends all cuts and all loss, including cuts from the API.
     ///
     /// # Errors
     /// nft is missing.
@@ -80,7 +80,7 @@ impl Lab {
         self.rules(BTreeSet::clear)
     }
 
-    /// Loses that share of the frames of and to a host (each way); 0 ends it.
+    /// Drops this share of the frames from and to a host (in each direction); 0 ends the loss.
     ///
     /// # Errors
     /// There is no such host, it is no percentage, or nft is missing.
@@ -123,7 +123,7 @@ impl Lab {
         Ok(clock::now())
     }
 
-    /// Deletes an address from a host's `eth0` by hand, whoever added it.
+    /// Deletes an address from a host's `eth0` by hand, whatever program added it.
     ///
     /// # Errors
     /// There is no such host, or it does not have the address.
@@ -141,8 +141,8 @@ impl Lab {
         Ok(segment::announce(host.netns(), "eth0", host.mac(), address)?)
     }
 
-    /// A foreign host (`stranger`, .99, booted at the first time) takes an address and answers for it from now on.
-    /// `aloud`: it also announces it, once.
+    /// A foreign host (`stranger`, .99, booted at the first call) takes an address and answers for it from now on.
+    /// `aloud`: the host also announces the address once.
     ///
     /// # Errors
     /// It has the address already.
@@ -159,7 +159,7 @@ impl Lab {
         if aloud { self.announce(name, address) } else { Ok(clock::now()) }
     }
 
-    /// The foreign host gives an address up, without a word.
+    /// The foreign host gives an address up, without an announcement.
     ///
     /// # Errors
     /// It does not have it.
@@ -174,6 +174,7 @@ impl Lab {
     /// # Errors
     /// There is no such host, or no such interface.
     pub fn delete_interface(&self, host: &str) -> Result<Time, Error> {
+        self.wear(host);
         let host = self.host(host)?;
         Nic::first(&host).unplug(host.netns())?;
         Ok(clock::now())
@@ -199,6 +200,7 @@ impl Lab {
     }
 
     fn port(&self, host: &str, up: bool) -> Result<Time, Error> {
+        self.wear(host);
         self.0.segment.set_port(self.host(host)?.name(), up)?;
         Ok(clock::now())
     }

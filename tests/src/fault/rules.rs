@@ -1,4 +1,4 @@
-//! What the switch drops: nftables in its bridge. The whole table is replaced in one transaction at each change.
+//! The frames that the switch drops: nftables in its bridge. Each change replaces the whole table in one transaction.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,17 +8,17 @@ use crate::assets;
 use crate::host::Netns;
 use crate::segment::GATEWAY_NAME;
 
-/// One thing that the switch does not do.
+/// One rule by which the switch drops frames.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Frames of one port to another, or of or to the gateway.
+    /// Frames from one port to another, or from or to the gateway.
     Cut {
         /// The port they come from, or the gateway.
         from: String,
         /// The port they go to, or the gateway.
         to: String,
     },
-    /// A share of the frames of and to a port.
+    /// A share of the frames from and to a port.
     Loss {
         /// The port.
         port: String,
@@ -27,7 +27,7 @@ pub enum Rule {
     },
 }
 
-/// Makes the switch drop this, and nothing else.
+/// Makes the switch drop the frames of these rules, and no others.
 pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
     let [mut forward, mut input, mut output] = [const { Vec::<String>::new() }; 3];
     for rule in rules {
@@ -54,7 +54,7 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
     nft(switch, format!("table {table}\ndelete table {table}\ntable {table} {{\n{chains}}}\n"))
 }
 
-/// Runs nft inside the namespace; all of it happens, or nothing.
+/// Runs nft inside the namespace; nft applies all of the rules or none.
 pub fn nft(netns: &Netns, rules: String) -> Result<(), Error> {
     let mut command = Command::new(assets::ensure("nft", "nftables")?);
     command.args(["-f", "-"]);

@@ -1,4 +1,4 @@
-//! Faults as words, for `lab fault`.
+//! Faults by name, for `lab fault`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use super::{ApiCut, Error, Way};
 use crate::lab::Lab;
 
 /// A fault by name; the fields are the arguments of the [`Lab`]'s method of that name.
-#[allow(missing_docs, reason = "the names of the fields are what the command line shows")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 pub enum Fault {
     /// Power failure of a host.
@@ -73,7 +72,7 @@ pub enum Fault {
 }
 
 impl Lab {
-    /// Does what the word says.
+    /// Applies the fault.
     ///
     /// # Errors
     /// As the method of that name.

@@ -23,8 +23,8 @@ use crate::clock;
 
 static HELPER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names the program that is started as the init of hosts: the `lab` binary. By default it is the running program
-/// itself, so only a test, which is another program, has to say so. The first call counts.
+/// Names the program that is started as the init of hosts: the `lab` binary. The default is the running program itself,
+/// so only a test, which is another program, must set it. The first call counts.
 pub fn helper(path: impl Into<PathBuf>) {
     HELPER.get_or_init(|| path.into());
 }
@@ -52,7 +52,7 @@ struct Shared {
 #[derive(Debug)]
 struct Pending {
     reply: Sender<Result<Time, String>>,
-    /// Of a process that is being started.
+    /// The status of a process that is being started.
     status: Option<watch::Sender<Status>>,
 }
 
@@ -66,7 +66,7 @@ impl Init {
         let (ready, is_ready) = mpsc::channel();
         let (name, netns, log) = (host.to_owned(), netns.clone(), dir.join("init.log"));
         let (hosts_file, for_reader) = (hosts_file.to_owned(), Arc::clone(&shared));
-        // The thread lives as long as the host: the kernel kills the init when its parent *thread* ends.
+        // The thread lives as long as the host: the kernel kills the init when the init's parent *thread* ends.
         let reader = thread::Builder::new()
             .name(format!("host {host}"))
             .spawn(move || match launch(&name, &netns, &log, &hosts_file) {
@@ -107,7 +107,7 @@ impl Init {
         !self.shared.dead.load(Ordering::Acquire)
     }
 
-    /// Sends a request and waits for its answer. `status` is that of a process to start.
+    /// Sends a request and waits for its answer. `status` belongs to a process that the request starts.
     pub fn ask(&self, op: Op, status: Option<watch::Sender<Status>>) -> Result<Time, Error> {
         let down = || Error::Down { host: self.host.clone() };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -123,17 +123,17 @@ impl Init {
         self.wait(&answer)
     }
 
-    /// Kills the init, and so every process of the host; returns when all are gone.
+    /// Kills the init, and with it every process of the host; returns when all are gone.
     pub fn kill(mut self) -> Time {
         self.end()
     }
 
     fn end(&mut self) -> Time {
-        // Refused only when it is dead already.
+        // The kernel refuses this only if the init is dead already.
         let sent = lock(&self.child).kill();
         let at = clock::now();
         if let (Ok(()), Some(reader)) = (sent, self.reader.take()) {
-            // A panic of the reader has been printed by itself.
+            // A panic of the reader has already been printed.
             drop(reader.join());
         }
         at
@@ -170,12 +170,12 @@ impl Shared {
             }) {
                 Ok(answer) => answer,
                 Err(error) => {
-                    crate::say::line(error);
+                    crate::progress::line(error);
                     return;
                 }
             };
             match answer {
-                // Nobody may wait any more, then the answer is of no use to anyone.
+                // If no caller waits any more, the answer is not needed.
                 Answer::Ready { at } => drop(ready.send(Ok(Time::from_nanos(at)))),
                 Answer::Failed { id: 0, error } => drop(ready.send(Err(error))),
                 Answer::Failed { id, error } => self.reply(id, None, Err(error)),
@@ -195,7 +195,7 @@ impl Shared {
             return;
         };
         if let (Some(status), Some(pid)) = (status, pid) {
-            // Before the next line is read: it may already say that the process ended.
+            // Set before the next line is read: that line may already say that the process ended.
             status.send_replace(Status::Running { pid });
             lock(&self.running).insert(pid, status);
         }
@@ -206,7 +206,7 @@ impl Shared {
     fn over(&self, child: &Mutex<Child>) {
         self.dead.store(true, Ordering::Release);
         let mut child = lock(child);
-        // Already dead is what we want; a wait can only fail for a child that is not ours.
+        // An init that is already dead is the goal; a wait can only fail for a child that is not ours.
         drop(child.kill());
         drop(child.wait());
         let at = clock::now();
@@ -226,7 +226,7 @@ fn launch(name: &str, netns: &Netns, log: &Path, hosts_file: &Path) -> Result<Bo
     let log_file =
         File::options().create(true).append(true).open(log).map_err(Error::io(format!("open {}", log.display())))?;
     let output = log_file.try_clone().map_err(Error::io("copy a file"))?;
-    // Not the path: the binary may be replaced by a build while the lab runs.
+    // Not by the path: a build may replace the binary while the lab runs.
     let program = HELPER.get().map_or_else(|| Path::new("/proc/self/exe"), PathBuf::as_path);
     let child = Command::new(program)
         .arg(init::WORD)

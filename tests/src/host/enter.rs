@@ -9,8 +9,9 @@ use nix::sched::{CloneFlags, setns};
 
 use super::Error;
 
-/// Runs a command on the host whose init has that PID, and waits for its end. To be called before there are threads:
-/// the process itself enters all the host's namespaces. `programs`: a folder that is searched for it first.
+/// Runs a command on the host whose init has this PID, and waits for its end. Call this before the process starts
+/// threads: the process itself enters all the host's namespaces. `programs`: a folder that is searched first for the
+/// command.
 ///
 /// # Errors
 /// The host is gone, this user may not enter it, or the command cannot be executed.
@@ -19,8 +20,9 @@ pub fn enter(init: u32, command: &[String], programs: Option<&Path>) -> Result<E
         let path = format!("/proc/{init}/ns/{kind}");
         File::open(&path).map_err(Error::io(format!("open {path} (is the lab down, or another user's?)")))
     };
-    // All are opened first: once inside, /proc is the host's. The user namespace is entered first, where there is one
-    // (an ordinary user's lab): it gives the right to enter the others. One's own cannot be entered.
+    // All namespace files are opened first: once inside, /proc is the host's. The user namespace, if the host has its
+    // own (an ordinary user's lab), is entered first: it gives the right to enter the others. A process cannot enter
+    // the user namespace that it is already in.
     let own = File::open("/proc/self/ns/user").and_then(|file| file.metadata()).map_err(Error::io("look at /proc"))?;
     let user = open("user")?;
     let inside = user.metadata().map_err(Error::io("look at a namespace"))?.ino() == own.ino();

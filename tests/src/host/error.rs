@@ -2,7 +2,7 @@
 
 use nix::errno::Errno;
 
-/// A host, a namespace or a process did not do what it was asked.
+/// A host, a namespace or a process did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel refused a namespace.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The kernel's answer.
         source: Box<rtnetlink::Error>,
     },
-    /// There is no such thing in the lab.
+    /// The lab has no host, process or interface of this name.
     #[error("the lab has no {what} {name}")]
     Unknown {
         /// host, process or interface
@@ -57,7 +57,7 @@ pub enum Error {
         /// What it said.
         detail: String,
     },
-    /// A process of a host is not as it should be.
+    /// A process of a host is not in the expected state.
     #[error("{process} on {host}: {detail}{log}")]
     Process {
         /// The host.

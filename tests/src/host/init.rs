@@ -20,7 +20,7 @@ use nix::unistd::{Pid, sethostname};
 use super::protocol::{Answer, Op, Request};
 use crate::clock;
 
-/// The hidden word that makes the lab's program an init: `lab __init HOST HOSTS-FILE`.
+/// The hidden argument that makes the lab's program an init: `lab __init HOST HOSTS-FILE`.
 pub const WORD: &str = "__init";
 
 /// Runs as the init of a host until the lab closes the control socket, which is standard input.
@@ -36,8 +36,8 @@ pub fn main(args: &[String]) -> ExitCode {
 }
 
 fn run(args: &[String]) -> io::Result<()> {
-    // The thread of the lab that made this host ends: so does the host. Closing the socket says the same; whichever
-    // comes first.
+    // The host ends when the thread of the lab that made it ends. Closing the socket has the same effect; the first of
+    // the two events counts.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let [name, hosts_file] = args else {
@@ -50,19 +50,19 @@ fn run(args: &[String]) -> io::Result<()> {
     serve(control)
 }
 
-/// The host's own name, `/run`, `/proc`, `/sys`, and name resolution that asks nobody.
+/// The host's own name, `/run`, `/proc`, `/sys`, and name resolution without a name server.
 fn set_up(name: &str, hosts_file: &Path) -> io::Result<()> {
     let named = |what: &'static str| move |errno: Errno| io::Error::other(format!("{what}: {errno}"));
     let none = None::<&str>;
-    // Not through /proc/sys, where only the machine's root may.
+    // Not through /proc/sys: only the machine's root may write there.
     sethostname(name).map_err(named("set the host's name"))?;
     // A link such as /etc/resolv.conf -> /run/... is followed before /run is covered.
     let resolv = fs::canonicalize("/etc/resolv.conf").ok();
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(named("make mounts private"))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(Some("tmpfs"), "/run", Some("tmpfs"), flags, Some("mode=0755")).map_err(named("mount /run"))?;
-    // A sandbox that masks parts of /proc or /sys forbids fresh ones in a user namespace. The old ones do: they only
-    // show more processes, or the machine's interfaces, to a person who looks.
+    // A sandbox that masks parts of /proc or /sys forbids fresh mounts of them in a user namespace. The old mounts
+    // work: they only show more processes, or the machine's interfaces, to a person who looks.
     for kind in ["proc", "sysfs"] {
         let target = if kind == "proc" { "/proc" } else { "/sys" };
         if let Err(errno) = mount(Some(kind), target, Some(kind), flags, none) {
@@ -72,7 +72,7 @@ fn set_up(name: &str, hosts_file: &Path) -> io::Result<()> {
     let bind = |from: &Path, to: &Path| mount(Some(from), to, none, MsFlags::MS_BIND, none);
     bind(hosts_file, Path::new("/etc/hosts")).map_err(named("bind /etc/hosts"))?;
     match resolv {
-        // A resolver of the machine cannot be reached from here: with an empty file the answer is quick.
+        // A host cannot reach the machine's resolver: with an empty file the answer is quick.
         Some(path) if path.starts_with("/run") => {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
@@ -114,8 +114,8 @@ fn serve(control: UnixStream) -> io::Result<()> {
     }
 }
 
-/// Answers what has arrived; false when the lab is gone. The lab writes whole lines, so reading to a line's end does
-/// not wait for long.
+/// Answers the requests that have arrived; false when the lab is gone. The lab writes whole lines, so reading to the
+/// end of a line does not wait for long.
 fn requests(lines: &mut BufReader<UnixStream>, out: &mut UnixStream) -> io::Result<bool> {
     loop {
         let mut line = String::new();
@@ -145,7 +145,8 @@ fn answer(Request { id, op }: Request) -> Answer {
             Err(error) => Err(error),
         },
         Op::Signal { pid, signal } => sent(pid, signal),
-        // -1 from process 1: every process of this PID namespace but itself. None there: nothing to do.
+        // -1 from process 1: every process of this PID namespace except process 1. If there is none, there is nothing
+        // to do.
         Op::SignalAll { signal } => match sent(-1, signal) {
             Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => Ok(()),
             other => other,
@@ -176,7 +177,7 @@ fn start(argv: &[String], env: Vec<(String, String)>, log: &Path) -> io::Result<
     i32::try_from(child.id()).map_err(io::Error::other)
 }
 
-/// Reports everybody who ended: programs of ours, and orphans that process 1 inherits.
+/// Reports every process that ended: programs of ours, and orphans that process 1 inherits.
 fn reap(out: &mut UnixStream) -> io::Result<()> {
     loop {
         let (pid, how) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

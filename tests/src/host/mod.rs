@@ -1,9 +1,9 @@
 //! Hosts: each has namespaces of its own for network, processes, mounts and its name.
 //!
-//! A host's processes are children of its *init*, process 1 of its PID namespace, which is this very program started
-//! again. So one SIGKILL ends everything on the host at once, and when the lab's process dies, however it dies, the
-//! kernel ends the inits and with them all hosts. The network namespace is held by a file descriptor of the lab, so it
-//! outlives a crash of the host, as a network card does.
+//! A host's processes are children of its *init*, process 1 of its PID namespace. The init is this same program,
+//! started again. So one SIGKILL ends everything on the host at once. When the lab's process dies in any way, the
+//! kernel ends the inits and with them all hosts. A file descriptor of the lab holds the network namespace, so the
+//! namespace outlives a crash of the host, as a network card does.
 
 mod control;
 pub mod enter;
@@ -52,10 +52,10 @@ struct Inner {
 }
 
 impl Host {
-    /// Makes the host and boots it; it has no interface yet but `lo`.
+    /// Makes the host and boots it; its only interface so far is `lo`.
     ///
     /// `dir` is the host's folder for logs and data, which outlives a crash as a disk does. `number` is the last part
-    /// of its addresses. `hosts_file` stands in for `/etc/hosts`.
+    /// of the host's addresses. `hosts_file` replaces `/etc/hosts`.
     ///
     /// # Errors
     /// No namespaces (not root, or the kernel refuses user namespaces), or the init did not start.
@@ -161,7 +161,7 @@ impl Host {
     /// The process of that name, running or not.
     ///
     /// # Errors
-    /// Nothing of that name was ever started on this host.
+    /// No process of this name was ever started on this host.
     pub fn process(&self, name: &str) -> Result<Process, Error> {
         lock(&self.0.processes)
             .get(name)
@@ -175,7 +175,7 @@ impl Host {
         lock(&self.0.processes).values().cloned().collect()
     }
 
-    /// Sends a signal to everything on the host in one system call; its init is spared.
+    /// Sends a signal to every process on the host except its init, in one system call.
     ///
     /// # Errors
     /// The host is down, or its init does not answer.
@@ -183,9 +183,9 @@ impl Host {
         self.ask(protocol::Op::SignalAll { signal: signal as i32 })
     }
 
-    /// Ends everything on the host at once, its init too, and waits until it is gone. No process gets to react.
+    /// Ends every process on the host at once, including its init, and waits until all are gone. No process can react.
     ///
-    /// The network namespace stays. Who wants the machine's silence takes the port down first.
+    /// The network namespace stays. A caller that also wants the machine silent takes the port down first.
     #[allow(clippy::must_use_candidate, reason = "the time is of use to some only")]
     pub fn kill(&self) -> Time {
         let taken = lock(&self.0.init).take();
@@ -216,7 +216,7 @@ impl Host {
     }
 }
 
-/// Takes a lock; a thread that panicked while it had it leaves nothing half-done here.
+/// Takes a lock; a thread that panicked while it held the lock leaves no half-done change here.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

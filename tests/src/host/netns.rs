@@ -1,4 +1,4 @@
-//! A network namespace without a name: it lives as long as somebody holds its file descriptor.
+//! A network namespace without a name: it lives as long as a process holds its file descriptor.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,7 +14,8 @@ use rtnetlink::{Handle, LinkUnspec};
 
 use super::Error;
 
-/// A network namespace. A clone is the same namespace; when the last one is dropped and no process is in it, it is gone.
+/// A network namespace. A clone is the same namespace; the namespace ends when the last clone is dropped and no process
+/// is in it.
 #[derive(Clone)]
 pub struct Netns {
     name: Arc<str>,
@@ -22,8 +23,8 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// Makes a namespace with `lo` up, `ip_forward` 0 and the kernel's own defaults for ARP, whatever the machine's are
-    /// (a new namespace takes over the machine's IPv4 settings).
+    /// Makes a namespace with `lo` up, `ip_forward` 0 and the kernel's own defaults for ARP, independent of the
+    /// machine's settings (a new namespace copies the machine's IPv4 settings).
     ///
     /// # Errors
     /// The kernel refuses the namespace, or a setting in it.
@@ -47,17 +48,17 @@ impl Netns {
         Ok(netns)
     }
 
-    /// The name it was made with: for messages only.
+    /// The name given at its creation: for messages only.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Starts `work` on a thread of its own inside the namespace. Sockets that it opens, and processes that it starts,
-    /// belong to the namespace wherever they are used later; `/proc/sys/net` and `/proc/thread-self` follow the thread,
-    /// `/sys` does not.
+    /// Starts `work` on a thread of its own inside the namespace. Sockets that `work` opens, and processes that it
+    /// starts, belong to the namespace wherever they are used later; `/proc/sys/net` and `/proc/thread-self` follow the
+    /// thread, `/sys` does not.
     ///
-    /// Should the kernel refuse to enter, `work` does not run and the thread ends as after a panic.
+    /// If the kernel refuses to enter, `work` does not run and the thread ends as after a panic.
     pub fn spawn_thread<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let this = self.clone();
         thread::spawn(move || {
@@ -68,7 +69,7 @@ impl Netns {
         })
     }
 
-    /// Runs `work` inside the namespace and waits for it. A panic in it goes on here.
+    /// Runs `work` inside the namespace and waits for it. A panic of `work` continues here.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         self.spawn_thread(work).join().unwrap_or_else(|cause| panic::resume_unwind(cause))
     }
@@ -76,7 +77,7 @@ impl Netns {
     /// Runs netlink requests inside the namespace and waits for them; from any thread, async or not.
     ///
     /// # Errors
-    /// What the kernel answers, with `what` to say what was tried.
+    /// The kernel's answer, with `what` as the description of the attempt.
     pub fn netlink<T, F>(&self, what: &str, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -103,7 +104,7 @@ impl Netns {
     /// The index of an interface.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no interface of this name.
     pub fn index(&self, interface: &str) -> Result<u32, Error> {
         let name = interface.to_owned();
         self.run(move || nix::net::if_::if_nametoindex(name.as_str()))
@@ -148,7 +149,8 @@ impl fmt::Debug for Netns {
     }
 }
 
-/// What every namespace starts with. IPv6: no duplicate address detection, as it would delay each address by a second.
+/// The initial settings of every namespace. IPv6: no duplicate address detection, because it would delay each address
+/// by a second.
 fn defaults() -> Result<(), Error> {
     write_sysctl("ipv4/ip_forward", "0")?;
     for scope in ["all", "default"] {

@@ -60,7 +60,7 @@ impl Process {
         &self.0.log
     }
 
-    /// What it was started with.
+    /// The specification that the process was started with.
     #[must_use]
     pub fn spec(&self) -> Spec {
         lock(&self.0.spec).clone()
@@ -78,7 +78,7 @@ impl Process {
         matches!(*self.0.status.borrow(), Status::Running { .. })
     }
 
-    /// Starts it (again), as it was specified. When it runs, nothing happens.
+    /// Starts the process (again), as it was specified. Does nothing if the process runs.
     ///
     /// # Errors
     /// The host is down, or the program cannot be executed.
@@ -94,7 +94,7 @@ impl Process {
         init.ask(op, Some(self.0.status.clone()))
     }
 
-    /// Sends a signal; answers when it was sent.
+    /// Sends a signal; answers with the time of sending.
     ///
     /// # Errors
     /// It does not run, or the host is down.
@@ -121,7 +121,7 @@ impl Process {
         self.signal(Signal::SIGKILL)
     }
 
-    /// Stops it where it stands (SIGSTOP): its sockets stay open, and hang.
+    /// Stops the process where it stands (SIGSTOP): its sockets stay open, and hang.
     ///
     /// # Errors
     /// As [`Process::signal`].
@@ -129,7 +129,7 @@ impl Process {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Resumes the process (SIGCONT).
     ///
     /// # Errors
     /// As [`Process::signal`].
@@ -183,8 +183,8 @@ impl Process {
         status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
     }
 
-    /// For how long its threads ran on a processor: the sum over those that it has now (`/proc/PID/task/TID/schedstat`,
-    /// Documentation/scheduler/sched-stats.rst). None when it does not run.
+    /// How long the threads of the process ran on a processor: the sum over its current threads
+    /// (`/proc/PID/task/TID/schedstat`, Documentation/scheduler/sched-stats.rst). None if the process does not run.
     #[must_use]
     pub fn ran(&self) -> Option<Duration> {
         let of = |thread: fs::DirEntry| {
@@ -195,8 +195,8 @@ impl Process {
         Some(Duration::from_nanos(threads.filter_map(|thread| of(thread.ok()?)).sum()))
     }
 
-    /// For how long its main thread was ready to run and was not let, since it started: the kernel's word
-    /// (`/proc/PID/schedstat`, Documentation/scheduler/sched-stats.rst). None when it does not run.
+    /// How long the main thread was ready to run but got no processor, since its start: from the kernel
+    /// (`/proc/PID/schedstat`, Documentation/scheduler/sched-stats.rst). None if the process does not run.
     #[must_use]
     pub fn waited(&self) -> Option<Duration> {
         let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid()?)).ok()?;

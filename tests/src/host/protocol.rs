@@ -1,4 +1,4 @@
-//! What the lab and a host's init say to each other: JSON, one object a line, over the init's standard input.
+//! The messages between the lab and a host's init: JSON, one object per line, over the init's standard input.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A request of the lab.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request {
-    /// Comes back in the answer.
+    /// The answer repeats this number.
     pub id: u64,
     /// What to do.
     pub op: Op,
@@ -20,7 +20,7 @@ pub enum Op {
     Start {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// Its environment, beside PATH and HOME.
+        /// Its environment, in addition to PATH and HOME.
         env: Vec<(String, String)>,
         /// Where its output goes.
         log: PathBuf,
@@ -39,7 +39,7 @@ pub enum Op {
     },
 }
 
-/// What an init says. `at`: nanoseconds of `CLOCK_BOOTTIME`.
+/// An answer of an init. `at`: nanoseconds of `CLOCK_BOOTTIME`.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// The host has booted; the first answer of all.
@@ -49,7 +49,7 @@ pub enum Answer {
     },
     /// A program runs.
     Started {
-        /// Of the request.
+        /// The number of the request.
         id: u64,
         /// The PID on the host.
         pid: i32,
@@ -58,14 +58,14 @@ pub enum Answer {
     },
     /// The signal is sent.
     Done {
-        /// Of the request.
+        /// The number of the request.
         id: u64,
         /// When.
         at: u64,
     },
-    /// It did not work. Before `Ready`: the host could not boot.
+    /// The request failed. Before `Ready`: the host could not boot.
     Failed {
-        /// Of the request.
+        /// The number of the request.
         id: u64,
         /// Why.
         error: String,

@@ -7,11 +7,11 @@ use mooring_agent::core::time::Time;
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// What it is called on its host, and its log.
+    /// The name of the process on its host, and of its log.
     pub name: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Its environment; PATH and HOME are there already, and nothing else.
+    /// Additional environment variables; PATH and HOME are always set, and no others.
     pub env: Vec<(String, String)>,
 }
 

@@ -5,6 +5,5 @@ pub mod audit;
 pub mod scope;
 pub mod server;
 pub mod services;
-pub mod stage;
 pub mod table;
 pub mod world;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::audit::{at_rest, ready, twice};
 use super::server::{Crds, Refused, place_in};
-use super::stage::{Stage, name};
 use crate::host::lock;
+use crate::rig::allocator::{AllocatorRig, name};
 
 /// The kind of pool that most tests use.
 pub const POOL: &str = "InClusterIPPool";
@@ -15,10 +15,9 @@ pub const CLAIM: &str = "IPAddressClaim";
 /// Addresses.
 pub const ADDRESS: &str = "IPAddress";
 
-/// See the module's text.
 pub struct Scope<'a> {
     /// Where it is.
-    pub stage: &'a Stage,
+    pub rig: &'a AllocatorRig,
     /// The namespace.
     pub ns: String,
     net: u8,
@@ -43,8 +42,8 @@ impl Bound {
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(stage: &'a Stage, ns: &str, net: u8) -> Self {
-        Self { stage, ns: ns.to_owned(), net, canaries: std::sync::Mutex::new(0) }
+    pub(crate) fn new(rig: &'a AllocatorRig, ns: &str, net: u8) -> Self {
+        Self { rig, ns: ns.to_owned(), net, canaries: std::sync::Mutex::new(0) }
     }
 
     /// An address of this scope's.
@@ -85,7 +84,7 @@ impl<'a> Scope<'a> {
     /// Any object of the group; `meta` is merged into its metadata.
     pub async fn create(&self, kind: &str, name: &str, spec: Value, meta: Value) -> Result<Value> {
         let object = self.object(kind, name, spec, meta);
-        self.stage.server.create(&self.place(kind), &object).await.with_context(|| format!("{kind} {name} is refused"))
+        self.rig.server.create(&self.place(kind), &object).await.with_context(|| format!("{kind} {name} is refused"))
     }
 
     /// What [`Scope::create`] sends.
@@ -121,7 +120,7 @@ impl<'a> Scope<'a> {
     /// Waits until a claim has its address.
     pub async fn bound(&self, name: &str) -> Result<Bound> {
         let what = format!("claim {}/{name} to be bound", self.ns);
-        let found = self.stage.world.until(&what, |state| {
+        let found = self.rig.world.until(&what, |state| {
             let claim = state.get(CLAIM, &self.ns, name)?;
             let to = claim.pointer("/status/addressRef/name")?.as_str()?;
             state.get(ADDRESS, &self.ns, to)?;
@@ -129,7 +128,7 @@ impl<'a> Scope<'a> {
         });
         let (claim, to) = found.await.with_context(|| self.known(name))?;
         // Of each kind there is a watch of its own: what was shown may be older than the claim's word.
-        let address = self.stage.server.get(&self.path(ADDRESS, &to)).await?;
+        let address = self.rig.server.get(&self.path(ADDRESS, &to)).await?;
         Ok(Bound { claim, address })
     }
 
@@ -141,7 +140,7 @@ impl<'a> Scope<'a> {
     /// As [`Scope::refused`], and until the message has that part. (What a claim asks for may be seen after it.)
     pub async fn refused_with(&self, name: &str, reason: &str, part: &str) -> Result<String> {
         let what = format!("claim {}/{name} to say {reason}: {part}", self.ns);
-        let found = self.stage.world.until(&what, |state| {
+        let found = self.rig.world.until(&what, |state| {
             let (is, why, message) = ready(state.get(CLAIM, &self.ns, name)?)?;
             (!is && why == reason && message.contains(part)).then_some(message)
         });
@@ -152,13 +151,13 @@ impl<'a> Scope<'a> {
     pub async fn pool_says(&self, kind: &'static str, name: &str, type_: &str, is: bool) -> Result<(String, String)> {
         let ns = if kind.starts_with("Global") { "" } else { &self.ns };
         let what = format!("pool {name} to say {type_} {is}");
-        let found = self.stage.world.until(&what, |state| {
+        let found = self.rig.world.until(&what, |state| {
             let all = state.get(kind, ns, name)?.pointer("/status/conditions")?.as_array()?;
             let one = all.iter().find(|one| one["type"] == type_)?;
             let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
             ((one["status"] == "True") == is).then(|| (text("reason"), text("message")))
         });
-        let known = || self.stage.world.look(|state| format!("it is {:?}", state.get(kind, ns, name)));
+        let known = || self.rig.world.look(|state| format!("it is {:?}", state.get(kind, ns, name)));
         found.await.with_context(known)
     }
 
@@ -175,8 +174,8 @@ impl<'a> Scope<'a> {
             Some(read)
         };
         let found =
-            self.stage.world.until(&what, |state| (read(state.get(kind, ns, name)) == Some(wanted)).then_some(()));
-        let known = || self.stage.world.look(|state| format!("it has {:?}", read(state.get(kind, ns, name))));
+            self.rig.world.until(&what, |state| (read(state.get(kind, ns, name)) == Some(wanted)).then_some(()));
+        let known = || self.rig.world.look(|state| format!("it has {:?}", read(state.get(kind, ns, name))));
         found.await.with_context(known)
     }
 
@@ -184,29 +183,29 @@ impl<'a> Scope<'a> {
     pub async fn gone(&self, kind: &'static str, name: &str) -> Result<()> {
         let ns = if kind.starts_with("Global") { "" } else { &self.ns };
         let what = format!("{kind} {name} to be gone");
-        let gone = self.stage.world.until(&what, |state| state.get(kind, ns, name).is_none().then_some(()));
-        gone.await.with_context(|| self.stage.world.look(|state| format!("it is {:?}", state.get(kind, ns, name))))
+        let gone = self.rig.world.until(&what, |state| state.get(kind, ns, name).is_none().then_some(()));
+        gone.await.with_context(|| self.rig.world.look(|state| format!("it is {:?}", state.get(kind, ns, name))))
     }
 
     /// An object of the namespace as it was last shown.
     #[must_use]
     pub fn seen(&self, kind: &'static str, name: &str) -> Option<Value> {
-        self.stage.world.look(|state| state.get(kind, &self.ns, name).cloned())
+        self.rig.world.look(|state| state.get(kind, &self.ns, name).cloned())
     }
 
     /// Merges into an object.
     pub async fn merge(&self, kind: &str, name: &str, patch: Value) -> Result<Value, Refused> {
-        self.stage.server.merge(&self.path(kind, name), &patch).await
+        self.rig.server.merge(&self.path(kind, name), &patch).await
     }
 
     /// Deletes an object.
     pub async fn delete(&self, kind: &str, name: &str) -> Result<Value, Refused> {
-        self.stage.server.delete(&self.path(kind, name)).await
+        self.rig.server.delete(&self.path(kind, name)).await
     }
 
     /// A Cluster; where there are none, nothing.
     pub async fn cluster(&self, name: &str, spec: Value) -> Result<()> {
-        if self.stage.crds == Crds::Standalone {
+        if self.rig.crds == Crds::Standalone {
             return Ok(());
         }
         // It must not be empty.
@@ -217,18 +216,18 @@ impl<'a> Scope<'a> {
         let object = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name}, "spec": all,
         });
-        self.stage.server.create(&self.clusters(), &object).await.context("the Cluster is refused")?;
+        self.rig.server.create(&self.clusters(), &object).await.context("the Cluster is refused")?;
         Ok(())
     }
 
     /// Merges into a Cluster.
     pub async fn merge_cluster(&self, name: &str, patch: Value) -> Result<Value, Refused> {
-        self.stage.server.merge(&format!("{}/{name}", self.clusters()), &patch).await
+        self.rig.server.merge(&format!("{}/{name}", self.clusters()), &patch).await
     }
 
     /// Deletes a Cluster.
     pub async fn delete_cluster(&self, name: &str) -> Result<Value, Refused> {
-        self.stage.server.delete(&format!("{}/{name}", self.clusters())).await
+        self.rig.server.delete(&format!("{}/{name}", self.clusters())).await
     }
 
     fn clusters(&self) -> String {
@@ -247,7 +246,7 @@ impl<'a> Scope<'a> {
     pub async fn leave(self) -> Result<()> {
         self.no_services().await?;
         let names = |kind: &'static str| {
-            self.stage.world.look(|state| state.all(kind, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>())
+            self.rig.world.look(|state| state.all(kind, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>())
         };
         for claim in names(CLAIM) {
             // Gone meanwhile is as good.
@@ -257,7 +256,7 @@ impl<'a> Scope<'a> {
             }
         }
         let what = format!("{} to be empty", self.ns);
-        let empty = self.stage.world.until(&what, |state| state.all(CLAIM, &self.ns).next().is_none().then_some(()));
+        let empty = self.rig.world.until(&what, |state| state.all(CLAIM, &self.ns).next().is_none().then_some(()));
         empty.await.with_context(|| format!("left are {:?}", names(CLAIM)))?;
         let ns = format!("{}-", self.ns);
         for kind in ["InClusterIPPool", "InClusterPrefixPool"] {
@@ -267,7 +266,7 @@ impl<'a> Scope<'a> {
         }
         for kind in ["GlobalInClusterIPPool", "GlobalInClusterPrefixPool"] {
             let all =
-                self.stage.world.look(|state| state.all(kind, "").map(|one| name(one).to_owned()).collect::<Vec<_>>());
+                self.rig.world.look(|state| state.all(kind, "").map(|one| name(one).to_owned()).collect::<Vec<_>>());
             for pool in all.iter().filter(|pool| pool.starts_with(&ns)) {
                 self.delete(kind, pool).await?;
             }
@@ -292,7 +291,7 @@ impl<'a> Scope<'a> {
         for name in [format!("{pool}-a"), format!("{pool}-b")] {
             // Of a Cluster, so that news of Clusters have come as well.
             let mut spec = json!({"poolRef": reference(POOL, &pool)});
-            if self.stage.crds != Crds::Standalone {
+            if self.rig.crds != Crds::Standalone {
                 spec["clusterName"] = json!(pool);
             }
             self.create(CLAIM, &name, spec, json!({})).await?;
@@ -304,7 +303,7 @@ impl<'a> Scope<'a> {
     /// Nothing is wrong in this namespace.
     pub fn sound(&self) -> Result<()> {
         let ours = format!("{}/", self.ns);
-        let wrong = self.stage.world.look(|state| {
+        let wrong = self.rig.world.look(|state| {
             let mut wrong = at_rest(state, &self.ns);
             let history: Vec<_> = state.history.iter().filter(|one| one.id.1 == self.ns).cloned().collect();
             wrong.extend(twice(&history));
@@ -315,7 +314,7 @@ impl<'a> Scope<'a> {
     }
 
     fn known(&self, claim: &str) -> String {
-        self.stage.world.look(|state| {
+        self.rig.world.look(|state| {
             let claim_is = state.get(CLAIM, &self.ns, claim);
             format!("it is {claim_is:?}, its address {:?}", state.get(ADDRESS, &self.ns, claim))
         })

@@ -31,7 +31,7 @@ pub enum Crds {
     Theirs,
 }
 
-/// See the module's text. Ends with everything in it.
+/// Ends with everything in it.
 pub struct Server {
     lab: Lab,
     /// With all rights.

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::scope::{ADDRESS, CLAIM, Scope};
 use super::server::{IPAM, Refused};
-use super::stage::name;
 use super::world::{SOON, State};
 use crate::observe::now;
+use crate::rig::allocator::name;
 
 /// Services.
 pub const SERVICE: &str = "Service";
@@ -66,7 +66,7 @@ impl Scope<'_> {
         let mut object = self.object(SERVICE, name, spec, meta);
         object["apiVersion"] = "v1".into();
         let place = format!("/api/v1/namespaces/{}/services", self.ns);
-        self.stage.server.create(&place, &object).await.with_context(|| format!("Service {name} is refused"))
+        self.rig.server.create(&place, &object).await.with_context(|| format!("Service {name} is refused"))
     }
 
     /// One with port 80/TCP.
@@ -87,12 +87,12 @@ impl Scope<'_> {
 
     /// Merges into a Service.
     pub async fn merge_service(&self, name: &str, patch: Value) -> Result<Value, Refused> {
-        self.stage.server.merge(&self.service_path(name), &patch).await
+        self.rig.server.merge(&self.service_path(name), &patch).await
     }
 
     /// Deletes a Service.
     pub async fn delete_service(&self, name: &str) -> Result<Value, Refused> {
-        self.stage.server.delete(&self.service_path(name)).await
+        self.rig.server.delete(&self.service_path(name)).await
     }
 
     /// Waits until `look` finds something in a Service.
@@ -103,9 +103,9 @@ impl Scope<'_> {
         mut look: impl FnMut(&Value, &State) -> Option<T>,
     ) -> Result<T> {
         let what = format!("Service {}/{name} {what}", self.ns);
-        let found = self.stage.world.until(&what, |state| look(state.get(SERVICE, &self.ns, name)?, state));
+        let found = self.rig.world.until(&what, |state| look(state.get(SERVICE, &self.ns, name)?, state));
         found.await.with_context(|| {
-            self.stage.world.look(|state| {
+            self.rig.world.look(|state| {
                 let claims: Vec<&Value> = state.all(CLAIM, &self.ns).collect();
                 format!("it is {:?}, the claims {claims:?}", state.get(SERVICE, &self.ns, name))
             })
@@ -149,10 +149,8 @@ impl Scope<'_> {
     /// The `ConfigMap` of kube-vip's cloud provider says this from now on.
     pub async fn configure(&self, data: Value) -> Result<()> {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip"}, "data": data});
-        let made = match self.stage.server.create(CONFIG, &object).await {
-            Err(refused) if refused.code == 409 => {
-                self.stage.server.replace(&format!("{CONFIG}/kubevip"), &object).await
-            }
+        let made = match self.rig.server.create(CONFIG, &object).await {
+            Err(refused) if refused.code == 409 => self.rig.server.replace(&format!("{CONFIG}/kubevip"), &object).await,
             made => made,
         };
         made.context("the ConfigMap is refused")?;
@@ -161,7 +159,7 @@ impl Scope<'_> {
 
     /// There is no such `ConfigMap` any more.
     pub async fn no_config(&self) -> Result<()> {
-        match self.stage.server.delete(&format!("{CONFIG}/kubevip")).await {
+        match self.rig.server.delete(&format!("{CONFIG}/kubevip")).await {
             Ok(_) => Ok(()),
             Err(refused) if refused.code == 404 => Ok(()),
             Err(refused) => Err(refused.into()),
@@ -171,7 +169,7 @@ impl Scope<'_> {
     /// Deletes all Services of the namespace, and waits until they are gone with their claims.
     pub async fn no_services(&self) -> Result<()> {
         let all = |state: &State| state.all(SERVICE, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>();
-        let names = self.stage.world.look(all);
+        let names = self.rig.world.look(all);
         let delete = |name: String| async move {
             let mut done = self.delete_service(&name).await;
             while done.as_ref().is_err_and(|error| error.code == 0) {
@@ -187,7 +185,7 @@ impl Scope<'_> {
             return Ok(());
         }
         let gone = |state: &State| state.all(SERVICE, &self.ns).next().is_none().then_some(());
-        self.stage.world.until_within(4 * SOON, "all Services to be gone", gone).await
+        self.rig.world.until_within(4 * SOON, "all Services to be gone", gone).await
     }
 
     /// A pool of the namespace for its Services, with these addresses (by their last part).
@@ -215,7 +213,7 @@ impl Scope<'_> {
             let mut all = state.all(ADDRESS, &self.ns).filter(|one| one["spec"]["address"] == ip);
             all.any(|one| annotation(one, "mooring.dev/quarantined-until").is_some()).then_some(())
         };
-        self.stage.world.until(&format!("{ip} to rest"), rests).await
+        self.rig.world.until(&format!("{ip} to rest"), rests).await
     }
 
     /// Waits until there is an Event of that reason about an object of that name, with that in its note.
@@ -235,8 +233,8 @@ impl Scope<'_> {
     pub async fn node(&self, name: &str, ip: &str) -> Result<()> {
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": ip}]}});
         let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        self.stage.server.create("/api/v1/nodes", &object).await?;
-        self.stage.server.merge(&format!("/api/v1/nodes/{name}/status"), &status).await?;
+        self.rig.server.create("/api/v1/nodes", &object).await?;
+        self.rig.server.merge(&format!("/api/v1/nodes/{name}/status"), &status).await?;
         Ok(())
     }
 
@@ -250,9 +248,9 @@ impl Scope<'_> {
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": endpoints,
             "metadata": {"name": name, "labels": {"kubernetes.io/service-name": service}},
         });
-        match self.stage.server.create(&place, &object).await {
+        match self.rig.server.create(&place, &object).await {
             Err(refused) if refused.code == 409 => {
-                self.stage.server.merge(&format!("{place}/{name}"), &json!({"endpoints": endpoints})).await?;
+                self.rig.server.merge(&format!("{place}/{name}"), &json!({"endpoints": endpoints})).await?;
             }
             made => _ = made?,
         }
@@ -262,7 +260,7 @@ impl Scope<'_> {
     /// The reasons of the Events about an object of that name, in a namespace.
     pub async fn events_of(&self, namespace: &str, object: &str) -> Result<Vec<(String, String)>> {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let list = self.stage.server.ask(Method::GET, &path, None, "application/json").await?;
+        let list = self.rig.server.ask(Method::GET, &path, None, "application/json").await?;
         let all = list["items"].as_array().cloned().unwrap_or_default();
         let about = all.iter().filter(|one| one["regarding"]["name"] == object);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -274,7 +272,7 @@ impl Scope<'_> {
         // Of each address once: the watch shows what was written a moment later.
         let mut done = BTreeSet::new();
         loop {
-            let found = self.stage.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
+            let found = self.rig.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
                 let free: Vec<(String, String, String)> = state
                     .all(ADDRESS, "")
                     .filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some())
@@ -310,7 +308,7 @@ impl Scope<'_> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.stage.server.merge(&place, &patch).await {
+            match self.rig.server.merge(&place, &patch).await {
                 Ok(_) => return Ok(()),
                 // It went meanwhile.
                 Err(refused) if refused.code == 404 || refused.code == 409 => return Ok(()),

@@ -17,7 +17,7 @@ impl Folder {
     const PREFIX: &'static str = "mooring-lab-";
     pub(super) const KEPT: &'static str = "kept";
 
-    /// `mooring-lab-PID-...` in the folder for temporary files; those of labs that were killed are swept on the way.
+    /// Makes `mooring-lab-PID-...` in the folder for temporary files, and deletes the folders of labs that were killed.
     pub fn new() -> Result<Self, Error> {
         let all = std::env::temp_dir();
         for entry in fs::read_dir(&all).map_err(Error::io(format!("read {}", all.display())))?.flatten() {
@@ -26,7 +26,7 @@ impl Folder {
             if pid.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
                 && !entry.path().join(Self::KEPT).exists()
             {
-                // Refused for another user's: not our matter.
+                // The system refuses to delete another user's folder; that is no error here.
                 drop(fs::remove_dir_all(entry.path()));
             }
         }
@@ -45,7 +45,7 @@ impl Drop for Folder {
             return;
         }
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            crate::say::line(format_args!("cannot delete {}: {error}", self.path.display()));
+            crate::progress::line(format_args!("cannot delete {}: {error}", self.path.display()));
         }
     }
 }

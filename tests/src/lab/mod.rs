@@ -16,6 +16,7 @@
 //! ```
 
 mod folder;
+mod renew;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ use crate::host::{self, Host, Netns, lock};
 use crate::pki;
 use crate::segment::{self, Nic, Segment};
 
-/// A lab could not be brought up, or did not do as it was told.
+/// A lab could not be brought up, or did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A host, a process or a namespace.
@@ -57,7 +58,7 @@ pub enum Error {
     Fault(#[from] crate::fault::Error),
 }
 
-/// A running lab. A clone is the same lab; with the last one everything ends.
+/// A running lab. A clone is the same lab; the lab ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Lab(pub(crate) Arc<Inner>);
 
@@ -68,20 +69,20 @@ pub(crate) struct Inner {
     pub(crate) segment: Segment,
     pub(crate) cluster: Option<Cluster>,
     pub(crate) faults: Faults,
-    /// The interfaces of each host, as they are plugged in at boot.
+    /// The interfaces of each host, as plugged in at boot.
     pub(crate) nics: Mutex<BTreeMap<String, Vec<Nic>>>,
     /// The agent's binary, once it is built.
     pub(crate) agent: Mutex<Option<PathBuf>>,
     hosts_file: PathBuf,
-    /// Last: hosts end before it is deleted.
+    /// The last field: hosts end before the folder is deleted.
     pub(crate) folder: Folder,
 }
 
 impl Lab {
-    /// Brings a lab up. It is ready when this returns: every API server answers and all of them know each other.
+    /// Brings a lab up. The lab is ready when this returns: every API server answers and all of them know each other.
     ///
     /// # Errors
-    /// What is missing on this machine, and what to do about it.
+    /// What is missing on this machine, and how to fix it.
     pub async fn up(shape: Shape) -> Result<Self, Error> {
         let folder = Folder::new()?;
         let hosts_file = folder.path.join("hosts");
@@ -122,7 +123,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A host by its name: `cp1` to `cp3`, `client`, `etcd` (external only), and those asked for.
+    /// A host by its name: `cp1` to `cp3`, `client`, `etcd` (external only), and the additional hosts of the shape.
     ///
     /// # Errors
     /// There is none of that name.
@@ -154,15 +155,20 @@ impl Lab {
         }
         let host = Host::boot(name, number, self.0.folder.path.join(name), &self.0.hosts_file)?;
         self.plug(&host, Nic::first(&host))?;
+        // Written in place: each host has the file mounted.
+        let names = fs::read_to_string(&self.0.hosts_file).map_err(host::Error::io("read the hosts file"))?;
+        let names = format!("{names}{} {name}\n{} {name}\n", host.ip4(), host.ip6());
+        fs::write(&self.0.hosts_file, names).map_err(host::Error::io("write the hosts file"))?;
         lock(&self.0.hosts).insert(name.to_owned(), host.clone());
         Ok(host)
     }
 
-    /// Gives a host one more interface `ethN` on the same segment; see [`Nic::more`].
+    /// Adds an interface `ethN` to a host, on the same segment; see [`Nic::more`].
     ///
     /// # Errors
-    /// There is no such host, or it has that interface.
+    /// There is no such host, or the host has that interface already.
     pub fn add_nic(&self, host: &str, n: u8) -> Result<Nic, Error> {
+        self.wear(host);
         let host = self.host(host)?;
         let nic = Nic::more(&host, n);
         self.plug(&host, nic.clone())?;
@@ -189,13 +195,13 @@ impl Lab {
         Ok(self.host(host)?.netns().clone())
     }
 
-    /// The first VIP of the shape, as a rule 10.77.0.100.
+    /// The first VIP of the shape, by default 10.77.0.100.
     #[must_use]
     pub fn vip(&self) -> IpAddr {
         self.0.shape.vips.first().copied().unwrap_or_else(|| segment::ip4(100).into())
     }
 
-    /// All VIPs of the shape, as a rule 10.77.0.100 and `fd77::100`.
+    /// All VIPs of the shape, by default 10.77.0.100 and `fd77::100`.
     #[must_use]
     pub fn vips(&self) -> &[IpAddr] {
         &self.0.shape.vips
@@ -229,16 +235,17 @@ impl Lab {
         self.0.cluster.as_ref().ok_or(cluster::Error::None)
     }
 
-    /// Keeps the folder with all logs when the lab ends, and answers where it is. For a test that failed.
+    /// Keeps the folder with all logs when the lab ends, and answers with its path. For a test that failed.
     #[allow(clippy::must_use_candidate, reason = "who keeps them may know the folder")]
     pub fn keep_logs(&self) -> PathBuf {
         self.0.folder.keep.store(true, Ordering::Relaxed);
-        // Later labs sweep what killed ones left; this file tells them not to. Without it the logs live a little shorter.
+        // Later labs delete the folders of killed labs, except those with this file. Without it the logs are deleted
+        // earlier.
         drop(fs::write(self.0.folder.path.join(Folder::KEPT), ""));
         self.0.folder.path.clone()
     }
 
-    /// Takes everything down and waits until it is gone, whoever else has a clone of this lab.
+    /// Takes everything down and waits until it is gone, even if there are other clones of this lab.
     pub fn down(self) {
         self.0.faults.end();
         for host in self.hosts() {

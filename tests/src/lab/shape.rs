@@ -6,37 +6,37 @@ use crate::agents::AgentBinary;
 use crate::segment;
 
 /// What a lab consists of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The cluster on it.
     pub topology: Topology,
-    /// Hosts beside the control planes and the client: name and last part of the addresses (2 to 254, but 11 to 19, 20,
-    /// 50 and 100).
+    /// Hosts in addition to the control planes and the client: name and last part of the addresses (2 to 254, except 11
+    /// to 19, 20, 50 and 100).
     pub more_hosts: Vec<(String, u8)>,
     /// The control-plane VIPs that certificates name; the first is the server in kubeconfigs.
     pub vips: Vec<IpAddr>,
-    /// Whether the user of admin.conf may do anything from the start. Without, it is refused (403), as in the first
-    /// seconds of `kubeadm init`, until [`bind_admin`](crate::cluster::Cluster::bind_admin).
+    /// Whether the user of admin.conf has all rights from the start. If not, the API refuses the user (403), as in the
+    /// first seconds of `kubeadm init`, until [`bind_admin`](crate::cluster::Cluster::bind_admin).
     pub bind_admin: bool,
     /// Whether API servers write an audit log: `audit.log` in their host's folder, level Metadata.
     pub audit: bool,
-    /// Which build of the agent runs; built at the first start.
+    /// Which build of the agent runs; it is built at the first start.
     pub agent: AgentBinary,
 }
 
 /// The cluster of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// None: a switch, and the hosts.
+    /// No cluster: a switch, and the hosts.
     Segment,
-    /// So many control planes (1 to 9), each with its API server; one etcd on the host `etcd`.
+    /// This many control planes (1 to 9), each with its API server; one etcd on the host `etcd`.
     External(u8),
-    /// So many control planes (1 to 9), each with its API server and an etcd member of its own, as kubeadm does it.
+    /// This many control planes (1 to 9), each with its API server and an etcd member of its own, as kubeadm does it.
     Stacked(u8),
 }
 
 impl Shape {
-    /// Three control planes, one etcd apart: the cheap one.
+    /// Three control planes and a separate etcd: the cheapest cluster.
     #[must_use]
     pub fn external() -> Self {
         Self::of(Topology::External(3))
@@ -48,7 +48,7 @@ impl Shape {
         Self::of(Topology::Stacked(3))
     }
 
-    /// That many control planes, one etcd apart.
+    /// This many control planes and a separate etcd.
     #[must_use]
     pub fn api_servers(count: u8) -> Self {
         Self::of(Topology::External(count))
@@ -60,7 +60,7 @@ impl Shape {
         Self::of(Topology::Segment)
     }
 
-    /// A lab of that topology, all else as usual: VIPs 10.77.0.100 and `fd77::100`, the admin bound, the agent's dev build.
+    /// A lab of this topology with defaults: VIPs 10.77.0.100 and `fd77::100`, the admin bound, the agent's dev build.
     #[must_use]
     pub fn of(topology: Topology) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Shape {
         }
     }
 
-    pub(super) fn hosts(&self) -> Vec<(String, u8)> {
+    pub(crate) fn hosts(&self) -> Vec<(String, u8)> {
         let mut hosts: Vec<_> = (1..=self.control_planes()).map(|n| (format!("cp{n}"), 10 + n)).collect();
         if matches!(self.topology, Topology::External(_)) {
             hosts.push(("etcd".into(), 20));

@@ -1,4 +1,4 @@
-//! When each watched address came to which host, and when it went: the kernel's own word, by netlink.
+//! When each watched address was added on which host, and when it was removed: from the kernel, by netlink.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,11 +24,11 @@ const ADDRESS_GROUPS: u32 = 0x10 | 0x100;
 /// What happened to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It came (or was there when the watch began).
+    /// The address was added (or was there when the watch began).
     Added,
-    /// It was written again, or its flags changed.
+    /// The address was written again, or its flags changed.
     Refreshed,
-    /// It went.
+    /// The address was removed.
     Removed,
 }
 
@@ -48,7 +48,8 @@ pub struct State {
 }
 
 impl State {
-    /// Whether the kernel answers for it: not while duplicates are looked for, nor after one was found.
+    /// Whether the kernel answers for the address: not during duplicate address detection, nor after a duplicate was
+    /// found.
     #[must_use]
     pub const fn answers(&self) -> bool {
         let optimistic = self.flags.contains(AddressFlags::Optimistic);
@@ -69,7 +70,7 @@ pub struct Event {
     pub address: IpAddr,
     /// What happened.
     pub change: Change,
-    /// How the address was after it; the last known state of one that went.
+    /// The state of the address after the event; for a removal, the last known state.
     pub state: State,
 }
 
@@ -88,7 +89,7 @@ impl Addresses {
         Self { watched: watched.into(), events: Arc::default(), workers: Vec::new() }
     }
 
-    /// Watches `host` as well. When this returns the addresses that are there are known.
+    /// Watches `host` as well. When this returns, the existing addresses are known.
     ///
     /// # Errors
     /// When no netlink socket can be had, or the kernel does not list its addresses.
@@ -163,7 +164,7 @@ struct Monitor {
     netlink: Netlink,
     known: HashMap<Key, State>,
     dump: Option<Dump>,
-    /// Events were lost while a list was under way: another one must follow (the kernel gives one at a time).
+    /// Events were lost while a list was under way: another list must follow (the kernel gives one at a time).
     again: bool,
 }
 
@@ -175,7 +176,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// Asks for all addresses on the socket that hears the events: so both come in the order in which they happened.
+    /// Requests all addresses on the socket that receives the events: so the list and the events arrive in order.
     fn ask(&mut self) -> Result<(), Error> {
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let sequence = self.netlink.send(question, NLM_F_DUMP)?;
@@ -194,7 +195,7 @@ impl Monitor {
 
     fn step(&mut self) -> Result<(), Error> {
         let messages = match self.netlink.receive() {
-            // Events were lost: everything is asked for again.
+            // Events were lost: request everything again.
             Err(Error::System { errno: Errno::ENOBUFS, .. }) if self.dump.is_some() => {
                 self.again = true;
                 return Ok(());
@@ -232,7 +233,7 @@ impl Monitor {
             dump.seen.push(key);
         }
         let before = self.known.insert(key, state);
-        // A list says again what is known; only a change in it is news.
+        // A list repeats known addresses; only a change is an event.
         if listed && before.is_some_and(|b| b.flags == state.flags) {
             return;
         }
@@ -249,7 +250,7 @@ impl Monitor {
         }
     }
 
-    /// The list is complete: what it did not name is gone.
+    /// The list is complete: an address that is not in the list is gone.
     fn listed(&mut self, at: Time) {
         let Some(dump) = self.dump.take() else { return };
         let gone: Vec<Key> = self.known.keys().filter(|key| !dump.seen.contains(key)).copied().collect();
@@ -324,7 +325,7 @@ mod tests {
             .unwrap();
         };
         flood(&space, true);
-        // The removal itself did not fit into the socket: only the list can tell.
+        // The removal itself did not fit into the socket: only the list can show it.
         let mut asked = false;
         while !(asked && monitor.dump.is_none()) {
             monitor.step().unwrap();

@@ -1,7 +1,8 @@
-//! Counting what an API server was asked, from its audit log.
+//! Counts the requests to an API server, from its audit log.
 //!
-//! The log is chosen over the metrics because it names the user agent and the time of each request: metrics have
-//! neither. `kube-apiserver --audit-log-path=FILE --audit-policy-file=POLICY`, with [`POLICY`] as the policy.
+//! The audit log is used instead of the metrics because it records the user agent and the time of each request; the
+//! metrics record neither. Start with `kube-apiserver --audit-log-path=FILE --audit-policy-file=POLICY`, with
+//! [`POLICY`] as the policy.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -15,7 +16,7 @@ use serde::Deserialize;
 
 use super::{Error, wall};
 
-/// An audit policy that records every request once, when it is received: a watch counts when it begins.
+/// An audit policy that records every request once, when the API server receives it: a watch counts when it begins.
 pub const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [ResponseStarted, ResponseComplete]
@@ -23,10 +24,10 @@ rules:
   - level: Metadata
 ";
 
-/// How a line begins.
+/// The beginning of a line.
 const BEGIN: &str = "{\"kind\":\"Event\"";
 
-/// One request, as the audit log has it.
+/// One request of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// When the API server received it, by its wall clock.
@@ -35,20 +36,21 @@ pub struct Request {
     pub verb: String,
     /// Path and query.
     pub uri: String,
-    /// Who asked: the name in the certificate or token.
+    /// The user: the name in the certificate or token.
     pub user: String,
-    /// The program's name for itself.
+    /// The user agent of the program.
     pub agent: String,
 }
 
 impl Request {
-    /// Whether it is for the state of the API server (`/readyz`, `/livez`, `/healthz`, `/version`), not for objects.
+    /// Whether the request asks for the state of the API server (`/readyz`, `/livez`, `/healthz`, `/version`), not for
+    /// objects.
     #[must_use]
     pub fn is_health(&self) -> bool {
         ["/readyz", "/livez", "/healthz", "/version"].iter().any(|path| self.uri.starts_with(path))
     }
 
-    /// Whether it writes.
+    /// Whether the request writes.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch" | "head")
@@ -75,11 +77,11 @@ struct User {
     username: String,
 }
 
-/// The requests of an audit log received between `from` and `to`, each once however many stages the log has. The last
-/// line may be half written: it is left out then.
+/// The requests of an audit log received between `from` and `to`; each appears once, however many stages the log has. A
+/// half-written last line is left out.
 ///
 /// # Errors
-/// When the file cannot be read, or a whole line of it is not an audit event.
+/// The file cannot be read, or a complete line is not an audit event.
 pub fn requests(log: &Path, from: Time, to: Time) -> Result<Vec<Request>, Error> {
     let (from, to) = (wall(from), wall(to));
     let mut all = Tail::of(log).read()?;
@@ -91,7 +93,7 @@ pub fn requests(log: &Path, from: Time, to: Time) -> Result<Vec<Request>, Error>
 #[derive(Debug)]
 pub struct Tail {
     log: PathBuf,
-    /// What was read so far, in octets and lines.
+    /// How much was read so far, in octets and lines.
     read: u64,
     lines: usize,
     seen: HashSet<String>,
@@ -104,7 +106,7 @@ impl Tail {
         Self { log: log.to_owned(), read: 0, lines: 0, seen: HashSet::new() }
     }
 
-    /// The requests that came since the last time.
+    /// The requests that arrived since the last call.
     ///
     /// # Errors
     /// As [`requests`].
@@ -123,7 +125,7 @@ impl Tail {
             self.lines += 1;
             self.read += len as u64;
             let line = serde_json::from_str(&text).or_else(|error| {
-                // An API server that was killed stopped in the middle of a line, and the next one went on there.
+                // A killed API server stopped in the middle of a line, and the next one continued on that line.
                 let whole = text.rfind(BEGIN).filter(|begin| *begin > 0).map(|begin| &text[begin..]);
                 whole.map_or(Err(error), serde_json::from_str)
             });
@@ -138,8 +140,8 @@ impl Tail {
     }
 }
 
-/// How many requests of each verb there were from programs whose user agent begins with `agent` (empty: from all), the
-/// health requests aside.
+/// The number of requests of each verb from programs whose user agent begins with `agent` (empty: from all programs),
+/// without health requests.
 ///
 /// # Errors
 /// As [`requests`].

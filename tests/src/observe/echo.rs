@@ -1,4 +1,4 @@
-//! The echo server of a node: answers a probe with the node's name, from the VIP itself.
+//! The echo server of a node: answers a probe with the node's name. The VIP is the source of the answer.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -12,13 +12,13 @@ use super::socket::{hold_much, receive};
 use super::worker::Worker;
 use super::{Error, Place, inside};
 
-/// The port of the echo servers where nothing else is said.
+/// The default port of the echo servers.
 pub const PORT: u16 = 7007;
 
 /// The first octets of every probe.
 pub const MAGIC: [u8; 4] = *b"MRNG";
 
-/// Magic, run and sequence number: the part that an answer repeats.
+/// Magic, run and sequence number: an answer repeats this part.
 pub const HEADER: usize = 16;
 
 /// A running echo server; it ends when dropped.
@@ -29,11 +29,11 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Starts an echo server for `vip` inside `place`. The address need not be there yet (`IP_FREEBIND`): probes are
-    /// answered whenever it is, and the answer's source is the VIP.
+    /// Starts an echo server for `vip` inside `place`. The address need not be there yet (`IP_FREEBIND`): the server
+    /// answers probes while the address is there, and the answer's source is the VIP.
     ///
     /// # Errors
-    /// When the port is taken or the namespace cannot be entered.
+    /// The port is taken, or the namespace cannot be entered.
     pub fn start(place: &impl Place, node: &str, vip: SocketAddr) -> Result<Self, Error> {
         let socket = inside(place, move || open(vip))?;
         let silent = Arc::new(AtomicBool::new(false));
@@ -52,7 +52,7 @@ impl Echo {
                 }
                 let mut answer = buffer[..HEADER].to_vec();
                 answer.extend_from_slice(&node);
-                // The VIP may have left this instant; the prober will notice that.
+                // The VIP may have left at this moment; the prober notices that.
                 if let Err(error) = socket.send_to(&answer, &to.into()) {
                     tracing::trace!(%error, %vip, "echo not sent");
                 }
@@ -62,7 +62,7 @@ impl Echo {
         Ok(Self { silent, worker })
     }
 
-    /// Answers nothing from now on (true), or again (false): what the crash of a host does to its programs.
+    /// Stops answering (true), or answers again (false): the effect of a host crash on its programs.
     pub fn silence(&self, silent: bool) {
         self.silent.store(silent, Ordering::Relaxed);
     }
@@ -70,7 +70,7 @@ impl Echo {
     /// Ends the server and frees its port.
     ///
     /// # Errors
-    /// What made it fail earlier, if something did.
+    /// The failure of the server, if it failed earlier.
     pub fn stop(self) -> Result<(), Error> {
         self.worker.finish()
     }

@@ -1,5 +1,5 @@
-//! One echo server for every IPv4 address of a node: where a node has hundreds of VIPs, one of [`super::echo::Echo`] for
-//! each would cost more than what is measured.
+//! One echo server for every IPv4 address of a node. For a node with hundreds of VIPs, one [`super::echo::Echo`] for
+//! each would cost more than the measured work.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -55,7 +55,7 @@ fn answer(socket: &Socket, node: &[u8]) -> Result<bool, Error> {
                 (got.bytes, got.address, asked)
             }
             Err(Errno::EAGAIN) => return Ok(false),
-            // What an earlier answer met.
+            // Errors that an earlier answer caused.
             Err(Errno::EINTR | Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) => return Ok(true),
             Err(errno) => return Err(Error::System { what: "receive a probe".into(), errno }),
         }
@@ -64,7 +64,7 @@ fn answer(socket: &Socket, node: &[u8]) -> Result<bool, Error> {
     if len < HEADER || buffer[..4] != MAGIC {
         return Ok(true);
     }
-    // From the address that was asked; by which interface is the routes' matter.
+    // The source is the probed address; the routes decide the interface.
     to.ipi_ifindex = 0;
     to.ipi_spec_dst = to.ipi_addr;
     let parts = [IoSlice::new(&buffer[..HEADER]), IoSlice::new(node)];

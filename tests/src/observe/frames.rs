@@ -1,4 +1,4 @@
-//! Announcements by hand: what the agent has to be as good as, and what a stranger on the segment sends.
+//! Announcements by hand: the reference for the agent's announcements, and the frames of a stranger on the segment.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,11 +9,11 @@ use pnet::packet::icmpv6::{self, Icmpv6Packet};
 use super::netlink::mac_of;
 use super::{Error, Place, inside};
 
-/// Sends one gratuitous ARP request (IPv6: one unsolicited advertisement that overrides) for `address`, once, from
+/// Sends one gratuitous ARP request (IPv6: one unsolicited advertisement with the override flag) for `address` from
 /// `interface` inside `place`, with the interface's own MAC address.
 ///
 /// # Errors
-/// When the interface is not there, or no packet socket can be had.
+/// The interface is not there, or no packet socket is available.
 pub fn announce(place: &impl Place, interface: &str, address: IpAddr) -> Result<(), Error> {
     let interface = interface.to_owned();
     inside(place, move || announce_here(&interface, address))
@@ -30,7 +30,7 @@ pub fn announce_here(interface: &str, address: IpAddr) -> Result<(), Error> {
 /// Sends a frame from an interface of this thread's namespace.
 ///
 /// # Errors
-/// When the interface is not there, or no packet socket can be had.
+/// The interface is not there, or no packet socket is available.
 pub fn send_here(interface: &str, frame: &[u8]) -> Result<(), Error> {
     let nic = datalink::interfaces()
         .into_iter()
@@ -55,7 +55,7 @@ pub fn announcement(mac: Mac, address: IpAddr) -> Vec<u8> {
             frame.extend(ip.octets());
             frame.extend([0; 6]);
             frame.extend(ip.octets());
-            // The shortest frame that Ethernet has.
+            // The minimum length of an Ethernet frame.
             frame.resize(60, 0);
             frame
         }

@@ -1,4 +1,4 @@
-//! The HTTPS prober: what a client of the API sees through the VIP.
+//! The HTTPS prober: the view of a client that uses the API through the VIP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use super::log::Log;
 use super::{Error, Place, now};
 
-/// What to ask, and how.
+/// The request to send, and how to connect.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The VIP and its port.
@@ -51,31 +51,31 @@ pub struct Attempt {
     pub from: Time,
     /// When its answer was complete, or it failed.
     pub to: Time,
-    /// The status, or why there is none.
+    /// The status, or why there is no status.
     pub result: Result<u16, String>,
 }
 
 impl Attempt {
-    /// Whether it was answered with success.
+    /// Whether the request succeeded.
     #[must_use]
     pub fn ok(&self) -> bool {
         self.result.as_ref().is_ok_and(|status| (200..300).contains(status))
     }
 }
 
-/// A time without success.
+/// An interval without success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// The beginning of the last request that succeeded (of the first that failed, when none did before).
+    /// The beginning of the last request that succeeded (without one, of the first request that failed).
     pub from: Time,
-    /// When the first success after it was complete; the end of the last failure, when there was none.
+    /// When the first success after the interval was complete; without one, the end of the last failure.
     pub to: Time,
     /// The requests that failed.
     pub failed: Vec<Attempt>,
 }
 
 impl Outage {
-    /// How long it lasted, at most.
+    /// The maximum length of the interval.
     #[must_use]
     pub const fn length(&self) -> Duration {
         self.to.since(self.from)
@@ -92,7 +92,7 @@ pub struct Https {
 }
 
 impl Https {
-    /// Asks every 50 ms from inside `place`.
+    /// Sends a request every 50 ms from inside `place`.
     ///
     /// # Errors
     /// [`Error::Tls`] when certificate, key or name cannot be used.
@@ -128,7 +128,7 @@ impl Https {
         all
     }
 
-    /// Waits for the first success of a request that began at or after `after`; answers when it was complete.
+    /// Waits for the first success of a request that began at or after `after`; answers when that request was complete.
     ///
     /// # Errors
     /// [`Error::Waited`].
@@ -138,10 +138,10 @@ impl Https {
             .await
     }
 
-    /// Stops asking and gives the record; requests under way are left out.
+    /// Stops and returns the record; requests under way are left out.
     ///
     /// # Errors
-    /// What made the thread fail, if something did.
+    /// The failure of the thread, if it failed.
     pub fn finish(mut self) -> Result<Vec<Attempt>, Error> {
         self.end()?;
         Ok(self.attempts())
@@ -161,7 +161,7 @@ impl Drop for Https {
     }
 }
 
-/// The times without success in a record sorted by beginning.
+/// The intervals without success in a record sorted by beginning.
 #[must_use]
 pub fn outages(attempts: &[Attempt]) -> Vec<Outage> {
     let mut found = Vec::new();
@@ -206,7 +206,7 @@ impl Asker {
                 let attempt = self.attempt(&mut kept).await;
                 log.change(|all| all.push(attempt));
             } else {
-                // Requests overlap: one that hangs must not hide when the next would have worked.
+                // Requests overlap: a request that hangs must not hide that the next one would succeed.
                 let (asker, log) = (self.clone(), Arc::clone(log));
                 tasks.spawn(async move {
                     let attempt = asker.attempt(&mut None).await;
@@ -217,7 +217,7 @@ impl Asker {
         }
     }
 
-    /// One request, on the connection in `kept` if there is one; leaves a connection there only after success.
+    /// Sends one request, on the connection in `kept` if there is one; leaves a connection there only after success.
     async fn attempt(&self, kept: &mut Option<Connection>) -> Attempt {
         let from = now();
         let old = kept.take().filter(|c| !c.is_closed());
@@ -253,7 +253,7 @@ impl Asker {
         let stream = TcpStream::connect(self.target.address).await.map_err(|e| format!("connect: {e}"))?;
         let stream = self.tls.connect(self.name.clone(), stream).await.map_err(|e| format!("TLS: {e}"))?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|e| format!("HTTP: {e}"))?;
-        // Ends with the sender; its error is seen by the request as well.
+        // This task ends with the sender; the request sees the connection's error as well.
         tokio::spawn(connection);
         Ok(sender)
     }

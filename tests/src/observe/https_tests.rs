@@ -40,7 +40,7 @@ fn pki() -> Pki {
     Pki { ca: issuer.pem(), server: leaf("kubernetes"), client: leaf("kubernetes-admin") }
 }
 
-/// A server that ends, connections and all, when the sender is dropped.
+/// A server that ends, with its connections, when the sender is dropped.
 fn serve(place: &Space, at: SocketAddr, pki: &Pki, status: u16) -> (oneshot::Sender<()>, JoinHandle<()>) {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pki.ca.as_bytes()).unwrap()).unwrap();
@@ -118,7 +118,7 @@ fn an_outage_of_the_api_is_seen_on_new_and_on_kept_connections() {
         assert!(outage.length() >= Duration::from_millis(300));
         println!("keep {keep}: {:?}, {} failed: {:?}", outage.length(), outage.failed.len(), outage.failed[0].result);
 
-        // Without its certificate nobody is let in, and a wrong name is no success.
+        // The server refuses a client without a certificate, and a wrong name is no success.
         for wrong in [Target { client: None, ..target.clone() }, Target { name: "other".into(), ..target.clone() }] {
             let prober = Https::start(client, wrong).unwrap();
             assert!(runtime.block_on(prober.success_after(now(), Duration::from_millis(300))).is_err());

@@ -1,4 +1,4 @@
-//! What an observer has seen so far: grows on its thread, read and awaited anywhere.
+//! What an observer has seen so far: its thread adds to the log; other threads read it or wait for changes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Error;
 
-/// A value that one thread fills and others look at or wait for.
+/// A value that one thread fills and other threads read or wait for.
 #[derive(Debug)]
 pub struct Log<T> {
     value: Mutex<T>,
@@ -21,22 +21,22 @@ impl<T: Default> Default for Log<T> {
 }
 
 impl<T> Log<T> {
-    /// The value. A writer that panicked leaves it readable: what was seen was seen.
+    /// The value. The value stays readable after a writer has panicked: earlier observations remain valid.
     pub fn read(&self) -> MutexGuard<'_, T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the value and wakes those who wait.
+    /// Changes the value and wakes the waiting tasks.
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let answer = change(&mut self.read());
         self.changed.send_replace(());
         answer
     }
 
-    /// Waits until `find` finds something in the value; looks again after each change.
+    /// Waits until `find` returns something for the value; calls `find` after each change.
     ///
     /// # Errors
-    /// [`Error::Waited`] with `what` when nothing was found within `limit`.
+    /// [`Error::Waited`] with `what` if `find` returned nothing within `limit`.
     pub async fn wait<R>(
         &self,
         what: &str,
@@ -51,7 +51,7 @@ impl<T> Log<T> {
                     return found;
                 }
                 if changed.changed().await.is_err() {
-                    // Cannot be: the sender is ours. Then there will be no more changes.
+                    // Cannot happen: the sender is ours. If it did, there would be no more changes.
                     std::future::pending::<()>().await;
                 }
             }

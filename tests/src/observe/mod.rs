@@ -1,5 +1,5 @@
-//! Observers: they watch a segment from outside the agents, all on one clock, and say afterwards what a client saw and
-//! who held an address when.
+//! Observers: they watch a segment from outside the agents, with one clock for all. Afterwards they say what a client
+//! saw and who held an address when.
 //!
 //! A socket belongs to the network namespace in which it is made, whoever uses it later. So only the opening of a
 //! socket happens inside a [`Place`]; the loops run on plain threads, and end when their handle is dropped.
@@ -139,7 +139,7 @@ pub fn now() -> Time {
     Time::from_nanos(read(ClockId::CLOCK_BOOTTIME))
 }
 
-/// When `time` was by the wall clock, as it stands now. For logs that know only that.
+/// The wall-clock time of `time`, by the current setting of the wall clock. For logs that have only wall-clock times.
 #[must_use]
 pub fn wall(time: Time) -> SystemTime {
     let (boot, real) = (now(), SystemTime::now());

@@ -1,4 +1,4 @@
-//! A client's neighbour table: to which MAC address it sends what is for the VIP.
+//! A client's neighbour table: the MAC address to which the client sends frames for the VIP.
 
 use std::net::IpAddr;
 
@@ -14,9 +14,9 @@ use super::{Error, Place, inside};
 /// One entry of a neighbour table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The link-layer address; none while it is being looked for or could not be found.
+    /// The link-layer address; none while the kernel resolves it or if the kernel did not find it.
     pub mac: Option<Mac>,
-    /// What the kernel thinks of it.
+    /// The kernel's state of the entry.
     pub state: NeighbourState,
 }
 
@@ -39,7 +39,7 @@ pub fn neighbour(place: &impl Place, interface: &str, address: IpAddr) -> Result
     })
 }
 
-/// Writes the entry for `address`: what a client may remember from earlier.
+/// Writes the entry for `address`: an entry that a client may still have from earlier.
 ///
 /// # Errors
 /// The kernel's, or [`Error::NoInterface`].
@@ -60,7 +60,7 @@ pub fn set_neighbour(
     })
 }
 
-/// Removes the entry for `address`; that there is none is no error.
+/// Removes the entry for `address`; a missing entry is no error.
 ///
 /// # Errors
 /// The kernel's, or [`Error::NoInterface`].

@@ -23,7 +23,7 @@ use super::Error;
 /// The longest datagram that the kernel sends in a dump.
 const LARGEST: usize = 64 << 10;
 
-/// No answer of the kernel takes longer.
+/// Longer than any answer of the kernel takes.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A message of route netlink.
@@ -48,13 +48,13 @@ impl Netlink {
             .map_err(Error::system("open a netlink socket"))?;
         let limit = TimeVal::milliseconds(i64::try_from(DEADLINE.as_millis()).unwrap_or(i64::MAX));
         setsockopt(&socket, sockopt::ReceiveTimeout, &limit).map_err(Error::system("set SO_RCVTIMEO"))?;
-        // Needs CAP_NET_ADMIN of the first user namespace; without it the default must do.
+        // Needs `CAP_NET_ADMIN` of the first user namespace; without it the default size applies.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &(4 << 20));
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(Error::system("bind a netlink socket"))?;
         Ok(Self { socket, sequence: 0, buffer: vec![0; LARGEST] })
     }
 
-    /// Sends a request and answers its sequence number.
+    /// Sends a request and returns its sequence number.
     ///
     /// # Errors
     /// The kernel's.
@@ -71,8 +71,8 @@ impl Netlink {
         Ok(self.sequence)
     }
 
-    /// Sends requests in one datagram, and waits until the kernel has worked on the last one, which alone it acknowledges.
-    /// It does not say which of the others it refused.
+    /// Sends requests in one datagram, and waits until the kernel has processed the last one. The kernel acknowledges
+    /// only the last one and does not report which of the others it refused.
     ///
     /// # Errors
     /// The kernel's refusal of the last one, with `what` in front.
@@ -94,10 +94,10 @@ impl Netlink {
         self.acknowledged(what, self.sequence)
     }
 
-    /// Receives one datagram: waits for it, at most 5 s.
+    /// Receives one datagram; waits for at most 5 s.
     ///
     /// # Errors
-    /// `ENOBUFS` in [`Error::System`] when messages were lost: what is known must be asked for again.
+    /// `ENOBUFS` in [`Error::System`] if messages were lost: the caller must then query the state again.
     pub fn receive(&mut self) -> Result<Vec<Message>, Error> {
         let len = loop {
             match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
@@ -118,7 +118,7 @@ impl Netlink {
         Ok(messages)
     }
 
-    /// Asks for a change and waits for the acknowledgement.
+    /// Requests a change and waits for the acknowledgement.
     ///
     /// # Errors
     /// The kernel's refusal, with `what` in front.
@@ -141,7 +141,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for a list and waits for all of it.
+    /// Requests a list and waits for all of it.
     ///
     /// # Errors
     /// The kernel's refusal, with `what` in front.
@@ -163,7 +163,7 @@ impl Netlink {
         }
     }
 
-    /// The name of the interface with this index, or `#INDEX` when it is gone. Asks the namespace of the socket.
+    /// The name of the interface with this index, or `#INDEX` if it no longer exists. Queries the socket's namespace.
     ///
     /// # Errors
     /// The kernel's.
@@ -215,17 +215,17 @@ pub fn mac_of(interface: &str) -> Result<Mac, Error> {
     Err(Error::Netlink { what: "list interfaces", detail: format!("{interface} has no Ethernet address") })
 }
 
-/// Puts an address on an interface of this thread's namespace, as host prefix, without duplicate detection.
+/// Adds an address to an interface of this thread's namespace, as a host prefix, without duplicate address detection.
 ///
 /// # Errors
-/// The kernel's: `EEXIST` when it is there.
+/// The kernel's: `EEXIST` if the address is there already.
 pub fn add_address(interface: &str, address: IpAddr) -> Result<(), Error> {
     let message = address_message(interface, address)?;
     let what = format!("add {address} to {interface}");
     Netlink::open(0)?.request(&what, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
 }
 
-/// As [`add_address`], for many in one datagram.
+/// Like [`add_address`], for many addresses in one datagram.
 ///
 /// # Errors
 /// The kernel's, for the last one.
@@ -235,7 +235,7 @@ pub fn add_addresses(interface: &str, addresses: &[IpAddr]) -> Result<(), Error>
     Netlink::open(0)?.send_all(&format!("add addresses to {interface}"), messages, NLM_F_CREATE | NLM_F_EXCL)
 }
 
-/// As [`remove_address`], for many in one datagram.
+/// Like [`remove_address`], for many addresses in one datagram.
 ///
 /// # Errors
 /// The kernel's, for the last one.
@@ -245,10 +245,10 @@ pub fn remove_addresses(interface: &str, addresses: &[IpAddr]) -> Result<(), Err
     Netlink::open(0)?.send_all(&format!("remove addresses from {interface}"), messages, 0)
 }
 
-/// Takes an address off an interface of this thread's namespace.
+/// Removes an address from an interface of this thread's namespace.
 ///
 /// # Errors
-/// The kernel's: `EADDRNOTAVAIL` when it is not there.
+/// The kernel's: `EADDRNOTAVAIL` if the address is not there.
 pub fn remove_address(interface: &str, address: IpAddr) -> Result<(), Error> {
     let message = address_message(interface, address)?;
     let what = format!("remove {address} from {interface}");

@@ -1,4 +1,4 @@
-//! The prober: a client that asks the VIP a thousand times a second.
+//! The prober: a client that probes the VIP a thousand times a second.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ use super::{Error, Place, inside, now};
 /// Time between two probes.
 pub const PACE: Duration = Duration::from_millis(1);
 
-/// A prober that is later than this begins its rhythm anew.
+/// A prober that is later than this starts a new rhythm.
 const LATE: Duration = Duration::from_millis(10);
 
 /// How long answers are still awaited after the last probe.
@@ -81,7 +81,8 @@ impl Prober {
                     break;
                 }
                 sleep_until(due);
-                // What a starved prober did not send is not made up for: a burst overflows the socket of whoever answers.
+                // A starved prober does not send the missed probes later: a burst would overflow the socket of the echo
+                // server.
                 due = if now() > due + LATE { now() } else { due } + every;
                 // Recorded first: the answer may be faster than this thread.
                 log.read().sent(Probe { sent: now(), answer: None });
@@ -95,7 +96,7 @@ impl Prober {
         Ok(Self { vip, seen, sender, receiver })
     }
 
-    /// What was seen so far; the probes of the last second may still be answered and are not counted as lost.
+    /// The record so far; probes of the last second may still be answered and do not count as lost.
     #[must_use]
     pub fn so_far(&self) -> Probes {
         let mut probes = self.seen.read().clone();
@@ -131,7 +132,7 @@ impl Prober {
         std::thread::sleep(DRAIN);
         self.receiver.finish()?;
         let mut probes = self.seen.read().clone();
-        // All answers are in: what is missing is lost, however young.
+        // The wait is over: a probe without an answer is lost, even if it was sent recently.
         probes.end(Time::from_nanos(u64::MAX));
         Ok(probes)
     }
@@ -150,7 +151,7 @@ pub(super) fn open(vip: SocketAddr) -> Result<Socket, Error> {
         SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
     };
     let socket = Socket::new(Domain::for_address(vip), Type::DGRAM, Some(Protocol::UDP)).map_err(Error::io(what()))?;
-    // Never wait in send: with the neighbour unknown the kernel keeps probes back, and they fill the socket.
+    // Never wait in send: while the neighbour is unknown the kernel keeps probes back, and they fill the socket.
     socket.set_nonblocking(true).map_err(Error::io(what()))?;
     socket.bind(&any.into()).map_err(Error::io(what()))?;
     hold_much(&socket);

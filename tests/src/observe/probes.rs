@@ -1,4 +1,4 @@
-//! What a prober saw, and what follows from it: pure.
+//! The record of a prober, and its evaluation: pure.
 
 use std::time::Duration;
 
@@ -21,18 +21,18 @@ pub struct Probe {
 pub struct Answer {
     /// When it was received.
     pub at: Time,
-    /// Who gave it: a place in [`Probes::nodes`].
+    /// The node that answered: an index into [`Probes::nodes`].
     pub node: usize,
 }
 
 /// The record of a prober.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    /// In the order in which they were sent.
+    /// In the order of sending.
     pub(super) all: Vec<Probe>,
-    /// Names of the nodes that answered, in the order in which they were first heard.
+    /// Names of the nodes that answered, in the order of their first answers.
     pub(super) nodes: Vec<String>,
-    /// Until when answers were awaited.
+    /// The prober waited for answers until this time.
     ended: Time,
 }
 
@@ -41,7 +41,7 @@ pub struct Probes {
 pub struct Gap {
     /// When the first lost probe was sent.
     pub from: Time,
-    /// When the first probe after the gap was answered; the last lost probe was sent then, if none was.
+    /// When the first probe after the gap was answered; without such an answer, when the last lost probe was sent.
     pub to: Time,
     /// How many probes were lost.
     pub lost: usize,
@@ -55,7 +55,7 @@ impl Gap {
     }
 }
 
-/// A time in which one node gave the answers.
+/// An interval in which one node gave the answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The node.
@@ -153,8 +153,8 @@ impl Probes {
         self.outages().into_iter().max_by_key(Gap::length)
     }
 
-    /// The longest time in which no answer at all was received, from one answer to the next. A neighbour entry that is
-    /// being resolved keeps probes back and answers them late, not never: no loss, but silence.
+    /// The longest interval without any answer, from one answer to the next. A neighbour entry that is being resolved
+    /// delays probes but does not drop them: that is silence, not loss.
     #[must_use]
     pub fn longest_silence(&self) -> Option<(Time, Time)> {
         let mut heard: Vec<Time> = self.all.iter().filter_map(|p| p.answer).map(|a| a.at).collect();
@@ -162,7 +162,7 @@ impl Probes {
         heard.windows(2).map(|w| (w[0], w[1])).max_by_key(|(from, to)| to.since(*from))
     }
 
-    /// The first answer to a probe that was sent at or after `after` (by `node`, when one is named).
+    /// The first answer to a probe that was sent at or after `after` (only by `node`, if given).
     #[must_use]
     pub fn first_answer_after(&self, after: Time, node: Option<&str>) -> Option<(Time, &str)> {
         let from = self.all.partition_point(|p| p.sent < after);
@@ -195,8 +195,8 @@ impl Probes {
         spans
     }
 
-    /// The longest time between two probes: how late the prober itself was at worst. Nothing shorter than this can be
-    /// blamed on the VIP.
+    /// The longest time between two probes: the prober's own worst delay. An interruption shorter than this proves
+    /// nothing about the VIP.
     #[must_use]
     pub fn worst_pause(&self) -> Duration {
         self.all.windows(2).map(|w| w[1].sent.since(w[0].sent)).max().unwrap_or_default()
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn an_answer_that_may_still_come_is_not_lost_and_a_late_one_is() {
         let seen = probes(2_000, 2_000, |ms| (ms < 100).then_some((0, if ms == 7 { 1_000 } else { 1 })));
-        // 100..=1000 were sent a second or more before the end.
+        // Probes 100..=1000 were sent a second or more before the end.
         assert_eq!(seen.lost(), 1 + 901);
         assert_eq!(seen.outages().len(), 2);
         assert_eq!(seen.outages().last().map(|g| (g.from, g.to)), Some((at(100), at(1_000))));

@@ -1,6 +1,6 @@
-//! Whether the machine gave the observers their time: threads that wake every 20 ms, and note when they could not.
+//! Whether the machine gave the observers processor time: threads wake every 20 ms and record when they were late.
 //!
-//! On a machine that stands still for a second nobody answers for a second, and nobody is to blame.
+//! If the machine stands still for a second, no host answers for a second, and no agent is to blame.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use super::{Error, now};
 
 /// Between two beats.
 const BEAT: Duration = Duration::from_millis(20);
-/// A beat that comes later than this is noted.
+/// A beat that is later than this is recorded.
 const LATE: Duration = Duration::from_millis(100);
-/// As many threads as the smallest machine has cores: one alone may be on the core that runs.
+/// As many threads as the smallest machine has cores: a single thread might be on a core that still runs.
 const THREADS: usize = 2;
 
-/// See the module's text; ends when dropped.
+/// Ends when dropped.
 #[derive(Debug)]
 pub struct Pulse {
     stalls: Arc<Log<Vec<Interval>>>,
@@ -60,7 +60,7 @@ impl Pulse {
     }
 }
 
-/// The same times without overlaps, in order.
+/// The same intervals without overlaps, in order.
 #[must_use]
 pub fn merged(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_unstable();

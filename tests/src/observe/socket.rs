@@ -12,7 +12,7 @@ use nix::time::ClockId;
 
 use super::{Error, now, read};
 
-/// Older stamps are not believed: the wall clock was set in between.
+/// Older stamps are ignored: the wall clock was changed in between.
 const OLDEST: Duration = Duration::from_secs(10);
 
 /// One datagram or frame.
@@ -26,13 +26,14 @@ pub struct Received<A> {
     pub from: Option<A>,
 }
 
-/// Asks for the kernel's time stamps on a socket.
+/// Enables the kernel's time stamps on a socket.
 pub fn stamp(socket: &impl AsFd) -> Result<(), Error> {
     setsockopt(socket, sockopt::ReceiveTimestampns, &true).map_err(Error::system("set SO_TIMESTAMPNS"))
 }
 
-/// Gives a socket a receive buffer for seconds of probes, so that a starved reader loses none: 212 KiB, the usual limit, are
-/// 280 of them. Past the limit takes root outside of any user namespace; others get what they may.
+/// Gives a socket a receive buffer for several seconds of probes, so that a starved reader loses none: the usual limit
+/// of 212 KiB holds 280 probes. A buffer above the limit needs root outside of any user namespace; other users get the
+/// limit.
 pub fn hold_much(socket: &(impl AsFd + AsRawFd)) {
     const BYTES: usize = 4 << 20;
     if setsockopt(socket, sockopt::RcvBufForce, &BYTES).is_err()
@@ -42,7 +43,7 @@ pub fn hold_much(socket: &(impl AsFd + AsRawFd)) {
     }
 }
 
-/// Receives what is there. `None` when nothing is; errors that a peer causes (ICMP) are nothing, too.
+/// Receives one datagram without waiting. `None` if there is none; errors that a peer causes (ICMP) also count as none.
 pub fn receive<A: SockaddrLike>(socket: &impl AsRawFd, buffer: &mut [u8]) -> Result<Option<Received<A>>, Error> {
     let mut parts = [IoSliceMut::new(buffer)];
     let mut control = nix::cmsg_space!(TimeSpec);
@@ -67,7 +68,7 @@ pub fn receive<A: SockaddrLike>(socket: &impl AsRawFd, buffer: &mut [u8]) -> Res
     }
 }
 
-/// The stamp is by the wall clock: its age is taken from now.
+/// The stamp is in wall-clock time: its age is subtracted from the current time.
 fn from_stamp(stamp: TimeSpec) -> Time {
     let (boot, real) = (now(), Duration::from_nanos(read(ClockId::CLOCK_REALTIME)));
     let age = real.checked_sub(Duration::from(stamp)).filter(|age| *age < OLDEST);

@@ -1,4 +1,4 @@
-//! A client of many VIPs at once: each is asked at the same pace, one after the other.
+//! A client of many VIPs at once: the client probes every VIP at the same pace, one after the other.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd as _;
@@ -16,9 +16,9 @@ use super::socket::receive;
 use super::worker::Worker;
 use super::{Error, Place, now};
 
-/// The sender wakes up so often, and sends what is due by then.
+/// The sender wakes up at this interval, and sends the probes that are due by then.
 const TICK: Duration = Duration::from_millis(1);
-/// How long answers are still awaited after the last probe.
+/// How long the swarm waits for answers after the last probe.
 const DRAIN: Duration = Duration::from_millis(300);
 
 /// A running swarm; it ends when dropped.
@@ -31,10 +31,10 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// Sends probes to `port` of each of these IPv4 addresses, to each one `every` so often, from inside `place`.
+    /// Sends probes to `port` of each of these IPv4 addresses, to each address once per `every`, from inside `place`.
     ///
     /// # Errors
-    /// When no socket can be made there.
+    /// No socket can be made there.
     pub fn start(place: &impl Place, vips: &[IpAddr], port: u16, every: Duration) -> Result<Self, Error> {
         let vips: Arc<[IpAddr]> = vips.into();
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
@@ -69,14 +69,14 @@ impl Swarm {
                 let mut sent = 0;
                 while due <= now() && sent < count {
                     let index = usize::try_from(number % count).unwrap_or_default();
-                    // Recorded first: the answer may be faster than this thread.
+                    // Recorded before sending: the answer may be faster than this thread.
                     log.read()[index].sent(Probe { sent: now(), answer: None });
                     if let Err(error) = socket.send_to(&encode(run, number), &SocketAddr::new(to[index], port).into()) {
                         tracing::trace!(%error, vip = %to[index], "probe not sent");
                     }
                     (number, sent, due) = (number + 1, sent + 1, due + step);
                 }
-                // What a starved sender did not send is not made up for.
+                // A starved sender does not send the missed probes later.
                 due = due.max(now());
             }
             Ok(())
@@ -84,7 +84,7 @@ impl Swarm {
         Ok(Self { vips, seen, sender, receiver })
     }
 
-    /// Waits until a probe to every VIP that was sent at or after `after` was answered, by another node than `not`.
+    /// Waits until, for every VIP, a node other than `not` has answered a probe that was sent at or after `after`.
     ///
     /// # Errors
     /// [`Error::Waited`], with how many are missing.
@@ -99,16 +99,16 @@ impl Swarm {
         })
     }
 
-    /// Stops sending, waits 300 ms for answers that are on their way, and gives the record of each VIP. Blocks that long.
+    /// Stops sending, waits 300 ms for late answers, and returns the record of each VIP. Blocks for that time.
     ///
     /// # Errors
-    /// What made a thread fail, if something did.
+    /// The failure of a thread, if one failed.
     pub fn finish(self) -> Result<Vec<Probes>, Error> {
         self.sender.finish()?;
         std::thread::sleep(DRAIN);
         self.receiver.finish()?;
         let mut all = self.seen.read().clone();
-        // All answers are in: what is missing is lost, however young.
+        // The wait is over: a probe without an answer is lost, even if it was sent recently.
         for one in &mut all {
             one.end(Time::from_nanos(u64::MAX));
         }
@@ -116,7 +116,7 @@ impl Swarm {
     }
 }
 
-/// When the first answer came to a probe that was sent at or after `after`, from another node than `not`.
+/// When a node other than `not` gave the first answer to a probe that was sent at or after `after`.
 #[must_use]
 pub fn first(probes: &Probes, after: Time, not: Option<&str>) -> Option<Time> {
     let from = probes.all().partition_point(|probe| probe.sent < after);

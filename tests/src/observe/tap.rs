@@ -1,4 +1,4 @@
-//! A tap on ARP (RFC 826) and on IPv6 neighbour discovery (RFC 4861): who said what about which address.
+//! A tap on ARP (RFC 826) and on IPv6 neighbour discovery (RFC 4861): records who sent which frame about which address.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,13 +18,13 @@ use super::socket::{hold_much, receive, stamp};
 use super::worker::Worker;
 use super::{Error, Place, inside};
 
-/// `ETH_P_ALL`, as the kernel wants it: in network order.
+/// `ETH_P_ALL` in network byte order, as the kernel expects.
 const EVERY_PROTOCOL: i32 = 0x0003_u16.to_be() as i32;
 
 /// `PACKET_OUTGOING` of `linux/if_packet.h`: a frame on its way out.
 const OUTGOING: u8 = 4;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// ARP, operation 1.
@@ -35,9 +35,9 @@ pub enum Kind {
     Solicitation,
     /// `ICMPv6` type 136.
     Advertisement {
-        /// It answers a solicitation.
+        /// The frame answers a solicitation.
         solicited: bool,
-        /// It replaces what the receiver knows.
+        /// The frame replaces the receiver's entry.
         overriding: bool,
     },
 }
@@ -45,38 +45,39 @@ pub enum Kind {
 /// A frame about an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it came in.
+    /// When the frame arrived.
     pub at: Time,
-    /// The interface it came in by: on a bridge, the port of who sent it.
+    /// The interface on which the frame arrived: on a bridge, the sender's port.
     pub port: Arc<str>,
     /// The Ethernet header's source.
     pub source: Mac,
     /// The Ethernet header's destination.
     pub destination: Mac,
-    /// What it is.
+    /// The kind of the frame.
     pub kind: Kind,
-    /// Who it says the sender is: ARP's sender protocol address, IPv6's source.
+    /// The sender that the frame names: ARP's sender protocol address, IPv6's source.
     pub sender: IpAddr,
-    /// The MAC address it speaks for: ARP's sender hardware address, ND's link-layer address option.
+    /// The MAC address that the frame announces: ARP's sender hardware address, ND's link-layer address option.
     pub sender_mac: Option<Mac>,
-    /// What it asks for or tells about.
+    /// The address that the frame asks for or announces.
     pub target: IpAddr,
 }
 
 impl Frame {
-    /// Whether it announces `vip` unasked: a gratuitous ARP of either form, or an unsolicited advertisement.
+    /// Whether the frame is an unsolicited announcement of `vip`: a gratuitous ARP of either form, or an unsolicited
+    /// advertisement.
     #[must_use]
     pub fn announces(&self, vip: IpAddr) -> bool {
         match self.kind {
             Kind::ArpRequest => self.sender == vip && self.target == vip,
-            // Replies are announcements when they go to all; some senders name another target in them.
+            // A broadcast reply is an announcement; some senders put another target into it.
             Kind::ArpReply => self.sender == vip && (self.target == vip || self.destination == Mac::BROADCAST),
             Kind::Solicitation => false,
             Kind::Advertisement { solicited, .. } => self.target == vip && !solicited,
         }
     }
 
-    /// Whether its sender says to be `vip`, asked or unasked.
+    /// Whether the sender claims `vip`, solicited or unsolicited.
     #[must_use]
     pub fn claims(&self, vip: IpAddr) -> bool {
         match self.kind {
@@ -94,11 +95,11 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Listens on every interface of `place`, except those named in `but`, to frames that come in. In the switch's
-    /// namespace, with the bridge itself left out, that is every frame of the segment exactly once.
+    /// Listens to incoming frames on every interface of `place`, except those named in `but`. In the switch's
+    /// namespace, without the bridge itself, the tap sees every frame of the segment exactly once.
     ///
     /// # Errors
-    /// When no packet socket can be had (`CAP_NET_RAW`).
+    /// No packet socket is available (`CAP_NET_RAW`).
     pub fn start(place: &impl Place, but: &[&str]) -> Result<Self, Error> {
         let (socket, mut links) = inside(place, || Ok((open()?, Netlink::open(0)?)))?;
         let but: Vec<String> = but.iter().map(|&name| name.to_owned()).collect();
@@ -136,7 +137,7 @@ impl Tap {
         self.frames.read().clone()
     }
 
-    /// What `wanted` accepts of what was heard from `from` to `to`.
+    /// The frames heard from `from` to `to` that `wanted` accepts.
     #[must_use]
     pub fn between(&self, from: Time, to: Time, wanted: impl Fn(&Frame) -> bool) -> Vec<Frame> {
         let all = self.frames.read();
@@ -144,14 +145,14 @@ impl Tap {
         all[begin..].iter().take_while(|frame| frame.at <= to).filter(|frame| wanted(frame)).cloned().collect()
     }
 
-    /// Announcements of `vip` heard at or after `from`, of one MAC address or of any.
+    /// Announcements of `vip` heard at or after `from`, from one MAC address or from any.
     #[must_use]
     pub fn announcements(&self, vip: IpAddr, from: Time, by: Option<Mac>) -> Vec<Frame> {
         let by_whom = |f: &Frame| by.is_none_or(|mac| f.sender_mac.unwrap_or(f.source) == mac);
         self.frames.read().iter().filter(|f| f.at >= from && f.announces(vip) && by_whom(f)).cloned().collect()
     }
 
-    /// How many frames that `wanted` accepts came in each second from `from` on.
+    /// How many frames that `wanted` accepts arrived in each second from `from` on.
     #[must_use]
     pub fn per_second(&self, from: Time, wanted: impl Fn(&Frame) -> bool) -> Vec<usize> {
         let mut counts = Vec::new();
@@ -182,7 +183,7 @@ impl Tap {
 
 fn open() -> Result<Socket, Error> {
     const WHAT: &str = "open the tap";
-    // Frames that come before the filter is there are dropped by the decoder.
+    // The decoder drops frames that arrive before the filter is attached.
     let socket =
         Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(EVERY_PROTOCOL))).map_err(Error::io(WHAT))?;
     socket.attach_filter(&arp_or_neighbour_discovery()).map_err(Error::io(WHAT))?;
@@ -192,7 +193,7 @@ fn open() -> Result<Socket, Error> {
     Ok(socket)
 }
 
-/// The filter in the kernel (classic BPF), so that the prober's packets do not wake the tap.
+/// The filter in the kernel (classic BPF): the prober's packets do not wake the tap.
 fn arp_or_neighbour_discovery() -> [SockFilter; 10] {
     const LOAD_HALF: u16 = 0x28;
     const LOAD_BYTE: u16 = 0x30;

@@ -12,7 +12,7 @@ use rtnetlink::{LinkBridge, LinkUnspec, LinkVeth};
 
 use super::Place;
 
-/// An anonymous network namespace; it lives as long as this file is open.
+/// An anonymous network namespace; the namespace lives as long as this file is open.
 #[derive(Clone, Debug)]
 pub struct Space(Arc<File>);
 

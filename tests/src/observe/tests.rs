@@ -52,7 +52,7 @@ async fn moved(v6: bool) {
     let mut addresses = Addresses::of(&[vip.ip()]);
     addresses.watch("a", a).unwrap();
     addresses.watch("b", b).unwrap();
-    // The echo servers are there before the address is.
+    // The echo servers start before the address is added.
     let _echoes = [Echo::start(a, "a", vip).unwrap(), Echo::start(b, "b", vip).unwrap()];
 
     add(a, vip.ip());
@@ -79,7 +79,7 @@ async fn moved(v6: bool) {
     addresses.held_by(vip.ip(), "b", LIMIT).await.unwrap();
     let alone = now();
 
-    // Nobody, then back: loss.
+    // No owner, then an owner again: loss.
     remove(b, vip.ip());
     addresses.event("the end", alone, LIMIT, |e| e.change == Change::Removed).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -98,7 +98,7 @@ async fn moved(v6: bool) {
     assert_eq!(nobody.len(), 1, "{line:?}");
     assert!(total(&nobody) >= Duration::from_millis(200));
 
-    // Before, a machine without time may have lost some.
+    // Before this interval, a busy machine may have lost some probes.
     let gap = seen.between(alone - Duration::from_millis(20), now()).longest_gap().unwrap();
     println!(
         "v6 {v6}: two owners {:?}, gap {:?} of {} packets, silence {:?}, worst pause {:?}, who {:?}",

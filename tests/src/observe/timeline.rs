@@ -1,4 +1,4 @@
-//! Who held an address when, and for how long two hosts held it: pure.
+//! Who held an address when, and how long two hosts held it: pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use mooring_agent::core::time::Time;
 
 use super::addresses::{Change, Event};
 
-/// A time with a beginning and an end.
+/// An interval of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval {
     /// The beginning.
@@ -18,7 +18,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// How long it is.
+    /// The length of the interval.
     #[must_use]
     pub const fn length(&self) -> Duration {
         self.to.since(self.from)
@@ -30,9 +30,9 @@ impl Interval {
 pub struct Hold {
     /// The host.
     pub host: String,
-    /// When the address came.
+    /// When the address was added.
     pub from: Time,
-    /// When it went; `None` while it is there.
+    /// When the address was removed; `None` while it is there.
     pub to: Option<Time>,
 }
 
@@ -42,15 +42,16 @@ pub struct Timeline {
     holds: Vec<Hold>,
 }
 
-/// Interfaces of a host, by index, and the prefix length there.
+/// Interfaces of a host, by index, with the prefix length of the address there.
 type Places = BTreeSet<(u32, u8)>;
 
 impl Timeline {
-    /// From the events of [`super::addresses::Addresses`]. An IPv6 address counts from when the kernel answers for it.
+    /// From the events of [`super::addresses::Addresses`]. An IPv6 address counts from the moment when the kernel
+    /// answers for it.
     #[must_use]
     pub fn new(events: &[Event], address: IpAddr) -> Self {
         let mut holds = Vec::new();
-        // The interfaces of a host that carry it: two of them are still one host.
+        // The interfaces of a host that carry the address: a host with two of them is still one holder.
         let mut carrying: BTreeMap<&str, (Places, Time)> = BTreeMap::new();
         for event in events.iter().filter(|e| e.address == address) {
             let on = (event.interface, event.state.prefix);
@@ -73,8 +74,8 @@ impl Timeline {
         Self { holds }
     }
 
-    /// Leaves out the time in which a host had no part in the segment (its port was down, it had crashed): an address
-    /// that nobody can hear is nobody's second owner. `to`: when it came back, `None` if it did not.
+    /// Removes the interval in which a host was not on the segment (its port was down, or it had crashed): a host that
+    /// nobody can hear is no second owner. `to`: when the host came back, `None` if it did not.
     #[must_use]
     pub fn without(mut self, host: &str, from: Time, to: Option<Time>) -> Self {
         let mut kept = Vec::new();
@@ -83,7 +84,7 @@ impl Timeline {
                 kept.push(hold);
                 continue;
             }
-            // Before the absence, and after it.
+            // The part before the absence, and the part after it.
             if hold.from < from {
                 let end = hold.to.map_or(from, |t| t.min(from));
                 kept.push(Hold { to: Some(end), ..hold.clone() });
@@ -105,19 +106,19 @@ impl Timeline {
         &self.holds
     }
 
-    /// Who held it at a moment.
+    /// Which hosts held the address at a moment.
     #[must_use]
     pub fn holders_at(&self, at: Time) -> BTreeSet<&str> {
         self.holds.iter().filter(|h| h.from <= at && h.to.is_none_or(|to| at < to)).map(|h| h.host.as_str()).collect()
     }
 
-    /// The times between `from` and `to` in which two hosts or more held it.
+    /// The intervals between `from` and `to` in which two or more hosts held the address.
     #[must_use]
     pub fn two_owners(&self, from: Time, to: Time) -> Vec<Interval> {
         self.sweep(from, to, |owners| owners >= 2)
     }
 
-    /// The times between `from` and `to` in which nobody held it.
+    /// The intervals between `from` and `to` in which no host held the address.
     #[must_use]
     pub fn nobody(&self, from: Time, to: Time) -> Vec<Interval> {
         self.sweep(from, to, |owners| owners == 0)

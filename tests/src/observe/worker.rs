@@ -12,18 +12,18 @@ use super::Error;
 /// The handle of a thread; dropping it ends the thread and waits for it.
 #[derive(Debug)]
 pub struct Worker {
-    /// Closing it is the sign to end: no flag to poll, and it happens on a panic, too.
+    /// Closing it tells the thread to end: no polling of a flag, and it also happens on a panic.
     open: Option<PipeWriter>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     name: &'static str,
 }
 
-/// The thread's side: says when to end.
+/// The thread's side: tells the thread when to end.
 #[derive(Debug)]
 pub struct Until(PipeReader);
 
 impl Until {
-    /// Waits until `fd` can be read (true) or the worker shall end (false).
+    /// Waits until `fd` can be read (true) or the worker must end (false).
     pub fn readable(&self, fd: BorrowedFd<'_>) -> Result<bool, Error> {
         let mut fds = [PollFd::new(fd, PollFlags::POLLIN), PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         loop {
@@ -38,7 +38,7 @@ impl Until {
         Ok(!fds[1].any().unwrap_or(true))
     }
 
-    /// Whether the worker shall end; does not wait.
+    /// Whether the worker must end; does not wait.
     pub fn over(&self) -> bool {
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0)
@@ -46,7 +46,7 @@ impl Until {
 }
 
 impl Worker {
-    /// Starts `work` on a thread; it shall return soon after [`Until`] says so.
+    /// Starts `work` on a thread; `work` must return soon after [`Until`] signals the end.
     pub fn start(
         name: &'static str,
         work: impl FnOnce(Until) -> Result<(), Error> + Send + 'static,
@@ -59,7 +59,7 @@ impl Worker {
         Ok(Self { open: Some(writer), thread: Some(thread), name })
     }
 
-    /// Ends the thread and says what became of it.
+    /// Ends the thread and returns its result.
     pub fn finish(mut self) -> Result<(), Error> {
         self.end()
     }

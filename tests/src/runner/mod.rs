@@ -1,97 +1,26 @@
 //! The test runner behind `cargo lab test`: everything that is tested, one line each, and a verdict.
 //!
 //! [`Test`] is one thing that is tested: a scenario of the lab, or a command such as `cargo clippy` (see [`steps`]).
-//! [`Runner`] runs those that were asked for and says how it went.
+//! [`Choice`] says which of them are run, [`Runner`] runs them and says how it went.
 
+mod choice;
 mod output;
 pub mod steps;
+mod test;
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
 use tokio::task::{Id, JoinSet};
 
+pub use choice::Choice;
 use output::Screen;
-
-/// What a test may use: its own directory for logs, and what all tests share.
-#[derive(Debug)]
-pub struct Ctx<S> {
-    /// The test's name.
-    pub name: &'static str,
-    /// Its directory; every `*.log` in it is quoted when the test fails.
-    pub dir: PathBuf,
-    /// What the tests share: where the binaries are, say.
-    pub shared: Arc<S>,
-}
-
-impl<S> Ctx<S> {
-    /// Writes a line to the test's own log.
-    pub fn note(&self, text: &str) {
-        let file = OpenOptions::new().create(true).append(true).open(self.dir.join("test.log"));
-        // The log is for people; a test does not fail for it.
-        if let Err(error) = file.and_then(|mut file| writeln!(file, "{text}")) {
-            tracing::warn!(%error, test = self.name, "the test's log cannot be written");
-        }
-    }
-}
-
-/// The function of a test.
-pub type Run<S> = for<'a> fn(&'a mut Ctx<S>) -> BoxFuture<'a, anyhow::Result<()>>;
-
-/// What a test does.
-#[derive(Clone, Debug)]
-pub enum Work<S> {
-    /// A function.
-    Function(Run<S>),
-    /// A program; it passes when it ends with status 0.
-    Program(steps::Program),
-}
-
-/// One thing that is tested.
-#[derive(Clone, Debug)]
-pub struct Test<S> {
-    /// Its name: unique, and what filters are compared with (as `GROUP/NAME`).
-    pub name: &'static str,
-    /// What it belongs to.
-    pub group: &'static str,
-    /// When it is given up.
-    pub limit: Duration,
-    /// Whether nothing else may run beside it: what measures times must be alone.
-    pub alone: bool,
-    /// What it does.
-    pub work: Work<S>,
-}
-
-/// A test ends with this error when it cannot be done here and that is no failure.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Skip(
-    /// Why.
-    pub String,
-);
-
-/// Which tests to run, and how. For clap: `#[command(flatten)]`.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct Choice {
-    /// Run only tests whose GROUP/NAME contains one of these
-    pub filter: Vec<String>,
-    /// Name the tests and do nothing
-    #[arg(long)]
-    pub list: bool,
-    /// How many tests may run at once; those that measure times always run alone
-    #[arg(long, short, default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: u16,
-    /// Where to leave the logs [default: a temporary directory, kept when a test fails]
-    #[arg(long)]
-    pub logs: Option<PathBuf>,
-}
+pub use test::{Beside, Ctx, Rounds, Run, Skip, Test, Work};
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,14 +46,6 @@ pub struct Ended {
     pub took: Duration,
 }
 
-impl<S> Test<S> {
-    /// `GROUP/NAME`.
-    #[must_use]
-    pub fn title(&self) -> String {
-        format!("{}/{}", self.group, self.name)
-    }
-}
-
 /// Runs tests.
 #[derive(Debug)]
 pub struct Runner<S> {
@@ -142,8 +63,7 @@ impl<S: Send + Sync + 'static> Runner<S> {
     /// # Errors
     /// When there is no place for the logs.
     pub async fn run(self, choice: &Choice) -> std::io::Result<ExitCode> {
-        let wanted = |title: &str| choice.filter.is_empty() || choice.filter.iter().any(|part| title.contains(part));
-        let tests: VecDeque<Test<S>> = self.tests.into_iter().filter(|test| wanted(&test.title())).collect();
+        let tests = VecDeque::from(choice.of(self.tests));
         if choice.list {
             for test in &tests {
                 println!("{}", test.title());
@@ -151,7 +71,7 @@ impl<S: Send + Sync + 'static> Runner<S> {
             return Ok(ExitCode::SUCCESS);
         }
         if tests.is_empty() {
-            println!("no test is named like {}; `--list` names them all", choice.filter.join(" or "));
+            println!("no such test: {}; `--list` names them all", choice.filter.join(" "));
             return Ok(ExitCode::from(2));
         }
         let (dir, temporary) = match &choice.logs {
@@ -162,7 +82,7 @@ impl<S: Send + Sync + 'static> Runner<S> {
 
         let mut screen = Screen::new(tests.len());
         let begin = Instant::now();
-        let jobs = usize::from(choice.jobs);
+        let jobs = choice.jobs();
         let interrupted = run_all(tests, &self.shared, &dir, jobs, &mut screen, tokio::signal::ctrl_c()).await;
         let failed = screen.verdict(begin.elapsed(), interrupted);
         if failed == 0 && temporary && !interrupted {
@@ -189,19 +109,19 @@ async fn run_all<S: Send + Sync + 'static>(
 ) -> bool {
     let mut stop = pin!(stop);
     let mut running: JoinSet<(Outcome, Duration)> = JoinSet::new();
-    let mut titles: Vec<(Id, String, PathBuf, bool, Instant)> = Vec::new();
+    let mut titles: Vec<(Id, String, PathBuf, Beside, Instant)> = Vec::new();
     loop {
         while let Some(next) = waiting.front() {
-            let busy = running.len() >= jobs || titles.iter().any(|(.., alone, _)| *alone);
-            if busy || (next.alone && !running.is_empty()) {
+            let goes_with = |beside: Beside| beside == next.beside && beside != Beside::Nothing;
+            if running.len() >= jobs || !titles.iter().all(|(.., beside, _)| goes_with(*beside)) {
                 break;
             }
             let Some(test) = waiting.pop_front() else { break };
-            let (title, alone) = (test.title(), test.alone);
+            let (title, beside) = (test.title(), test.beside);
             let dir = dir.join(title.replace('/', "-"));
             screen.started(&title);
             let task = running.spawn(run_one(test, Arc::clone(shared), dir.clone()));
-            titles.push((task.id(), title, dir, alone, Instant::now()));
+            titles.push((task.id(), title, dir, beside, Instant::now()));
         }
         let joined = tokio::select! {
             joined = running.join_next_with_id() => joined,

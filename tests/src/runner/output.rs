@@ -1,5 +1,7 @@
 //! What the runner prints.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -64,6 +66,9 @@ impl Screen {
                 }
             }
         }
+        for line in groups(&self.ended) {
+            self.line(&line);
+        }
         let count = |wanted: fn(&Outcome) -> bool| self.ended.iter().filter(|e| wanted(&e.outcome)).count();
         let passed = count(|o| *o == Outcome::Passed);
         let failed = count(|o| matches!(o, Outcome::Failed(_)));
@@ -109,6 +114,27 @@ impl Screen {
     fn paint(&self, text: &str, colour: &str) -> String {
         if self.terminal { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
+
+/// How long each group took, the longest first, when there are several. Tests that ran beside each other count each.
+pub fn groups(ended: &[Ended]) -> Vec<String> {
+    let mut groups = BTreeMap::<&str, (usize, Duration)>::new();
+    for test in ended {
+        let group = test.title.split('/').next().unwrap_or_default();
+        let (tests, took) = groups.entry(group).or_default();
+        (*tests, *took) = (*tests + 1, *took + test.took);
+    }
+    if groups.len() < 2 {
+        return Vec::new();
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, (_, took))| Reverse(*took));
+    let line =
+        |(name, (tests, took)): (&str, (usize, Duration))| format!("{:>9.1} s {tests:>5}  {name}", took.as_secs_f64());
+    [String::new(), format!("{:>11} {:>5}  group", "time", "tests")]
+        .into_iter()
+        .chain(groups.into_iter().map(line))
+        .collect()
 }
 
 /// The last lines of each log in a directory.

@@ -75,49 +75,71 @@ impl Drop for Group {
     }
 }
 
+/// How many seeds the simulator runs in each round, for the control plane's VIP and for the node's many.
+const SEEDS: [(&str, &str); 2] = [("20000", "4000"), ("2000", "400")];
+
+/// The packages of the workspace at `root`, in the order of its manifest.
+///
+/// # Errors
+/// Cargo cannot read the manifests.
+pub fn packages(root: &Path) -> anyhow::Result<Vec<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let output = std::process::Command::new(cargo).args(arguments).current_dir(root).output().context("start cargo")?;
+    anyhow::ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("read what cargo metadata says")?;
+    Ok(metadata.packages.into_iter().map(|package| package.name).collect())
+}
+
+/// What `cargo metadata` says, as far as it is needed. Without dependencies its packages are those of the workspace.
+#[derive(Debug, serde::Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct Package {
+    name: String,
+}
+
 /// The steps for a workspace at `root` with these packages: what has to hold before any scenario is run.
 #[must_use]
-pub fn of_workspace<S>(root: &Path, packages: &[&'static str]) -> Vec<Test<S>> {
-    let step = |name, minutes: u64, needs, arguments: &[&str]| Test {
-        name,
-        group: "source",
-        limit: Duration::from_secs(minutes * 60),
-        alone: true,
-        work: Work::Program(Program {
-            program: "cargo",
-            arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
-            dir: root.to_owned(),
-            needs,
-        }),
+pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
+    let cargo = |group: &str, name: &str, minutes: u64, needs, arguments: &[&str]| {
+        let arguments = arguments.iter().map(|&a| a.to_owned()).collect();
+        let program = Program { program: "cargo", arguments, dir: root.to_owned(), needs };
+        Test::new(group, name, Duration::from_mins(minutes), Work::Program(program)).alone()
     };
+    let step = |name: &str, arguments: &[&str]| cargo("source", name, 30, None, arguments);
+    let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let mut all = vec![
-        step("fmt", 2, Some("cargo-fmt"), &["fmt", "--all", "--check"]),
-        step(
-            "clippy",
-            30,
-            Some("cargo-clippy"),
-            &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
-        ),
+        cargo("source", "fmt", 2, Some("cargo-fmt"), &["fmt", "--all", "--check"]).quick(),
+        cargo("source", "clippy", 30, Some("cargo-clippy"), &clippy).quick(),
     ];
     // One at a time: in a workspace build the features that one package asks for hide that another forgot to.
-    for &package in packages {
-        let mut check = step("check", 30, None, &["check", "--locked", "--package", package]);
-        check.group = package;
-        all.push(check);
-    }
-    let mut test = vec!["test", "--locked", "--workspace"];
+    all.extend(packages.iter().map(|one| cargo(one, "check", 30, None, &["check", "--locked", "--package", one])));
     // The tests make network namespaces: that takes root, or a user namespace in which one is root.
-    if !geteuid().is_root() {
-        test.extend(["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"]);
-    }
-    all.push(step("unit-tests", 30, None, &test));
-    let lab = ["run", "--locked", "--quiet", "--package", "mooring-tests", "--bin", "lab", "--"];
-    all.push(step("simulated-faults", 30, None, &[&lab[..], &["sim", "--seeds", "20000"]].concat()));
-    all.push(step("simulated-sessions", 30, None, &[&lab[..], &["sim", "--fleet", "--seeds", "4000"]].concat()));
+    let runner = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
+    let runner = if geteuid().is_root() { &[][..] } else { &runner[..] };
+    let test = ["test", "--locked", "--workspace"];
+    all.push(step("unit-tests", &[&test[..], runner].concat()));
+    // Those of what decides. Features are those of the whole workspace: nothing is built twice.
+    let cores = ["--lib", "--exclude", "mooring-tests", "--exclude", "mooring-sim"];
+    all.push(step("unit-tests-of-libraries", &[&test[..], &cores, runner].concat()).only_quick());
+    let sim = ["run", "--locked", "--quiet", "--package", "mooring-tests", "--bin", "lab", "--", "sim"];
+    let [whole, quick] = SEEDS;
+    let simulations = |(faults, sessions): (&str, &str)| {
+        [
+            step("simulated-faults", &[&sim[..], &["--seeds", faults]].concat()),
+            step("simulated-sessions", &[&sim[..], &["--sessions", "--seeds", sessions]].concat()),
+        ]
+    };
+    all.extend(simulations(whole));
+    all.extend(simulations(quick).map(Test::only_quick));
     // With bugs switched on in the core, the same checks must find them.
     let planted = ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
-    all.push(step("planted-bugs", 30, None, &planted));
-    all.push(step("deny", 5, Some("cargo-deny"), &["deny", "--workspace", "check"]));
+    all.push(step("planted-bugs", &planted));
+    all.push(cargo("source", "deny", 5, Some("cargo-deny"), &["deny", "--workspace", "check"]));
     all
 }
 

@@ -1,8 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::BoxFuture;
+
 use super::{
-    Arc, BoxFuture, Choice, Ctx, Duration, ExitCode, Outcome, Path, Run, Runner, Screen, Skip, Test, Work, fs, run_all,
-    steps,
+    Arc, Choice, Ctx, Duration, Ended, ExitCode, Outcome, Path, Run, Runner, Screen, Skip, Test, Work, fs, output,
+    run_all, steps,
 };
 
 #[derive(Default)]
@@ -66,15 +68,14 @@ fn skips(_: &mut Ctx<Shared>) -> BoxFuture<'_, anyhow::Result<()>> {
     Box::pin(async { Err(Skip("no such kernel".into()).into()) })
 }
 
-fn test(name: &'static str, run: Run<Shared>) -> Test<Shared> {
-    let limit = Duration::from_secs(20);
-    Test { name, group: "g", limit, alone: false, work: Work::Function(run) }
+fn test(name: &str, run: Run<Shared>) -> Test<Shared> {
+    Test::new("g", name, Duration::from_secs(20), Work::Function(run))
 }
 
 fn program(script: &str) -> Test<Shared> {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
     let work = Work::Program(steps::Program { program: "sh", arguments, dir: "/".into(), needs: None });
-    Test { name: "sh", group: "g", limit: Duration::from_secs(20), alone: false, work }
+    Test::new("g", "sh", Duration::from_secs(20), work)
 }
 
 async fn outcomes(tests: Vec<Test<Shared>>, jobs: usize, dir: &Path) -> (Vec<Outcome>, Arc<Shared>) {
@@ -113,8 +114,13 @@ async fn no_more_than_the_jobs_and_some_alone() {
     let many = || vec![test("1", good), test("2", good), test("3", good), test("4", good), test("5", good)];
     assert_eq!(outcomes(many(), 2, dir.path()).await.1.most.load(Ordering::SeqCst), 2);
     assert_eq!(outcomes(many(), 9, dir.path()).await.1.most.load(Ordering::SeqCst), 5);
-    let alone = many().into_iter().map(|t| Test { alone: true, ..t }).collect();
+    let alone = many().into_iter().map(Test::alone).collect();
     assert_eq!(outcomes(alone, 9, dir.path()).await.1.most.load(Ordering::SeqCst), 1);
+    let [one, two, three, four] = ["1", "2", "3", "4"].map(|name| test(name, good));
+    let mixed = vec![one, two.counting(), three, four.counting()];
+    assert_eq!(outcomes(mixed, 9, dir.path()).await.1.most.load(Ordering::SeqCst), 1);
+    let counting = many().into_iter().map(Test::counting).collect();
+    assert_eq!(outcomes(counting, 9, dir.path()).await.1.most.load(Ordering::SeqCst), 5);
 }
 
 #[tokio::test]
@@ -154,8 +160,7 @@ async fn a_filter_that_names_nothing_is_an_error() {
     let choice = |filter: &[&str], list| Choice {
         filter: filter.iter().map(|&f| f.to_owned()).collect(),
         list,
-        jobs: 1,
-        logs: None,
+        ..Choice::default()
     };
     let code = |code| format!("{code:?}");
     let run = async |filter: &[&str], list| {
@@ -180,4 +185,45 @@ async fn an_interrupt_ends_what_runs_and_it_cleans_up() {
     let tests = [endless, test("2", good)];
     assert!(run_all(tests.into(), &shared, dir.path(), 1, &mut Screen::new(2), stop).await);
     assert_eq!(shared.cleaned.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn the_quick_round_is_what_its_tests_say() {
+    let tests = || vec![test("long", good), test("both", good).quick(), test("short", good).only_quick()];
+    let names = |quick, filter: &[&str]| {
+        let filter = filter.iter().map(|&f| f.to_owned()).collect();
+        let choice = Choice { filter, quick, ..Choice::default() };
+        choice.of(tests()).into_iter().map(|test| test.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(false, &[]), ["long", "both"]);
+    assert_eq!(names(true, &[]), ["both", "short"]);
+    assert_eq!(names(true, &["g/s", "long"]), ["short"]);
+    assert_eq!(names(false, &["short"]), [""; 0]);
+}
+
+#[test]
+fn every_member_of_the_workspace_is_checked() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = [")).unwrap();
+    let packages = steps::packages(root).unwrap();
+    assert_eq!(packages.len(), members.split(',').count(), "{packages:?}");
+    let checked = steps::of_workspace::<()>(root, &packages);
+    for package in packages {
+        assert!(checked.iter().any(|test| test.title() == format!("{package}/check")), "{package}");
+    }
+}
+
+#[test]
+fn groups_are_summed_up_the_longest_first() {
+    let ended = |title: &str, seconds| Ended {
+        title: title.to_owned(),
+        dir: "/".into(),
+        outcome: Outcome::Passed,
+        took: Duration::from_secs(seconds),
+    };
+    let all = [ended("a/1", 2), ended("b/1", 20), ended("a/2", 3)];
+    assert_eq!(output::groups(&all[..1]), [""; 0]);
+    let lines = output::groups(&all);
+    assert_eq!(lines[2..], ["     20.0 s     1  b", "      5.0 s     2  a"]);
 }

@@ -1,4 +1,4 @@
-//! Who carries the VIP at first, and how.
+//! Who carries the VIP first, and how.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use mooring_agent::core::time::Time;
 use mooring_agent::datapath::address::OUR_PROTO;
 
-use super::scene::{SOON, Scene, pass};
+use super::rig::{SOON, ScenarioRig, pass};
 use super::story;
 use crate::agents::{AGENT, AgentOptions};
 use crate::lab::Shape;
@@ -17,34 +17,35 @@ use crate::runner::{Ctx, Test};
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("election", one_holder, "one-holder-alone-in-its-namespace", 3),
+        story!("election", one_holder, "one-holder-alone-in-its-namespace", 3).quick(),
         story!("election", short_timers, "timers-5-3-1", 3),
         story!("election", bootstrap, "bootstrap-with-403", 3),
     ]
 }
 
 async fn one_holder(ctx: &mut Ctx<()>) -> Result<()> {
-    let (scene, holder) = Scene::usual(ctx).await?;
-    let (vip, started) = (scene.lab.vip(), now());
-    let mac = scene.lab.host(&holder)?.mac();
-    scene.tap.frame("an announcement", Time::from_nanos(0), SOON, |f| f.announces(vip) && f.source == mac).await?;
+    let (rig, holder) = ScenarioRig::usual(ctx).await?;
+    let (vip, started) = (rig.lab.vip(), now());
+    let mac = rig.lab.host(&holder)?.mac();
+    rig.tap.frame("an announcement", Time::from_nanos(0), SOON, |f| f.announces(vip) && f.source == mac).await?;
 
-    // Marked as ours, as long as the Lease lasts, no longer: and written again as the Lease is renewed.
+    // The address has our mark and lives as long as the Lease, not longer; the agent writes the address again as it
+    // renews the Lease.
     for _ in 0..2 {
         let what = "the fence to move";
         let from = now();
-        let moved = scene.addresses.event(what, from, Duration::from_secs(10), |e| *e.host == *holder).await?;
+        let moved = rig.addresses.event(what, from, Duration::from_secs(10), |e| *e.host == *holder).await?;
         ensure!(moved.change == Change::Refreshed, "{moved:?}");
         ensure!(moved.state.protocol == Some(OUR_PROTO), "IFA_PROTO is {:?}", moved.state.protocol);
         ensure!((1..=15).contains(&moved.state.valid), "valid for {} s, the Lease for 15 s", moved.state.valid);
         ensure!(moved.state.prefix == 32, "a /{}", moved.state.prefix);
     }
-    let spec = scene.lease().await?.spec.context("an empty Lease")?;
+    let spec = rig.lease().await?.spec.context("an empty Lease")?;
     ensure!(spec.lease_duration_seconds == Some(15), "{spec:?}");
-    scene.still(&holder, started)?;
+    rig.still(&holder, started)?;
 
-    // A second agent beside the holder's is refused, and the first does not mind.
-    let host = scene.lab.host(&holder)?;
+    // A second agent on the holder's host is refused, and the first is not affected.
+    let host = rig.lab.host(&holder)?;
     let mut second = host.process(AGENT)?.spec();
     second.name = "second-agent".into();
     second.env.push(("MOORING_RUN_DIR".into(), host.dir().join("second").display().to_string()));
@@ -54,31 +55,32 @@ async fn one_holder(ctx: &mut Ctx<()>) -> Result<()> {
     let said = second.log_tail(5);
     ensure!(said.contains("another mooring-agent"), "it does not say why it ended: {said}");
     pass(1).await;
-    scene.still(&holder, started)
+    rig.still(&holder, started)
 }
 
 async fn short_timers(ctx: &mut Ctx<()>) -> Result<()> {
     let options =
         AgentOptions::default().env("vip_leaseduration", "5").env("vip_renewdeadline", "3").env("vip_retryperiod", "1");
-    let (mut scene, holder) = Scene::elected(ctx, Shape::external(), options).await?;
+    let (mut rig, holder) = ScenarioRig::elected(ctx, Shape::external(), options).await?;
     let from = now();
     pass(8).await;
-    scene.still(&holder, from)?;
-    let spec = scene.lease().await?.spec.context("an empty Lease")?;
+    rig.still(&holder, from)?;
+    let spec = rig.lease().await?.spec.context("an empty Lease")?;
     ensure!(spec.lease_duration_seconds == Some(5), "{spec:?}");
-    scene.crash(&holder)?;
-    scene.successor(&holder, SOON).await?;
-    scene.never_shared(from)
+    rig.crash(&holder)?;
+    rig.successor(&holder, SOON).await?;
+    rig.never_shared(from)
 }
 
 async fn bootstrap(ctx: &mut Ctx<()>) -> Result<()> {
-    let scene = Scene::set(ctx, Shape::external().unbound(), AgentOptions::default()).await?;
+    let rig = ScenarioRig::set(ctx, Shape::external().unbound(), AgentOptions::default()).await?;
     let from = now();
-    scene.start_agents()?;
-    // As in kubeadm init: refused at first. The VIP must be there all the same, or kubeadm waits for ever.
-    scene.holder().await?;
-    ensure!(scene.lease().await.is_err(), "a Lease was written without rights");
-    scene.lab.cluster()?.bind_admin().await?;
-    scene.settled().await?;
-    scene.never_shared(from)
+    rig.start_agents()?;
+    // As in kubeadm init: the API refuses the user at first. The VIP must be there all the same, or kubeadm waits for
+    // ever.
+    rig.holder().await?;
+    ensure!(rig.lease().await.is_err(), "a Lease was written without rights");
+    rig.lab.cluster()?.bind_admin().await?;
+    rig.settled().await?;
+    rig.never_shared(from)
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use mooring_agent::core::time::Time;
 
-use super::scene::{SOON, Scene};
+use super::rig::{SOON, ScenarioRig};
 use super::story;
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
@@ -19,30 +19,30 @@ pub fn all() -> Vec<Test<()>> {
 async fn only_ipv6(ctx: &mut Ctx<()>) -> Result<()> {
     let mut shape = Shape::external();
     shape.vips = vec![segment::ip6(100).into()];
-    let (mut scene, first) = Scene::elected(ctx, shape, AgentOptions::default()).await?;
-    let (vip, from) = (scene.lab.vip(), now());
-    ensure!(!scene.tap.announcements(vip, Time::from_nanos(0), None).is_empty(), "no advertisement of {vip}");
-    let prober = scene.prober()?;
-    let crashed = scene.crash(&first)?;
-    let second = scene.successor(&first, SOON).await?;
+    let (mut rig, first) = ScenarioRig::elected(ctx, shape, AgentOptions::default()).await?;
+    let (vip, from) = (rig.lab.vip(), now());
+    ensure!(!rig.tap.announcements(vip, Time::from_nanos(0), None).is_empty(), "no advertisement of {vip}");
+    let prober = rig.prober()?;
+    let crashed = rig.crash(&first)?;
+    let second = rig.successor(&first, SOON).await?;
     prober.answer_after(crashed, Some(&second), SOON).await?;
-    scene.https()?.success_after(now(), SOON).await?;
-    scene.never_shared(from)
+    rig.https()?.success_after(now(), SOON).await?;
+    rig.never_shared(from)
 }
 
 async fn both(ctx: &mut Ctx<()>) -> Result<()> {
     let shape = Shape::external();
     let options = AgentOptions::default().vips(shape.vips.clone());
-    let (mut scene, first) = Scene::elected(ctx, shape, options).await?;
-    let vips = scene.lab.vips().to_vec();
+    let (mut rig, first) = ScenarioRig::elected(ctx, shape, options).await?;
+    let vips = rig.lab.vips().to_vec();
     for vip in &vips {
-        scene.addresses.held_by(*vip, &first, SOON).await?;
+        rig.addresses.held_by(*vip, &first, SOON).await?;
     }
-    let crashed = scene.crash(&first)?;
-    let second = scene.successor(&first, SOON).await?;
+    let crashed = rig.crash(&first)?;
+    let second = rig.successor(&first, SOON).await?;
     for vip in vips {
-        scene.prober_of(vip)?.answer_after(crashed, Some(&second), SOON).await?;
+        rig.prober_of(vip)?.answer_after(crashed, Some(&second), SOON).await?;
     }
-    ensure!(scene.settled().await? == second, "it moved once more");
+    ensure!(rig.settled().await? == second, "it moved once more");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::scene::{SOON, Scene, pass};
+use super::rig::{SOON, ScenarioRig, pass};
 use super::story;
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
@@ -17,24 +17,24 @@ pub fn all() -> Vec<Test<()>> {
 }
 
 async fn own_api_dead(ctx: &mut Ctx<()>) -> Result<()> {
-    let (scene, first) = Scene::elected(ctx, Shape::stacked(), AgentOptions::default()).await?;
-    let (from, https) = (now(), scene.https()?);
+    let (rig, first) = ScenarioRig::elected(ctx, Shape::stacked(), AgentOptions::default()).await?;
+    let (from, https) = (now(), rig.https()?);
     https.success_after(from, SOON).await?;
-    // Agents must have found their own API server healthy before a failure of it means something.
+    // An agent must have found its own API server healthy before a failure of that API server counts.
     pass(3).await;
-    let killed = scene.lab.stop_api(&first)?;
-    let second = scene.successor(&first, Duration::from_secs(15)).await?;
+    let killed = rig.lab.stop_api(&first)?;
+    let second = rig.successor(&first, Duration::from_secs(15)).await?;
     ctx.note(&format!("{second} took it {:?} after the API server of {first} died", now().since(killed)));
     https.success_after(now(), SOON).await?;
-    scene.settled().await?;
-    scene.never_shared(from)?;
+    rig.settled().await?;
+    rig.never_shared(from)?;
 
-    // Now those of all: nobody is better, so nothing moves.
-    let holder = scene.holder().await?;
+    // Now every API server fails: no host is better than the holder, so the VIP stays.
+    let holder = rig.holder().await?;
     let from = now();
-    for name in scene.lab.control_planes().into_iter().filter(|name| *name != first) {
-        scene.lab.stop_api(&name)?;
+    for name in rig.lab.control_planes().into_iter().filter(|name| *name != first) {
+        rig.lab.stop_api(&name)?;
     }
     pass(10).await;
-    scene.still(&holder, from)
+    rig.still(&holder, from)
 }

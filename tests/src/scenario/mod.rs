@@ -1,5 +1,5 @@
-//! What is tested on the real lab: each scenario is a story, a plain async function. Bounds are wide enough for a busy
-//! machine; figures are the benches' matter.
+//! The tests on the real lab: each scenario is a story, a plain async function. Bounds are wide enough for a busy
+//! machine; the benches measure the figures.
 
 mod agent;
 mod conflict;
@@ -13,26 +13,28 @@ mod link;
 mod mixed;
 mod named;
 mod outage;
-mod scene;
+mod rig;
 mod service_addresses;
 pub(crate) mod services;
 pub(crate) mod traffic;
 
 use crate::runner::Test;
 
-/// A story as a test. Alone: it counts every lost packet, and a starved agent's address runs out.
+/// A story as a test. `counting()`: it counts every lost packet, and the address of an agent without a processor runs out.
 macro_rules! story {
     ($group:literal, $function:path, $name:literal, $minutes:literal) => {
-        $crate::scenario::story!($group, $function, $name, $minutes, alone: false)
-    };
-    ($group:literal, $function:path, $name:literal, $minutes:literal, alone: $alone:literal) => {
-        $crate::runner::Test {
-            name: $name,
-            group: $group,
-            limit: std::time::Duration::from_secs($minutes * 60),
-            alone: $alone,
-            work: $crate::runner::Work::Function(|ctx| Box::pin($function(ctx))),
-        }
+        $crate::runner::Test::new(
+            $group,
+            $name,
+            std::time::Duration::from_mins($minutes),
+            $crate::runner::Work::Function(|ctx| {
+                Box::pin(async move {
+                    let outcome = $function(ctx).await;
+                    $crate::rig::shared::settle(&ctx.dir, outcome.is_ok()).await;
+                    outcome
+                })
+            }),
+        )
     };
 }
 pub(crate) use story;
@@ -60,5 +62,7 @@ pub fn all() -> Vec<Test<()>> {
     ] {
         all.extend(theme());
     }
+    // The counting stories come last: by then most clusters that they reuse are up.
+    all.sort_by_key(|test| test.beside);
     all
 }

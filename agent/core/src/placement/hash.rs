@@ -1,4 +1,4 @@
-//! The hash that placement goes by: fixed for ever, for agents of different versions must agree.
+//! The hash that placement uses. It never changes: agents of different versions must agree.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub fn seed(text: &(impl std::fmt::Display + ?Sized)) -> u64 {
     mix(hash.0, 0)
 }
 
-/// Two hashes made one, by the finisher of `SplitMix64`: every bit of either changes half of the result's.
+/// Combines two hashes by the finisher of `SplitMix64`: each bit of either changes half of the result's bits.
 #[must_use]
 pub const fn mix(a: u64, b: u64) -> u64 {
     let z = (a ^ b.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
-//! Where a VIP belongs: rendezvous hashing over the live sessions that may have it.
+//! Which node a VIP belongs to: rendezvous hashing over the live sessions that may have it.
 //!
-//! Hard conditions exclude a node, everything else only ranks. Each node computes its own place among the candidates in one
-//! pass over the sessions; nobody needs to agree with anybody, because the record on the `IPAddress` decides.
+//! Hard conditions exclude a node; everything else only ranks. Each node computes its own place among the candidates in one
+//! pass over the sessions. The nodes need not agree, because the record on the `IPAddress` decides.
 
 mod hash;
 
@@ -19,7 +19,7 @@ use crate::session::{Link, Standing};
 pub enum Interface {
     /// The one whose subnet contains the VIP.
     Subnet,
-    /// That one.
+    /// The one of that name.
     Named(String),
     /// The first that the node declares.
     #[default]
@@ -48,7 +48,7 @@ impl Demand {
         Self { address, interface: Interface::First, allowed: None, local: None, preferred: None }
     }
 
-    /// The interface on which a node with these may have it, whether or not it is up.
+    /// The interface on which a node with these links may have the VIP, whether or not the link is up.
     #[must_use]
     pub fn link_of<'a>(&self, links: &'a [Link]) -> Option<&'a Link> {
         match &self.interface {
@@ -58,7 +58,7 @@ impl Demand {
         }
     }
 
-    /// Whether the node may have it, as far as the node's name decides.
+    /// Whether the node may have the VIP, as far as its name decides.
     #[must_use]
     pub fn admits(&self, node: &str) -> bool {
         self.allowed.as_ref().is_none_or(|all| all.contains(node))
@@ -71,7 +71,7 @@ impl Demand {
 pub struct Candidate<'a> {
     /// Its name.
     pub node: &'a str,
-    /// The hash of that.
+    /// The hash of its name.
     pub seed: u64,
     /// Its interfaces.
     pub links: &'a [Link],
@@ -105,13 +105,13 @@ pub fn rank<'a>(demand: &Demand, vip: u64, candidate: &Candidate<'a>) -> Rank<'a
 /// A node's place among the candidates for a VIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// How many are before it; None: it is no candidate.
+    /// How many candidates are before it. None: the node is no candidate.
     pub position: Option<usize>,
-    /// The best of all others.
+    /// The best of the other candidates.
     pub other: Option<&'a str>,
 }
 
-/// The place of `me`. One pass: nothing is sorted.
+/// The place of `me`, in one pass: nothing is sorted.
 pub fn place<'a>(
     demand: &Demand,
     vip: u64,
@@ -131,7 +131,7 @@ pub fn place<'a>(
     Place { position: mine.map(|_| before), other: best.map(|(_, node)| node) }
 }
 
-/// All candidates, the best first: for people who ask who would take over.
+/// All candidates, the best first: for people who ask which node would take over.
 pub fn order<'a>(demand: &Demand, vip: u64, candidates: impl Iterator<Item = Candidate<'a>>) -> Vec<&'a str> {
     let mut all: Vec<_> = candidates.filter(|c| fits(demand, c)).map(|c| (rank(demand, vip, &c), c.node)).collect();
     all.sort_by(|a, b| b.0.cmp(&a.0));

@@ -1,4 +1,4 @@
-//! Placement as the law has it.
+//! Placement as the design describes it.
 
 use proptest::prelude::{any, prop, proptest};
 
@@ -76,7 +76,7 @@ fn vips_are_spread_evenly_enough() {
 }
 
 proptest! {
-    /// Whoever goes, only what it had is placed anew.
+    /// When a node goes, only its VIPs are placed anew.
     #[test]
     fn one_node_less_moves_only_its_own(names in prop::collection::btree_set("[a-z]{1,6}", 2..12), n: u32, gone in any::<prop::sample::Index>()) {
         let links = [link("eth0", "10.0.0.0", true)];

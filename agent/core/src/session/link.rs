@@ -1,4 +1,4 @@
-//! Interfaces as sessions declare them: by these, nodes know which segments they share, and which VIPs may be where.
+//! Interfaces as sessions declare them: they tell which segments two nodes share, and which VIPs may be on which node.
 
 use std::net::IpAddr;
 
@@ -53,7 +53,7 @@ pub struct Link {
     pub macs: Vec<Mac>,
     /// The node's own addresses there.
     pub addresses: Vec<IpAddr>,
-    /// The subnets of those, link-local ones left out: who has one in common is on the same segment.
+    /// The subnets of those addresses, without link-local ones. Two interfaces with one in common are on the same segment.
     pub subnets: Vec<Subnet>,
     /// Whether frames can pass.
     pub up: bool,

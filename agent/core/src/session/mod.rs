@@ -1,14 +1,17 @@
-//! Sessions: one Lease per node, instead of one per VIP. What stands on it, and on the `IPAddress` of a VIP.
+//! Sessions: one Lease per node instead of one per VIP. The types of what is written on that Lease, and on the `IPAddress` of a
+//! VIP.
 //!
-//! A session's Lease says whether the node's agent is there, and how others reach it. An *incarnation* of it begins once and
-//! ends once; a VIP's record names its holder by one, and may be replaced when that has ended.
+//! A session's Lease says whether the node's agent is there, and how others reach the node. An *incarnation* of the session
+//! begins once and ends once. A VIP's record names its holder by an incarnation, and may be replaced when that has ended.
 
-mod directory;
 mod link;
+mod membership;
+mod peer;
 mod record;
 
-pub use directory::{Directory, Peer, Shown, Standing};
 pub use link::{Link, Subnet};
+pub use membership::{Membership, Shown};
+pub use peer::{Peer, Standing};
 pub use record::{AddressView, Holder};
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ use crate::lease::Record;
 pub struct Incarnation {
     /// The Lease's `metadata.uid`.
     pub uid: String,
-    /// Its `leaseTransitions`.
+    /// The Lease's `leaseTransitions`.
     pub transitions: u32,
 }
 
@@ -35,7 +38,7 @@ pub struct View {
     pub version: String,
     /// `holderIdentity` is the node, or empty: ended.
     pub record: Record,
-    /// What the agent says of itself.
+    /// What the agent declares about itself.
     #[serde(default)]
     pub declared: Option<Declared>,
     /// Who ended it, for people.
@@ -53,9 +56,9 @@ pub struct Declared {
     pub links: Vec<Link>,
     /// The node is about to leave: others may take its VIPs.
     pub leaving: bool,
-    /// The version that the write which began it had; None while that is not known yet.
+    /// The version that the first write of the incarnation got. None: not known yet.
     pub began: Option<String>,
-    /// The version that the Lease had before: by then the incarnation before this one had ended. None: there was no Lease.
+    /// The version that the Lease had before: by then the previous incarnation had ended. None: there was no Lease.
     pub after: Option<String>,
 }
 
@@ -118,7 +121,7 @@ impl View {
     }
 }
 
-/// A version as a number: Kubernetes compares them so (1.35 on; they always were etcd's revisions).
+/// A version as a number: since 1.35 Kubernetes says that versions may be compared so (they always were etcd's revisions).
 #[must_use]
 pub fn number(version: &str) -> Option<u64> {
     version.parse().ok()

@@ -11,12 +11,12 @@ pub struct Holder {
     pub node: String,
     /// The incarnation of its session by which it holds the VIP.
     pub session: Incarnation,
-    /// The holder hands it over: this node may take it at once, others a little later.
+    /// The holder hands the VIP over: the node named here may take it at once, others a little later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
 
-/// An `IPAddress` as one read or watch event showed it, as far as its holder goes.
+/// The part of an `IPAddress` that is about its holder, as one read or watch event showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressView {
     /// `metadata.uid`.

@@ -2,8 +2,8 @@
 //! functions; here they run on the kept corpus and on random changes of it.
 
 mod bytes;
+mod elector;
 mod frames;
-mod keeper;
 mod kubeconfig;
 mod lease;
 mod names;
@@ -29,5 +29,5 @@ pub const TARGETS: &[Target] = &[
     ("status", status::check),
     ("netlink", netlink::check),
     ("trace", trace::check),
-    ("keeper", keeper::check),
+    ("elector", elector::check),
 ];

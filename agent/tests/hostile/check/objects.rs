@@ -7,8 +7,8 @@ use mooring_agent::api::objects::{IpAddress, Node, Service, Slice};
 use mooring_agent::api::raw::Raw;
 use mooring_agent::api::sessions;
 use mooring_agent::catalog::{Catalog, Change, Seen};
-use mooring_agent::core::fleet::Event;
 use mooring_agent::core::placement::Interface;
+use mooring_agent::core::session_vips::Input;
 
 pub fn check(data: &[u8]) {
     let mut catalog = Catalog::new("n1", Interface::First);
@@ -36,7 +36,7 @@ pub fn check(data: &[u8]) {
         }
     }
     for event in told {
-        if let Event::Wanted(demands) = event {
+        if let Input::Wanted(demands) = event {
             let said = address.as_ref().and_then(IpAddress::address);
             assert!(demands.iter().all(|demand| Some(demand.address) == said), "nobody said that there is such a VIP");
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mooring_agent::core::elector::Elector;
 use mooring_agent::core::event::{Event, Moment};
-use mooring_agent::core::keeper::Keeper;
-use mooring_agent::driver::rules;
+use mooring_agent::rules::rules;
 use mooring_agent::settings::kube_vip::ENTRIES;
 use mooring_agent::settings::spec::{SETTINGS, find};
 use mooring_agent::settings::{Address, Given, Host, Loaded, Settings};
@@ -73,7 +73,7 @@ fn sound(s: &Settings) {
         assert!(port.is_none() || url.port_u16().is_some_and(|port| port > 0), "{url}");
     }
     // The core takes them as they are.
-    Keeper::new(rules(s)).step(Moment::default(), Event::Tick);
+    Elector::new(rules(s)).step(Moment::default(), Event::Tick);
 }
 
 /// A DNS subdomain (RFC 1123).

@@ -27,9 +27,12 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
-    /// It cannot be written.
+    /// It cannot be written as JSON.
+    #[error("cannot be written as JSON: {0}")]
+    Json(serde_json::Error),
+    /// It cannot be written as YAML.
     #[error("cannot be written as YAML: {0}")]
-    Yaml(serde_json::Error),
+    Yaml(String),
 }
 
 /// A kind.

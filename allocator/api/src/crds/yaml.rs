@@ -1,7 +1,5 @@
 //! CRDs as the files of `manifests/crds`.
 
-use std::fmt::Write as _;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
@@ -36,113 +34,56 @@ pub fn files() -> Result<Vec<File>, Error> {
 /// A CRD as YAML.
 ///
 /// # Errors
-/// [`Error::Yaml`]
+/// [`Error::Yaml`], [`Error::Json`]
 pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, Error> {
     // By way of a value: its keys are in order.
-    let mut value = serde_json::to_value(crd).map_err(Error::Yaml)?;
+    let mut value = serde_json::to_value(crd).map_err(Error::Json)?;
     if let Some(conversion) = value.pointer_mut("/spec/conversion").and_then(Value::as_object_mut) {
         // In place of a CRD that names a webhook, "None" alone is refused: the webhook must be taken away, by name.
         conversion.entry("webhook").or_insert(Value::Null);
     }
-    let mut text = String::new();
-    block(&mut text, &value, 0);
-    Ok(text)
+    whole_numbers(&mut value);
+    // Rules and descriptions stay on one line each.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&value, options).map_err(|error| Error::Yaml(error.to_string()))
 }
 
-/// A value on lines of its own, indented by so many spaces.
-fn block(text: &mut String, value: &Value, indent: usize) {
+/// Bounds are floats in the types of CRDs: whole ones are written as integers.
+fn whole_numbers(value: &mut Value) {
     match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                text.push_str(&" ".repeat(indent));
-                field(text, key, value, indent);
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Number(number) => {
+            let whole = number.to_string().strip_suffix(".0").and_then(|text| text.parse::<i64>().ok());
+            if let Some(whole) = whole {
+                *value = whole.into();
             }
         }
-        Value::Array(items) => {
-            for item in items {
-                text.push_str(&" ".repeat(indent));
-                text.push_str("- ");
-                match item {
-                    Value::Object(fields) if !fields.is_empty() => {
-                        for (n, (key, value)) in fields.iter().enumerate() {
-                            if n > 0 {
-                                text.push_str(&" ".repeat(indent + 2));
-                            }
-                            field(text, key, value, indent + 2);
-                        }
-                    }
-                    // JSON is YAML.
-                    other => line(text, other),
-                }
-            }
-        }
-        other => line(text, other),
-    }
-}
-
-/// `key: value`, after an indent that is written already.
-fn field(text: &mut String, key: &str, value: &Value, indent: usize) {
-    scalar(text, key);
-    text.push(':');
-    match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            text.push('\n');
-            block(text, value, indent + 2);
-        }
-        Value::Array(items) if !items.is_empty() => {
-            text.push('\n');
-            block(text, value, indent);
-        }
-        other => {
-            text.push(' ');
-            line(text, other);
-        }
-    }
-}
-
-fn line(text: &mut String, value: &Value) {
-    match value {
-        Value::String(string) => scalar(text, string),
-        // Bounds are floats in the types of CRDs.
-        Value::Number(number) if number.to_string().ends_with(".0") => {
-            text.push_str(number.to_string().trim_end_matches(".0"));
-        }
-        // Writing to a String cannot fail.
-        other => _ = write!(text, "{other}"),
-    }
-    text.push('\n');
-}
-
-/// A string: plain where YAML cannot take it for anything else, as JSON otherwise.
-fn scalar(text: &mut String, string: &str) {
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    let plain = string.starts_with(|c: char| c.is_ascii_alphabetic() || c == '.')
-        && string.chars().all(|c| word(c) || c == ' ')
-        && !string.ends_with(' ')
-        && !["y", "n", "yes", "no", "on", "off", "true", "false", "null"].contains(&string.to_lowercase().as_str())
-        && string.len() > 1;
-    if plain {
-        text.push_str(string);
-    } else {
-        _ = write!(text, "{}", Value::from(string));
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::block;
+    use crate::crds::{pools, standalone, to_yaml};
 
     #[test]
-    fn what_yaml_would_take_for_something_else_is_quoted() {
-        let value = json!({
-            "a": {"b": [{"c": "True", "d": 1}, "1.5", []], "e": {}}, "on": "plain words", "f": "a: b", "g": "x\ny", "h": true
-        });
-        let mut text = String::new();
-        block(&mut text, &value, 0);
-        let expected = "\"a\":\n  \"b\":\n  - \"c\": \"True\"\n    \"d\": 1\n  - \"1.5\"\n  - []\n  \"e\": {}\n\"f\": \"a: b\"\n\
-                        \"g\": \"x\\ny\"\n\"h\": true\n\"on\": plain words\n";
-        assert_eq!(text, expected);
+    fn what_is_written_is_read_as_it_was() {
+        for crd in pools().unwrap().into_iter().chain(standalone().unwrap()) {
+            let mut expected = serde_json::to_value(&crd).unwrap();
+            expected["spec"]["conversion"]["webhook"] = Value::Null;
+            super::whole_numbers(&mut expected);
+            let read: Value = serde_saphyr::from_str(&to_yaml(&crd).unwrap()).unwrap();
+            assert_eq!(read, expected);
+        }
+    }
+
+    #[test]
+    fn whole_bounds_are_integers() {
+        let mut value = json!({"a": [128.0, 1.5, "1.0"], "b": {"c": -1.0}});
+        super::whole_numbers(&mut value);
+        assert_eq!(value.to_string(), r#"{"a":[128,1.5,"1.0"],"b":{"c":-1}}"#);
     }
 }

@@ -1,4 +1,4 @@
-//! What `kubectl get` prints of a pool.
+//! The counts of a pool that `kubectl get` prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// What the pool may hand out at most; `i64::MAX` for all that is more.
+    /// The number of units the pool may hand out; `i64::MAX` also for larger numbers.
     pub total: i64,
-    /// The `IPAddress` objects that refer to the pool; those that only rest are counted apart.
+    /// The `IPAddress` objects that refer to the pool; resting objects are counted apart.
     pub used: i64,
-    /// Addresses that rest: after their release, or because somebody else was heard to have them.
+    /// Resting addresses: after their release, or because a node heard another host that has them.
     pub resting: i64,
     /// `total` less `used` and `resting`. Below zero in pools of addresses when objects lie out of range; never in pools of prefixes.
     pub free: i64,
-    /// How many of the used are not what the pool may hand out.
+    /// The number of used units that the pool may not hand out.
     pub out_of_range: i64,
-    /// What a claim could get now. Less than `free` where overlapping pools have addresses, or some are kept for claims.
+    /// The number of units a claim could get now. Less than `free` if overlapping pools have addresses, or if addresses
+    /// are kept for claims.
     pub available: i64,
 }

@@ -1,16 +1,17 @@
-//! Which pools of a network may hand out an address.
+//! The pools of a network that may hand out an address.
 
 use std::collections::BTreeMap;
 
-/// The pools' ranges, cut where one begins or ends. A change costs what lies inside the range that it is about.
+/// The pools' ranges, cut where a range begins or ends. The cost of a change depends on what lies inside the changed
+/// range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// From this address on, these pools, until the next cut.
+    /// Start of a segment, and the pools of the segment, up to the next cut.
     cuts: BTreeMap<u128, Vec<u32>>,
 }
 
 impl Coverage {
-    /// A pool has a range, from its first to its last address.
+    /// Adds a range of a pool, from the range's first to its last address.
     pub(super) fn add(&mut self, pool: u32, first: u128, last: u128) {
         self.cut(first);
         if let Some(after) = last.checked_add(1) {
@@ -23,12 +24,12 @@ impl Coverage {
         }
     }
 
-    /// A pool has a range no more, which it had as it is given here.
+    /// Removes a range that the pool had, exactly as given here.
     pub(super) fn remove(&mut self, pool: u32, first: u128, last: u128) {
         for (_, pools) in self.cuts.range_mut(first..=last) {
             pools.retain(|&p| p != pool);
         }
-        // Cuts that part nothing any more.
+        // Remove cuts that no longer separate anything.
         let mut before = self.cuts.range(..first).next_back().map(|(_, pools)| pools.clone()).unwrap_or_default();
         let mut idle = Vec::new();
         for (&at, pools) in self.cuts.range(first..=last.saturating_add(1)) {
@@ -50,7 +51,7 @@ impl Coverage {
         }
     }
 
-    /// The pools that have an address in this range; each once.
+    /// The pools that have an address in this range, each once.
     pub(super) fn pools(&self, first: u128, last: u128) -> Vec<u32> {
         let start = self.cuts.range(..=first).next_back().map_or(first, |(&at, _)| at);
         let mut found = Vec::new();
@@ -77,7 +78,7 @@ mod tests {
             let mut coverage = Coverage::default();
             let mut naive: Vec<(u32, u128, u128)> = Vec::new();
             for (pool, first, length, probe) in steps {
-                // At the end of the space too.
+                // At the end of the space, too.
                 let (first, last) = (u128::MAX - 51 + first, u128::MAX - 51 + first + length);
                 if let Some(at) = naive.iter().position(|n| n.0 == pool) {
                     let (pool, first, last) = naive.swap_remove(at);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::pool::Strategy;
 use crate::range_set::RangeSet;
 
-/// Of so many released units the order is remembered; a unit beyond them counts as fresh.
+/// The release order is remembered for at most this many units; any further released unit counts as fresh.
 const REMEMBERED: usize = 65_536;
 
 /// The free units of a pool.
@@ -24,19 +24,19 @@ enum Order {
     Released(Released),
 }
 
-/// Which units were released when.
+/// The order in which units were released.
 #[derive(Clone, Debug, Default)]
 struct Released {
-    /// Free, and not released since the start.
+    /// Units that are free and were not released since the start.
     fresh: RangeSet,
-    /// Free, by release.
+    /// Free units, by release.
     queue: BTreeMap<u64, u128>,
     place: BTreeMap<u128, u64>,
     next: u64,
 }
 
 impl Free {
-    /// These units, to be handed out in this order.
+    /// A set of free units, to be handed out in this order.
     #[must_use]
     pub fn new(all: RangeSet, strategy: Strategy) -> Self {
         let order = match strategy {
@@ -48,7 +48,7 @@ impl Free {
         Self { all, order }
     }
 
-    /// What is free now, in the same order: what was remembered of released units stays.
+    /// Replaces the free units and keeps the order: the remembered releases stay.
     #[must_use]
     pub fn renewed(&self, all: RangeSet, strategy: Strategy) -> Self {
         let mut new = Self::new(all, strategy);
@@ -60,7 +60,7 @@ impl Free {
         new
     }
 
-    /// How many.
+    /// The number of free units.
     #[must_use]
     pub const fn size(&self) -> u128 {
         self.all.size()
@@ -72,8 +72,9 @@ impl Free {
         self.all.contains(unit)
     }
 
-    /// The unit to hand out next, of those that nothing is `in_the_way` of; it says from and to which unit that reaches: as much
-    /// may be in the way as there is, and is passed over at once. `seed`: any number, for random order.
+    /// The unit to hand out next, among the units with nothing `in_the_way`. `in_the_way` returns the first and last
+    /// unit of the obstacle, so that the search passes over any large obstacle at once. `seed`: any number, for random
+    /// order.
     pub fn next(
         &self,
         usable: &RangeSet,
@@ -109,7 +110,7 @@ impl Free {
         }
     }
 
-    /// Takes units out.
+    /// Takes units out of the set.
     pub fn take(&mut self, first: u128, last: u128) {
         self.all.remove(first, last);
         if let Order::Released(order) = &mut self.order {
@@ -122,7 +123,8 @@ impl Free {
         }
     }
 
-    /// Puts units back. One alone is remembered as released now; more at once were hardly handed out one by one.
+    /// Puts units back. A single unit is remembered as released now; several units at once were hardly handed out one
+    /// by one.
     pub fn put_back(&mut self, first: u128, last: u128) {
         self.all.insert(first, last);
         if let Order::Released(order) = &mut self.order {
@@ -152,9 +154,9 @@ impl Released {
     }
 }
 
-/// A unit of the set, chosen by a number: each as likely as the next if the numbers are.
+/// A unit of the set, chosen by a number: uniform numbers give uniform units.
 fn nth(set: &RangeSet, seed: u64) -> Option<u128> {
-    // Spread over the whole size, also of sets beyond 2^64.
+    // Spread over the whole size, also for sets larger than 2^64.
     let seed = u128::from(mix(seed)) << 64 | u128::from(mix(seed ^ 0x5bd1_e995_5bd1_e995));
     let mut left = seed.checked_rem(set.size())?;
     for (first, last) in set.iter() {
@@ -167,7 +169,7 @@ fn nth(set: &RangeSet, seed: u64) -> Option<u128> {
     set.first()
 }
 
-/// The finaliser of splitmix64 (Steele, Lea, Flood 2014): near numbers give far ones.
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014): neighbouring numbers give distant results.
 pub(crate) const fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

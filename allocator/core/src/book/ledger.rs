@@ -17,25 +17,25 @@ use super::used::{Holder, Used};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub(crate) u32);
 
-/// Units of a pool have come free.
+/// Units of a pool that became free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
     /// The pool.
     pub pool: PoolId,
-    /// What was given back, or all there is.
+    /// The block that was given back, or the block of all addresses.
     pub block: Block,
 }
 
-/// Who has what, in all networks. Nothing in it knows a claim, an object or a clock.
+/// The holders of all blocks, in all networks. The book knows no claim, no object and no clock.
 #[derive(Debug)]
 pub struct Book {
     pools: Vec<Pool>,
     by_ref: HashMap<Arc<PoolRef>, u32>,
-    /// The first is of pools that are not known (yet): what they have counts everywhere.
+    /// The first network is of pools that are not known (yet): the blocks of these pools count in every network.
     networks: Vec<NetworkBook>,
     by_network: BTreeMap<Network, usize>,
     objects: Vec<Option<Held>>,
-    /// Few at a time.
+    /// Few entries at a time.
     reserved: BTreeMap<u32, Held>,
 }
 
@@ -70,9 +70,9 @@ struct NetworkBook {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     pool: u32,
-    /// Nobody uses it; it only rests.
+    /// The object is not in use; its address only rests.
     rests: bool,
-    /// None: an address that cannot be read. It is counted, and stands in nobody's way.
+    /// None: an address that cannot be read. The object is counted, and blocks nobody.
     block: Option<Block>,
 }
 
@@ -93,7 +93,7 @@ impl Default for Book {
 }
 
 impl Book {
-    /// The place of a pool; a new one if it was never heard of.
+    /// The index of a pool; a new index for a new pool.
     pub fn pool(&mut self, reference: &Arc<PoolRef>) -> PoolId {
         if let Some(&id) = self.by_ref.get(reference) {
             return PoolId(id);
@@ -112,13 +112,13 @@ impl Book {
         PoolId(id)
     }
 
-    /// The place of a pool that was heard of.
+    /// The index of a known pool.
     #[must_use]
     pub fn find(&self, reference: &Arc<PoolRef>) -> Option<PoolId> {
         self.by_ref.get(reference).copied().map(PoolId)
     }
 
-    /// What a pool is called.
+    /// The reference of a pool.
     #[must_use]
     pub fn reference(&self, pool: PoolId) -> Option<&Arc<PoolRef>> {
         self.pools.get(pool.0 as usize).map(|p| &p.reference)
@@ -130,8 +130,8 @@ impl Book {
         self.pools.get(pool.0 as usize)?.plan.as_ref()
     }
 
-    /// Gives a pool a plan, or takes it away: then it hands out nothing, and what it has counts in every network.
-    /// Costs what the pool has in use, and all pools' ranges.
+    /// Sets or removes a pool's plan. Without a plan, the pool hands out nothing, and its blocks count in every
+    /// network. The cost depends on the pool's blocks in use and on all pools' ranges.
     pub fn set_plan(&mut self, pool: PoolId, plan: Option<Plan>) -> Vec<Freed> {
         let id = pool.0;
         if self.pools.len() <= id as usize {
@@ -184,7 +184,7 @@ impl Book {
         id
     }
 
-    /// All that refers to a pool and has a block.
+    /// All holders that refer to a pool and have a block.
     fn held_from(&self, pool: u32) -> Vec<(Holder, Block)> {
         let objects = self.objects.iter().zip(0u32..).map(|(h, i)| (h, Holder::Object(i)));
         let objects = objects.filter_map(|(held, holder)| Some((holder, held.as_ref()?)));
@@ -193,7 +193,7 @@ impl Book {
         all.filter(|(_, held)| held.pool == pool).filter_map(|(holder, held)| Some((holder, held.block?))).collect()
     }
 
-    /// Counts a pool's free units and its objects out of range anew.
+    /// Counts a pool's free units and its objects out of range again.
     fn recount(&mut self, id: u32) {
         let entry = &self.pools[id as usize];
         let used = &self.networks[entry.network].used;
@@ -216,12 +216,12 @@ impl Book {
         entry.out_of_range = i64::try_from(out).unwrap_or(i64::MAX);
     }
 
-    /// Notes that somebody has a block of a pool (or, for an address that cannot be read, none).
+    /// Notes that a holder has a block of a pool (or, for an address that cannot be read, no block).
     pub fn occupy(&mut self, holder: Holder, pool: PoolId, block: Option<Block>) {
         self.note(holder, Held { pool: pool.0, rests: false, block });
     }
 
-    /// Notes that an object keeps a block from being handed out, though nobody uses it.
+    /// Notes that an object keeps a block from being handed out, although nobody uses the block.
     pub fn lay_to_rest(&mut self, object: u32, pool: PoolId, block: Option<Block>) {
         self.note(Holder::Object(object), Held { pool: pool.0, rests: true, block });
     }
@@ -238,7 +238,7 @@ impl Book {
             Holder::Reserved(slot) => {
                 self.reserved.insert(slot, held);
             }
-            // Plans keep, nobody else.
+            // Only plans keep blocks.
             Holder::Kept(_) => return,
         }
         if let Some(block) = block {
@@ -247,7 +247,7 @@ impl Book {
         }
     }
 
-    /// Notes that somebody has nothing any more; what came free by that.
+    /// Notes that a holder has nothing any more. Returns the units that became free.
     pub fn vacate(&mut self, holder: Holder) -> Vec<Freed> {
         let held = match holder {
             Holder::Object(slot) => self.objects.get_mut(slot as usize).and_then(Option::take),
@@ -265,7 +265,7 @@ impl Book {
         self.offer_again(network, block)
     }
 
-    /// The block that somebody has.
+    /// The block of a holder.
     #[must_use]
     pub fn block(&self, holder: Holder) -> Option<Block> {
         self.held(holder)?.block
@@ -279,7 +279,7 @@ impl Book {
         }
     }
 
-    /// A block is in use: no pool of the network hands out what overlaps with it.
+    /// Marks a block as in use: no pool of the network hands out units that overlap with the block.
     fn withhold(&mut self, network: usize, block: Block) {
         for pool in self.networks[network].coverage.pools(block.first(), block.last()) {
             let entry = &mut self.pools[pool as usize];
@@ -289,10 +289,10 @@ impl Book {
         }
     }
 
-    /// A block is no longer somebody's: what of it nobody else has is free again.
+    /// Removes a holder's block: the parts of the block that nobody else has are free again.
     fn offer_again(&mut self, network: usize, block: Block) -> Vec<Freed> {
         if network == UNKNOWN {
-            // It was in everybody's way, though nobody had counted it as used.
+            // The block was in every pool's way, although no pool had counted it as used.
             let pools = self.networks.iter().flat_map(|n| n.coverage.pools(block.first(), block.last()));
             return pools.map(|pool| Freed { pool: PoolId(pool), block }).collect();
         }
@@ -302,7 +302,7 @@ impl Book {
             let entry = &mut self.pools[pool as usize];
             let Some(plan) = &entry.plan else { continue };
             let (first, last) = (plan.unit_number(block.first()), plan.unit_number(block.last()));
-            // What others have of these units, or around them.
+            // The blocks that others have of these units, or around them.
             let whole = plan.block(first).first()..=plan.block(last).last();
             let mut free = RangeSet::of(plan.usable.within(first, last));
             for other in network.used.in_range(*whole.start(), *whole.end()) {
@@ -332,13 +332,13 @@ impl Book {
         Some(plan.block(unit))
     }
 
-    /// Who has an address in common with a block, as a pool's network sees it; with what they have.
+    /// The holders of addresses in common with a block, as a pool's network sees them; with their blocks.
     #[must_use]
     pub fn holders(&self, pool: PoolId, block: Block) -> Vec<(Block, Holder)> {
         let network = self.pools.get(pool.0 as usize).map_or(UNKNOWN, |p| p.network);
         let mut all: Vec<_> = self.networks[network].used.overlapping(block).collect();
         if network == UNKNOWN {
-            // A pool that is not known may be of any network.
+            // An unknown pool may be of any network.
             let others = self.networks.iter().skip(1);
             all.extend(others.flat_map(|n| n.used.overlapping(block)));
         } else {
@@ -347,7 +347,7 @@ impl Book {
         all
     }
 
-    /// The objects that have an address in common with this one's; itself left out.
+    /// The objects that have an address in common with this object's block; without this object.
     #[must_use]
     pub fn rivals(&self, object: u32) -> Vec<u32> {
         let me = Holder::Object(object);
@@ -357,7 +357,7 @@ impl Book {
         objects.filter(|&slot| slot != object).collect()
     }
 
-    /// The pools that have addresses in common with this one.
+    /// The pools that have addresses in common with this pool.
     #[must_use]
     pub fn overlapping_pools(&self, pool: PoolId) -> Vec<PoolId> {
         let Some(entry) = self.pools.get(pool.0 as usize) else { return Vec::new() };
@@ -367,7 +367,7 @@ impl Book {
         others.into_iter().filter(|&other| other != pool.0).map(PoolId).collect()
     }
 
-    /// The columns of a pool.
+    /// The counts of a pool.
     #[must_use]
     pub fn counts(&self, pool: PoolId) -> Counts {
         let Some(entry) = self.pools.get(pool.0 as usize) else { return Counts::default() };
@@ -379,7 +379,7 @@ impl Book {
         Counts { total, used, resting, free, out_of_range, available }
     }
 
-    /// How many units of a pool nobody has.
+    /// The number of units of a pool that nobody has.
     #[must_use]
     pub fn available(&self, pool: PoolId) -> u128 {
         self.pools.get(pool.0 as usize).map_or(0, |p| p.free.size())

@@ -1,4 +1,5 @@
-//! Who has what: the used addresses of each network, and the free units of each pool, which is a view on its network.
+//! The holders of addresses: the used addresses of each network, and the free units of each pool. A pool is a view of
+//! its network.
 
 mod counts;
 mod coverage;

@@ -1,52 +1,42 @@
-//! What the machine wants done.
+//! The actions of the machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::block::Block;
-use crate::names::{Key, PoolRef, Uid, Version};
+use crate::names::{Key, PoolRef, Uid};
+use crate::work::{PoolTarget, Target};
 
-use super::objects::{Condition, Mark, PoolStatus, Reason, Rest};
+use super::objects::{Attempt, Condition, PoolStatus, Reason, Rest};
 
-/// Something to do. None of them waits for another; what comes of it is told by an event.
+/// An action. Actions do not wait for each other; an event reports the result of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write; [`super::Event::Answer`] tells.
+    /// A write; [`super::Event::Answer`] reports the result.
     Write {
-        /// Told again with the answer.
+        /// Repeated in the answer.
         id: u64,
-        /// What.
+        /// The write itself.
         write: Write,
     },
     /// List all addresses, consistently (no `resourceVersion`), and go on watching from there;
-    /// [`super::Event::Addresses`] tells. It is asked again if it fails.
+    /// [`super::Event::Addresses`] reports the list. The list is requested again if it fails.
     ListAddresses {
-        /// Told again with the list.
+        /// Repeated with the list.
         id: u64,
     },
-    /// Read a claim consistently; [`super::Event::ClaimRead`] tells.
+    /// Read a claim consistently; [`super::Event::ClaimRead`] reports the result.
     ReadClaim {
-        /// Told again with the answer.
+        /// Repeated in the answer.
         id: u64,
-        /// Which.
+        /// The claim's name.
         key: Key,
-        /// Whom an object says to belong to. Should another claim have the name by now, and be of no pool of ours, then this
-        /// one is gone.
+        /// The owner that an object names. If another claim has the name by now, and is of no pool of ours, then this
+        /// owner is gone.
         owner: Uid,
     },
-    /// Tell people.
+    /// A report to people.
     Report(Report),
-}
-
-/// The object a write is about. It takes effect only on this uid at this version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Its namespace and name.
-    pub key: Key,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
 }
 
 /// A write.
@@ -54,7 +44,7 @@ pub struct Target {
 pub enum Write {
     /// Put our finalizer on a claim.
     AddFinalizer(Target),
-    /// Take it off.
+    /// Remove our finalizer from a claim.
     RemoveFinalizer(Target),
     /// Set a claim's count of void objects (an annotation).
     Void(Target, u32),
@@ -66,29 +56,18 @@ pub enum Write {
     Condition(Target, Condition),
     /// Create an `IPAddress`, with finalizer, labels and owners.
     Create(Box<New>),
-    /// Make an `IPAddress` the claim's: owners, finalizer, label, mark. Its spec stays.
-    Adopt(Target, Mark),
-    /// Take our finalizer off an `IPAddress`.
+    /// Make an `IPAddress` belong to the claim: owners, finalizer, label, mark. Its spec stays.
+    Adopt(Target, Attempt),
+    /// Remove our finalizer from an `IPAddress`.
     RemoveAddressFinalizer(Target),
     /// Delete an `IPAddress`.
     DeleteAddress(Target),
     /// Put our finalizer on a pool.
     AddPoolFinalizer(PoolTarget),
-    /// Take it off.
+    /// Remove our finalizer from a pool.
     RemovePoolFinalizer(PoolTarget),
     /// Set a pool's counts and condition.
     PoolStatus(PoolTarget, PoolStatus),
-}
-
-/// The pool a write is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolTarget {
-    /// Which.
-    pub reference: Arc<PoolRef>,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
 }
 
 /// An `IPAddress` to create.
@@ -104,37 +83,37 @@ pub struct New {
     pub prefix: u8,
     /// `spec.gateway`.
     pub gateway: Option<IpAddr>,
-    /// Whose it is.
+    /// The purpose of the object.
     pub purpose: Purpose,
 }
 
-/// Whose an `IPAddress` is.
+/// The purpose of an `IPAddress`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A claim's, which owns it.
-    Claim(Mark),
-    /// Nobody's: a tombstone, without finalizer, owned by its pool.
+    /// The object is for a claim, which owns it.
+    Claim(Attempt),
+    /// A tombstone: it has no claim and no finalizer, and its pool owns it.
     Rest(Rest),
 }
 
-/// What people may want to know; it becomes Events, metrics and log lines.
+/// A report for people; it becomes Events, metrics and log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// A claim has its address.
     Allocated {
         /// The claim.
         claim: Key,
-        /// What it has.
+        /// The block the claim has.
         block: Block,
     },
     /// An address is released.
     Released {
         /// The object's name.
         address: Key,
-        /// What it had.
+        /// The block the object had.
         block: Option<Block>,
     },
-    /// An object was withdrawn before it was bound: another one had its address earlier.
+    /// An object was withdrawn before a claim was bound to it: an earlier object had the address.
     Withdrawn {
         /// The claim.
         claim: Key,
@@ -148,22 +127,22 @@ pub enum Report {
         /// Why.
         reason: Reason,
     },
-    /// Somebody else was heard to have the address on the wire.
+    /// A node heard another host that has the address on the wire.
     Conflict {
         /// The claim.
         claim: Key,
         /// The address.
         block: Block,
-        /// What the node that heard it says.
+        /// The note of the node that heard the other host.
         heard: Box<str>,
-        /// The claim asked for this very address and keeps it; else it gets another.
+        /// Whether the claim asked for this very address and keeps it; otherwise the claim gets another address.
         kept: bool,
     },
     /// An address could not rest before it was released.
     NotRested {
         /// The object's name.
         address: Key,
-        /// What it had.
+        /// The block the object had.
         block: Option<Block>,
         /// Why not.
         why: String,

@@ -1,28 +1,20 @@
-//! What the machine is told.
+//! The inputs of the machine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
+use crate::work::{self, Failure};
 
 use super::objects::{Address, Claim, Pool};
 
-/// When something happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    /// On a clock that only goes forward, from any start: for deadlines.
-    pub now: Duration,
-    /// Seconds since 1970: for what must outlive the process.
-    pub wall: u64,
-}
-
-/// Something happened. The events of one kind of object come in the watch's order. A list must show nothing older than
-/// what was shown before, and the watch goes on from where the list stands.
+/// An event. The events of one kind of object come in the watch's order. A list must show nothing older than what was
+/// shown before, and the watch continues from the version of the list.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Nothing but time has passed.
+    /// Only time has passed.
     Tick,
-    /// This allocator leads, surely until then; None: it does not.
+    /// This allocator leads, surely until this time; None: it does not lead.
     Leading(Option<Duration>),
     /// All claims: at start, and after a broken watch.
     Claims(Vec<Claim>),
@@ -46,10 +38,10 @@ pub enum Event {
     Answer {
         /// The action's number.
         id: u64,
-        /// What came of it.
+        /// The result of the write.
         result: Result<Done, Failure>,
     },
-    /// A claim was read: what is there, or that the read failed.
+    /// A claim was read: the claim found, or a failed read.
     ClaimRead {
         /// The action's number.
         id: u64,
@@ -58,30 +50,16 @@ pub enum Event {
     },
 }
 
-/// What a write left.
+/// The known state of an object after a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum Object {
     /// The claim, as it is now.
     Claim(Claim),
     /// The address, as it is now.
     Address(Address),
-    /// The object is there, but the edge does not say how.
-    Written,
-    /// The object is gone.
-    Gone,
+    /// The answer does not show the state: the watch will.
+    NotShown,
 }
 
-/// How a call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Another write came first, or the object is another (409).
-    Conflict,
-    /// An object of this name exists (409).
-    Exists,
-    /// There is no such object (404).
-    NotFound,
-    /// The server will not have it (403, 422): why.
-    Refused(String),
-    /// No answer that says anything. It may have taken effect, or may yet.
-    Unknown,
-}
+/// The object that a write left.
+pub type Done = work::Done<Object>;

@@ -1,18 +1,18 @@
-//! Guards that the tests break, to see that the simulator notices. In programs none is ever broken.
+//! Guards that the tests break, to check that the simulator notices. No guard is ever broken in a program.
 
-/// A guard left out.
+/// A guard to leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests plant them"))]
 pub(super) enum Flaw {
     /// A claim is bound as soon as its object is created.
     BindBeforeShown,
-    /// What one list shows beside an object counts as later.
+    /// An object that one list shows together with another counts as later.
     ListCountsAsLater,
-    /// Only what is shown as bound counts as earlier.
+    /// Only an object that is shown as bound counts as earlier.
     UnboundDoNotCount,
     /// An object is withdrawn without being declared void first.
     NoVoid,
-    /// A void object is bound all the same.
+    /// A claim is bound to a void object.
     VoidIsBound,
     /// A bound object with an earlier rival is withdrawn.
     BoundWithdraws,
@@ -20,9 +20,9 @@ pub(super) enum Flaw {
     OthersIgnored,
     /// An address does not rest.
     NoRest,
-    /// What a claim of the same name had is taken away unasked.
+    /// The address of an earlier claim of the same name is taken away without asking the API server.
     OrphansUnasked,
-    /// Whoever waits is not woken.
+    /// Waiting claims are not woken.
     NobodyWoken,
     /// The server does not look at uid and version of a write about a claim.
     NoPreconditions,

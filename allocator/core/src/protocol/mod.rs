@@ -1,7 +1,7 @@
-//! How a claim comes to an address that nobody else has.
+//! How a claim gets an address that nobody else has.
 //!
-//! **No address twice.** Leader election keeps two allocators out of each other's way, but nothing here rests on it. What
-//! it rests on is the one total order there is, that of the store:
+//! **No address twice.** Leader election keeps two allocators out of each other's way, but the protocol does not depend
+//! on the election. The protocol depends on the one total order that exists, the order of the store:
 //!
 //! 1. An `IPAddress` is created, and its claim is *bound* (`status.addressRef`) only after the watch has shown that
 //!    object, with every earlier one before it, and none of those that still stand has an address in common. Whatever a
@@ -15,12 +15,12 @@
 //! 3. Every write carries the uid and the version it was decided on.
 
 mod action;
+#[cfg(test)]
+mod arbitrary_events;
 mod event;
 mod flaws;
 mod machine;
 mod objects;
-#[cfg(test)]
-mod odd;
 mod registry;
 #[cfg(test)]
 mod sim;
@@ -28,7 +28,8 @@ mod sim;
 mod tests;
 mod times;
 
-pub use action::{Action, New, PoolTarget, Purpose, Report, Target, Write};
-pub use event::{Done, Event, Failure, Moment};
+pub use crate::work::{Failure, Moment, PoolTarget, Target};
+pub use action::{Action, New, Purpose, Report, Write};
+pub use event::{Done, Event, Object};
 pub use machine::Machine;
-pub use objects::{Address, Claim, Condition, Hold, Mark, Pool, PoolStatus, Reason, Rest};
+pub use objects::{Address, Attempt, Claim, Condition, Hold, Pool, PoolStatus, Reason, Rest};

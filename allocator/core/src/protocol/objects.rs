@@ -1,13 +1,15 @@
-//! The objects of the protocol, as far as it needs them.
+//! The objects of the protocol, as far as the protocol needs them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::book::Counts;
 use crate::names::{Key, PoolRef, Uid, Version};
+use crate::placement_hints::Facts;
 use crate::pool::{Plan, SpecError};
+use crate::retained_meta::RetainedMeta;
 
-/// An `IPAddressClaim` as one read or watch event showed it. Only claims of our pools are told.
+/// An `IPAddressClaim` as one read or watch event showed it. Only claims of our pools are passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Its namespace and name.
@@ -16,26 +18,29 @@ pub struct Claim {
     pub uid: Uid,
     /// Its resource version.
     pub version: Version,
-    /// When it was created: seconds since 1970. Who waits longer comes first.
+    /// When the claim was created: seconds since 1970. The claim that waits longer comes first.
     pub created: u64,
     /// `spec.poolRef`.
     pub pool: Arc<PoolRef>,
-    /// It has a deletion timestamp.
+    /// The claim has a deletion timestamp.
     pub deleting: bool,
-    /// It has `ipam.cluster.x-k8s.io/ReleaseAddress`.
+    /// The claim has `ipam.cluster.x-k8s.io/ReleaseAddress`.
     pub finalizer: bool,
-    /// It has other finalizers: its machine is not gone yet.
+    /// The claim has other finalizers: its machine is not gone yet.
     pub others: bool,
     /// `status.addressRef.name`.
     pub bound: Option<Arc<str>>,
-    /// Our annotation on it: how many of its `IPAddress` objects were declared void. None of a lower number may be bound.
+    /// Our annotation on the claim: how many of its `IPAddress` objects were declared void. No object of a lower number
+    /// may be bound.
     pub voided: u32,
     /// The annotation that asks for an address.
     pub requested: Option<Box<str>>,
-    /// Whether it must be left alone.
+    /// Whether the claim must be left alone.
     pub hold: Hold,
     /// Its `Ready` condition.
     pub condition: Option<Condition>,
+    /// The other parts of the claim.
+    pub retained: RetainedMeta,
 }
 
 /// Whether a claim must be left alone.
@@ -44,9 +49,9 @@ pub enum Hold {
     /// No.
     #[default]
     None,
-    /// It, or its Cluster, is paused.
+    /// The claim or its Cluster is paused.
     Paused,
-    /// Its Cluster does not exist: only a deletion goes on.
+    /// The claim's Cluster does not exist: only a deletion goes on.
     NoCluster(Box<str>),
 }
 
@@ -64,20 +69,20 @@ pub struct Condition {
 /// The reasons of a claim's condition: Cluster API's own, and one for success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// It has its address.
+    /// The claim has its address.
     AddressAllocated,
-    /// It cannot have one.
+    /// The claim cannot have an address.
     AllocationFailed,
-    /// Its pool cannot hand one out yet.
+    /// The claim's pool cannot hand out an address yet.
     PoolNotReady,
-    /// Its pool has none left.
+    /// The claim's pool has no address left.
     PoolExhausted,
     /// Another reason, which another program wrote.
     Other,
 }
 
 impl Reason {
-    /// As it is written.
+    /// The reason as written to the object.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,28 +112,32 @@ pub struct Address {
     pub prefix: u8,
     /// `spec.claimRef.name`.
     pub claim: Arc<str>,
-    /// The uid of the claim that owns it (its controller).
+    /// The uid of the claim that owns the object (its controller).
     pub owner: Option<Uid>,
-    /// It has a deletion timestamp.
+    /// The object has a deletion timestamp.
     pub deleting: bool,
-    /// It has `ipam.cluster.x-k8s.io/ProtectAddress`.
+    /// The object has `ipam.cluster.x-k8s.io/ProtectAddress`.
     pub finalizer: bool,
-    /// Our annotation on it.
-    pub mark: Option<Mark>,
-    /// It belongs to no claim, and keeps an address from being handed out.
+    /// Our annotation on the object.
+    pub attempt: Option<Attempt>,
+    /// The object belongs to no claim, and keeps an address from being handed out.
     pub rest: Option<Rest>,
-    /// The annotation with which a node says that somebody else has the address on the wire: its value.
+    /// The value of the annotation with which a node reports that another host has the address on the wire.
     pub conflict: Option<Box<str>>,
+    /// The node that is recorded on the object as its holder.
+    pub holder: Option<Arc<str>>,
+    /// The input of the placement hints, if agents may advertise the address.
+    pub hints: Option<Box<Facts>>,
 }
 
-/// Our annotation on an `IPAddress`: which attempt of which claim it is.
+/// Our annotation on an `IPAddress`: the claim and the attempt that the object belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The claim's uid. After a move the claim has another one: then this says nothing.
+pub struct Attempt {
+    /// The claim's uid. After a move the claim has another uid: then this field means nothing.
     pub claim: Uid,
-    /// The claim's count of void objects when this one was created or adopted.
+    /// The claim's count of void objects when this object was created or adopted.
     pub number: u32,
-    /// Somebody else made it: it is never withdrawn.
+    /// Somebody else made the object: it is never withdrawn.
     pub adopted: bool,
 }
 
@@ -137,44 +146,44 @@ pub struct Mark {
 pub struct Rest {
     /// The uid of the object whose address rests.
     pub of: Uid,
-    /// Until when: seconds since 1970.
+    /// The end of the rest: seconds since 1970.
     pub until: u64,
 }
 
 /// A pool as one read or watch event showed it.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    /// Which.
+    /// The pool's name.
     pub reference: Arc<PoolRef>,
     /// Its uid.
     pub uid: Uid,
     /// Its resource version.
     pub version: Version,
-    /// `metadata.generation`: another one when its spec has changed.
+    /// `metadata.generation`: changes with the spec.
     pub generation: u64,
-    /// What it may hand out, or what is wrong with it.
+    /// The plan of what the pool may hand out, or the error in its spec.
     pub plan: Result<Plan, Vec<SpecError>>,
-    /// It is paused.
+    /// The pool is paused.
     pub paused: bool,
-    /// It has a deletion timestamp.
+    /// The pool has a deletion timestamp.
     pub deleting: bool,
-    /// It has `ipam.cluster.x-k8s.io/ProtectPool`.
+    /// The pool has `ipam.cluster.x-k8s.io/ProtectPool`.
     pub finalizer: bool,
-    /// Its status as far as it is ours.
+    /// The parts of the pool's status that this allocator writes.
     pub status: Option<PoolStatus>,
 }
 
-/// What a pool's status says.
+/// The status of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStatus {
     /// `status.ipAddresses`.
     pub counts: Counts,
     /// The `Ready` condition's status.
     pub ready: bool,
-    /// Its message: what is wrong, or odd.
+    /// The message of the condition: errors, or oddities.
     pub message: String,
-    /// Which pools of its network have addresses in common with it, and what that means; empty: none.
+    /// The pools of its network that have addresses in common with it, and the consequence; empty: none.
     pub overlapping: String,
-    /// Which addresses two claims have, which only a human can bring about, and what to do; empty: none.
+    /// The addresses that two claims have, which only a human can bring about, and what to do; empty: none.
     pub duplicates: String,
 }

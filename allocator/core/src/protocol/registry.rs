@@ -1,70 +1,72 @@
-//! The addresses that were shown, and in which order.
+//! The addresses that were shown, and their order.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::block::Block;
 use crate::names::{Key, Uid};
 
 use super::objects::Address;
+use crate::work::Retry;
 
-/// What is known of an object.
+/// The known state of an object.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) address: Address,
-    /// What it has.
+    pub(super) address: Arc<Address>,
+    /// The object's block.
     pub(super) block: Option<Block>,
-    /// When it was shown: of two of the same rank (one list), each counts as earlier than the other.
+    /// When the object was shown: two objects of the same rank (one list) each count as earlier than the other.
     pub(super) rank: u64,
     pub(super) fate: Fate,
-    /// A write about it is under way.
+    /// The write about the object that is under way.
     pub(super) pending: Option<u64>,
-    /// A write at the version that is known found another one.
+    /// A write at the known version found another version.
     pub(super) spoiled: bool,
-    pub(super) not_before: Duration,
-    pub(super) failures: u32,
-    /// So often the server would not have a tombstone for it.
+    pub(super) retry: Retry,
+    /// How often the server refused a tombstone for the object.
     pub(super) refusals: u32,
-    /// A tombstone stands for it.
+    /// A tombstone exists for the object.
     pub(super) rested: bool,
-    /// A write of ours has ended it, or found it ended.
+    /// A write of ours has ended the object, or found it ended.
     pub(super) ended: bool,
 }
 
 impl Entry {
-    /// It is shown anew. Whatever was decided of it was decided of its owner's: another owner's is judged anew.
+    /// Stores a new state of the object. The fate was decided for the owner: an object with another owner is judged
+    /// again.
     pub(super) fn renew(&mut self, address: Address) {
         if self.spoiled && self.address.version != address.version {
-            // What spoiled the last write is seen now.
+            // The change that spoiled the last write is visible now.
             self.spoiled = false;
-            self.not_before = Duration::ZERO;
+            self.retry.not_before = Duration::ZERO;
         }
         if self.address.owner != address.owner {
             self.fate = Fate::Stays;
             self.rested = false;
         }
-        self.address = address;
+        self.address = Arc::new(address);
     }
 
-    /// The claim that it says it is for.
+    /// The claim that the object names.
     pub(super) fn claim(&self) -> Key {
         Key { namespace: self.address.key.namespace.clone(), name: self.address.claim.clone() }
     }
 }
 
-/// What is to become of an object.
+/// The fate of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// Its claim was not seen, and must be asked for after this time.
+    /// The object's claim was not seen, and must be read after this time.
     Doubtful(Duration),
-    /// It goes; whether its address must rest first.
+    /// The object goes; `rest`: its address must rest first.
     Goes {
         rest: bool,
     },
 }
 
-/// Objects by uid: an old event that is shown again takes nothing away from what is there.
+/// Objects by uid: an old event that is shown again removes nothing that exists.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     entries: Vec<Option<Entry>>,
@@ -91,7 +93,7 @@ impl Slots {
 }
 
 impl Registry {
-    /// The rank of what is shown next, alone or with others of one list.
+    /// The rank of the next object shown, alone or with others of one list.
     pub(super) fn next_rank(&mut self) -> u64 {
         self.rank += 1;
         self.rank
@@ -109,9 +111,15 @@ impl Registry {
         self.entries.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The objects of a name: one, but for the moment in which one follows another.
+    /// The objects of a name: one, except for the moment in which one follows another.
     pub(super) fn named(&self, key: &Key) -> &[u32] {
         self.by_name.get(key).map_or(&[], Slots::as_slice)
+    }
+
+    /// The number of objects.
+    #[cfg(debug_assertions)]
+    pub(super) fn count(&self) -> usize {
+        self.by_uid.len()
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
@@ -131,14 +139,13 @@ impl Registry {
             Some(slots) => *slots = Slots::Many([slots.as_slice(), &[slot]].concat().into()),
         }
         self.entries[slot as usize] = Some(Entry {
-            address,
+            address: Arc::new(address),
             block: None,
             rank,
             fate: Fate::Stays,
             pending: None,
             spoiled: false,
-            not_before: Duration::ZERO,
-            failures: 0,
+            retry: Retry::default(),
             refusals: 0,
             rested: false,
             ended: false,

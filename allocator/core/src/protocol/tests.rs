@@ -7,12 +7,13 @@ use std::time::Duration;
 use crate::in_cluster::InCluster;
 use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Plan, PoolSpec, SpecError};
+use crate::retained_meta::RetainedMeta;
 
 use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
 use super::{Action, Address, Claim, Condition, Event, Failure, Hold, Machine, Moment, Pool, Reason, Report, Write};
 
 /// One allocator over a store that does at once what it is asked.
-struct Desk {
+struct Bench {
     store: Store,
     machine: Machine<InCluster>,
     now: Duration,
@@ -51,6 +52,7 @@ fn claim(name: &str, of: &str) -> Claim {
         requested: None,
         hold: Hold::None,
         condition: None,
+        retained: RetainedMeta::default(),
     }
 }
 
@@ -67,15 +69,17 @@ fn address(name: &str, of: &str, at: &str, claim: Option<&Claim>) -> Address {
         owner: claim.map(|c| c.uid.clone()),
         deleting: false,
         finalizer: claim.is_some(),
-        mark: None,
+        attempt: None,
         rest: None,
         conflict: None,
+        holder: None,
+        hints: None,
     }
 }
 
-impl Desk {
+impl Bench {
     fn new(pools: &[(&str, Result<Plan, Vec<SpecError>>)]) -> Self {
-        let mut desk = Self {
+        let mut bench = Self {
             store: Store { wall: 1_795_168_800, ..Store::default() },
             machine: Machine::new(InCluster::default(), 1),
             now: Duration::ZERO,
@@ -87,9 +91,9 @@ impl Desk {
             refuse: |_| None,
         };
         for (name, plan) in pools {
-            desk.pool(name, plan.clone());
+            bench.pool(name, plan.clone());
         }
-        desk
+        bench
     }
 
     fn pool(&mut self, name: &str, plan: Result<Plan, Vec<SpecError>>) {
@@ -202,7 +206,7 @@ impl Desk {
         claim.bound.as_ref().and_then(|_| self.address(name).address)
     }
 
-    fn told(&self, name: &str) -> (Reason, &str) {
+    fn condition(&self, name: &str) -> (Reason, &str) {
         let Condition { reason, message, .. } = self.claim(name).condition.as_ref().unwrap();
         (*reason, message)
     }
@@ -218,50 +222,50 @@ fn some(text: &str) -> Option<IpAddr> {
 
 #[test]
 fn three_writes_make_a_claim_bound() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    desk.writes.clear();
-    desk.store.put_claim(claim("c", "p"));
-    desk.rest(0);
-    desk.rest(1);
-    assert_eq!(desk.has("c"), some("10.0.0.1"));
-    assert_eq!(desk.told("c"), (Reason::AddressAllocated, "10.0.0.1"));
-    let kinds: Vec<_> = desk.writes.iter().filter(|w| !matches!(w, Write::PoolStatus(..))).collect();
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    bench.writes.clear();
+    bench.store.put_claim(claim("c", "p"));
+    bench.rest(0);
+    bench.rest(1);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
+    assert_eq!(bench.condition("c"), (Reason::AddressAllocated, "10.0.0.1"));
+    let kinds: Vec<_> = bench.writes.iter().filter(|w| !matches!(w, Write::PoolStatus(..))).collect();
     assert!(matches!(kinds[..], [Write::AddFinalizer(_), Write::Create(_), Write::Bind(..)]), "{kinds:?}");
 }
 
 #[test]
 fn who_asks_for_what_is_taken_is_told_by_whom() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3"))), ("q", Ok(plan("10.0.0.2-10.0.0.9")))]);
-    desk.start();
-    desk.asks("first", "p", "10.0.0.2");
-    desk.asks("second", "p", "10.0.0.2");
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3"))), ("q", Ok(plan("10.0.0.2-10.0.0.9")))]);
+    bench.start();
+    bench.asks("first", "p", "10.0.0.2");
+    bench.asks("second", "p", "10.0.0.2");
     // Another pool of the network does not make it another address.
-    desk.asks("third", "q", "10.0.0.2");
+    bench.asks("third", "q", "10.0.0.2");
     let message =
         "the requested address 10.0.0.2 is taken by claim ns/first: delete that one, or ask for another".to_owned();
-    assert_eq!(desk.told("second"), (Reason::AllocationFailed, &*message));
-    assert_eq!(desk.told("third"), (Reason::AllocationFailed, &*message));
-    desk.change("first", |c| c.deleting = true);
-    assert_eq!(desk.has("second"), some("10.0.0.2"));
-    assert!(desk.told("third").1.contains("taken by claim ns/second"), "{:?}", desk.told("third"));
+    assert_eq!(bench.condition("second"), (Reason::AllocationFailed, &*message));
+    assert_eq!(bench.condition("third"), (Reason::AllocationFailed, &*message));
+    bench.change("first", |c| c.deleting = true);
+    assert_eq!(bench.has("second"), some("10.0.0.2"));
+    assert!(bench.condition("third").1.contains("taken by claim ns/second"), "{:?}", bench.condition("third"));
 }
 
 #[test]
 fn who_asks_for_what_rests_is_told_until_when() {
     let mut quarantine = spec("10.0.0.1-10.0.0.3");
     quarantine.policy.quarantine_seconds = 30;
-    let mut desk = Desk::new(&[("p", quarantine.plan())]);
-    desk.start();
-    desk.asks("first", "p", "10.0.0.2");
-    desk.asks("second", "p", "10.0.0.2");
-    desk.change("first", |c| c.deleting = true);
-    desk.start();
-    let told = desk.told("second").1;
-    assert!(told.starts_with("the requested address 10.0.0.2 rests until 2026-11-20T10:00:3"), "{told}");
-    desk.rest(31);
-    assert_eq!(desk.has("second"), some("10.0.0.2"));
-    assert_eq!(desk.store.addresses.len(), 1, "the tombstone is gone");
+    let mut bench = Bench::new(&[("p", quarantine.plan())]);
+    bench.start();
+    bench.asks("first", "p", "10.0.0.2");
+    bench.asks("second", "p", "10.0.0.2");
+    bench.change("first", |c| c.deleting = true);
+    bench.start();
+    let message = bench.condition("second").1;
+    assert!(message.starts_with("the requested address 10.0.0.2 rests until 2026-11-20T10:00:3"), "{message}");
+    bench.rest(31);
+    assert_eq!(bench.has("second"), some("10.0.0.2"));
+    assert_eq!(bench.store.addresses.len(), 1, "the tombstone is gone");
 }
 
 #[test]
@@ -273,8 +277,8 @@ fn whatever_a_claim_waits_for_it_is_told_what_to_do() {
     let mut closed = spec("10.1.0.1-10.1.0.3");
     closed.policy.allowed_namespaces = Some(["other".to_owned()].into());
     let broken = Err(vec![SpecError::Empty { field: "addresses" }]);
-    let mut desk = Desk::new(&[("p", kept.plan()), ("closed", closed.plan()), ("broken", broken)]);
-    desk.start();
+    let mut bench = Bench::new(&[("p", kept.plan()), ("closed", closed.plan()), ("broken", broken)]);
+    bench.start();
     let cases = [
         ("c1", "p", "10.0.0.1", Reason::AllocationFailed, "the pool's gateway: ask for another"),
         (
@@ -301,339 +305,343 @@ fn whatever_a_claim_waits_for_it_is_told_what_to_do() {
         ("c10", "missing", "", Reason::PoolNotReady, "InClusterIPPool missing does not exist: create it"),
     ];
     for (name, of, at, reason, words) in cases {
-        desk.asks(name, of, at);
-        let (told, message) = desk.told(name);
+        bench.asks(name, of, at);
+        let (told, message) = bench.condition(name);
         assert!(told == reason && message.contains(words), "{name}: {told:?} {message:?}");
     }
-    desk.pool("missing", Ok(plan("10.2.0.1-10.2.0.2")));
-    desk.rest(1);
-    assert_eq!(desk.has("c10"), some("10.2.0.1"));
+    bench.pool("missing", Ok(plan("10.2.0.1-10.2.0.2")));
+    bench.rest(1);
+    assert_eq!(bench.has("c10"), some("10.2.0.1"));
 }
 
 #[test]
 fn claims_of_a_paused_pool_are_told_and_go_on_after() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    let mut paused = desk.store.pools[&*pool("p")].clone();
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    let mut paused = bench.store.pools[&*pool("p")].clone();
     paused.paused = true;
-    desk.store.put_pool(paused.clone());
-    desk.make(claim("c", "p"));
-    assert_eq!(desk.told("c").0, Reason::PoolNotReady);
+    bench.store.put_pool(paused.clone());
+    bench.make(claim("c", "p"));
+    assert_eq!(bench.condition("c").0, Reason::PoolNotReady);
     paused.paused = false;
-    desk.store.put_pool(paused);
-    desk.rest(1);
-    assert_eq!(desk.has("c"), some("10.0.0.1"));
+    bench.store.put_pool(paused);
+    bench.rest(1);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
 }
 
 #[test]
 fn what_a_list_leaves_out_is_asked_for_before_anything_is_released() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    desk.make(claim("c", "p"));
-    desk.writes.clear();
-    desk.tell(Event::Claims(Vec::new()));
-    desk.rest(2);
-    assert_eq!((desk.reads, desk.has("c")), (1, some("10.0.0.1")));
-    assert_eq!(desk.number(|w| !matches!(w, Write::PoolStatus(..))), 0, "{:?}", desk.writes);
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.writes.clear();
+    bench.tell(Event::Claims(Vec::new()));
+    bench.rest(2);
+    assert_eq!((bench.reads, bench.has("c")), (1, some("10.0.0.1")));
+    assert_eq!(bench.number(|w| !matches!(w, Write::PoolStatus(..))), 0, "{:?}", bench.writes);
 }
 
 #[test]
 fn a_conflict_on_the_wire_gives_another_address_and_the_first_rests() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    desk.make(claim("c", "p"));
-    desk.change_address("c", |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
-    desk.rest(2);
-    assert_eq!(desk.has("c"), some("10.0.0.2"));
-    let rests: Vec<_> = desk.store.addresses.values().filter(|a| a.rest.is_some()).collect();
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.change_address("c", |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
+    bench.rest(2);
+    assert_eq!(bench.has("c"), some("10.0.0.2"));
+    let rests: Vec<_> = bench.store.addresses.values().filter(|a| a.rest.is_some()).collect();
     assert_eq!(rests.iter().map(|a| a.address).collect::<Vec<_>>(), [some("10.0.0.1")]);
     let until = rests[0].rest.as_ref().unwrap().until;
-    assert!(until > desk.store.wall + 590, "as long as the pool says, or ten minutes");
-    let told = |r: &&Report| matches!(r, Report::Conflict { kept: false, .. });
-    assert_eq!(desk.reports.iter().filter(told).count(), 1);
-    desk.start();
-    desk.make(claim("d", "p"));
-    assert_eq!(desk.has("d"), some("10.0.0.3"), "it rests over a restart");
+    assert!(until > bench.store.wall + 590, "as long as the pool says, or ten minutes");
+    let reported = |r: &&Report| matches!(r, Report::Conflict { kept: false, .. });
+    assert_eq!(bench.reports.iter().filter(reported).count(), 1);
+    bench.start();
+    bench.make(claim("d", "p"));
+    assert_eq!(bench.has("d"), some("10.0.0.3"), "it rests over a restart");
 }
 
 #[test]
 fn who_asked_for_an_address_keeps_it_in_a_conflict_and_is_told() {
     let mut kept = spec("10.0.0.1-10.0.0.9");
     kept.policy.pre_allocations = [("vip".to_owned(), "10.0.0.2".to_owned())].into();
-    let mut desk = Desk::new(&[("p", kept.plan())]);
-    desk.store.put_address(address("pinned", "p", "10.0.0.7", None));
-    desk.start();
-    desk.asks("asks", "p", "10.0.0.5");
-    desk.make(claim("vip", "p"));
-    desk.make(claim("pinned", "p"));
+    let mut bench = Bench::new(&[("p", kept.plan())]);
+    bench.store.put_address(address("pinned", "p", "10.0.0.7", None));
+    bench.start();
+    bench.asks("asks", "p", "10.0.0.5");
+    bench.make(claim("vip", "p"));
+    bench.make(claim("pinned", "p"));
     for (name, has) in [("asks", "10.0.0.5"), ("vip", "10.0.0.2"), ("pinned", "10.0.0.7")] {
-        desk.change_address(name, |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
-        assert_eq!(desk.has(name), some(has));
-        let (reason, message) = desk.told(name);
+        bench.change_address(name, |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
+        assert_eq!(bench.has(name), some(has));
+        let (reason, message) = bench.condition(name);
         assert_eq!(reason, Reason::AllocationFailed);
         assert!(message.contains("02:00:00:00:00:09") && message.contains("take it away from there"), "{message}");
-        desk.change_address(name, |a| a.conflict = None);
-        assert_eq!(desk.told(name).0, Reason::AddressAllocated);
+        bench.change_address(name, |a| a.conflict = None);
+        assert_eq!(bench.condition(name).0, Reason::AddressAllocated);
     }
-    let told = |r: &&Report| matches!(r, Report::Conflict { kept: true, .. });
-    assert_eq!(desk.reports.iter().filter(told).count(), 3);
+    let reported = |r: &&Report| matches!(r, Report::Conflict { kept: true, .. });
+    assert_eq!(bench.reports.iter().filter(reported).count(), 3);
 }
 
 #[test]
 fn an_unbound_object_in_conflict_is_never_bound() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    desk.refuse = |w| matches!(w, Write::Bind(..)).then_some(Failure::Unknown);
-    desk.make(claim("c", "p"));
-    desk.refuse = |_| None;
-    desk.writes.clear();
-    desk.change_address("c", |a| a.conflict = Some("node-3".into()));
-    desk.rest(40);
-    assert_eq!(desk.has("c"), some("10.0.0.2"));
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    bench.refuse = |w| matches!(w, Write::Bind(..)).then_some(Failure::Unknown);
+    bench.make(claim("c", "p"));
+    bench.refuse = |_| None;
+    bench.writes.clear();
+    bench.change_address("c", |a| a.conflict = Some("node-3".into()));
+    bench.rest(40);
+    assert_eq!(bench.has("c"), some("10.0.0.2"));
     let bound = |w: &Write| matches!(w, Write::Bind(_, _, c) if c.message == "10.0.0.1");
-    assert_eq!(desk.number(bound), 0);
+    assert_eq!(bench.number(bound), 0);
 }
 
 #[test]
 fn an_address_that_is_heard_elsewhere_while_it_goes_rests_too() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    desk.refuse = |w| matches!(w, Write::Bind(..) | Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
-    desk.make(claim("c", "p"));
-    desk.change("c", |c| c.deleting = true);
-    desk.change_address("c", |a| a.conflict = Some("node-3".into()));
-    desk.refuse = |_| None;
-    desk.rest(40);
-    assert!(desk.store.claims.is_empty());
-    assert!(desk.store.addresses.values().all(|a| a.rest.is_some() && a.address == some("10.0.0.1")));
-    assert_eq!(desk.store.addresses.len(), 1);
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    bench.refuse = |w| matches!(w, Write::Bind(..) | Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
+    bench.make(claim("c", "p"));
+    bench.change("c", |c| c.deleting = true);
+    bench.change_address("c", |a| a.conflict = Some("node-3".into()));
+    bench.refuse = |_| None;
+    bench.rest(40);
+    assert!(bench.store.claims.is_empty());
+    assert!(bench.store.addresses.values().all(|a| a.rest.is_some() && a.address == some("10.0.0.1")));
+    assert_eq!(bench.store.addresses.len(), 1);
 }
 
 #[test]
 fn addresses_that_another_provider_gave_twice_are_reported_and_not_broken() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.0.0.1-10.0.0.9")))]);
     for (name, of) in [("a", "p"), ("b", "q")] {
         let old = Claim { finalizer: true, bound: Some(name.into()), ..claim(name, of) };
-        desk.store.put_address(address(name, of, "10.0.0.4", Some(&old)));
-        desk.store.put_claim(old);
+        bench.store.put_address(address(name, of, "10.0.0.4", Some(&old)));
+        bench.store.put_claim(old);
     }
-    desk.store.old_duplicates = ["address-a".into(), "address-b".into()].into();
-    desk.start();
-    desk.make(Claim { requested: Some("10.0.0.4".into()), ..claim("new", "q") });
+    bench.store.old_duplicates = ["address-a".into(), "address-b".into()].into();
+    bench.start();
+    bench.make(Claim { requested: Some("10.0.0.4".into()), ..claim("new", "q") });
     for name in ["a", "b"] {
-        assert_eq!(desk.has(name), some("10.0.0.4"));
-        assert_eq!(desk.told(name).0, Reason::AddressAllocated);
+        assert_eq!(bench.has(name), some("10.0.0.4"));
+        assert_eq!(bench.condition(name).0, Reason::AddressAllocated);
     }
-    assert!(desk.told("new").1.contains("is taken by claim ns/"));
-    desk.make(claim("other", "q"));
-    assert_eq!(desk.has("other"), some("10.0.0.1"), "new ones share one view");
-    desk.make(claim("another", "p"));
-    assert_eq!(desk.has("another"), some("10.0.0.2"));
-    let told = |r: &&Report| matches!(r, Report::Duplicate { .. });
-    assert_eq!(desk.reports.iter().filter(told).count(), 1);
+    assert!(bench.condition("new").1.contains("is taken by claim ns/"));
+    bench.make(claim("other", "q"));
+    assert_eq!(bench.has("other"), some("10.0.0.1"), "new ones share one view");
+    bench.make(claim("another", "p"));
+    assert_eq!(bench.has("another"), some("10.0.0.2"));
+    let reported = |r: &&Report| matches!(r, Report::Duplicate { .. });
+    assert_eq!(bench.reports.iter().filter(reported).count(), 1);
     for name in ["p", "q"] {
-        let status = desk.store.pools[&*pool(name)].status.clone().unwrap();
+        let status = bench.store.pools[&*pool(name)].status.clone().unwrap();
         assert!(status.duplicates.contains("has 10.0.0.4, which IPAddress ns/"), "{status:?}");
         assert!(status.duplicates.contains("give each a network of its own"), "{status:?}");
         assert!(status.overlapping.contains("it has addresses in common with InClusterIPPool ns/"), "{status:?}");
     }
-    desk.change("b", |c| c.deleting = true);
-    desk.rest(2);
-    assert_eq!(desk.store.pools[&*pool("p")].status.as_ref().unwrap().duplicates, "");
+    bench.change("b", |c| c.deleting = true);
+    bench.rest(2);
+    assert_eq!(bench.store.pools[&*pool("p")].status.as_ref().unwrap().duplicates, "");
 }
 
 #[test]
 fn duplicates_are_told_alike_whosever_the_claims_are_and_in_whatever_order_they_were_seen() {
-    let told = |order: [&str; 2], hold: &Hold| {
-        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
-        desk.start();
+    let duplicates = |order: [&str; 2], hold: &Hold| {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        bench.start();
         for name in order {
             let old = Claim { finalizer: true, bound: Some(name.into()), hold: hold.clone(), ..claim(name, "p") };
-            desk.store.old_duplicates.insert(format!("address-{name}").as_str().into());
-            desk.store.put_address(address(name, "p", "10.0.0.4", Some(&old)));
-            desk.store.put_claim(old);
-            desk.rest(1);
+            bench.store.old_duplicates.insert(format!("address-{name}").as_str().into());
+            bench.store.put_address(address(name, "p", "10.0.0.4", Some(&old)));
+            bench.store.put_claim(old);
+            bench.rest(1);
         }
-        desk.rest(5);
-        desk.store.pools[&*pool("p")].status.clone().unwrap().duplicates
+        bench.rest(5);
+        bench.store.pools[&*pool("p")].status.clone().unwrap().duplicates
     };
-    let first = told(["a", "b"], &Hold::None);
+    let first = duplicates(["a", "b"], &Hold::None);
     assert!(first.contains("IPAddress a has 10.0.0.4, which IPAddress ns/b has too"), "{first}");
     for hold in [Hold::None, Hold::Paused] {
         for order in [["a", "b"], ["b", "a"]] {
-            assert_eq!(told(order, &hold), first, "{order:?} {hold:?}");
+            assert_eq!(duplicates(order, &hold), first, "{order:?} {hold:?}");
         }
     }
 }
 
 #[test]
 fn a_name_that_a_foreign_object_has_is_told_and_not_asked_for_again_and_again() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.store.foreign.insert(Key::new("ns", "c"));
-    desk.start();
-    desk.make(claim("c", "p"));
-    desk.rest(5);
-    let (reason, message) = desk.told("c");
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.store.foreign.insert(Key::new("ns", "c"));
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.rest(5);
+    let (reason, message) = bench.condition("c");
     assert!(reason == Reason::AllocationFailed && message.contains("of a pool that is not served here"), "{message}");
-    desk.rest(300);
-    assert_eq!(desk.lists, 1);
-    let tries = desk.number(|w| matches!(w, Write::Create(_)));
+    bench.rest(300);
+    assert_eq!(bench.lists, 1);
+    let tries = bench.number(|w| matches!(w, Write::Create(_)));
     assert!(tries < 30, "{tries} tries in five minutes");
-    desk.store.foreign.clear();
-    desk.rest(60);
-    assert_eq!(desk.has("c"), some("10.0.0.1"));
+    bench.store.foreign.clear();
+    bench.rest(60);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
 }
 
 #[test]
 fn a_tombstone_that_is_refused_for_good_holds_nothing_up() {
     let mut quarantine = spec("10.0.0.1-10.0.0.3");
     quarantine.policy.quarantine_seconds = 30;
-    let mut desk = Desk::new(&[("p", quarantine.plan())]);
-    desk.start();
-    desk.make(claim("c", "p"));
-    desk.refuse = |w| matches!(w, Write::Create(_)).then(|| Failure::Refused("the namespace is being deleted".into()));
-    desk.change("c", |c| c.deleting = true);
-    desk.rest(5);
-    assert!(desk.store.claims.is_empty() && desk.store.addresses.is_empty());
-    assert!(desk.reports.iter().any(|r| matches!(r, Report::NotRested { why, .. } if why.contains("namespace"))));
+    let mut bench = Bench::new(&[("p", quarantine.plan())]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.refuse = |w| matches!(w, Write::Create(_)).then(|| Failure::Refused("the namespace is being deleted".into()));
+    bench.change("c", |c| c.deleting = true);
+    bench.rest(5);
+    assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty());
+    assert!(bench.reports.iter().any(|r| matches!(r, Report::NotRested { why, .. } if why.contains("namespace"))));
 }
 
 #[test]
 fn a_refused_write_is_told() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
-    desk.refuse = |w| matches!(w, Write::AddFinalizer(_)).then(|| Failure::Refused("no finalizers here".into()));
-    desk.make(claim("c", "p"));
-    assert!(desk.told("c").1.contains("no finalizers here"), "{:?}", desk.told("c"));
-    let tries = desk.number(|w| matches!(w, Write::AddFinalizer(_)));
-    desk.rest(60);
-    assert!(desk.number(|w| matches!(w, Write::AddFinalizer(_))) - tries < 20);
-    desk.refuse = |_| None;
-    desk.rest(60);
-    assert_eq!(desk.has("c"), some("10.0.0.1"));
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
+    bench.refuse = |w| matches!(w, Write::AddFinalizer(_)).then(|| Failure::Refused("no finalizers here".into()));
+    bench.make(claim("c", "p"));
+    assert!(bench.condition("c").1.contains("no finalizers here"), "{:?}", bench.condition("c"));
+    let tries = bench.number(|w| matches!(w, Write::AddFinalizer(_)));
+    bench.rest(60);
+    assert!(bench.number(|w| matches!(w, Write::AddFinalizer(_))) - tries < 20);
+    bench.refuse = |_| None;
+    bench.rest(60);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
 }
 
 #[test]
 fn an_object_by_hand_for_somebody_else_is_not_taken() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.store.put_address(Address { claim: "x".into(), ..address("c", "p", "10.0.0.2", None) });
-    desk.start();
-    desk.make(claim("c", "p"));
-    assert!(desk.told("c").1.contains("is not for this claim (claimRef x)"), "{:?}", desk.told("c"));
-    desk.change_address("c", |a| a.deleting = true);
-    assert_eq!(desk.has("c"), some("10.0.0.1"));
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.store.put_address(Address { claim: "x".into(), ..address("c", "p", "10.0.0.2", None) });
+    bench.start();
+    bench.make(claim("c", "p"));
+    assert!(bench.condition("c").1.contains("is not for this claim (claimRef x)"), "{:?}", bench.condition("c"));
+    bench.change_address("c", |a| a.deleting = true);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
 }
 
 #[test]
 fn an_object_by_hand_that_a_bound_claim_owns_is_not_listed_for_without_end() {
     // Under its name for somebody else, and for it under another name.
     for (name, of) in [("c", "x"), ("y", "c")] {
-        let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
         let bound = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
         // Its own object was taken away by force.
-        desk.store.forced.insert(bound.uid.clone());
-        desk.store.put_address(Address { claim: of.into(), ..address(name, "p", "10.0.0.2", Some(&bound)) });
-        desk.store.put_claim(bound);
-        desk.start();
-        desk.rest(30);
-        assert!(desk.lists < 5, "{} lists", desk.lists);
+        bench.store.forced.insert(bound.uid.clone());
+        bench.store.put_address(Address { claim: of.into(), ..address(name, "p", "10.0.0.2", Some(&bound)) });
+        bench.store.put_claim(bound);
+        bench.start();
+        bench.rest(30);
+        assert!(bench.lists < 5, "{} lists", bench.lists);
         if name == "c" {
-            assert!(desk.told("c").1.contains("is not for this claim (claimRef x)"), "{:?}", desk.told("c"));
+            assert!(
+                bench.condition("c").1.contains("is not for this claim (claimRef x)"),
+                "{:?}",
+                bench.condition("c")
+            );
         } else {
-            assert_eq!(desk.has("c"), some("10.0.0.1"));
+            assert_eq!(bench.has("c"), some("10.0.0.1"));
         }
     }
 }
 
 #[test]
 fn a_pool_is_told_of_others_that_overlap_however_long_it_was_quiet() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-    desk.start();
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    bench.start();
     for (others, said) in [("10.0.0.3-10.0.0.5", "ns/q"), ("10.0.0.4-10.0.0.5", "")] {
-        desk.rest(60);
-        desk.pool("q", Ok(plan(others)));
-        desk.rest(5);
-        let status = desk.store.pools[&*pool("p")].status.as_ref().unwrap();
+        bench.rest(60);
+        bench.pool("q", Ok(plan(others)));
+        bench.rest(5);
+        let status = bench.store.pools[&*pool("p")].status.as_ref().unwrap();
         assert!(status.overlapping.contains(said) && status.overlapping.is_empty() == said.is_empty(), "{status:?}");
     }
 }
 
 #[test]
 fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
     let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
-    desk.store.put_address(address("c", "p", "10.0.0.4", Some(&old)));
-    desk.store.put_claim(old);
-    desk.start();
-    desk.refuse = |w| matches!(w, Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
-    desk.change("c", |c| c.deleting = true);
-    assert!(desk.number(|w| matches!(w, Write::RemoveAddressFinalizer(_))) > 0);
+    bench.store.put_address(address("c", "p", "10.0.0.4", Some(&old)));
+    bench.store.put_claim(old);
+    bench.start();
+    bench.refuse = |w| matches!(w, Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
+    bench.change("c", |c| c.deleting = true);
+    assert!(bench.number(|w| matches!(w, Write::RemoveAddressFinalizer(_))) > 0);
     // Somebody takes the owner off: now it is as if made by hand, and the next claim of the name has it.
-    desk.change_address("c", |a| a.owner = None);
-    desk.rest(5);
-    assert!(desk.store.claims.is_empty());
-    desk.refuse = |_| None;
-    desk.make(Claim { uid: "another".into(), ..claim("c", "p") });
-    desk.rest(60);
-    assert_eq!((desk.has("c"), &desk.address("c").uid), (some("10.0.0.4"), &"address-c".into()));
+    bench.change_address("c", |a| a.owner = None);
+    bench.rest(5);
+    assert!(bench.store.claims.is_empty());
+    bench.refuse = |_| None;
+    bench.make(Claim { uid: "another".into(), ..claim("c", "p") });
+    bench.rest(60);
+    assert_eq!((bench.has("c"), &bench.address("c").uid), (some("10.0.0.4"), &"address-c".into()));
 }
 
 #[test]
 fn what_was_taken_away_by_force_comes_back_as_it_was() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
-    desk.start();
-    desk.asks("low", "p", "10.0.0.1");
-    desk.make(claim("c", "p"));
-    assert_eq!(desk.has("c"), some("10.0.0.2"));
-    desk.change("low", |c| c.deleting = true);
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.asks("low", "p", "10.0.0.1");
+    bench.make(claim("c", "p"));
+    assert_eq!(bench.has("c"), some("10.0.0.2"));
+    bench.change("low", |c| c.deleting = true);
     // The process that comes next has never seen the object.
-    desk.store.forced.insert(desk.claim("c").uid.clone());
-    let gone = Address { deleting: true, finalizer: false, ..desk.address("c").clone() };
-    desk.store.put_address(gone);
-    desk.start();
-    desk.rest(2);
-    assert_eq!(desk.has("c"), some("10.0.0.2"));
-    assert_eq!(desk.told("c"), (Reason::AddressAllocated, "10.0.0.2"));
+    bench.store.forced.insert(bench.claim("c").uid.clone());
+    let gone = Address { deleting: true, finalizer: false, ..bench.address("c").clone() };
+    bench.store.put_address(gone);
+    bench.start();
+    bench.rest(2);
+    assert_eq!(bench.has("c"), some("10.0.0.2"));
+    assert_eq!(bench.condition("c"), (Reason::AddressAllocated, "10.0.0.2"));
 }
 
 #[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1")))]);
-    desk.start();
-    desk.make(claim("c", "p"));
-    desk.make(claim("waits", "p"));
-    assert_eq!(desk.told("waits").0, Reason::PoolExhausted);
-    let force = |desk: &mut Desk| {
-        desk.store.forced.insert(desk.claim("c").uid.clone());
-        let gone = Address { deleting: true, finalizer: false, ..desk.address("c").clone() };
-        desk.store.put_address(gone);
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.make(claim("waits", "p"));
+    assert_eq!(bench.condition("waits").0, Reason::PoolExhausted);
+    let force = |bench: &mut Bench| {
+        bench.store.forced.insert(bench.claim("c").uid.clone());
+        let gone = Address { deleting: true, finalizer: false, ..bench.address("c").clone() };
+        bench.store.put_address(gone);
     };
-    force(&mut desk);
-    desk.rest(3);
-    assert_eq!((desk.has("c"), desk.has("waits")), (some("10.0.0.1"), None));
+    force(&mut bench);
+    bench.rest(3);
+    assert_eq!((bench.has("c"), bench.has("waits")), (some("10.0.0.1"), None));
     // The process that comes next has never seen the object.
-    force(&mut desk);
-    desk.start();
-    desk.rest(3);
-    assert_eq!((desk.has("c"), desk.has("waits")), (some("10.0.0.1"), None));
+    force(&mut bench);
+    bench.start();
+    bench.rest(3);
+    assert_eq!((bench.has("c"), bench.has("waits")), (some("10.0.0.1"), None));
     // A machine that is not gone yet keeps it; then it is free.
-    desk.change("c", |c| (c.deleting, c.others) = (true, true));
-    force(&mut desk);
-    desk.rest(3);
-    assert_eq!(desk.has("waits"), None);
-    desk.change("c", |c| c.others = false);
-    desk.rest(3);
-    assert_eq!(desk.has("waits"), some("10.0.0.1"));
+    bench.change("c", |c| (c.deleting, c.others) = (true, true));
+    force(&mut bench);
+    bench.rest(3);
+    assert_eq!(bench.has("waits"), None);
+    bench.change("c", |c| c.others = false);
+    bench.rest(3);
+    assert_eq!(bench.has("waits"), some("10.0.0.1"));
 }
 
 #[test]
 fn where_specs_can_be_edited_the_new_address_counts() {
-    let mut desk = Desk::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
-    desk.start();
-    desk.make(claim("c", "p"));
-    desk.change_address("c", |a| a.address = some("10.0.0.2"));
-    desk.make(claim("d", "p"));
-    assert_eq!(desk.has("d"), some("10.0.0.1"));
-    desk.make(claim("e", "p"));
-    assert_eq!(desk.has("e"), some("10.0.0.3"));
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.change_address("c", |a| a.address = some("10.0.0.2"));
+    bench.make(claim("d", "p"));
+    assert_eq!(bench.has("d"), some("10.0.0.1"));
+    bench.make(claim("e", "p"));
+    assert_eq!(bench.has("e"), some("10.0.0.3"));
 }

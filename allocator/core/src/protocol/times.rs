@@ -1,10 +1,10 @@
-//! Moments in words.
+//! Times as text.
 
 /// Seconds since 1970 as RFC 3339 writes them, in UTC.
 pub(super) fn moment_text(seconds: u64) -> String {
     let (days, left) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March: the leap day is their last. From Howard Hinnant's "chrono-compatible low-level date
-    // algorithms". Beyond the year 9999 nobody cares.
+    // Years begin in March, so the leap day is their last day. From Howard Hinnant's "chrono-compatible low-level date
+    // algorithms". Years beyond 9999 do not matter.
     let days = days.min(2_932_896) + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;

@@ -8,10 +8,10 @@ use crate::families::place;
 
 use super::problem::Why;
 
-/// A pool can list 2,048 ranges; of so many blocks of 256 addresses, the first and the last are left out.
+/// A pool can list 2,048 ranges. At most this many blocks of 256 addresses get their first and last address left out.
 const BLOCKS: u128 = 512;
 
-/// The addresses by family, and the entries that are wrong.
+/// The addresses by family, and the invalid entries.
 pub(super) fn read(value: &str, skip_ends: bool) -> ([RangeSet; 2], Vec<(String, Why)>) {
     let mut sets = [RangeSet::default(), RangeSet::default()];
     let mut problems = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn read(value: &str, skip_ends: bool) -> ([RangeSet; 2], Vec<(String,
             problems.push((entry.to_owned(), Why::Dhcp));
             continue;
         }
-        // Spaces around the dash do no harm.
+        // Spaces around the dash are allowed.
         let text = entry.split('-').map(str::trim).collect::<Vec<_>>().join("-");
         match text::span(&text) {
             Ok(span) => {
@@ -39,9 +39,9 @@ pub(super) fn read(value: &str, skip_ends: bool) -> ([RangeSet; 2], Vec<(String,
     (sets, problems)
 }
 
-/// Adds an entry; whether it was too large to leave everything out that should be.
+/// Adds an entry. Returns whether the entry was too large to leave out every address that should be left out.
 fn add(set: &mut RangeSet, Span { family, mut first, mut last }: Span, skip_ends: bool) -> bool {
-    // One address is what people mean, whatever it ends in; and a /31 has no ends to skip.
+    // A single address is meant, whatever its last number; and a /31 has no ends to skip.
     if family == Family::V6 || first == last {
         set.insert(first, last);
         return false;
@@ -55,7 +55,7 @@ fn add(set: &mut RangeSet, Span { family, mut first, mut last }: Span, skip_ends
         set.insert(first, last);
         return true;
     }
-    // kube-vip's cloud provider never gives out what ends in .0 or .255.
+    // kube-vip's cloud provider never hands out addresses that end in .0 or .255.
     let base = number(std::net::Ipv4Addr::UNSPECIFIED.into()) & !0xff;
     for block in (first >> 8)..=(last >> 8) {
         let start = (block << 8).max(base);

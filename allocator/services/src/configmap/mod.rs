@@ -1,8 +1,8 @@
-//! The `ConfigMap` of kube-vip's cloud provider, `kube-system/kubevip`: read whole, and made into pools.
+//! The `ConfigMap` of kube-vip's cloud provider, `kube-system/kubevip`: read as a whole, and turned into pools.
 //!
-//! Source: `pkg/provider/loadBalancer.go`, `pkg/ipam` and `pkg/config` of kube-vip-cloud-provider. What it does wrong there is
-//! not done here: a namespace's range counts though there is a global CIDR; a namespace may have both; and an entry that
-//! cannot be read is named, and spoils nothing else.
+//! Source: `pkg/provider/loadBalancer.go`, `pkg/ipam` and `pkg/config` of kube-vip-cloud-provider. Mooring does not
+//! copy that program's errors: a namespace's range counts even if there is a global CIDR; a namespace may have both a
+//! range and a CIDR; and an unreadable entry is reported, and spoils no other entry.
 
 mod entries;
 mod pools;
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
+use mooring_allocator_core::placement_hints::Hint;
 use mooring_allocator_core::range_set::RangeSet;
-use mooring_allocator_core::steering::Word;
 
 use crate::families::place;
 use crate::objects::Scope;
@@ -23,11 +23,12 @@ use crate::objects::Scope;
 pub use pools::{NewPool, kept, pools};
 pub use problem::{Problem, Why};
 
-/// What the `ConfigMap` says.
+/// The content of the `ConfigMap`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Who has addresses of their own. A namespace with an entry is here even where nothing of it can be read: its Services get
-    /// none of the global ones instead, for they may be of another network.
+    /// The namespaces with their own addresses. A namespace with an entry is in this map even if no part of the entry
+    /// can be read. The namespace's Services then get none of the global addresses, because these may be of another
+    /// network.
     pub ranges: BTreeMap<Scope, [RangeSet; 2]>,
     /// `allow-share-`.
     share: BTreeMap<Scope, bool>,
@@ -35,12 +36,12 @@ pub struct Config {
     interfaces: BTreeMap<Scope, Arc<str>>,
     /// `search-order` is `desc`.
     pub from_the_end: bool,
-    /// What could not be read.
+    /// The parts that could not be read.
     pub problems: Vec<Problem>,
 }
 
 impl Config {
-    /// Reads it.
+    /// Reads the `ConfigMap`.
     #[must_use]
     pub fn read(data: &BTreeMap<String, String>) -> Self {
         let mut config = Self::default();
@@ -90,8 +91,8 @@ impl Config {
                 "0" | "f" | "F" | "false" | "FALSE" | "False" => drop(self.share.insert(scope, false)),
                 _ => drop(self.bad(key, value, Why::NoBoolean)),
             },
-            // Nothing is looked up on this machine: whether a node has it is the node's affair.
-            _ if Word::Interface.check(value).is_err() => {
+            // Nothing is looked up on this machine: the node decides whether it has the interface.
+            _ if Hint::Interface.check(value).is_err() => {
                 self.bad(key, value, Why::NoInterface);
             }
             _ => {
@@ -105,7 +106,7 @@ impl Config {
         false
     }
 
-    /// Whose addresses the Services of a namespace get. None: there are none for it.
+    /// The scope whose addresses the Services of a namespace get. None: there are no addresses for the namespace.
     #[must_use]
     pub fn scope(&self, namespace: &Arc<str>) -> Option<Scope> {
         let own = Scope::Namespace(namespace.clone());
@@ -115,12 +116,12 @@ impl Config {
         self.ranges.contains_key(&Scope::Global).then_some(Scope::Global)
     }
 
-    /// With whom the Services of a namespace share addresses: all of that scope.
+    /// The sharing group of a namespace's Services: all Services of the same scope.
     #[must_use]
     pub fn shares(&self, namespace: &Arc<str>) -> Option<Scope> {
         let own = Scope::Namespace(namespace.clone());
         let allowed = self.share.get(&own).or_else(|| self.share.get(&Scope::Global));
-        // Whoever takes the same addresses shares them.
+        // Services that take addresses from the same entry share them.
         if allowed == Some(&true) { self.scope(namespace) } else { None }
     }
 
@@ -130,14 +131,15 @@ impl Config {
         self.interface_of(&Scope::Namespace(namespace.clone()))
     }
 
-    /// The interface for those addresses.
+    /// The interface for the addresses of a scope.
     #[must_use]
     pub fn interface_of(&self, scope: &Scope) -> Option<&Arc<str>> {
         self.interfaces.get(scope).or_else(|| self.interfaces.get(&Scope::Global))
     }
 }
 
-/// `cidr-team-a`: what, and for whom. A namespace called `global` has what all have, as there.
+/// Splits a key such as `cidr-team-a` into its subject and its scope. A namespace called `global` gets the addresses
+/// for all, as in kube-vip's cloud provider.
 fn scoped(key: &str) -> Option<(&str, Scope)> {
     let what = ["cidr", "range", "allow-share", "interface"];
     let (what, name) = what.into_iter().find_map(|w| Some((w, key.strip_prefix(w)?.strip_prefix('-')?)))?;

@@ -1,4 +1,4 @@
-//! From the `ConfigMap` to pools.
+//! Turns the `ConfigMap` into pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,13 +17,13 @@ use super::Config;
 /// A pool to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPool {
-    /// Its kind and name.
+    /// The pool's kind and name.
     pub reference: Arc<PoolRef>,
-    /// From what, and its spec.
+    /// The pool's source and spec.
     pub made: Made,
 }
 
-/// The pools of a `ConfigMap`, without the addresses that are others' (nodes', say).
+/// The pools of a `ConfigMap`, without addresses that others have (for example nodes).
 #[must_use]
 pub fn pools(config: &Config, others: &BTreeSet<IpAddr>) -> BTreeMap<Source, Made> {
     let mut all = BTreeMap::new();
@@ -51,14 +51,14 @@ pub fn pools(config: &Config, others: &BTreeSet<IpAddr>) -> BTreeMap<Source, Mad
     all
 }
 
-/// The pool of these addresses, which Services had when Mooring came and which are in no other pool.
+/// The pool for these addresses, which Services had when Mooring came, and which are in no other pool.
 #[must_use]
 pub fn kept<'a>(ips: impl Iterator<Item = &'a IpAddr>, family: Family) -> Option<Made> {
     let set = RangeSet::of(ips.filter(|&&ip| Family::of(ip) == family).map(|&ip| (number(ip), number(ip))));
     Some(Made { source: Source { scope: Scope::Kept, family }, spec: spec(&set, family)?, interface: None })
 }
 
-/// A spec that lists these addresses. A pool must name one network that all are in: the smallest there is.
+/// A spec that lists these addresses. A pool must name one network that contains all addresses: use the smallest.
 fn spec(set: &RangeSet, family: Family) -> Option<PoolSpec> {
     let lowest = set.first()?;
     let highest = set.iter().last().map_or(lowest, |(_, last)| last);
@@ -67,25 +67,25 @@ fn spec(set: &RangeSet, family: Family) -> Option<PoolSpec> {
     Some(PoolSpec {
         addresses: set.iter().map(|(first, last)| entry(first, last)).collect(),
         prefix: prefix.clamp(0, bits),
-        // All that is listed is meant.
+        // Every listed address may be handed out.
         allocate_reserved_ip_addresses: true,
         ..PoolSpec::default()
     })
 }
 
-/// As people would write it: an address, or a range.
+/// The text that people would write: an address, or a range.
 fn entry(first: u128, last: u128) -> String {
     if first == last { address(first).to_string() } else { format!("{}-{}", address(first), address(last)) }
 }
 
 impl NewPool {
-    /// Of this name: `kubevip-global-ipv4`, `kubevip-TEAM-ipv4`. `suffix`: where that name is taken.
+    /// Names the pool `kubevip-global-ipv4` or `kubevip-TEAM-ipv4`. `suffix`: used if this name is taken.
     #[must_use]
     pub fn new(made: Made, suffix: Option<&str>) -> Self {
         let scope = match &made.source.scope {
             Scope::Global => "global",
             Scope::Namespace(name) => name,
-            // No namespace may have a dot in its name.
+            // A namespace's name cannot have a dot.
             Scope::Kept => "kept.addresses",
         };
         let family = if made.source.family == Family::V4 { "ipv4" } else { "ipv6" };

@@ -1,38 +1,38 @@
-//! What is wrong with the `ConfigMap`.
+//! Errors in the `ConfigMap`.
 
 use std::fmt;
 
 use mooring_allocator_core::text::TextError;
 
-/// Something in it that could not be read. The rest works.
+/// A part of the `ConfigMap` that could not be read. The rest works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The key.
     pub key: String,
-    /// The entry of its value; empty: the whole.
+    /// The entry in the key's value; empty: the whole value.
     pub entry: String,
-    /// What is wrong.
+    /// The error.
     pub why: Why,
 }
 
-/// What is wrong.
+/// The error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// No key that means anything.
+    /// An unknown key.
     UnknownKey,
     /// Not an address, a range or a CIDR.
     Text(TextError),
     /// `0.0.0.0/32`.
     Dhcp,
-    /// The value names no address.
+    /// The value has no address.
     Empty,
     /// Neither `true` nor `false`.
     NoBoolean,
     /// Neither `asc` nor `desc`.
     NoOrder,
-    /// Not the name of an interface.
+    /// Not a valid interface name.
     NoInterface,
-    /// More gaps than a pool can say: addresses that end in .0 and .255 are handed out too.
+    /// More gaps than a pool can list: addresses that end in .0 and .255 are handed out too.
     TooLarge,
 }
 

@@ -1,39 +1,29 @@
-//! What the machine wants done.
+//! The actions of the machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
+use mooring_allocator_core::names::{Key, PoolRef};
+use mooring_allocator_core::work::{PoolTarget, Target};
 
 use crate::configmap::{NewPool, Problem};
 use crate::objects::{Ingress, Member};
 use crate::reason::Condition;
 use crate::words;
 
-/// Something to do. None of them waits for another; what comes of it is told by an event.
+/// An action. Actions do not wait for each other; an event reports the result of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write; [`super::Event::Answer`] tells.
+    /// A write; [`super::Event::Answer`] reports the result.
     Write {
-        /// Told again with the answer.
+        /// Repeated in the answer.
         id: u64,
-        /// What.
+        /// The write itself.
         write: Write,
     },
-    /// Tell people.
+    /// A report to people.
     Report(Report),
-}
-
-/// The object a write is about. It takes effect only on this uid at this version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Its namespace and name.
-    pub key: Key,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
 }
 
 /// A write.
@@ -45,7 +35,8 @@ pub enum Write {
     UpdateClaim(Target, Vec<Member>, Option<IpAddr>),
     /// Delete a claim.
     DeleteClaim(Target),
-    /// Say on an `IPAddress` that its address is in use elsewhere, and where: its claim then gets another, and it rests.
+    /// Note on an `IPAddress` that the address is in use elsewhere, and where: the claim then gets another address, and
+    /// this address rests.
     Exchange(Target, String),
     /// Change a Service's annotations and label, and `spec.loadBalancerIP`.
     Annotate(Target, Box<Notice>),
@@ -57,7 +48,7 @@ pub enum Write {
     CreatePool(Box<NewPool>),
     /// Set a pool's spec.
     UpdatePool(PoolTarget, Box<NewPool>),
-    /// Delete a pool of which nothing is in use.
+    /// Delete a pool that has no address in use.
     DeletePool(PoolTarget),
 }
 
@@ -74,23 +65,24 @@ pub struct NewClaim {
     pub requested: Option<IpAddr>,
     /// The annotation [`crate::words::SERVICES`].
     pub members: Vec<Member>,
-    /// Whether the Services own it: they are of its namespace. Else nothing does, and it is deleted from here.
+    /// Whether the Services own the claim: this is so if they are of the claim's namespace. Otherwise the claim has no
+    /// owner, and the allocator deletes it.
     pub owned: bool,
 }
 
-/// What changes on a Service: only that.
+/// The changes to a Service, and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
-    /// Annotations: what they are to say; None: they are taken off.
+    /// Annotations and their new values; None: the annotation is removed.
     pub annotations: Vec<(&'static str, Option<String>)>,
-    /// The label `implementation=kube-vip`: put on, or taken off.
+    /// The label `implementation=kube-vip`: added or removed.
     pub implementation: Option<bool>,
-    /// `spec.loadBalancerIP` is taken away: it was kube-vip's cloud provider that wrote it.
+    /// `spec.loadBalancerIP` is removed, because kube-vip's cloud provider wrote it.
     pub clear_ip: bool,
 }
 
 impl Notice {
-    /// Takes out what it says of the holder, if it says nothing else: that can be written with the status.
+    /// Removes and returns the holder, if the notice changes nothing else: the holder can be written with the status.
     pub(super) fn take_host(&mut self) -> Option<String> {
         let [(words::VIP_HOST, Some(host))] = &self.annotations[..] else { return None };
         if self.implementation.is_some() || self.clear_ip {
@@ -102,49 +94,38 @@ impl Notice {
     }
 }
 
-/// A Service's status, as far as it is ours.
+/// The parts of a Service's status that Mooring writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// `status.loadBalancer.ingress`; None: it stays as it is.
+    /// `status.loadBalancer.ingress`; None: unchanged.
     pub ingress: Option<Vec<Ingress>>,
-    /// The condition; None: it is taken off.
+    /// The condition; None: removed.
     pub condition: Option<Condition>,
-    /// The annotation [`crate::words::VIP_HOST`], should it change with it; None: it stays.
+    /// The annotation [`crate::words::VIP_HOST`], if it changes with the status; None: unchanged.
     pub host: Option<String>,
 }
 
-/// The pool a write is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolTarget {
-    /// Which.
-    pub reference: Arc<PoolRef>,
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version.
-    pub version: Version,
-}
-
-/// What people may want to know; it becomes Events, metrics and log lines.
+/// A report for people; it becomes Events, metrics and log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// A Service has these addresses (as [`crate::words::ADDRESSES`] has them).
     Assigned {
         /// The Service.
         service: Key,
-        /// What it has.
+        /// The addresses the Service has now.
         addresses: String,
-        /// What it had.
+        /// The addresses the Service had before.
         before: String,
     },
     /// A Service has no address any more.
     Released {
         /// The Service.
         service: Key,
-        /// What it had.
+        /// The addresses the Service had.
         addresses: String,
     },
-    /// Something is to be said of a Service: its condition has changed. A warning unless it is ready and has no `but`.
-    Told {
+    /// The condition of a Service has changed. This is a warning, unless the Service is ready without reservations.
+    ConditionChanged {
         /// The Service.
         service: Key,
         /// Its condition now.
@@ -152,11 +133,11 @@ pub enum Report {
         /// Whether somebody should look.
         warning: bool,
     },
-    /// The API server will not have a pool that the `ConfigMap` asks for.
+    /// The API server refuses a pool that the `ConfigMap` asks for.
     PoolRefused {
         /// The pool.
         pool: Arc<PoolRef>,
-        /// Why not.
+        /// The reason of the refusal.
         why: String,
     },
     /// The `ConfigMap` has an entry that cannot be read. An Event on it, and a metric.

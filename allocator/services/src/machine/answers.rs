@@ -1,11 +1,11 @@
-//! What became of writes.
+//! Results of writes.
 
 use std::time::Duration;
 
 use mooring_allocator_core::names::Version;
 
 use super::slots::Writes;
-use super::{Done, Failure, Machine, RETRY_FIRST, RETRY_LAST, Report, SHOWN_WITHIN, STALE_WITHIN, Who, Write};
+use super::{Done, Failure, Machine, RETRY, Report, SHOWN_WITHIN, STALE_WITHIN, Who, Write};
 
 impl Writes {
     /// The write at `version` ended; `known`: the version that the watch shows.
@@ -14,31 +14,26 @@ impl Writes {
         let conflict = matches!(result, Err(Failure::Conflict | Failure::NotFound));
         self.stale_until = conflict.then_some(now + STALE_WITHIN);
         match result {
-            Ok(Done::At(new)) => {
-                self.failures = 0;
-                // The watch will show it. (One that changed nothing left the version as it was.)
+            Ok(Done::There(new)) => {
+                self.retry.failures = 0;
+                // The watch will show the new version. (A write that changed nothing left the version unchanged.)
                 self.stale = (known == version && new != version).then(|| version.clone());
             }
             Ok(Done::Gone) | Err(Failure::Conflict | Failure::NotFound) => {
-                self.failures = 0;
+                self.retry.failures = 0;
                 self.stale = (known == version).then(|| version.clone());
             }
-            Err(Failure::Exists | Failure::Refused(_) | Failure::Unknown) => self.back_off(now),
+            Err(Failure::Exists | Failure::Refused(_) | Failure::Unknown) => self.retry.back_off(now, RETRY),
         }
-    }
-
-    pub(super) fn back_off(&mut self, now: Duration) {
-        self.not_before = now + RETRY_FIRST.saturating_mul(1 << self.failures.min(10)).min(RETRY_LAST);
-        self.failures = self.failures.saturating_add(1);
     }
 }
 
 impl Machine {
     pub(super) fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
-        let now = self.moment.now;
-        let Some((who, write)) = self.writes.remove(&id) else { return };
+        let now = self.work.now();
+        let Some((who, write)) = self.work.answered(id) else { return };
         if matches!(result, Err(Failure::Conflict | Failure::NotFound)) {
-            self.later(now + STALE_WITHIN, who.clone());
+            self.work.mark_at(now + STALE_WITHIN, who.clone());
         }
         match &write {
             Write::Annotate(target, _) | Write::Status(target, _) | Write::RemoveCleanup(target) => {
@@ -56,7 +51,8 @@ impl Machine {
                 let known = slot.seen.as_ref().map_or_else(|| target.version.clone(), |claim| claim.version.clone());
                 slot.writes.ended(now, &target.version, &known, &result);
                 let same = slot.seen.as_ref().is_some_and(|claim| claim.uid == target.uid);
-                // Going, or gone: nobody can have it any more, whatever the watch shows yet.
+                // The claim is being deleted or gone: no Service can have the claim any more, whatever the watch still
+                // shows.
                 if same && matches!(write, Write::DeleteClaim(_)) && matches!(result, Ok(_) | Err(Failure::NotFound)) {
                     slot.doomed = true;
                 }
@@ -68,10 +64,10 @@ impl Machine {
                 slot.writes.pending = None;
                 match result {
                     Ok(_) | Err(Failure::Exists) => {
-                        slot.writes.failures = 0;
-                        slot.writes.not_before = if slot.seen.is_some() { now } else { now + SHOWN_WITHIN };
+                        slot.writes.retry.failures = 0;
+                        slot.writes.retry.not_before = if slot.seen.is_some() { now } else { now + SHOWN_WITHIN };
                     }
-                    Err(_) => slot.writes.back_off(now),
+                    Err(_) => slot.writes.retry.back_off(now, RETRY),
                 }
                 let why = match result {
                     Ok(_) => None,
@@ -85,7 +81,7 @@ impl Machine {
                     slot.refused = why;
                     let members: Vec<_> = slot.members.keys().cloned().collect();
                     for key in &members {
-                        self.mark_service(key);
+                        self.enqueue_service(key);
                     }
                 }
             }
@@ -96,18 +92,18 @@ impl Machine {
                 };
                 slot.writes.pending = None;
                 match result {
-                    // The watch will show what comes of it.
+                    // The watch will show the effect of the write.
                     Ok(_) => slot.exchanged = Some((target.uid.clone(), None)),
                     Err(Failure::Conflict | Failure::NotFound) => {
                         slot.exchanged = Some((target.uid.clone(), Some(target.version.clone())));
                     }
-                    Err(_) => slot.writes.back_off(now),
+                    Err(_) => slot.writes.retry.back_off(now, RETRY),
                 }
             }
             Write::CreatePool(pool) | Write::UpdatePool(_, pool) => self.pool_answer(&pool.reference, id, &result),
             Write::DeletePool(target) => self.pool_answer(&target.reference, id, &result),
         }
-        self.dirty.insert(who);
+        self.work.mark(who);
     }
 
     fn pool_answer(
@@ -116,12 +112,12 @@ impl Machine {
         id: u64,
         result: &Result<Done, Failure>,
     ) {
-        let now = self.moment.now;
+        let now = self.work.now();
         if let Err(Failure::Refused(why)) = result {
             self.report(Report::PoolRefused { pool: reference.clone(), why: why.clone() });
         }
-        let known = self.pools.get(reference).map(|pool| pool.version.clone());
-        let Some(writes) = self.pool_writes.get_mut(reference).filter(|writes| writes.0.pending == Some(id)) else {
+        let known = self.seen.pools.get(reference).map(|pool| pool.version.clone());
+        let Some(writes) = self.made.writes.get_mut(reference).filter(|writes| writes.0.pending == Some(id)) else {
             return;
         };
         let version = writes.1.clone();
@@ -130,9 +126,9 @@ impl Machine {
         }
         writes.0.pending = None;
         match result {
-            Ok(_) | Err(Failure::Exists) if known.is_some() => writes.0.not_before = now,
-            Ok(_) | Err(Failure::Exists) => writes.0.not_before = now + SHOWN_WITHIN,
-            Err(_) => writes.0.back_off(now),
+            Ok(_) | Err(Failure::Exists) if known.is_some() => writes.0.retry.not_before = now,
+            Ok(_) | Err(Failure::Exists) => writes.0.retry.not_before = now + SHOWN_WITHIN,
+            Err(_) => writes.0.retry.back_off(now, RETRY),
         }
     }
 }
@@ -146,18 +142,18 @@ mod tests {
         let (mut writes, now) = (Writes::default(), Duration::from_secs(9));
         let (old, new) = (Version::from("1"), Version::from("2"));
         writes.ended(now, &old, &old, &Err(Failure::Unknown));
-        assert_eq!((writes.not_before, writes.stale.clone()), (now + RETRY_FIRST, None));
+        assert_eq!((writes.retry.not_before, writes.stale.clone()), (now + RETRY.first, None));
         writes.ended(now, &old, &old, &Err(Failure::Unknown));
-        assert_eq!(writes.not_before, now + RETRY_FIRST * 2);
+        assert_eq!(writes.retry.not_before, now + RETRY.first * 2);
         writes.ended(now, &old, &old, &Err(Failure::Conflict));
-        assert_eq!((writes.stale.clone(), writes.failures), (Some(old.clone()), 0));
+        assert_eq!((writes.stale.clone(), writes.retry.failures), (Some(old.clone()), 0));
         writes.freshen(now + STALE_WITHIN / 2);
         assert!(writes.stale.is_some());
         writes.freshen(now + STALE_WITHIN);
         assert_eq!(writes.stale, None, "nor for ever");
         writes.ended(now, &old, &new, &Err(Failure::Conflict));
         assert_eq!(writes.stale, None);
-        writes.ended(now, &old, &old, &Ok(Done::At(old.clone())));
+        writes.ended(now, &old, &old, &Ok(Done::There(old.clone())));
         assert_eq!(writes.stale, None, "a write that changes nothing is not waited for");
     }
 }

@@ -1,4 +1,4 @@
-//! Claims: whose they are, and what is written on them.
+//! Claims: the Services that have them, and the writes to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,42 +19,34 @@ use super::slots::{ClaimSlot, Held, Topic, Writes};
 use super::{Machine, NewClaim, Target, Who, Write};
 
 impl Machine {
-    /// A claim is known from now on.
-    pub(super) fn index(&mut self, key: &Key, slot: ClaimSlot) {
-        self.by_pool.entry(slot.pool.clone()).or_default().insert(key.clone());
-        if let Some(ip) = slot.requested {
-            self.by_request.entry(ip).or_default().insert(key.clone());
-        }
-        self.claims.insert(key.clone(), slot);
-    }
-
-    /// A claim is gone: whoever had it has nothing.
+    /// Removes a claim: its Services have no claim now.
     pub(super) fn drop_claim(&mut self, key: &Key) {
         let members: Vec<Key> =
             self.claims.get(key).into_iter().flat_map(|slot| slot.members.keys().cloned()).collect();
         for member in &members {
             self.detach(key, member);
-            self.mark_service(member);
+            self.enqueue_service(member);
         }
         let Some(slot) = self.claims.remove(key) else { return };
-        if let Some(keys) = self.by_pool.get_mut(&slot.pool) {
+        if let Some(keys) = self.claims.by_pool.get_mut(&slot.pool) {
             keys.remove(key);
             if keys.is_empty() {
-                self.by_pool.remove(&slot.pool);
+                self.claims.by_pool.remove(&slot.pool);
             }
-            // A pool that the ConfigMap no longer has may go now, and an address that was in no other pool.
-            let made = self.pools.get(&slot.pool).and_then(|pool| pool.made.as_ref());
+            // A pool that the `ConfigMap` no longer has may go now. The same applies to an address that was in no other
+            // pool.
+            let made = self.seen.pools.get(&slot.pool).and_then(|pool| pool.made.as_ref());
             if made.is_some_and(|made| {
-                self.pools.made.get(&made.source) != Some(&slot.pool) || made.source.scope == Scope::Kept
+                self.seen.pools.made.get(&made.source) != Some(&slot.pool) || made.source.scope == Scope::Kept
             }) {
-                self.dirty.insert(Who::Pools);
+                self.work.mark(Who::Pools);
             }
         }
         if let Some(ip) = slot.requested {
-            if let Some(keys) = self.by_request.get_mut(&ip) {
+            if let Some(keys) = self.claims.by_request.get_mut(&ip) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.by_request.remove(&ip);
+                    self.claims.by_request.remove(&ip);
                 }
             }
             self.wake(&Topic::Ip(ip));
@@ -62,18 +54,18 @@ impl Machine {
         self.wake(&Topic::Claim(key.clone()));
     }
 
-    /// A Service has this claim, or shares it.
+    /// Gives a Service this claim, alone or shared.
     pub(super) fn attach(&mut self, claim: &Key, service: &Key) {
         let Some(uid) = self.services.get(service).map(|slot| slot.service.uid.clone()) else { return };
         let Some(slot) = self.claims.get_mut(claim) else { return };
         if slot.members.insert(service.clone(), uid).is_none() {
             self.regroup(claim);
-            self.mark_claim(claim);
+            self.enqueue_claim(claim);
             self.wake(&Topic::Claim(claim.clone()));
         }
     }
 
-    /// It has it no more.
+    /// Takes a claim from a Service.
     pub(super) fn detach(&mut self, claim: &Key, service: &Key) {
         if let Some(slot) = self.services.get_mut(service) {
             for held in &mut slot.held {
@@ -89,7 +81,7 @@ impl Machine {
         let requested = slot.requested;
         if slot.members.remove(service).is_some() {
             self.regroup(claim);
-            self.mark_claim(claim);
+            self.enqueue_claim(claim);
             self.wake(&Topic::Claim(claim.clone()));
             if let Some(ip) = requested {
                 self.wake(&Topic::Ip(ip));
@@ -97,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// It has none at all any more.
+    /// Takes all claims from a Service.
     pub(super) fn let_go(&mut self, service: &Key) {
         let Some(slot) = self.services.get(service) else { return };
         let held: Vec<Key> = slot.held.iter().flat_map(Held::all).cloned().collect();
@@ -106,11 +98,11 @@ impl Machine {
         }
     }
 
-    /// A claim is found by the key of those who share it.
+    /// Files a claim under the sharing key of its Services.
     pub(super) fn regroup(&mut self, claim: &Key) {
-        let Some(slot) = self.claims.get(claim) else { return };
+        let Some(slot) = self.claims.all.get(claim) else { return };
         let first = slot.members.keys().next().and_then(|key| self.services.get(key));
-        let group = first.and_then(|slot| sharing::key(&slot.service, &self.config)).map(|key| key.text);
+        let group = first.and_then(|slot| sharing::key(&slot.service, &self.seen.config)).map(|key| key.text);
         let family = slot.family;
         let rank = self.address_of(claim).and_then(|address| address.address).map_or(u128::MAX, number);
         let members = slot.members.keys().filter_map(|key| self.services.get(key));
@@ -120,19 +112,19 @@ impl Machine {
         }
         if let Some(before) = slot.group.clone() {
             for port in &slot.ports {
-                less(&mut self.by_port, &(before.clone(), family, *port));
+                less(&mut self.claims.by_port, &(before.clone(), family, *port));
             }
-            if let Some(keys) = self.by_group.get_mut(&(before.clone(), family)) {
+            if let Some(keys) = self.claims.by_group.get_mut(&(before.clone(), family)) {
                 keys.remove(&(slot.rank, claim.clone()));
                 if keys.is_empty() {
-                    self.by_group.remove(&(before, family));
+                    self.claims.by_group.remove(&(before, family));
                 }
             }
         }
         if let Some(group) = &group {
-            self.by_group.entry((group.clone(), family)).or_default().insert((rank, claim.clone()));
+            self.claims.by_group.entry((group.clone(), family)).or_default().insert((rank, claim.clone()));
             for port in &ports {
-                *self.by_port.entry((group.clone(), family, *port)).or_default() += 1;
+                *self.claims.by_port.entry((group.clone(), family, *port)).or_default() += 1;
             }
         }
         if let Some(slot) = self.claims.get_mut(claim) {
@@ -144,16 +136,16 @@ impl Machine {
         }
     }
 
-    /// Finds out from claims who has what: at start, and after somebody else has led.
+    /// Reads from the claims which Service has what: at start, and after another allocator has led.
     pub(super) fn restore(&mut self) {
-        self.restored = true;
+        self.takeover.restored = true;
         self.waiting.clear();
-        self.by_group.clear();
-        self.by_port.clear();
-        self.kept.clear();
-        self.unsettled.clear();
-        // Who leads again waits anew for what others had before.
-        self.settles_by = None;
+        self.claims.by_group.clear();
+        self.claims.by_port.clear();
+        self.takeover.kept.clear();
+        self.takeover.unsettled.clear();
+        // An allocator that leads again starts a new wait for the addresses that Services had before.
+        self.takeover.settles_by = None;
         let unseen = self.claims.iter().filter(|(_, slot)| slot.seen.is_none()).map(|(key, _)| key.clone());
         for key in unseen.collect::<Vec<_>>() {
             self.drop_claim(&key);
@@ -168,10 +160,10 @@ impl Machine {
             self.restore_claim(key);
         }
         let from_before = self.services.values().filter(|slot| self.is_from_before(&slot.service));
-        self.unsettled = from_before.map(|slot| slot.service.key.clone()).collect();
-        self.dirty.extend(self.services.keys().cloned().map(Who::Service));
-        self.dirty.extend(keys.into_iter().map(Who::Claim));
-        self.dirty.insert(Who::Pools);
+        self.takeover.unsettled = from_before.map(|slot| slot.service.key.clone()).collect();
+        self.work.mark_all(self.services.keys().cloned().map(Who::Service));
+        self.work.mark_all(keys.into_iter().map(Who::Claim));
+        self.work.mark(Who::Pools);
     }
 
     fn restore_claim(&mut self, key: &Key) {
@@ -181,15 +173,16 @@ impl Machine {
         let Some(claim) = slot.seen.clone().filter(|claim| !claim.deleting) else { return };
         let family = place(claim.family);
         let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
-        let ip = address.as_ref().and_then(|key| self.addresses.named(key)).and_then(|address| address.address);
-        for (member, uid) in &claim.members {
+        let ip = address.as_ref().and_then(|key| self.seen.addresses.named(key)).and_then(|address| address.address);
+        for (member, uid) in claim.members() {
             let Some(slot) = self.services.get_mut(member).filter(|slot| slot.service.uid == *uid) else { continue };
             let service = slot.service.clone();
             let recorded = crate::record::read(service.notes.record.as_deref());
             let recorded = recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
             let shown = ip.is_some_and(|ip| request::shows(&service, ip));
             let held = &mut slot.held[family];
-            // What the Service says it has comes first. What its status shows beside that is over, and another is to come.
+            // The claim in the Service's record comes first. A claim for another address in the status is old, and any
+            // other claim is the next one.
             let before = if recorded { held.current.replace(key.clone()) } else { Some(key.clone()) };
             if let Some(claim) = before {
                 if held.current.is_none() {
@@ -204,7 +197,7 @@ impl Machine {
         }
     }
 
-    /// Whether it shows an address that it was given before Mooring came.
+    /// Whether a Service shows an address that it got before Mooring came.
     pub(super) fn is_from_before(&self, service: &Service) -> bool {
         if !self.ours(service) || service.deleting || service.notes.record.is_some() {
             return false;
@@ -218,7 +211,7 @@ impl Machine {
         let Want { family, requested } = want;
         let home = across.then_some(&self.settings.home);
         let name = |attempt| naming::claim(&member.0, &member.1, family, pool, requested, home, attempt);
-        // Whatever there is of that name is not what it wants: it is going, or others share it, or it has another address.
+        // Skip names that are taken: a claim of the same name is going, is shared by others, or has another address.
         let key = (0..=u32::MAX).map(name).find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
         let slot = ClaimSlot {
             family,
@@ -235,14 +228,14 @@ impl Machine {
             refused: None,
             exchanged: None,
         };
-        self.index(&key, slot);
+        self.claims.insert(&key, slot);
         self.attach(&key, &member.0);
         key
     }
 
-    /// Looks at a claim anew.
+    /// Evaluates a claim again.
     pub(super) fn look_at_claim(&mut self, key: &Key) {
-        let now = self.moment.now;
+        let now = self.work.now();
         if let Some(slot) = self.claims.get_mut(key) {
             slot.writes.freshen(now);
         }
@@ -250,9 +243,9 @@ impl Machine {
         if slot.writes.pending.is_some() {
             return;
         }
-        if slot.writes.not_before > now {
-            let at = slot.writes.not_before;
-            return self.later(at, Who::Claim(key.clone()));
+        if slot.writes.retry.not_before > now {
+            let at = slot.writes.retry.not_before;
+            return self.work.mark_at(at, Who::Claim(key.clone()));
         }
         let Some(claim) = slot.seen.clone() else {
             if slot.members.is_empty() {
@@ -268,7 +261,7 @@ impl Machine {
             let members: Vec<Key> = slot.members.keys().cloned().collect();
             for member in &members {
                 self.detach(key, member);
-                self.mark_service(member);
+                self.enqueue_service(member);
             }
             return;
         }
@@ -283,13 +276,14 @@ impl Machine {
             return self.claim_write(key, write);
         }
         let (members, requested) = (slot.wanted_members(), self.asked(key, slot));
-        if members != claim.members || requested != claim.requested {
+        if members != claim.members() || requested != claim.requested {
             self.claim_write(key, Write::UpdateClaim(target, members, requested));
         }
     }
 
-    /// What to do about an address that a claim was given by chance and that is in use without a claim: a node's, say. The
-    /// allocator cannot know that; told that there is another owner, it gives another, and lets this one rest.
+    /// Handles an address that a claim got by chance and that is in use without a claim, for example by a node. The
+    /// allocator cannot know about this use. Once told of the other owner, the allocator gives the claim another
+    /// address and lets this address rest.
     fn exchange(&self, key: &Key, slot: &ClaimSlot) -> Option<Write> {
         let address = self.address_of(key)?;
         let ip = address.address?;
@@ -300,15 +294,15 @@ impl Machine {
             return None;
         }
         let target = Target { key: address.key.clone(), uid: address.uid.clone(), version: address.version.clone() };
-        let owner = match self.reserved.get(&ip)? {
+        let owner = match self.seen.reserved.get(&ip)? {
             Reserved::Node(node) => format!("it is an address of node {node}"),
             Reserved::ControlPlane => "it is the control plane's".to_owned(),
         };
         Some(Write::Exchange(target, owner))
     }
 
-    /// Whether nobody asked for the address that a claim has, and nobody uses it yet. (A node may say it has it because it
-    /// holds it for us.)
+    /// Whether nobody asked for the claim's address, and nobody uses the address yet. (A node may report the address as
+    /// its own because it holds the address for us.)
     pub(super) fn by_chance(&self, key: &Key, ip: IpAddr) -> bool {
         let Some(slot) = self.claims.get(key) else { return false };
         let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
@@ -319,8 +313,8 @@ impl Machine {
             && !members.any(|member| request::shows(&member.service, ip))
     }
 
-    /// The address that a claim is to ask for. Once it is bound: only what people asked for, so that one that was merely taken
-    /// over may be exchanged when another host turns out to have it.
+    /// The address that a claim is to ask for. Once the claim is bound, only an address that people asked for counts,
+    /// so that an address that was only taken over can be exchanged when another host turns out to have it.
     fn asked(&self, key: &Key, slot: &ClaimSlot) -> Option<IpAddr> {
         let Some(address) = self.address_of(key) else { return slot.requested };
         let has = address.address;
@@ -339,7 +333,7 @@ impl Machine {
     }
 }
 
-/// One less of this.
+/// Decreases a count by one.
 fn less<K: std::hash::Hash + Eq>(counts: &mut std::collections::HashMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(1);

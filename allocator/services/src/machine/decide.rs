@@ -1,4 +1,4 @@
-//! Looking at a Service: what it is to have, what it has, and what is to be said of it.
+//! Evaluating a Service: what it should have, what it has, and what to report about it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,40 +18,40 @@ use super::place::Want;
 use super::slots::{Held, Topic};
 use super::{LASTING, Machine, Report, Who};
 
-/// Addresses from before that nobody can claim for so long are no longer waited for.
+/// After this time the machine stops waiting for addresses from before that nobody can claim.
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a Service has of a family.
+/// What a Service has of one family.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Its `IPAddress`.
+    /// The line's `IPAddress`.
     pub(super) object: Key,
     pub(super) ip: IpAddr,
     pub(super) holder: Option<Arc<str>>,
 }
 
-/// What was found out about a Service.
+/// The results of evaluating a Service.
 #[derive(Debug)]
 pub(super) struct Findings {
     pub(super) wanted: Wanted,
     pub(super) wish: Result<Wish, RequestError>,
-    /// What it has, in the order of its families.
+    /// The addresses of the Service, in the order of its families.
     pub(super) lines: Vec<Line>,
-    /// It is to have another address soon.
+    /// The Service will have another address soon.
     pub(super) moving: bool,
-    /// Nothing stands against it.
+    /// There is no trouble.
     pub(super) content: bool,
 }
 
 impl Machine {
-    /// Whether a Service is ours at all.
+    /// Whether Mooring handles a Service.
     pub(super) fn ours(&self, service: &Service) -> bool {
         service.load_balancer && !service.notes.ignore && self.settings.classes.accept(service.class.as_deref())
     }
 
-    /// Looks at a Service anew.
+    /// Evaluates a Service again.
     pub(super) fn look_at_service(&mut self, key: &Key) {
-        let now = self.moment.now;
+        let now = self.work.now();
         let Some(slot) = self.services.get_mut(key) else { return };
         slot.writes.freshen(now);
         let service = slot.service.clone();
@@ -60,10 +60,10 @@ impl Machine {
             return self.release(&service);
         }
         if service.deleting {
-            // It keeps its address until it is gone: as long as it is there, nodes pass its traffic on.
+            // A Service keeps its address until it is gone: as long as the Service exists, nodes pass its traffic on.
             return self.clean_up(&service);
         }
-        self.wants_endpoints |= service.local && sharing::key(&service, &self.config).is_some();
+        self.seen.endpoints.wanted |= service.local && sharing::key(&service, &self.seen.config).is_some();
         let wanted = wanted(&service);
         let wish = request::wish(&service, &wanted.families);
         self.forget_kept(key, wish.as_ref().ok());
@@ -101,16 +101,16 @@ impl Machine {
                 self.wait(key, topic.clone());
             }
         }
-        if let Some(group) = sharing::key(&service, &self.config).filter(|group| group.join == Join::Must) {
+        if let Some(group) = sharing::key(&service, &self.seen.config).filter(|group| group.join == Join::Must) {
             self.wait(key, Topic::Group(group.text));
         }
         self.settled(&service, wish.as_ref().ok(), &troubles);
         self.retire_old(&service);
-        // What is written on its claims follows what it asks for.
+        // The content of the Service's claims follows the Service's wishes.
         let slot = self.services.get(key);
         let held: Vec<Key> = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all)).cloned().collect();
         for claim in &held {
-            self.mark_claim(claim);
+            self.enqueue_claim(claim);
         }
         let condition = self.condition(&service, &wanted, &lines, &troubles, moving);
         self.judge(key, condition);
@@ -118,7 +118,7 @@ impl Machine {
         self.publish(&service, &Findings { wanted, wish, lines, moving, content });
     }
 
-    /// What it has of a family, if anything; or what its claim waits for.
+    /// The address that a Service has of a family, if any; or the reason why its claim waits.
     fn state(&self, service: &Service, family: Family) -> Result<Option<Line>, Trouble> {
         let held = self.services.get(&service.key).and_then(|slot| slot.held[place(family)].current.as_ref());
         let Some((claim, slot)) = held.and_then(|claim| Some((claim, self.claims.get(claim)?))) else {
@@ -129,7 +129,8 @@ impl Machine {
             (slot.belongs_to(&(service.key.clone(), service.uid.clone())), self.address_of(claim))
             && let Some(ip) = address.address
         {
-            // Where it is in use already, a node may say it has it because it holds it for us.
+            // If the Service shows the address already, a node may report the address as its own because it holds the
+            // address for us.
             if !shows(service, ip)
                 && let Some(trouble) = self.reserved_for(ip)
             {
@@ -141,12 +142,12 @@ impl Machine {
             }
             return Ok(Some(Line { object: address.key.clone(), ip, holder: address.holder.clone() }));
         }
-        let refused = slot.seen.as_ref().and_then(|claim| claim.refused.as_ref());
+        let refused = slot.seen.as_ref().and_then(|claim| claim.refused());
         if let Some((reason, message)) = refused.filter(|_| !slot.going()) {
             let reason = Reason::of_claim(reason);
             let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}"), until);
             if reason == Reason::PoolExhausted {
-                // Another of the same rank may have some.
+                // Another pool of the same rank may have free addresses.
                 trouble.until.push(Topic::Pools);
             }
             return Err(trouble);
@@ -157,7 +158,8 @@ impl Machine {
         Err(Trouble::new(Reason::Allocating, format!("claim {claim} waits for its address"), until))
     }
 
-    /// What is to come takes the place of what is there once it is advertised, or there is nothing there.
+    /// The next claim replaces the current claim once the next address is advertised, or if the current claim has no
+    /// address.
     fn switch(&mut self, service: &Service, family: Family) {
         let held = self.services.get(&service.key).map(|slot| slot.held[place(family)].clone()).unwrap_or_default();
         let Some(next) = held.next else { return };
@@ -186,7 +188,7 @@ impl Machine {
         moving: bool,
     ) -> (Condition, bool) {
         let has = lines.iter().map(|line| line.ip.to_string()).collect::<Vec<_>>().join(",");
-        // One family is enough for those who merely prefer both.
+        // One family is enough for a Service that only prefers both.
         let does_without = |trouble: &&Trouble| !wanted.all && !lines.is_empty() && trouble.reason.lacks();
         let (without, troubles): (Vec<_>, Vec<_>) = troubles.iter().partition(does_without);
         let worst = troubles.iter().find(|trouble| !trouble.reason.passes()).or_else(|| troubles.first());
@@ -217,7 +219,7 @@ impl Machine {
         (condition(true, Reason::Advertised, message), !but.is_empty())
     }
 
-    /// What it has that its pool has no longer: it stays, and is told.
+    /// Addresses of the Service that its pool no longer has: they stay, and are reported.
     fn strays(&self, service: &Service, lines: &[Line]) -> Vec<String> {
         let held = self
             .services
@@ -228,7 +230,7 @@ impl Machine {
             let address = self.address_of(claim)?;
             let line = lines.iter().find(|line| line.object == address.key)?;
             let reference = &self.claims.get(claim)?.pool;
-            let pool = self.pools.get(reference);
+            let pool = self.seen.pools.get(reference);
             if pool.is_some_and(|pool| pool.lists(line.ip) || pool.plan.is_err()) {
                 return None;
             }
@@ -241,9 +243,9 @@ impl Machine {
         .collect()
     }
 
-    /// Notes what is to be said, and tells people unless it passes.
+    /// Records the verdict and reports it to people. A verdict that may pass by itself is reported only when it lasts.
     fn judge(&mut self, key: &Key, (condition, warning): (Condition, bool)) {
-        let now = self.moment.now;
+        let now = self.work.now();
         let Some(slot) = self.services.get_mut(key) else { return };
         let since = match &slot.verdict {
             Some((before, since)) if before.reason == condition.reason => *since,
@@ -252,34 +254,35 @@ impl Machine {
         slot.verdict = Some((condition.clone(), since));
         let passes = !condition.ready && !warning;
         if passes && since + LASTING > now {
-            self.later(since + LASTING, Who::Service(key.clone()));
-        } else if slot.told.as_ref() != Some(&condition) {
-            slot.told = Some(condition.clone());
-            // After a restart it is no news.
+            self.work.mark_at(since + LASTING, Who::Service(key.clone()));
+        } else if slot.reported.as_ref() != Some(&condition) {
+            slot.reported = Some(condition.clone());
+            // After a restart the condition is not new.
             if slot.service.condition.as_ref() != Some(&condition) {
-                self.report(Report::Told { service: key.clone(), condition, warning: warning || passes });
+                self.report(Report::ConditionChanged { service: key.clone(), condition, warning: warning || passes });
             }
         }
     }
 
-    /// Whether the addresses that it had before Mooring came are claimed, or never will be: then others may have some.
+    /// Whether the addresses that the Service had before Mooring came are claimed, or never will be: then other
+    /// Services may get addresses.
     fn settled(&mut self, service: &Service, wish: Option<&Wish>, troubles: &[Trouble]) {
-        let now = self.moment.now;
-        if self.unsettled.is_empty() {
+        let now = self.work.now();
+        if self.takeover.unsettled.is_empty() {
             return;
         }
-        let open = self.unsettled.contains(&service.key)
+        let open = self.takeover.unsettled.contains(&service.key)
             && wish.is_some_and(|wish| wish.addresses.iter().flatten().any(|&ip| shows(service, ip)))
             && !troubles.is_empty()
             && troubles.iter().all(|trouble| trouble.reason == Reason::Allocating);
-        let over = *self.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
+        let over = *self.takeover.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
         if !open || over {
-            self.unsettled.remove(&service.key);
-        } else if let Some(by) = self.settles_by {
-            self.later(by, Who::Service(service.key.clone()));
+            self.takeover.unsettled.remove(&service.key);
+        } else if let Some(by) = self.takeover.settles_by {
+            self.work.mark_at(by, Who::Service(service.key.clone()));
         }
-        if self.unsettled.is_empty() {
-            self.settles_by = None;
+        if self.takeover.unsettled.is_empty() {
+            self.takeover.settles_by = None;
             self.wake(&Topic::Settled);
         }
     }

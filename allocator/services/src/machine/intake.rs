@@ -1,4 +1,4 @@
-//! Events change what is known, and mark whom they concern.
+//! Events change the known state, and mark the affected objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -17,9 +17,10 @@ impl Machine {
         match event {
             Event::Tick => {}
             Event::Leading(until) => {
-                // Whoever led meanwhile has done things: what belongs to whom is read off the claims again.
-                self.restored &= self.leading();
-                self.leads = until;
+                // Another allocator has led in the meantime and made changes: read from the claims again which Service
+                // has what.
+                self.takeover.restored &= self.work.leading();
+                self.work.lead(until);
             }
             Event::Services(list) => {
                 let listed: HashSet<&Key> = list.iter().map(|service| &service.key).collect();
@@ -31,7 +32,7 @@ impl Machine {
                 for service in list {
                     self.service(service);
                 }
-                self.listed[0] = true;
+                self.seen.listed[0] = true;
             }
             Event::Service(service) => self.service(*service),
             Event::ServiceGone(key, uid) => self.service_gone(&key, &uid),
@@ -48,26 +49,27 @@ impl Machine {
                 for claim in list {
                     self.claim(claim);
                 }
-                self.listed[1] = true;
+                self.seen.listed[1] = true;
             }
             Event::Claim(claim) => self.claim(*claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
             Event::Addresses(list) => {
                 let listed: HashSet<&Uid> = list.iter().map(|address| &address.uid).collect();
-                let gone: Vec<Uid> = self.addresses.uids().into_iter().filter(|uid| !listed.contains(uid)).collect();
+                let gone: Vec<Uid> =
+                    self.seen.addresses.uids().into_iter().filter(|uid| !listed.contains(uid)).collect();
                 for uid in &gone {
                     self.address_gone(uid);
                 }
                 for address in list {
                     self.address(address);
                 }
-                self.listed[2] = true;
+                self.seen.listed[2] = true;
             }
             Event::Address(address) => self.address(address),
             Event::AddressGone(uid) => self.address_gone(&uid),
             Event::Pools(list) => {
                 let listed: BTreeSet<&Arc<PoolRef>> = list.iter().map(|pool| &pool.reference).collect();
-                let gone = self.pools.iter().filter(|pool| !listed.contains(&pool.reference));
+                let gone = self.seen.pools.iter().filter(|pool| !listed.contains(&pool.reference));
                 let gone: Vec<(Arc<PoolRef>, Uid)> =
                     gone.map(|pool| (pool.reference.clone(), pool.uid.clone())).collect();
                 for (reference, uid) in &gone {
@@ -76,21 +78,22 @@ impl Machine {
                 for pool in list {
                     self.pool(pool);
                 }
-                self.listed[3] = true;
+                self.seen.listed[3] = true;
             }
             Event::Pool(pool) => self.pool(*pool),
             Event::PoolGone(reference, uid) => self.pool_gone(&reference, &uid),
             Event::Config(data) => self.configured(&data.unwrap_or_default()),
             Event::Reserved(all) => self.reserve(all),
             Event::AllEndpoints(all) => {
-                let gone: Vec<Key> = self.endpoints.keys().filter(|key| !all.contains_key(key)).cloned().collect();
+                let gone: Vec<Key> =
+                    self.seen.endpoints.nodes.keys().filter(|key| !all.contains_key(key)).cloned().collect();
                 for key in &gone {
                     self.endpoints_of(key, &BTreeSet::new());
                 }
                 for (key, nodes) in &all {
                     self.endpoints_of(key, nodes);
                 }
-                self.endpoints_listed = true;
+                self.seen.endpoints.listed = true;
                 self.wake(&Topic::Endpoints);
             }
             Event::Endpoints(key, nodes) => self.endpoints_of(&key, &nodes),
@@ -108,7 +111,7 @@ impl Machine {
             self.service_gone(&key, &uid);
         }
         self.services.insert(key.clone(), Slot::new(service));
-        self.dirty.insert(Who::Service(key));
+        self.work.mark(Who::Service(key));
     }
 
     fn service_changed(&mut self, service: Service) {
@@ -120,7 +123,7 @@ impl Machine {
             slot.writes.stale = None;
         }
         let held: Vec<Key> = slot.held.iter().flat_map(super::slots::Held::all).cloned().collect();
-        self.mark_service(&key);
+        self.enqueue_service(&key);
         let shares = |s: &Service| {
             (s.ports.clone(), s.local, s.notes.sharing_key.clone(), s.notes.lease_name.clone(), s.load_balancer)
         };
@@ -140,12 +143,12 @@ impl Machine {
         self.forget_wishes(key);
         self.wait_no_more(key);
         self.services.remove(key);
-        self.dirty.remove(&Who::Service(key.clone()));
+        self.work.unmark(&Who::Service(key.clone()));
     }
 
     fn claim(&mut self, claim: Claim) {
         let key = claim.key.clone();
-        let members: Vec<Key> = claim.members.iter().map(|(key, _)| key.clone()).collect();
+        let members: Vec<Key> = claim.members().iter().map(|(key, _)| key.clone()).collect();
         if let Some(slot) = self.claims.get_mut(&key) {
             if slot.seen.as_ref().is_some_and(|seen| seen.uid != claim.uid) {
                 slot.doomed = false;
@@ -155,16 +158,16 @@ impl Machine {
                 slot.writes.stale = None;
             }
             if slot.seen.is_none() {
-                slot.writes.not_before = std::time::Duration::ZERO;
+                slot.writes.retry.not_before = std::time::Duration::ZERO;
             }
             slot.seen = Some(claim);
         } else {
             let slot = ClaimSlot::of(claim, &self.settings.home);
-            self.index(&key, slot);
+            self.claims.insert(&key, slot);
         }
         self.claim_moved(&key);
         for key in &members {
-            self.mark_service(key);
+            self.enqueue_service(key);
         }
     }
 
@@ -175,10 +178,10 @@ impl Machine {
         }
     }
 
-    fn address(&mut self, address: Address) {
+    fn address(&mut self, address: Arc<Address>) {
         let (ip, claim) =
             (address.address, Key { namespace: address.key.namespace.clone(), name: address.claim.clone() });
-        let before = self.addresses.set(address);
+        let before = self.seen.addresses.set(address);
         if before.as_ref().and_then(|b| b.address) != ip {
             for ip in [before.and_then(|b| b.address), ip].into_iter().flatten() {
                 self.wake(&Topic::Ip(ip));
@@ -188,22 +191,22 @@ impl Machine {
     }
 
     fn address_gone(&mut self, uid: &Uid) {
-        let Some(address) = self.addresses.remove(uid) else { return };
+        let Some(address) = self.seen.addresses.remove(uid) else { return };
         if let Some(ip) = address.address {
             self.wake(&Topic::Ip(ip));
         }
-        self.claim_moved(&Key { namespace: address.key.namespace, name: address.claim });
+        self.claim_moved(&Key { namespace: address.key.namespace.clone(), name: address.claim.clone() });
     }
 
-    /// A claim, or its address, is another.
+    /// A claim or its address has changed.
     fn claim_moved(&mut self, claim: &Key) {
         let Some(slot) = self.claims.get(claim) else { return };
         let members: Vec<Key> = slot.members.keys().cloned().collect();
         for key in &members {
-            self.mark_service(key);
+            self.enqueue_service(key);
         }
         self.regroup(claim);
-        self.mark_claim(claim);
+        self.enqueue_claim(claim);
         self.wake(&Topic::Claim(claim.clone()));
     }
 
@@ -213,28 +216,28 @@ impl Machine {
             let state = (p.default, p.exhausted, p.deleting);
             (p.uid.clone(), p.generation, state, p.class.clone(), p.made.clone())
         };
-        let changed = self.pools.get(&reference).is_none_or(|before| look(before) != look(&pool));
-        if let Some(writes) = self.pool_writes.get_mut(&reference) {
+        let changed = self.seen.pools.get(&reference).is_none_or(|before| look(before) != look(&pool));
+        if let Some(writes) = self.made.writes.get_mut(&reference) {
             writes.shown(&pool.version);
         }
-        self.pools.set(pool);
+        self.seen.pools.set(pool);
         if changed {
             self.pool_moved(&reference);
         }
     }
 
     fn pool_gone(&mut self, reference: &Arc<PoolRef>, uid: &Uid) {
-        if self.pools.get(reference).is_some_and(|pool| pool.uid == *uid) {
-            self.pools.remove(reference);
-            self.pool_writes.remove(reference);
+        if self.seen.pools.get(reference).is_some_and(|pool| pool.uid == *uid) {
+            self.seen.pools.remove(reference);
+            self.made.writes.remove(reference);
             self.pool_moved(reference);
         }
     }
 
     fn pool_moved(&mut self, reference: &Arc<PoolRef>) {
-        self.dirty.insert(Who::Pools);
+        self.work.mark(Who::Pools);
         self.wake(&Topic::Pools);
-        let claims: Vec<Key> = self.by_pool.get(reference).into_iter().flatten().cloned().collect();
+        let claims: Vec<Key> = self.claims.by_pool.get(reference).into_iter().flatten().cloned().collect();
         for claim in &claims {
             self.claim_moved(claim);
         }
@@ -242,12 +245,12 @@ impl Machine {
 
     fn configured(&mut self, data: &BTreeMap<String, String>) {
         let config = Config::read(data);
-        self.listed[4] = true;
-        if config == self.config {
+        self.seen.listed[4] = true;
+        if config == self.seen.config {
             return;
         }
-        let before = std::mem::replace(&mut self.config, config);
-        let new: Vec<_> = self.config.problems.iter().filter(|p| !before.problems.contains(p)).cloned().collect();
+        let before = std::mem::replace(&mut self.seen.config, config);
+        let new: Vec<_> = self.seen.config.problems.iter().filter(|p| !before.problems.contains(p)).cloned().collect();
         for problem in new {
             self.report(Report::Problem(problem));
         }
@@ -255,30 +258,30 @@ impl Machine {
         for claim in &claims {
             self.regroup(claim);
         }
-        self.dirty.extend(self.services.keys().cloned().map(Who::Service));
-        self.dirty.insert(Who::Pools);
+        self.work.mark_all(self.services.keys().cloned().map(Who::Service));
+        self.work.mark(Who::Pools);
     }
 
     fn reserve(&mut self, all: BTreeMap<IpAddr, Reserved>) {
-        self.listed[5] = true;
-        let before = std::mem::replace(&mut self.reserved, all);
-        let ips: BTreeSet<IpAddr> = before.keys().chain(self.reserved.keys()).copied().collect();
-        let changed = ips.into_iter().filter(|ip| before.get(ip) != self.reserved.get(ip));
+        self.seen.listed[5] = true;
+        let before = std::mem::replace(&mut self.seen.reserved, all);
+        let ips: BTreeSet<IpAddr> = before.keys().chain(self.seen.reserved.keys()).copied().collect();
+        let changed = ips.into_iter().filter(|ip| before.get(ip) != self.seen.reserved.get(ip));
         for ip in changed.collect::<Vec<_>>() {
             self.wake(&Topic::Ip(ip));
-            self.dirty.insert(Who::Pools);
+            self.work.mark(Who::Pools);
         }
     }
 
     fn endpoints_of(&mut self, key: &Key, nodes: &BTreeSet<Arc<str>>) {
         let before = if nodes.is_empty() {
-            self.endpoints.remove(key)
+            self.seen.endpoints.nodes.remove(key)
         } else {
-            self.endpoints.insert(key.clone(), nodes.clone())
+            self.seen.endpoints.nodes.insert(key.clone(), nodes.clone())
         };
         let Some(slot) = self.services.get(key).filter(|_| before.unwrap_or_default() != *nodes) else { return };
         let held: Vec<Key> = slot.held.iter().flat_map(super::slots::Held::all).cloned().collect();
-        self.mark_service(key);
+        self.enqueue_service(key);
         for claim in held {
             self.wake(&Topic::Claim(claim));
         }

@@ -1,4 +1,4 @@
-//! Whether a Service may share a claim with those who have it.
+//! Whether a Service may share a claim with the Services that have it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::sharing;
 use super::Machine;
 use super::slots::Topic;
 
-/// Why a Service cannot have what it wants, and what may change that.
+/// Why a Service cannot have what it wants, and which changes may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) reason: Reason,
@@ -31,7 +31,7 @@ impl Trouble {
 }
 
 impl Machine {
-    /// Whether a Service may have a claim together with those who have it.
+    /// Whether a Service may share a claim with the Services that have it.
     pub(super) fn may_join(&self, service: &Service, claim: &Key) -> Result<(), Trouble> {
         let until = [Topic::Claim(claim.clone())];
         let ip = self.address_of(claim).and_then(|address| address.address);
@@ -59,11 +59,11 @@ impl Machine {
                     return Err(Trouble::new(Reason::PortConflict, message, until));
                 }
             }
-            if service.local && other.local && self.wants_endpoints && !self.endpoints_listed {
+            if service.local && other.local && self.seen.endpoints.wanted && !self.seen.endpoints.listed {
                 let message = "it waits until the endpoints of all Services are known";
                 return Err(Trouble::new(Reason::Allocating, message, [Topic::Endpoints]));
             }
-            // Where they are all, if that is known, must be a node for this one.
+            // The nodes common to all other Services, if known, must include a node for this Service.
             let theirs = self.nodes_of(other);
             if let (Some(mine), Some(theirs)) = (&mut nodes, theirs) {
                 mine.retain(|node| theirs.contains(node));
@@ -80,7 +80,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The others who have a claim.
+    /// The other Services that have a claim.
     pub(super) fn others<'a>(&'a self, service: &'a Service, claim: &Key) -> impl Iterator<Item = &'a Service> {
         let members = self.claims.get(claim).into_iter().flat_map(|slot| slot.members.keys());
         let others = members.filter(|key| **key != service.key).filter_map(|key| self.services.get(key));
@@ -89,13 +89,14 @@ impl Machine {
 
     /// The nodes on which the address of a Service must be; None: any, or not known yet.
     fn nodes_of(&self, service: &Service) -> Option<&BTreeSet<Arc<str>>> {
-        self.endpoints.get(&service.key).filter(|_| service.local)
+        self.seen.endpoints.nodes.get(&service.key).filter(|_| service.local)
     }
 
-    /// Whether two Services may share at all: they have the same key. Or neither has one, and both had the address before
-    /// Mooring came: kube-vip lets Services share without a word, and what works is left alone.
+    /// Whether two Services may share at all. They may if they have the same key. They also may if neither has a key
+    /// and both had the address before Mooring came: kube-vip lets Services share without any key, and Mooring leaves
+    /// alone what works.
     pub(super) fn agree(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
-        match (sharing::key(one, &self.config), sharing::key(other, &self.config)) {
+        match (sharing::key(one, &self.seen.config), sharing::key(other, &self.seen.config)) {
             (Some(one), Some(other)) => one.text == other.text,
             (None, None) => {
                 one.key.namespace == other.key.namespace && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip))
@@ -104,15 +105,16 @@ impl Machine {
         }
     }
 
-    /// The claims of those with whom a Service would share, lowest address first.
+    /// The claims of the Services with this sharing key, lowest address first.
     pub(super) fn group<'a>(&'a self, text: &Arc<str>, family: Family) -> impl Iterator<Item = &'a Key> {
-        let claims = self.by_group.get(&(text.clone(), family)).into_iter().flatten().map(|(_, key)| key);
-        claims.filter(|key| self.claims.get(*key).is_some_and(|slot| !slot.going()))
+        let claims = self.claims.by_group.get(&(text.clone(), family)).into_iter().flatten().map(|(_, key)| key);
+        claims.filter(|key| self.claims.get(key).is_some_and(|slot| !slot.going()))
     }
 
-    /// Whether a Service has a port that all claims of a group have already: then it need not look at any.
+    /// Whether all claims of a group already have one of the Service's ports: then no claim of the group needs
+    /// checking.
     pub(super) fn full(&self, service: &Service, text: &Arc<str>, family: Family) -> bool {
-        let all = self.by_group.get(&(text.clone(), family)).map_or(0, BTreeSet::len);
-        service.ports.iter().any(|port| self.by_port.get(&(text.clone(), family, *port)) == Some(&all))
+        let all = self.claims.by_group.get(&(text.clone(), family)).map_or(0, BTreeSet::len);
+        service.ports.iter().any(|port| self.claims.by_port.get(&(text.clone(), family, *port)) == Some(&all))
     }
 }

@@ -1,12 +1,13 @@
 //! From Services to claims, and back: `step(moment, event) -> actions`.
 //!
-//! Level-triggered, as the allocation protocol is: an event changes what is known, and marks the Services and claims that it
-//! concerns; each of these is then looked at anew, and has at most one write under way. Who waits says for what, and is
-//! looked at when that changes: an event costs what it concerns, however many Services there are.
+//! The machine is level-triggered, as the allocation protocol is. An event changes the known state, and marks the
+//! Services and claims that the event concerns. The machine then evaluates each of these again. Each has at most one
+//! write under way. A waiting Service names what it waits for, and is evaluated when this changes: the cost of an event
+//! depends on what it concerns, however many Services there are.
 //!
-//! What is written on the claim is the point of decision. A Service has an address once the store has shown a claim that
-//! names it, and that is bound; everything on the Service itself is written after that and for people. So whatever of it is
-//! lost or edited is put right, and a restart finds out from claims who has what.
+//! The content of the claim decides. A Service has an address once the store has shown a bound claim that names the
+//! Service. Everything on the Service itself is written afterwards, for people. So the machine restores any lost or
+//! edited part of the Service, and a restart reads from the claims which Service has what.
 
 mod action;
 mod answers;
@@ -14,63 +15,59 @@ mod claims;
 mod decide;
 mod event;
 mod intake;
+#[cfg(debug_assertions)]
+mod invariants;
 mod join;
 mod place;
 mod pools;
 mod publish;
 mod release;
 mod slots;
+mod state;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::{Key, PoolRef};
-use mooring_allocator_core::protocol::Moment;
+use mooring_allocator_core::names::Key;
+use mooring_allocator_core::work::{BackOff, Moment, WorkQueue};
 
 use crate::class::ClassRules;
 use crate::configmap::Config;
-use crate::objects::{Reserved, Service, Source};
-use crate::ports::Port;
+use crate::objects::Service;
 use crate::reason::Condition;
-use crate::select::Pools;
 
-pub use action::{Action, NewClaim, Notice, PoolTarget, Report, Status, Target, Write};
-pub use event::{Done, Event, Failure};
+pub use action::{Action, NewClaim, Notice, Report, Status, Write};
+pub use event::{Done, Event};
+pub use mooring_allocator_core::work::{Failure, PoolTarget, Target};
 
-use self::pools::PoolWrites;
-use self::slots::{Addresses, ClaimSlot, Slot, Topic};
+use self::slots::{Slot, Topic};
+use self::state::{Claims, MadePools, Seen, Takeover};
 
-/// A claim that was created but not shown for so long is created again.
+/// After this delay without being shown, a created claim is created again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
-/// After a conflict, the watch shows what it was about within this; else the write is tried again.
+/// After a conflict, the watch shows the conflicting change within this delay; otherwise the write is tried again.
 const STALE_WITHIN: Duration = Duration::from_secs(10);
-/// What passes by itself is written into a condition only when it lasts so long: of a thousand Services that are made at once,
-/// none is written to only to say that it waits.
+/// A passing state is written into a condition only after it has lasted this long: of a thousand Services made at once,
+/// none gets a write only to say that it waits.
 const LASTING: Duration = Duration::from_secs(5);
-/// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_LAST: Duration = Duration::from_secs(30);
+/// Delay before a failed write is tried again.
+const RETRY: BackOff = BackOff { first: Duration::from_millis(50), last: Duration::from_secs(30) };
 
-/// What the machine goes by.
+/// The settings of the machine.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which Services are ours.
+    /// Which Services Mooring handles.
     pub classes: ClassRules,
     /// The namespace of the claims that Services of several namespaces may share: the allocator's own.
     pub home: Arc<str>,
 }
 
-/// Claims, lowest address first.
-type Ranked = BTreeSet<(u128, Key)>;
-
-/// Who is to be looked at.
+/// What to evaluate next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Pools,
@@ -79,112 +76,65 @@ enum Who {
 }
 
 /// From Services to claims, and back.
+///
+/// Invariants, besides those of the parts: a claim that a Service holds is known, and counts the Service among its
+/// members; a Service that is filed under a topic lists this topic among its waits; a pending write of a Service, a
+/// claim or a pool is under way.
 #[derive(Debug)]
 pub struct Machine {
     settings: Settings,
-    moment: Moment,
-    leads: Option<Duration>,
-    /// What each claim belongs to is known.
-    restored: bool,
-    /// Services, claims, addresses, pools, the `ConfigMap` and what is reserved were listed.
-    listed: [bool; 6],
+    work: WorkQueue<BTreeSet<Who>, Write, Action>,
+    seen: Seen,
     services: HashMap<Key, Slot>,
-    claims: HashMap<Key, ClaimSlot>,
-    addresses: Addresses,
-    pools: Pools,
-    pool_writes: BTreeMap<Arc<PoolRef>, PoolWrites>,
-    config: Config,
-    reserved: BTreeMap<IpAddr, Reserved>,
-    endpoints: HashMap<Key, BTreeSet<Arc<str>>>,
-    /// There are Services for whose sharing it matters where endpoints are.
-    wants_endpoints: bool,
-    /// All endpoints were told.
-    endpoints_listed: bool,
-    /// Claims by pool, by the address they ask for, and by the key of those who share them.
-    by_pool: BTreeMap<Arc<PoolRef>, BTreeSet<Key>>,
-    by_request: HashMap<IpAddr, BTreeSet<Key>>,
-    by_group: HashMap<(Arc<str>, Family), Ranked>,
-    /// How many claims of a group have a port.
-    by_port: HashMap<(Arc<str>, Family, Port), usize>,
-    /// Services that have an address from before and have not claimed it yet: nobody gets any address meanwhile.
-    unsettled: BTreeSet<Key>,
-    /// But not beyond this.
-    settles_by: Option<Duration>,
-    /// Addresses from before that are in no pool.
-    kept: BTreeMap<IpAddr, BTreeSet<Key>>,
-    /// Pools made from the `ConfigMap`, as they should be.
-    wanted_pools: BTreeMap<Source, crate::objects::Made>,
+    claims: Claims,
+    made: MadePools,
+    takeover: Takeover,
+    /// Services by the topic they wait for.
     waiting: BTreeMap<Topic, BTreeSet<Key>>,
-    writes: HashMap<u64, (Who, Write)>,
-    timers: BTreeSet<(Duration, Who)>,
-    dirty: BTreeSet<Who>,
-    actions: Vec<Action>,
-    ids: u64,
 }
 
 impl Machine {
-    /// A machine that knows nothing yet.
+    /// Creates a machine that knows nothing yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            moment: Moment::default(),
-            leads: None,
-            restored: false,
-            listed: [false; 6],
+            work: WorkQueue::default(),
+            seen: Seen::default(),
             services: HashMap::new(),
-            claims: HashMap::new(),
-            addresses: Addresses::default(),
-            pools: Pools::default(),
-            pool_writes: BTreeMap::new(),
-            config: Config::default(),
-            reserved: BTreeMap::new(),
-            endpoints: HashMap::new(),
-            wants_endpoints: false,
-            endpoints_listed: false,
-            by_pool: BTreeMap::new(),
-            by_request: HashMap::new(),
-            by_group: HashMap::new(),
-            by_port: HashMap::new(),
-            unsettled: BTreeSet::new(),
-            settles_by: None,
-            kept: BTreeMap::new(),
-            wanted_pools: BTreeMap::new(),
+            claims: Claims::default(),
+            made: MadePools::default(),
+            takeover: Takeover::default(),
             waiting: BTreeMap::new(),
-            writes: HashMap::new(),
-            timers: BTreeSet::new(),
-            dirty: BTreeSet::new(),
-            actions: Vec::new(),
-            ids: 0,
         }
     }
 
-    /// When a [`Event::Tick`] is wanted at the latest; None: none is.
+    /// The latest time for an [`Event::Tick`]; None: no tick is needed.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
-        self.timers.first().map(|(at, _)| *at)
+        self.work.next_tick()
     }
 
-    /// What is to be said of a Service; None: it is not ours, or was not looked at yet.
+    /// The verdict about a Service; None: Mooring does not handle the Service, or did not evaluate it yet.
     #[must_use]
     pub fn standing(&self, service: &Key) -> Option<&Condition> {
         self.services.get(service)?.verdict.as_ref().map(|(condition, _)| condition)
     }
 
-    /// A Service as it was told last.
+    /// A Service, as last shown.
     #[must_use]
     pub fn seen(&self, service: &Key) -> Option<&Service> {
         Some(&*self.services.get(service)?.service)
     }
 
-    /// Whether [`Event::Endpoints`] are wanted: only what may share among `externalTrafficPolicy: Local` depends on them. Once
-    /// they are wanted they stay so.
+    /// Whether [`Event::Endpoints`] are wanted: only sharing among Services with `externalTrafficPolicy: Local` depends
+    /// on endpoints. Once wanted, endpoints stay wanted.
     #[must_use]
     pub const fn wants_endpoints(&self) -> bool {
-        self.wants_endpoints
+        self.seen.endpoints.wanted
     }
 
-    /// How many Services there are of each reason: for a metric.
+    /// The number of Services for each reason, for a metric.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
@@ -194,32 +144,28 @@ impl Machine {
         counts
     }
 
-    /// What the `ConfigMap` says, and what is wrong with it.
+    /// The content of the `ConfigMap`, and its errors.
     #[must_use]
     pub const fn config(&self) -> &Config {
-        &self.config
+        &self.seen.config
     }
 
-    /// Whether such a pool is wanted.
+    /// Whether this pool is wanted.
     #[cfg(test)]
     pub(crate) fn wants(&self, made: &crate::objects::Made) -> bool {
-        self.wanted_pools.values().any(|wanted| wanted == made)
+        self.made.wanted.values().any(|wanted| wanted == made)
     }
 
-    /// Something happened: what is to be done?
+    /// Processes an event and returns the actions to take.
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
-        self.moment = moment;
+        self.work.begin(moment);
         self.take_in(event);
-        while self.timers.first().is_some_and(|(at, _)| *at <= moment.now) {
-            if let Some((_, who)) = self.timers.pop_first() {
-                self.dirty.insert(who);
-            }
-        }
-        if self.listed == [true; 6] && self.leading() {
-            if !self.restored {
+        self.work.wake_due();
+        if self.seen.listed == [true; 6] && self.work.leading() {
+            if !self.takeover.restored {
                 self.restore();
             }
-            while let Some(who) = self.dirty.pop_first() {
+            while let Some(who) = self.work.next_marked() {
                 match who {
                     Who::Service(key) => self.look_at_service(&key),
                     Who::Claim(key) => self.look_at_claim(&key),
@@ -227,40 +173,31 @@ impl Machine {
                 }
             }
         }
-        std::mem::take(&mut self.actions)
+        #[cfg(debug_assertions)]
+        self.check();
+        self.work.end()
     }
 
-    fn leading(&self) -> bool {
-        self.leads.is_some_and(|until| self.moment.now < until)
+    fn enqueue_service(&mut self, key: &Key) {
+        self.work.mark(Who::Service(key.clone()));
     }
 
-    fn mark_service(&mut self, key: &Key) {
-        self.dirty.insert(Who::Service(key.clone()));
-    }
-
-    fn mark_claim(&mut self, key: &Key) {
-        self.dirty.insert(Who::Claim(key.clone()));
-    }
-
-    fn later(&mut self, at: Duration, who: Who) {
-        self.timers.insert((at, who));
+    fn enqueue_claim(&mut self, key: &Key) {
+        self.work.mark(Who::Claim(key.clone()));
     }
 
     fn write(&mut self, who: Who, write: Write) -> u64 {
-        self.ids += 1;
-        self.writes.insert(self.ids, (who, write.clone()));
-        self.actions.push(Action::Write { id: self.ids, write });
-        self.ids
+        self.work.write(who, write, |id, write| Action::Write { id, write })
     }
 
     fn report(&mut self, report: Report) {
-        self.actions.push(Action::Report(report));
+        self.work.act(Action::Report(report));
     }
 
-    /// Those who wait for this are looked at.
+    /// Marks the Services that wait for this topic.
     fn wake(&mut self, topic: &Topic) {
         for key in self.waiting.remove(topic).into_iter().flatten() {
-            self.dirty.insert(Who::Service(key));
+            self.work.mark(Who::Service(key));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which claim a Service is to have for a family.
+//! The claim that a Service should have for a family.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::slots::Topic;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Want {
     pub(super) family: Family,
-    /// This address and no other.
+    /// The only acceptable address.
     pub(super) requested: Option<IpAddr>,
 }
 
@@ -30,10 +30,10 @@ impl Machine {
     pub(super) fn address_of(&self, claim: &Key) -> Option<&Address> {
         let seen = self.claims.get(claim)?.seen.as_ref()?;
         let name = seen.bound.clone()?;
-        self.addresses.named(&Key { namespace: claim.namespace.clone(), name })
+        self.seen.addresses.named(&Key { namespace: claim.namespace.clone(), name })
     }
 
-    /// Sees to it that a Service has the claim it wants. What it has stays until what it is to have instead is advertised.
+    /// Makes sure that a Service has the claim it wants. The current claim stays until the next address is advertised.
     pub(super) fn settle(&mut self, service: &Arc<Service>, want: Want) -> Result<(), Trouble> {
         let at = place(want.family);
         let held = self.services.get(&service.key).map(|slot| slot.held[at].clone()).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Machine {
             self.detach(next, &service.key);
         }
         let found = self.obtain(service, want);
-        // What has no address yet is nothing to keep.
+        // A current claim without an address is not worth keeping.
         let keeps = held.current.as_ref().is_some_and(|claim| self.address_of(claim).is_some());
         if let Some(current) = held.current.filter(|current| !keeps && found.as_ref() != Ok(current)) {
             self.detach(&current, &service.key);
@@ -60,15 +60,15 @@ impl Machine {
         let claim = found?;
         if let Some(slot) = self.services.get_mut(&service.key) {
             let held = &mut slot.held[at];
-            // It goes back to what it had.
+            // The Service goes back to a claim that it had.
             held.old.retain(|old| *old != claim);
             *(if keeps { &mut held.next } else { &mut held.current }) = Some(claim);
         }
         Ok(())
     }
 
-    /// Whether a claim is what a Service wants. A pool that is edited, or a new default, is no reason to move: only what people
-    /// say of this Service is.
+    /// Whether a claim is what a Service wants. An edited pool or a new default is no reason to move: only the settings
+    /// of this Service are.
     fn satisfies(&self, service: &Arc<Service>, want: Want, claim: &Key) -> Result<bool, Trouble> {
         let Some(slot) = self.claims.get(claim).filter(|slot| !slot.going()) else { return Ok(false) };
         let ip = self.address_of(claim).and_then(|address| address.address);
@@ -86,13 +86,13 @@ impl Machine {
         let asks = service.notes.pool.is_some() || service.notes.reallocate;
         if asks || ip.is_none() {
             let chosen = self.choose(service, want.family)?;
-            let listed = ip.is_none_or(|ip| self.pools.get(&slot.pool).is_some_and(|pool| pool.lists(ip)));
+            let listed = ip.is_none_or(|ip| self.seen.pools.get(&slot.pool).is_some_and(|pool| pool.lists(ip)));
             if chosen != slot.pool || (service.notes.reallocate && !listed) {
                 return Ok(false);
             }
         }
-        // A key that was given later: it is alone, and there are others.
-        match sharing::key(service, &self.config).filter(|key| key.join == Join::Must && alone) {
+        // The Service got its key later: it is alone, and others have the key.
+        match sharing::key(service, &self.seen.config).filter(|key| key.join == Join::Must && alone) {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
@@ -100,45 +100,46 @@ impl Machine {
                     *other != claim && self.within_reach(service, other, std::slice::from_ref(&slot.pool))
                 }) {
                     None => Ok(true),
-                    // It stays where it is if it cannot; and says why.
+                    // If the Service cannot join, it stays where it is and reports the reason.
                     Some(other) => self.may_join(service, other).map(|()| false),
                 }
             }
         }
     }
 
-    /// Whether two that share may go on. What traffic comes in by is taken from nobody because a key was taken off, or the
-    /// `ConfigMap` changed; only where people have given both a key, and not the same.
+    /// Whether two sharing Services may go on sharing. No Service loses an address that carries its traffic because a
+    /// key was removed or the `ConfigMap` changed. Sharing ends only where people gave the two Services different keys.
     fn may_stay(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
         let explicit =
-            |service| sharing::key(service, &self.config).filter(|key| key.join != Join::May).map(|key| key.text);
+            |service| sharing::key(service, &self.seen.config).filter(|key| key.join != Join::May).map(|key| key.text);
         let parted = matches!((explicit(one), explicit(other)), (Some(one), Some(other)) if one != other);
         self.agree(one, other, ip) || (!parted && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip)))
     }
 
-    /// Whether a claim is one that a Service could share, or does: of such a pool, where its own would be, and others have it.
+    /// Whether a Service could share a claim, or shares it: the claim is of one of these pools, is in the namespace of
+    /// the Service's own claims, and other Services have it.
     fn within_reach(&self, service: &Service, claim: &Key, pools: &[Arc<PoolRef>]) -> bool {
         let slot = self.claims.get(claim);
         slot.is_some_and(|slot| pools.contains(&slot.pool) && slot.members.keys().any(|key| *key != service.key))
             && claim.namespace == self.namespace(service).0
     }
 
-    /// Where the claim of a Service is.
+    /// The namespace of a Service's claim.
     fn namespace(&self, service: &Service) -> (Arc<str>, bool) {
-        let across = sharing::key(service, &self.config).is_some_and(|key| key.across);
+        let across = sharing::key(service, &self.seen.config).is_some_and(|key| key.across);
         (if across { self.settings.home.clone() } else { service.key.namespace.clone() }, across)
     }
 
     fn choose(&self, service: &Service, family: Family) -> Result<Arc<PoolRef>, Trouble> {
         let (namespace, _) = self.namespace(service);
-        let chosen = self.pools.choose(service, &namespace, family, &self.config);
+        let chosen = self.seen.pools.choose(service, &namespace, family, &self.seen.config);
         chosen.map_err(|(reason, message)| Trouble::new(reason, message, [Topic::Pools]))
     }
 
-    /// A claim that gives a Service what it wants: one to share, or one of its own.
+    /// A claim that gives a Service what it wants: a claim to share, or an own claim.
     fn obtain(&mut self, service: &Arc<Service>, want: Want) -> Result<Key, Trouble> {
         let from_before = want.requested.is_some_and(|ip| shows(service, ip));
-        if !from_before && !self.unsettled.is_empty() {
+        if !from_before && !self.takeover.unsettled.is_empty() {
             let message = "it waits until the Services that had an address before have claimed theirs";
             return Err(Trouble::new(Reason::Allocating, message, [Topic::Settled]));
         }
@@ -158,14 +159,14 @@ impl Machine {
         Ok(self.own_claim(&member, want, &pool, across))
     }
 
-    /// A particular address.
+    /// Finds a particular address.
     fn that_one(&mut self, service: &Arc<Service>, ip: IpAddr, from_before: bool) -> Result<Found, Trouble> {
         if !from_before && let Some(trouble) = self.reserved_for(ip) {
             return Err(trouble);
         }
-        let asking = self.by_request.get(&ip).into_iter().flatten().cloned();
+        let asking = self.claims.by_request.get(&ip).into_iter().flatten().cloned();
         let mut claims: Vec<Key> = asking.collect();
-        for address in self.addresses.at(ip) {
+        for address in self.seen.addresses.at(ip) {
             let claim = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
             if !self.claims.contains_key(&claim) {
                 let message = format!("the claim {claim} has {ip}: ask for another address, or delete that claim");
@@ -176,7 +177,8 @@ impl Machine {
         let mut own = None;
         for claim in claims {
             let Some(slot) = self.claims.get(&claim) else { continue };
-            // One that asks and has something else, or was taken over to be exchanged, is not in the way.
+            // A claim that asks for this address is not in the way if it has another address, or if it was taken over
+            // to be exchanged.
             let has = self.address_of(&claim).and_then(|address| address.address);
             if has.is_some_and(|has| has != ip) || (slot.members.is_empty() && has.is_none()) {
                 continue;
@@ -201,20 +203,20 @@ impl Machine {
             }
             return Ok(Found::Join(claim));
         }
-        // It has it, by the claim of another address or pool: there is nothing better to be had.
+        // The Service has the address by a claim of another address or pool: nothing better is available.
         if let Some(own) = own.filter(|own| self.claims.get(own).is_some_and(|slot| !slot.going())) {
             return Ok(Found::Join(own));
         }
         let (namespace, _) = self.namespace(service);
-        match self.pools.listing(service, &namespace, ip, &self.config) {
+        match self.seen.pools.listing(service, &namespace, ip, &self.seen.config) {
             Ok(pool) => Ok(Found::Pool(pool)),
             Err((Reason::AddressNotInPool, _)) if self.coming(ip, &namespace) => {
                 let message = format!("the pool that has {ip} is being made from the ConfigMap");
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
             Err((Reason::AddressNotInPool, _)) if from_before => {
-                if self.kept.entry(ip).or_default().insert(service.key.clone()) {
-                    self.dirty.insert(super::Who::Pools);
+                if self.takeover.kept.entry(ip).or_default().insert(service.key.clone()) {
+                    self.work.mark(super::Who::Pools);
                 }
                 let message = format!("{ip} is in no pool: one is made for it, because the Service had it before");
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
@@ -223,10 +225,10 @@ impl Machine {
         }
     }
 
-    /// Whether a pool with this address is being made, or edited so that it has it.
+    /// Whether a pool with this address is being made, or is being edited to include this address.
     fn coming(&self, ip: IpAddr, namespace: &Arc<str>) -> bool {
-        let mut wanted = self.wanted_pools.iter().filter(|(source, made)| match &source.scope {
-            Scope::Global => self.config.scope(namespace) == Some(Scope::Global),
+        let mut wanted = self.made.wanted.iter().filter(|(source, made)| match &source.scope {
+            Scope::Global => self.seen.config.scope(namespace) == Some(Scope::Global),
             Scope::Namespace(name) => name == namespace,
             Scope::Kept => false,
         } && self.made(source) != Some(*made));
@@ -236,24 +238,24 @@ impl Machine {
         })
     }
 
-    /// What the pool for this is made from now.
+    /// The data from which the pool of this source is made now.
     fn made(&self, source: &Source) -> Option<&Made> {
-        self.pools.get(self.pools.made.get(source)?)?.made.as_ref()
+        self.seen.pools.get(self.seen.pools.made.get(source)?)?.made.as_ref()
     }
 
-    /// Any address of its pool; first one to share.
+    /// Finds any address of the Service's pool; an address to share comes first.
     fn any_one(&self, service: &Arc<Service>, family: Family) -> Result<Found, Trouble> {
         let pool = self.choose(service, family)?;
-        let Some(key) = sharing::key(service, &self.config).filter(|key| key.join != Join::IfAsked) else {
+        let Some(key) = sharing::key(service, &self.seen.config).filter(|key| key.join != Join::IfAsked) else {
             return Ok(Found::Pool(pool));
         };
         if key.join == Join::May && self.full(service, &key.text, family) {
             return Ok(Found::Pool(pool));
         }
         let mut trouble = None;
-        // One to share may well be of a pool that has no other left.
+        // A claim to share may be of another pool when this pool has no free address.
         let (namespace, _) = self.namespace(service);
-        let pools = self.pools.alike(service, &namespace, &pool, &self.config);
+        let pools = self.seen.pools.alike(service, &namespace, &pool, &self.seen.config);
         for claim in self.group(&key.text, family) {
             let has_it = self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key));
             if has_it || !self.within_reach(service, claim, &pools) {
@@ -270,9 +272,9 @@ impl Machine {
         }
     }
 
-    /// Why an address that nobody claims is not for Services.
+    /// Why an address without a claim is not for Services.
     pub(super) fn reserved_for(&self, ip: IpAddr) -> Option<Trouble> {
-        let (reason, message) = match self.reserved.get(&ip)? {
+        let (reason, message) = match self.seen.reserved.get(&ip)? {
             Reserved::Node(node) => (
                 Reason::AddressOfNode,
                 format!("{ip} is an address of node {node}: ask for another, or exclude it from its pool"),
@@ -286,7 +288,7 @@ impl Machine {
     }
 }
 
-/// Where an address is to come from.
+/// The origin of an address.
 enum Found {
     Join(Key),
     Pool(Arc<PoolRef>),

@@ -1,4 +1,4 @@
-//! The pools that are made from the `ConfigMap`, and those for addresses that Services had before.
+//! Pools made from the `ConfigMap`, and pools for addresses that Services had before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::objects::{Made, Pool, Scope, Source};
 use super::slots::{Topic, Writes};
 use super::{Machine, PoolTarget, Who, Write};
 
-/// Writes about a pool, and the version that the last one was decided on.
+/// Writes about a pool, and the version on which the last write was decided.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolWrites(pub(super) Writes, pub(super) Option<Version>);
 
@@ -26,23 +26,23 @@ impl PoolWrites {
             self.0.stale = None;
         }
         if self.1.is_none() {
-            self.0.not_before = std::time::Duration::ZERO;
+            self.0.retry.not_before = std::time::Duration::ZERO;
         }
     }
 }
 
 impl Machine {
-    /// Sees to it that the pools there are are those there should be.
+    /// Makes the existing pools match the wanted pools.
     pub(super) fn look_at_pools(&mut self) {
-        self.wanted_pools = self.wanted();
+        self.made.wanted = self.wanted();
         let mut there: BTreeMap<Source, Vec<Pool>> = BTreeMap::new();
-        for pool in self.pools.iter().filter(|pool| !pool.deleting) {
+        for pool in self.seen.pools.iter().filter(|pool| !pool.deleting) {
             if let Some(made) = &pool.made {
                 there.entry(made.source.clone()).or_default().push(pool.clone());
             }
         }
         let mut current = BTreeMap::new();
-        for (source, made) in &self.wanted_pools.clone() {
+        for (source, made) in &self.made.wanted.clone() {
             let own = there.get_mut(source);
             let found = own.and_then(|pools| {
                 let same = pools.iter().position(|pool| pool.made.as_ref() == Some(made));
@@ -60,39 +60,39 @@ impl Machine {
             }
         }
         for pool in there.into_values().flatten() {
-            // What is in use stays, and is nobody's default; it goes with its last claim.
-            if !self.by_pool.contains_key(&pool.reference) {
+            // A pool in use stays, but is no default any more; it goes with its last claim.
+            if !self.claims.by_pool.contains_key(&pool.reference) {
                 self.pool_write(&pool.reference, Some(&pool), Write::DeletePool(target(&pool)));
             }
         }
-        if current != self.pools.made {
-            self.pools.made = current;
+        if current != self.seen.pools.made {
+            self.seen.pools.made = current;
             self.wake(&Topic::Pools);
         }
     }
 
     fn make_pool(&mut self, made: &Made) {
         let plain = NewPool::new(made.clone(), None);
-        let new = if self.pools.get(&plain.reference).is_some() {
-            // One of people's making, or one whose addresses are in use elsewhere.
+        let new = if self.seen.pools.get(&plain.reference).is_some() {
+            // A pool that people made, or a pool whose addresses are in use elsewhere.
             let sum = naming::hash(made.spec.addresses.iter().map(String::as_str));
             NewPool::new(made.clone(), Some(&format!("{:08x}", sum & 0xffff_ffff)))
         } else {
             plain
         };
-        if self.pools.get(&new.reference).is_none() {
+        if self.seen.pools.get(&new.reference).is_none() {
             let reference = new.reference.clone();
             self.pool_write(&reference, None, Write::CreatePool(Box::new(new)));
         }
     }
 
     fn wanted(&self) -> BTreeMap<Source, Made> {
-        let free = |ip: &IpAddr| self.addresses.at(*ip).next().is_none();
-        let others: BTreeSet<IpAddr> = self.reserved.keys().copied().filter(free).collect();
-        let mut wanted = configmap::pools(&self.config, &others);
-        let mut kept: BTreeSet<IpAddr> = self.kept.keys().copied().collect();
-        for (pool, claims) in &self.by_pool {
-            let scope = self.pools.get(pool).and_then(|pool| pool.made.as_ref()).map(|made| &made.source.scope);
+        let free = |ip: &IpAddr| self.seen.addresses.at(*ip).next().is_none();
+        let others: BTreeSet<IpAddr> = self.seen.reserved.keys().copied().filter(free).collect();
+        let mut wanted = configmap::pools(&self.seen.config, &others);
+        let mut kept: BTreeSet<IpAddr> = self.takeover.kept.keys().copied().collect();
+        for (pool, claims) in &self.claims.by_pool {
+            let scope = self.seen.pools.get(pool).and_then(|pool| pool.made.as_ref()).map(|made| &made.source.scope);
             if scope == Some(&Scope::Kept) {
                 let ips = claims.iter().filter_map(|claim| {
                     let address = self.address_of(claim).and_then(|address| address.address);
@@ -107,8 +107,8 @@ impl Machine {
         wanted
     }
 
-    /// Whether a pool may be edited into this. One whose addresses are in use is not moved to another network: the API server
-    /// refuses that.
+    /// Whether a pool may be edited into this. A pool with addresses in use is not moved to another network: the API
+    /// server refuses this change.
     fn may_become(&self, pool: &Pool, spec: &PoolSpec) -> bool {
         let network = |spec: &PoolSpec| {
             let first = spec.addresses.first()?;
@@ -116,24 +116,24 @@ impl Machine {
             Block::prefix(ip, u8::try_from(spec.prefix).ok()?)
         };
         let nested = pool.made.as_ref().and_then(|made| Some(network(&made.spec)?.overlaps(network(spec)?)));
-        nested == Some(true) || !self.by_pool.contains_key(&pool.reference)
+        nested == Some(true) || !self.claims.by_pool.contains_key(&pool.reference)
     }
 
     fn pool_write(&mut self, reference: &Arc<PoolRef>, pool: Option<&Pool>, write: Write) {
-        let now = self.moment.now;
-        let writes = self.pool_writes.entry(reference.clone()).or_default();
+        let now = self.work.now();
+        let writes = self.made.writes.entry(reference.clone()).or_default();
         let version = pool.map(|pool| pool.version.clone());
         writes.0.freshen(now);
         if writes.0.pending.is_some() || (version.is_some() && writes.0.stale == version) {
             return;
         }
-        if writes.0.not_before > now {
-            let at = writes.0.not_before;
-            return self.later(at, Who::Pools);
+        if writes.0.retry.not_before > now {
+            let at = writes.0.retry.not_before;
+            return self.work.mark_at(at, Who::Pools);
         }
         writes.1 = version;
         let id = self.write(Who::Pools, write);
-        if let Some(writes) = self.pool_writes.get_mut(reference) {
+        if let Some(writes) = self.made.writes.get_mut(reference) {
             writes.0.pending = Some(id);
         }
     }

@@ -1,4 +1,4 @@
-//! What is written on a Service.
+//! The writes to a Service.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ impl Machine {
     pub(super) fn publish(&mut self, service: &Arc<Service>, findings: &Findings) {
         let had = record::read(service.notes.record.as_deref());
         let Findings { wanted, lines, .. } = findings;
-        // Both or nothing; but what it has shown stays.
+        // Publish both families or nothing; but an address that is already shown stays.
         let whole = !wanted.all || lines.len() == wanted.families.len();
         let lines: Vec<&Line> =
             lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
@@ -24,7 +24,8 @@ impl Machine {
         let mut notice = self.notice(service, findings, &lines);
         // One write for both.
         status.host = if same { None } else { notice.take_host() };
-        // What it has lost leaves the status before the record: what stood there alone would be taken for one from before.
+        // A lost address leaves the status before the record: an address in the status without a record would count as
+        // one from before.
         if lines.is_empty() && !had.is_empty() && !same {
             return self.service_write(service, |target| Write::Status(target, Box::new(status)));
         }
@@ -48,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// What of its annotations is to be another.
+    /// The annotations that must change.
     fn notice(&self, service: &Service, findings: &Findings, lines: &[&Line]) -> Notice {
         let notes = &service.notes;
         let mut says: Vec<(&'static str, Option<String>)> = Vec::new();
@@ -57,7 +58,7 @@ impl Machine {
             if notes.record.is_some() {
                 says.extend([words::RECORD, words::VIP_HOST].map(|name| (name, None)));
                 if request::untouched(service) {
-                    // Without a request in the annotation, an earlier one is not to be forgotten.
+                    // If the annotation has no request, keep the earlier request.
                     says.push((words::ADDRESSES, notes.requested.as_deref().map(str::to_owned)));
                 }
             }
@@ -77,11 +78,11 @@ impl Machine {
                 says.push((words::REQUESTED, requested));
                 notice.clear_ip = Self::wrote_field(service, wish);
             }
-            // Between two holders it is the one before.
+            // Between two holders, the annotation names the previous one.
             if let Some(holder) = lines.iter().find_map(|line| line.holder.as_deref()) {
                 says.push((words::VIP_HOST, Some(holder.to_owned())));
             }
-            let given = self.config.interface(&service.key.namespace);
+            let given = self.seen.config.interface(&service.key.namespace);
             if notes.interface.is_none() || notes.interface == notes.given_interface {
                 says.push((words::INTERFACE, given.map(ToString::to_string)));
                 says.push((words::GIVEN_INTERFACE, given.map(ToString::to_string)));
@@ -96,13 +97,13 @@ impl Machine {
         notice
     }
 
-    /// What its status is to say. An address is in it once a node advertises it, and from then on: between two holders, nodes
-    /// are not to forget the Service.
+    /// The status that a Service should have. An address enters the status once a node advertises it, and stays:
+    /// between two holders, nodes must not forget the Service.
     fn status(&self, service: &Service, had: &[record::Line], lines: &[&Line]) -> Status {
-        let now = self.moment.now;
+        let now = self.work.now();
         let shown = lines.iter().filter(|line| line.holder.is_some() || shows(service, line.ip));
         let shown: Vec<Ingress> = shown.map(|line| Ingress { ip: line.ip, vip: true }).collect();
-        // What it had from others stays, as long as it has nothing of us.
+        // Addresses from others stay, as long as the Service has no address of ours.
         let ingress = (!lines.is_empty() || !had.is_empty()).then_some(shown);
         let verdict = self.services.get(&service.key).and_then(|slot| slot.verdict.clone());
         let lasting = verdict.filter(|(condition, since)| {

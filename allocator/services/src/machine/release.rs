@@ -1,4 +1,5 @@
-//! Giving up: a Service that is not ours (any more), a family it no longer wants, an address it has changed.
+//! Releasing: a Service that Mooring does not handle (any more), a family it no longer wants, an address it has
+//! changed.
 
 use std::sync::Arc;
 
@@ -13,12 +14,13 @@ use crate::{record, words};
 use super::slots::Topic;
 use super::{Machine, Notice, Report, Status, Target, Who, Write};
 
-/// A Service that refuses so many writes keeps its old address no longer: it could keep it for ever.
+/// After this many refused writes to a Service, its old address is released anyway: otherwise the Service could keep it
+/// for ever.
 const PATIENCE: u32 = 8;
 
 impl Machine {
-    /// What a Service has of a family is over: it is given up as soon as the Service no longer says that it has it. What it
-    /// was to have instead is given up at once.
+    /// Retires a Service's current claim of a family: the claim is released as soon as the Service no longer shows its
+    /// address. The next claim is released at once.
     pub(super) fn retire(&mut self, key: &Key, family: Family) {
         let Some(slot) = self.services.get_mut(key) else { return };
         let held = &mut slot.held[place(family)];
@@ -29,14 +31,14 @@ impl Machine {
         }
     }
 
-    /// Gives up what is over.
+    /// Releases the retired claims.
     pub(super) fn retire_old(&mut self, service: &Service) {
         let Some(slot) = self.services.get(&service.key) else { return };
         if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
-            // What it says after our own write is not known yet.
+            // The Service's content after our own write is not known yet.
             return;
         }
-        let patient = slot.writes.failures < PATIENCE;
+        let patient = slot.writes.retry.failures < PATIENCE;
         let old: Vec<Key> = slot.held.iter().flat_map(|held| held.old.iter().cloned()).collect();
         let says = record::read(service.notes.record.as_deref());
         for claim in old {
@@ -51,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// Claims without an address are given up at once.
+    /// Releases claims without an address at once.
     pub(super) fn drop_unbound(&mut self, key: &Key) {
         let Some(slot) = self.services.get(key) else { return };
         let held: Vec<Key> = slot.held.iter().flat_map(super::slots::Held::all).cloned().collect();
@@ -60,34 +62,34 @@ impl Machine {
         }
     }
 
-    /// Nothing is waited for on its behalf any more.
+    /// Stops all waiting on behalf of a Service.
     pub(super) fn forget_wishes(&mut self, key: &Key) {
         self.forget_kept(key, None);
-        if self.unsettled.remove(key) && self.unsettled.is_empty() {
-            self.settles_by = None;
+        if self.takeover.unsettled.remove(key) && self.takeover.unsettled.is_empty() {
+            self.takeover.settles_by = None;
             self.wake(&Topic::Settled);
         }
     }
 
-    /// It no longer wants an address to be kept that is in no pool, unless it asks for it.
+    /// Stops keeping addresses that are in no pool for a Service, except addresses that the Service asks for.
     pub(super) fn forget_kept(&mut self, key: &Key, wish: Option<&Wish>) {
-        if self.kept.is_empty() {
+        if self.takeover.kept.is_empty() {
             return;
         }
         let wants = |ip: &std::net::IpAddr| wish.is_some_and(|wish| wish.addresses.contains(&Some(*ip)));
         let mut changed = false;
-        self.kept.retain(|ip, keys| {
+        self.takeover.kept.retain(|ip, keys| {
             if !wants(ip) {
                 changed |= keys.remove(key);
             }
             !keys.is_empty()
         });
         if changed {
-            self.dirty.insert(Who::Pools);
+            self.work.mark(Who::Pools);
         }
     }
 
-    /// A Service that is not ours: whatever it has of us is taken back, and nothing else is touched.
+    /// Handles a Service that is not ours: takes back everything that Mooring wrote, and touches nothing else.
     pub(super) fn release(&mut self, service: &Arc<Service>) {
         let key = &service.key;
         self.forget_wishes(key);
@@ -97,21 +99,22 @@ impl Machine {
         self.retire_old(service);
         let Some(slot) = self.services.get_mut(key) else { return };
         slot.verdict = None;
-        slot.told = None;
+        slot.reported = None;
         let notes = &service.notes;
         let Some(text) = notes.record.as_deref() else {
             if service.condition.is_some() {
                 let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
             } else if service.cleanup && service.implementation && (service.deleting || !service.load_balancer) {
-                // The cloud provider's, which took it off itself; without it the Service would never be gone.
+                // The finalizer of kube-vip's cloud provider, which used to remove it itself; with the finalizer, the
+                // Service would never go.
                 self.service_write(service, Write::RemoveCleanup);
             }
             return;
         };
         let had = record::read(Some(text));
         let addresses = record::addresses(&had);
-        // The status first: nodes go by it.
+        // The status comes first, because nodes follow the status.
         let left: Vec<_> = service.ingress.iter().filter(|i| !had.iter().any(|(_, ip)| *ip == i.ip)).copied().collect();
         if service.condition.is_some() || left.len() < service.ingress.len() {
             let status = Status { ingress: Some(left), condition: None, host: None };
@@ -137,7 +140,8 @@ impl Machine {
         }
     }
 
-    /// A Service that is being deleted: the finalizer that kube-vip's cloud provider left is taken off, or it would stay.
+    /// Handles a Service that is being deleted: removes the finalizer that kube-vip's cloud provider left, because the
+    /// Service would stay otherwise.
     pub(super) fn clean_up(&mut self, service: &Arc<Service>) {
         if service.cleanup {
             self.service_write(service, Write::RemoveCleanup);
@@ -148,16 +152,16 @@ impl Machine {
         self.service_write_done(service, write);
     }
 
-    /// Writes, unless a write is under way or what is known is stale; whether it did.
+    /// Writes, unless a write is under way or the known version is stale. Returns whether it wrote.
     pub(super) fn service_write_done(&mut self, service: &Arc<Service>, write: impl FnOnce(Target) -> Write) -> bool {
-        let now = self.moment.now;
+        let now = self.work.now();
         let Some(slot) = self.services.get(&service.key) else { return false };
         if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
             return false;
         }
-        if slot.writes.not_before > now {
-            let at = slot.writes.not_before;
-            self.later(at, Who::Service(service.key.clone()));
+        if slot.writes.retry.not_before > now {
+            let at = slot.writes.retry.not_before;
+            self.work.mark_at(at, Who::Service(service.key.clone()));
             return false;
         }
         let Service { key, uid, version, .. } = &**service;
@@ -169,7 +173,7 @@ impl Machine {
         true
     }
 
-    /// Whether it was kube-vip's cloud provider that put the address into `spec.loadBalancerIP`.
+    /// Whether kube-vip's cloud provider wrote the address into `spec.loadBalancerIP`.
     pub(super) fn wrote_field(service: &Service, wish: &Wish) -> bool {
         wish.origin == Origin::TakenOver && service.load_balancer_ip.is_some()
     }

@@ -1,4 +1,4 @@
-//! What is known of each Service and each claim.
+//! The known state of each Service and each claim.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -8,24 +8,25 @@ use std::time::Duration;
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 
+use mooring_allocator_core::work::Retry;
+
 use crate::objects::{Address, Claim, Member, Service};
 use crate::ports::Port;
 use crate::reason::Condition;
 
-/// Writes about one object: one at a time, each on a version that has been seen.
+/// Writes about one object: one at a time, each on a version that was seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writes {
     pub(super) pending: Option<u64>,
-    /// A write at this version has taken effect, or found another: the watch will show a newer one.
+    /// A write at this version has taken effect or met a conflict: the watch will show a newer version.
     pub(super) stale: Option<Version>,
-    /// ... but is not waited for beyond this, where it was merely said so.
+    /// End of the wait for the newer version, if only an answer reported the conflict.
     pub(super) stale_until: Option<Duration>,
-    pub(super) not_before: Duration,
-    pub(super) failures: u32,
+    pub(super) retry: Retry,
 }
 
 impl Writes {
-    /// What should have been shown by now, and was not, is waited for no longer.
+    /// Ends the wait for a version that should have been shown by now.
     pub(super) fn freshen(&mut self, now: Duration) {
         if self.stale_until.is_some_and(|until| until <= now) {
             self.stale = None;
@@ -37,11 +38,11 @@ impl Writes {
 /// A Service's claims of one family.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
-    /// Whose address it has, or will have.
+    /// The claim of the current or coming address.
     pub(super) current: Option<Key>,
-    /// Whose it will have instead, once that is advertised.
+    /// The claim that replaces `current` once its address is advertised.
     pub(super) next: Option<Key>,
-    /// Whose it had, as long as it still says so.
+    /// Former claims, as long as the Service still shows their addresses.
     pub(super) old: Vec<Key>,
 }
 
@@ -56,13 +57,13 @@ impl Held {
 pub(super) enum Topic {
     /// Pools, or the `ConfigMap`.
     Pools,
-    /// An address, or what is said of it.
+    /// An address, or facts about it.
     Ip(IpAddr),
-    /// A claim, or those who share it.
+    /// A claim, or the Services that share it.
     Claim(Key),
-    /// Those of a sharing key.
+    /// The claims of a sharing key.
     Group(Arc<str>),
-    /// Services that had an address before have claimed it.
+    /// The Services that had an address before have claimed it.
     Settled,
     /// The endpoints of all Services.
     Endpoints,
@@ -74,10 +75,10 @@ pub(super) struct Slot {
     pub(super) held: [Held; 2],
     pub(super) writes: Writes,
     pub(super) waits: Vec<Topic>,
-    /// What is to be said of it, and since when.
+    /// The verdict about the Service, and since when it has held.
     pub(super) verdict: Option<(Condition, Duration)>,
-    /// What was told of it last.
-    pub(super) told: Option<Condition>,
+    /// The last report about the Service.
+    pub(super) reported: Option<Condition>,
 }
 
 impl Slot {
@@ -88,7 +89,7 @@ impl Slot {
             writes: Writes::default(),
             waits: Vec::new(),
             verdict: None,
-            told: None,
+            reported: None,
         }
     }
 }
@@ -98,28 +99,28 @@ pub(super) struct ClaimSlot {
     pub(super) family: Family,
     pub(super) pool: Arc<PoolRef>,
     pub(super) requested: Option<IpAddr>,
-    /// Services of several namespaces may share it.
+    /// Services of several namespaces may share the claim.
     pub(super) across: bool,
-    /// Whose it is.
+    /// The Services that have the claim.
     pub(super) members: BTreeMap<Key, Uid>,
-    /// The key of those who share it.
+    /// The sharing key of the members.
     pub(super) group: Option<Arc<str>>,
-    /// Its place among them: its address, as a number.
+    /// The claim's rank in its group: its address, as a number.
     pub(super) rank: u128,
-    /// All ports of those who share it.
+    /// All ports of the members.
     pub(super) ports: BTreeSet<Port>,
     pub(super) seen: Option<Claim>,
     pub(super) writes: Writes,
-    /// It is being deleted, though that was not shown yet.
+    /// The claim is being deleted, though this was not shown yet.
     pub(super) doomed: bool,
-    /// Why it could not be created.
+    /// Why the claim could not be created.
     pub(super) refused: Option<Box<str>>,
-    /// It was said of this `IPAddress` that it is another's; or tried, at this version.
+    /// This `IPAddress` was marked as another owner's; or the mark was tried at this version.
     pub(super) exchanged: Option<(Uid, Option<Version>)>,
 }
 
 impl ClaimSlot {
-    /// As one that was seen.
+    /// The slot of a claim that was seen.
     pub(super) fn of(claim: Claim, home: &str) -> Self {
         Self {
             family: claim.family,
@@ -138,14 +139,14 @@ impl ClaimSlot {
         }
     }
 
-    /// Nobody can have it any more.
+    /// Whether the claim is being deleted: no Service can have it any more.
     pub(super) fn going(&self) -> bool {
         self.doomed || self.seen.as_ref().is_some_and(|claim| claim.deleting)
     }
 
-    /// Whether the store shows it as this Service's: only then does its address count.
+    /// Whether the store shows the claim as this Service's: only then does its address count.
     pub(super) fn belongs_to(&self, member: &Member) -> bool {
-        !self.going() && self.seen.as_ref().is_some_and(|claim| claim.members.contains(member))
+        !self.going() && self.seen.as_ref().is_some_and(|claim| claim.members().contains(member))
     }
 
     pub(super) fn wanted_members(&self) -> Vec<Member> {
@@ -156,14 +157,14 @@ impl ClaimSlot {
 /// The addresses that were shown.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    all: HashMap<Uid, Address>,
+    all: HashMap<Uid, Arc<Address>>,
     by_key: HashMap<Key, Uid>,
     by_ip: HashMap<IpAddr, BTreeSet<Uid>>,
 }
 
 impl Addresses {
-    /// What was known of it before.
-    pub(super) fn set(&mut self, address: Address) -> Option<Address> {
+    /// Stores an address. Returns the previous state of the address.
+    pub(super) fn set(&mut self, address: Arc<Address>) -> Option<Arc<Address>> {
         let before = self.remove(&address.uid);
         self.by_key.insert(address.key.clone(), address.uid.clone());
         if let Some(ip) = address.address {
@@ -173,7 +174,7 @@ impl Addresses {
         before
     }
 
-    pub(super) fn remove(&mut self, uid: &Uid) -> Option<Address> {
+    pub(super) fn remove(&mut self, uid: &Uid) -> Option<Arc<Address>> {
         let address = self.all.remove(uid)?;
         if self.by_key.get(&address.key) == Some(uid) {
             self.by_key.remove(&address.key);
@@ -190,11 +191,11 @@ impl Addresses {
     }
 
     pub(super) fn named(&self, key: &Key) -> Option<&Address> {
-        self.all.get(self.by_key.get(key)?)
+        self.all.get(self.by_key.get(key)?).map(|address| &**address)
     }
 
     pub(super) fn at(&self, ip: IpAddr) -> impl Iterator<Item = &Address> {
-        self.by_ip.get(&ip).into_iter().flatten().filter_map(|uid| self.all.get(uid))
+        self.by_ip.get(&ip).into_iter().flatten().filter_map(|uid| self.all.get(uid)).map(|address| &**address)
     }
 
     pub(super) fn uids(&self) -> Vec<Uid> {

@@ -1,14 +1,17 @@
 //! Objects for tests.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::PoolSpec;
+use mooring_allocator_core::protocol;
+use mooring_allocator_core::retained_meta::{ForServices, RetainedMeta};
 
 use crate::notes::Notes;
-use crate::objects::{FamilyPolicy, Pool, Service};
+use crate::objects::{Address, Claim, FamilyPolicy, Member, Pool, Service};
 use crate::ports::{Port, Protocol};
 
 /// A Service of type `LoadBalancer` with port 80/TCP, as `kubectl expose` makes it.
@@ -56,5 +59,67 @@ pub(crate) fn pool(name: &str, addresses: &[&str]) -> Pool {
         made: None,
         exhausted: false,
         deleting: false,
+    }
+}
+
+/// A claim of Services, as a store keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredClaim {
+    pub(crate) key: Key,
+    pub(crate) uid: Uid,
+    pub(crate) version: Version,
+    pub(crate) family: Family,
+    pub(crate) pool: Arc<PoolRef>,
+    pub(crate) requested: Option<IpAddr>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) bound: Option<Arc<str>>,
+    pub(crate) refused: Option<(protocol::Reason, String)>,
+    pub(crate) deleting: bool,
+}
+
+impl StoredClaim {
+    /// As it is shown.
+    pub(crate) fn shown(&self) -> Claim {
+        let (family, members) = (self.family, self.members.clone());
+        let service = ForServices { family, members, owned: true, owners: Vec::new() };
+        let refused = self.refused.clone();
+        Claim::of(&Arc::new(protocol::Claim {
+            key: self.key.clone(),
+            uid: self.uid.clone(),
+            version: self.version.clone(),
+            created: 0,
+            pool: self.pool.clone(),
+            deleting: self.deleting,
+            finalizer: true,
+            others: false,
+            bound: self.bound.clone(),
+            voided: 0,
+            requested: self.requested.map(|ip| ip.to_string().into()),
+            hold: protocol::Hold::None,
+            condition: refused.map(|(reason, message)| protocol::Condition { ready: false, reason, message }),
+            retained: RetainedMeta { service: Some(Box::new(service)), ..RetainedMeta::default() },
+        }))
+        .unwrap()
+    }
+}
+
+/// An address that was given to a claim of this name.
+pub(crate) fn address(key: Key, uid: Uid, version: Version, ip: IpAddr) -> Address {
+    Address {
+        claim: key.name.clone(),
+        key,
+        uid,
+        version,
+        pool: Arc::new(PoolRef::new(PoolKind::GlobalInClusterIPPool, "", "p")),
+        address: Some(ip),
+        prefix: 24,
+        owner: None,
+        deleting: false,
+        finalizer: true,
+        attempt: None,
+        rest: None,
+        conflict: None,
+        holder: None,
+        hints: None,
     }
 }

@@ -1,42 +1,36 @@
-//! What must hold, whatever goes wrong. Each rule is a file; its bound comes from [`crate::bounds`].
+//! What must hold, whatever goes wrong, of every core. What only one core promises is beside that core's world.
 
-mod able;
-mod calls;
 mod fence;
-mod outage;
 mod owners;
-mod settle;
-mod single;
-mod witness;
+mod stuck;
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::bounds::Bounds;
 use crate::clock::Nanos;
-use crate::plan::Plan;
+use crate::subject::Subject;
 use crate::world::World;
-
-pub use single::Single;
 
 /// What must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Two nodes that hear each other do not both carry the VIP for long.
+    /// Two nodes that hear each other do not both carry a VIP for long.
     Owners,
-    /// Nobody carries it past its fence, or takes a Lease by its end while that of the last holder is still fenced.
+    /// Nobody carries a VIP past its fence, or takes by the end of a Lease while the last holder is still fenced by it.
     Fence,
-    /// When faults stop, exactly one node carries it soon, and stays.
+    /// A record is replaced only after the end of its incarnation, or with consent.
+    Record,
+    /// When faults stop, exactly one node carries each VIP soon, is named for it, and stays.
     Settle,
     /// While somebody could serve, outage stays within the bound of what happened.
     Outage,
-    /// The witness takes from nobody who answers.
+    /// The witness never takes a VIP from a node that answers.
     Witness,
     /// An agent that came late announces nothing before it has looked around.
     Late,
-    /// The VIP does not wander.
+    /// VIPs do not wander.
     Moves,
     /// Requests to the API stay bounded.
     Calls,
@@ -49,6 +43,7 @@ impl fmt::Display for Rule {
         f.write_str(match self {
             Self::Owners => "owners",
             Self::Fence => "fence",
+            Self::Record => "record",
             Self::Settle => "settle",
             Self::Outage => "outage",
             Self::Witness => "witness",
@@ -83,10 +78,14 @@ pub enum Look {
         /// Of that lifetime.
         generation: u32,
     },
-    /// Two carry one VIP.
+    /// Two should no longer carry one VIP.
     Pair {
-        /// Which two.
-        pair: usize,
+        /// The VIP.
+        vip: usize,
+        /// One host.
+        a: usize,
+        /// The other one.
+        b: usize,
         /// Since then.
         since: Nanos,
     },
@@ -94,86 +93,41 @@ pub enum Look {
     Again,
     /// All should be settled.
     Settled,
+    /// Perhaps all has been quiet for long enough.
+    Quiet,
 }
 
-/// What the checks remember.
-#[derive(Debug)]
-pub struct Checks {
-    /// The bounds of the run.
-    pub bounds: Bounds,
-    /// The first rule that did not hold.
-    pub violation: Option<Violation>,
-    owners: owners::Owners,
-    settle: settle::Settle,
-    outage: outage::Outages,
-    witness: witness::Moves,
-    slept: Vec<Nanos>,
+/// Beyond these, an agent or the world is stuck.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Steps of one agent in a second.
+    pub steps: u32,
+    /// Outputs of one step.
+    pub outputs: usize,
+    /// Things that wait to happen.
+    pub waiting: usize,
 }
 
-impl Checks {
-    /// At the beginning of a run.
-    #[must_use]
-    pub fn new(plan: &Plan) -> Self {
-        let (nodes, vips) = (plan.settings.nodes, plan.settings.vips.len());
-        Self {
-            bounds: Bounds::of(&plan.settings),
-            violation: None,
-            owners: owners::Owners::new(nodes, vips),
-            settle: settle::Settle::default(),
-            outage: outage::Outages::default(),
-            witness: witness::Moves::default(),
-            slept: vec![0; nodes],
-        }
-    }
-
-    /// Somebody stripped the Lease's annotations.
-    pub fn stripped(&mut self, now: Nanos) {
-        self.witness.stripped = now;
-    }
-
-    /// A host has stood still until now.
-    pub fn slept(&mut self, host: usize, now: Nanos) {
-        self.slept[host] = now;
-    }
+/// The one fault that hit a settled world: the bounds are tight then.
+#[derive(Clone, Copy, Debug)]
+pub struct Single {
+    /// Which of the plan's.
+    pub fault: usize,
+    /// When.
+    pub at: Nanos,
+    /// How long a VIP may be silent for it.
+    pub bound: Nanos,
+    /// VIPs must stay where they are.
+    pub stays: bool,
 }
 
-impl World<'_> {
-    /// When checks look without being called.
-    pub fn plan_looks(&mut self) {
-        let settled = self.plan.calm() + self.checks.bounds.settle;
-        self.queue.put(settled, crate::queue::Item::Look(Look::Settled));
-    }
-
-    /// When the run is over.
-    #[must_use]
-    pub fn end_of_run(&self) -> Nanos {
-        self.plan.calm() + self.checks.bounds.settle + self.checks.bounds.stay
-    }
-
+impl<S: Subject> World<'_, S> {
     /// A check's time has come.
-    pub fn look_again(&mut self, look: Look) {
+    pub fn look(&mut self, look: Look) {
         match look {
             Look::Fence { host, vip, generation } => self.check_fence(host, vip, generation),
-            Look::Pair { pair, since } => self.check_pair(pair, since),
-            Look::Again => {
-                self.wake_probers();
-                self.touched();
-            }
-            Look::Settled => self.check_settled(),
+            Look::Pair { vip, a, b, since } => self.check_pair(vip, a, b, since),
+            Look::Again | Look::Settled | Look::Quiet => S::look(self, look),
         }
-    }
-
-    /// Something has changed about who carries, who hears whom, who can act.
-    pub fn touched(&mut self) {
-        self.watch_owners();
-        self.watch_able();
-        self.watch_settled();
-        self.touch_client();
-    }
-
-    /// A fault begins or ends.
-    pub fn disturbed(&mut self, fault: usize) {
-        self.note_disturbance(fault);
-        self.checks.witness.disturbed();
     }
 }

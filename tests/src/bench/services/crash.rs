@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
+use super::super::Order;
 use super::super::stats::{Figure, Statistic, percentile};
-use super::super::{Order, some};
 use super::many::Many;
 use crate::observe::swarm::first;
 
@@ -27,8 +27,8 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         many.carried(Some("w1")).await?;
         let swarm = many.swarm().await?;
         tokio::time::sleep(SETTLED).await;
-        let crash = many.field.crash("w1")?;
-        swarm.all_answered(crash, Some("w1"), LIMIT).await.with_context(|| many.field.logs())?;
+        let crash = many.workers.crash("w1")?;
+        swarm.all_answered(crash, Some("w1"), LIMIT).await.with_context(|| many.workers.logs())?;
         let seen = swarm.finish()?;
         let answered = seen.iter().filter_map(|one| first(one, crash, Some("w1")));
         let mut times: Vec<f64> = answered.map(|at| at.since(crash).as_secs_f64() * 1_000.0).collect();
@@ -36,7 +36,7 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         last.extend(times.last());
         middle.extend(percentile(&times, 50));
     }
-    let figure = |name: &str, values: &[f64]| some(Figure::new(name, "ms", values), name);
+    let figure = |name: &str, values: &[f64]| Figure::new(name, "ms", values);
     Ok(vec![
         figure("services-crash", &last)?.goal(Statistic::Max, 1_500.0),
         figure("services-crash-median", &middle)?.goal(Statistic::Max, 700.0),

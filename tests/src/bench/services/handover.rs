@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
+use super::super::Order;
 use super::super::stats::{Figure, Statistic};
-use super::super::{Order, some};
 use super::many::{Many, vip};
 use crate::observe::now;
 use crate::observe::probes::Probes;
-use crate::say;
+use crate::progress;
 
 /// VIPs of the node.
 const VIPS: usize = 250;
@@ -35,7 +35,7 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let away = async {
             let begin = now();
             while swarm.all_answered(now(), Some("w1"), Duration::from_millis(500)).await.is_err() {
-                ensure!(now() < begin + LIMIT, "w1 keeps some; {}", many.field.logs());
+                ensure!(now() < begin + LIMIT, "w1 keeps some; {}", many.workers.logs());
             }
             Ok(())
         };
@@ -57,12 +57,12 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
 
         // Its agent ends.
         let swarm = many.swarm().await?;
-        many.field.lab().agent("w1")?.stop(LIMIT).await?;
+        many.workers.lab().agent("w1")?.stop(LIMIT).await?;
         tokio::time::sleep(SETTLED).await;
         lost.push(worst("SIGTERM", &swarm.finish()?));
     }
     let name = "services-handover";
-    Ok(vec![some(Figure::of_counts(name, "packets", &lost), name)?.goal(Statistic::Max, 0.0)])
+    Ok(vec![Figure::of_counts(name, "packets", &lost)?.goal(Statistic::Max, 0.0)])
 }
 
 /// The most that one VIP lost; what it was is told, where anything was lost.
@@ -70,7 +70,7 @@ fn worst(what: &str, seen: &[Probes]) -> usize {
     let most = seen.iter().enumerate().max_by_key(|(_, one)| one.lost());
     if let Some((nth, one)) = most.filter(|(_, one)| one.lost() > 0) {
         let some = seen.iter().filter(|one| one.lost() > 0).count();
-        say::line(format_args!("  {what}: {some} VIPs lost packets, {} most: {:?}", vip(nth), one.outages()));
+        progress::line(format_args!("  {what}: {some} VIPs lost packets, {} most: {:?}", vip(nth), one.outages()));
     }
     most.map_or(0, |(_, one)| one.lost())
 }

@@ -18,8 +18,8 @@ use crate::observe::echo::PORT;
 use crate::observe::echoes::Echoes;
 use crate::observe::now;
 use crate::observe::swarm::Swarm;
-use crate::say;
-use crate::scenario::services::field::Field;
+use crate::progress;
+use crate::rig::worker::WorkerRig;
 
 /// A network of their own, on the same segment: the segment's own has room for fifty.
 pub(super) const NET: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 78, 0, 0), 20);
@@ -30,10 +30,9 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Each VIP is asked so often.
 const PACE: Duration = Duration::from_millis(25);
 
-/// See the module's text.
 pub(super) struct Many {
     /// The nodes.
-    pub field: Field,
+    pub workers: WorkerRig,
     /// The VIPs.
     pub vips: Vec<IpAddr>,
     _echoes: Vec<Echoes>,
@@ -50,15 +49,15 @@ impl Many {
     /// finds them on its segment.
     pub async fn up(order: &Order, logs: &std::path::Path, workers: u8, count: usize, more: &Value) -> Result<Self> {
         let shape = Shape::api_servers(1).with_agent(AgentBinary::Path(order.agent.clone()));
-        let field = Field::on(logs, shape, workers, 0, true).await?;
-        reach(&field.lab().netns("client")?)?;
+        let workers = WorkerRig::on(logs, shape, workers, 0, true).await?;
+        reach(&workers.lab().netns("client")?)?;
         let mut echoes = Vec::new();
-        for name in &field.nodes {
-            echoes.push(Echoes::start(&field.lab().netns(name)?, name, PORT)?);
+        for name in &workers.nodes {
+            echoes.push(Echoes::start(&workers.lab().netns(name)?, name, PORT)?);
         }
-        field.start_agents(&options())?;
+        workers.start_agents(&options())?;
         let vips: Vec<IpAddr> = (0..count).map(vip).collect();
-        let many = Self { field, vips, _echoes: echoes };
+        let many = Self { workers, vips, _echoes: echoes };
         many.make(more).await?;
         Ok(many)
     }
@@ -68,14 +67,14 @@ impl Many {
             let (name, vip) = (format!("m{n}"), *vip);
             async move {
                 let labels = json!({"mooring.dev/service-family": "ipv4"});
-                self.field.make_address_of(&name, vip, &labels, annotations).await?;
+                self.workers.make_address_of(&name, vip, &labels, annotations).await?;
                 let service = json!({
                     "apiVersion": "v1", "kind": "Service",
                     "metadata": {"name": name, "annotations": {"mooring.dev/ip-addresses": format!("default/{name}={vip}")}},
                     "spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
                         "ports": [{"name": "echo", "port": PORT, "protocol": "UDP"}]},
                 });
-                self.field.server.create("/api/v1/namespaces/default/services", &service).await?;
+                self.workers.server.create("/api/v1/namespaces/default/services", &service).await?;
                 anyhow::Ok(())
             }
         };
@@ -86,7 +85,7 @@ impl Many {
     pub async fn carried(&self, by: Option<&str>) -> Result<()> {
         let deadline = now() + LIMIT;
         loop {
-            let list = self.field.server.get(&format!("{IPAM}/v1beta2/namespaces/default/ipaddresses")).await?;
+            let list = self.workers.server.get(&format!("{IPAM}/v1beta2/namespaces/default/ipaddresses")).await?;
             let all = list["items"].as_array().context("no list of addresses")?;
             let held = |one: &&Value| {
                 let text = one["metadata"]["annotations"]["mooring.dev/holder"].as_str()?;
@@ -102,15 +101,15 @@ impl Many {
                 others.map(|one| one["metadata"]["annotations"].to_string()).collect::<Vec<_>>().join("\n")
             };
             let count = self.vips.len();
-            ensure!(now() < deadline, "{carried} of {count} VIPs are carried; {}\n{}", others(), self.field.logs());
-            say::line(format_args!("  {carried} of {} VIPs are carried", self.vips.len()));
+            ensure!(now() < deadline, "{carried} of {count} VIPs are carried; {}\n{}", others(), self.workers.logs());
+            progress::line(format_args!("  {carried} of {} VIPs are carried", self.vips.len()));
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 
     /// A client of all of them, that has heard each once.
     pub async fn swarm(&self) -> Result<Swarm> {
-        let swarm = Swarm::start(&self.field.lab().netns("client")?, &self.vips, PORT, PACE)?;
+        let swarm = Swarm::start(&self.workers.lab().netns("client")?, &self.vips, PORT, PACE)?;
         swarm.all_answered(now(), None, Duration::from_secs(30)).await?;
         Ok(swarm)
     }
@@ -118,14 +117,14 @@ impl Many {
     /// An annotation on a node; nothing takes it away.
     pub async fn annotate(&self, node: &str, name: &str, value: Option<&str>) -> Result<()> {
         let change = json!({"metadata": {"annotations": {name: value}}});
-        self.field.server.merge(&format!("/api/v1/nodes/{node}"), &change).await?;
+        self.workers.server.merge(&format!("/api/v1/nodes/{node}"), &change).await?;
         Ok(())
     }
 }
 
 /// The agents' settings: VIPs of a subnet that no interface has.
 pub(super) fn options() -> crate::agents::AgentOptions {
-    Field::options().env("vip_servicesinterface", "eth0")
+    WorkerRig::options().env("vip_servicesinterface", "eth0")
 }
 
 /// Lets a host find the VIPs on its segment.

@@ -10,16 +10,16 @@ use mooring_agent::core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::stats::{Figure, Statistic};
-use super::super::{Order, resident, some};
+use super::super::{Order, resident};
 use super::many::options;
 use crate::agents::{AGENT, AgentBinary};
 use crate::ipam::server::Server;
-use crate::ipam::stage::Stage;
 use crate::lab::Shape;
 use crate::observe::audit::{self, Request};
 use crate::observe::now;
-use crate::say;
-use crate::scenario::services::field::Field;
+use crate::progress;
+use crate::rig::allocator::AllocatorRig;
+use crate::rig::worker::WorkerRig;
 
 /// Nodes.
 const NODES: u8 = 20;
@@ -43,40 +43,40 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
     for _ in 0..order.runs {
         let logs = tempfile::tempdir()?;
         let shape = Shape::api_servers(1).audited().with_agent(AgentBinary::Path(order.agent.clone()));
-        let field = Field::on(logs.path(), shape, NODES, 0, true).await?;
-        let stage = Stage::unwatched(Server::of(field.lab().clone()).await?, order.allocator.clone()).await?;
+        let workers = WorkerRig::on(logs.path(), shape, NODES, 0, true).await?;
+        let rig = AllocatorRig::unwatched(Server::of(workers.lab().clone()).await?, order.allocator.clone()).await?;
         let config = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip", "namespace": "kube-system"},
             "data": {"range-global": "10.78.0.1-10.78.15.254"},
         });
-        stage.server.create("/api/v1/namespaces/kube-system/configmaps", &config).await?;
-        let allocator = stage.start("mooring-allocator").await?;
-        field.start_agents(&options())?;
+        rig.server.create("/api/v1/namespaces/kube-system/configmaps", &config).await?;
+        let allocator = rig.start("mooring-allocator").await?;
+        workers.start_agents(&options())?;
 
-        let log = field.lab().host("cp1")?.dir().join("audit.log");
+        let log = workers.lab().host("cp1")?.dir().join("audit.log");
         let made = now();
-        serve(&stage, 0..SERVICES).await?;
+        serve(&rig, 0..SERVICES).await?;
         let served = now();
         writes.push(
             f64::from(u32::try_from(ours(&log, made, served, Request::is_write)?)?)
                 / f64::from(u32::try_from(SERVICES)?),
         );
         tokio::time::sleep(SETTLED).await;
-        let (from, before) = (now(), ran(&field)?);
+        let (from, before) = (now(), ran(&workers)?);
         tokio::time::sleep(COUNTED).await;
-        let (to, after) = (now(), ran(&field)?);
+        let (to, after) = (now(), ran(&workers)?);
         let counted = to.since(from).as_secs_f64();
         requests.push(f64::from(u32::try_from(ours(&log, from, to, |_| true)?)?) / counted);
         shares.extend(before.iter().zip(&after).map(|(b, a)| a.saturating_sub(*b).as_secs_f64() / counted * 100.0));
 
-        serve(&stage, SERVICES..MORE).await?;
+        serve(&rig, SERVICES..MORE).await?;
         tokio::time::sleep(SETTLED).await;
-        for node in &field.nodes {
-            sizes.push(resident(&field.lab().process(node, AGENT)?)?);
+        for node in &workers.nodes {
+            sizes.push(resident(&workers.lab().process(node, AGENT)?)?);
         }
         allocator.stop().await?;
     }
-    let figure = |name: &str, unit: &'static str, values: &[f64]| some(Figure::new(name, unit, values), name);
+    let figure = |name: &str, unit: &'static str, values: &[f64]| Figure::new(name, unit, values);
     Ok(vec![
         figure("services-api", "1/s", &requests)?.goal(Statistic::Max, 20.0),
         figure("services-writes", "", &writes)?,
@@ -94,7 +94,7 @@ fn ours(log: &Path, from: Time, to: Time, such: impl Fn(&Request) -> bool) -> Re
         *kinds.entry(format!("{} {} {}", one.agent, one.verb, kind(&one.uri))).or_default() += 1;
     }
     for (what, count) in kinds {
-        say::line(format_args!("  {count:6} {what}"));
+        progress::line(format_args!("  {count:6} {what}"));
     }
     Ok(all.len())
 }
@@ -109,15 +109,15 @@ fn kind(uri: &str) -> String {
 }
 
 /// For how long each agent ran so far.
-fn ran(field: &Field) -> Result<Vec<Duration>> {
+fn ran(workers: &WorkerRig) -> Result<Vec<Duration>> {
     let of = |node: &String| {
-        field.lab().process(node, AGENT)?.ran().with_context(|| format!("the agent of {node} does not run"))
+        workers.lab().process(node, AGENT)?.ran().with_context(|| format!("the agent of {node} does not run"))
     };
-    field.nodes.iter().map(of).collect()
+    workers.nodes.iter().map(of).collect()
 }
 
 /// Makes Services, and waits until all are advertised.
-async fn serve(stage: &Stage, numbers: std::ops::Range<usize>) -> Result<()> {
+async fn serve(rig: &AllocatorRig, numbers: std::ops::Range<usize>) -> Result<()> {
     let all = numbers.end;
     let make = |n: usize| async move {
         let service = json!({
@@ -125,12 +125,12 @@ async fn serve(stage: &Stage, numbers: std::ops::Range<usize>) -> Result<()> {
             "spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
                 "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]},
         });
-        stage.server.create(PATH, &service).await.map(drop)
+        rig.server.create(PATH, &service).await.map(drop)
     };
     stream::iter(numbers.map(make)).buffer_unordered(WORK).try_collect::<()>().await?;
     let deadline = now() + LIMIT;
     loop {
-        let list = stage.server.get(PATH).await?;
+        let list = rig.server.get(PATH).await?;
         let items = list["items"].as_array().context("no list of Services")?;
         let shown =
             items.iter().filter(|one| one.pointer("/status/loadBalancer/ingress/0/ip").is_some_and(Value::is_string));
@@ -139,7 +139,7 @@ async fn serve(stage: &Stage, numbers: std::ops::Range<usize>) -> Result<()> {
             return Ok(());
         }
         ensure!(now() < deadline, "{shown} of {all} Services have an address");
-        say::line(format_args!("  {shown} of {all} Services have an address"));
+        progress::line(format_args!("  {shown} of {all} Services have an address"));
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
 }

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, ensure};
 use mooring_agent::core::time::Time;
 use serde_json::json;
 
+use super::super::Order;
 use super::super::stats::{Figure, Statistic};
-use super::super::{Order, some};
 use super::many::Many;
 use super::raw;
 use crate::observe::addresses::{Addresses, Change};
@@ -37,10 +37,10 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         many.carried(None).await?;
         tokio::time::sleep(SETTLED).await;
 
-        let agent = many.field.lab().agent("w1")?;
+        let agent = many.workers.lab().agent("w1")?;
         agent.kill()?;
         agent.process()?.ended(LIMIT).await?;
-        let place = many.field.lab().netns("w1")?;
+        let place = many.workers.lab().netns("w1")?;
         let vips = many.vips.clone();
         inside(&place, move || raw::remove("eth0", &vips))?;
         let floor = floor(&many).await?;
@@ -48,16 +48,16 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let (addresses, tap) = observers(&many)?;
         let begin = now();
         agent.start_again()?;
-        let took = between(&many.vips, &addresses, &tap, begin).await.with_context(|| many.field.logs())?;
+        let took = between(&many.vips, &addresses, &tap, begin).await.with_context(|| many.workers.logs())?;
         ratios.push(took.as_secs_f64() / floor.as_secs_f64());
         ours.push(took);
         floors.push(floor);
     }
     let name = "services-takeover-ratio";
     Ok(vec![
-        some(Figure::new(name, "", &ratios), name)?.goal(Statistic::Max, 1.5),
-        some(Figure::of_times("services-takeover", &ours), "services-takeover")?,
-        some(Figure::of_times("services-takeover-floor", &floors), "services-takeover-floor")?,
+        Figure::new(name, "", &ratios)?.goal(Statistic::Max, 1.5),
+        Figure::of_times("services-takeover", &ours)?,
+        Figure::of_times("services-takeover-floor", &floors)?,
     ])
 }
 
@@ -66,7 +66,7 @@ async fn floor(many: &Many) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..FLOORS {
         let (addresses, tap) = observers(many)?;
-        let place = many.field.lab().netns("w1")?;
+        let place = many.workers.lab().netns("w1")?;
         let (put, removed) = (many.vips.clone(), many.vips.clone());
         let begin = now();
         inside(&place, move || raw::put_and_announce("eth0", &put))?;
@@ -79,8 +79,8 @@ async fn floor(many: &Many) -> Result<Duration> {
 
 fn observers(many: &Many) -> Result<(Addresses, Tap)> {
     let mut addresses = Addresses::of(&many.vips);
-    addresses.watch("w1", &many.field.lab().netns("w1")?)?;
-    Ok((addresses, Tap::start(&many.field.lab().netns("client")?, &[])?))
+    addresses.watch("w1", &many.workers.lab().netns("w1")?)?;
+    Ok((addresses, Tap::start(&many.workers.lab().netns("client")?, &[])?))
 }
 
 /// From the first address to the last VIP's first announcement.

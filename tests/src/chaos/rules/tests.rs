@@ -1,4 +1,4 @@
-//! Each rule must be able to fail: observations of agents as they should not be.
+//! Each rule must be able to fail: observations of agents that misbehave.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::observe::timeline::Timeline;
 
 const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 100));
 
-/// 1,000 s after boot, and so many milliseconds.
+/// 1,000 s after boot, plus this many milliseconds.
 fn at(ms: u64) -> Time {
     Time::from_nanos((1_000_000 + ms) * 1_000_000)
 }
@@ -40,7 +40,7 @@ fn fault(class: Class, host: &str, from: u64, to: u64) -> Happened {
     Happened { class, host: host.into(), peer: None, on_holder: true, lasts, from: at(from), to: at(to) }
 }
 
-/// a crashes at 1 s, b takes over at 1.4 s, a is back at 4 s; the round ends at 10 s.
+/// Host a crashes at 1 s, b takes over at 1.4 s, a is back at 4 s; the round ends at 10 s.
 fn good() -> Seen {
     Seen {
         from: at(0),
@@ -78,16 +78,16 @@ fn a_crash_survived_breaks_nothing() {
 fn two_owners_that_hear_each_other() {
     let mut seen = good();
     seen.faults = vec![fault(Class::Isolated, "a", 1_000, 4_000)];
-    // While a is cut off, both may have it; 400 ms after the heal it is a's no longer.
+    // While a is cut off, both hosts may have the VIP; 400 ms after the heal, a no longer has the VIP.
     seen.holds = holds(&[("a", 0, Some(4_400)), ("b", 1_400, None)]);
     assert_eq!(broken(&seen), []);
     seen.holds = holds(&[("a", 0, Some(4_600)), ("b", 1_400, None)]);
     assert_eq!(broken(&seen), [Rule::TwoOwners]);
-    // Without a fault that keeps frames from a, no time is allowed before the heal either.
+    // Without a fault that keeps frames from a, a shared VIP is not allowed before the heal either.
     seen.faults = vec![fault(Class::AgentFrozen, "a", 1_000, 4_000)];
     seen.holds = holds(&[("a", 0, Some(3_000)), ("b", 1_400, None)]);
     assert!(broken(&seen).contains(&Rule::TwoOwners));
-    // A frozen agent and a cut at a time: it cannot know.
+    // A frozen agent and a cut at the same time: the agent cannot know.
     seen.faults.push(fault(Class::CutOneWay, "c", 1_000, 1_500));
     assert!(!broken(&seen).contains(&Rule::TwoOwners));
 }
@@ -161,7 +161,7 @@ fn a_machine_without_time_is_told_from_one_with() {
     assert!(is_starved(&Seen { starved: Duration::from_millis(1_001), ..good() }));
     let stalls = vec![Interval { from: at(2_000), to: at(3_100) }];
     assert!(is_starved(&Seen { stalls, ..good() }));
-    // What does not depend on time is judged all the same.
+    // Rules that do not depend on time are judged in any case.
     assert!(Rule::ALL.into_iter().filter(|rule| !rule.needs_time()).eq([
         Rule::Fence,
         Rule::Requests,

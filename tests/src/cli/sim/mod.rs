@@ -2,18 +2,21 @@
 
 #![allow(clippy::cast_precision_loss, reason = "rates and seconds for people")]
 
-mod fleet;
-mod keeper;
+mod subject;
 
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
+use mooring_sim::elector::Elector;
 use mooring_sim::many::Order;
+use mooring_sim::session_vips::SessionVips;
 
-use crate::say;
+use crate::progress;
+use subject::Of;
 
 /// Failing seeds that are shrunk and shown in full.
 const SHOWN: usize = 5;
@@ -44,8 +47,8 @@ pub struct Args {
     #[arg(long, requires = "seed", value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Sessions and placement of many VIPs, instead of the Lease of one.
-    #[arg(long, conflicts_with = "svg")]
-    fleet: bool,
+    #[arg(long)]
+    sessions: bool,
     /// So many nodes, whatever a seed says.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=200))]
     nodes: Option<u16>,
@@ -63,7 +66,7 @@ pub struct Args {
     json: bool,
 }
 
-/// One of the two simulators.
+/// The simulator of one core.
 trait Simulator {
     /// Runs many seeds; `progress` is told how many are done, and how many failed.
     fn many(&self, order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -> Total;
@@ -120,7 +123,8 @@ struct Total {
 /// # Errors
 /// That the drawing cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let simulator: &dyn Simulator = if args.fleet { &fleet::Sessions } else { &keeper::Keeper };
+    let simulator: &dyn Simulator =
+        if args.sessions { &Of::<SessionVips>(PhantomData) } else { &Of::<Elector>(PhantomData) };
     let failed = match args.seed {
         Some(seed) => one(simulator, args, seed)?,
         None => all(simulator, args),
@@ -151,23 +155,23 @@ fn one(simulator: &dyn Simulator, args: &Args, seed: u64) -> anyhow::Result<bool
             Some(known) => fewest.iter().filter_map(|n| known.get(*n).copied()).collect(),
             None => fewest,
         };
-        say::line(format_args!("fewest faults: {}", of(Some(&fewest))));
+        progress::line(format_args!("fewest faults: {}", of(Some(&fewest))));
         kept = Some(fewest);
     }
     let keep = Keep { verbose: args.all, drawn: args.svg.is_some() };
     let one = simulator.one(&Chosen { seed, nodes: nodes(args), faults: kept.as_deref() }, keep)?;
     if args.timeline || args.all {
-        say::line(format_args!("{}", one.settings));
-        say::line(format_args!("{}", one.timeline));
+        progress::line(format_args!("{}", one.settings));
+        progress::line(format_args!("{}", one.timeline));
     }
     if let (Some(file), Some(drawing)) = (&args.svg, &one.drawing) {
         std::fs::write(file, drawing).with_context(|| format!("write {}", file.display()))?;
     }
     if args.json {
-        say::line(format_args!("{:#}", one.outcome));
+        progress::line(format_args!("{:#}", one.outcome));
     } else {
         let verdict = one.verdict.as_deref().unwrap_or("nothing was violated");
-        say::line(format_args!("seed {seed}: {} faults, {verdict}", one.faults));
+        progress::line(format_args!("seed {seed}: {} faults, {verdict}", one.faults));
     }
     Ok(one.verdict.is_some())
 }
@@ -180,7 +184,7 @@ fn all(simulator: &dyn Simulator, args: &Args) -> bool {
     let began = Instant::now();
     let sum = simulator.many(&order, &|runs, failed| {
         if !args.json && runs % 5_000 == 0 {
-            say::line(format_args!("{runs} of {} runs, {failed} failed", args.seeds));
+            progress::line(format_args!("{runs} of {} runs, {failed} failed", args.seeds));
         }
     });
     let rate = sum.runs as f64 / began.elapsed().as_secs_f64().max(0.001);
@@ -189,7 +193,7 @@ fn all(simulator: &dyn Simulator, args: &Args) -> bool {
             "seeds": sum.runs, "faults": sum.faults, "simulated_seconds": sum.seconds, "steps": sum.steps,
             "runs_a_second": rate.round(), "failed": sum.outcomes,
         });
-        say::line(format_args!("{all:#}"));
+        progress::line(format_args!("{all:#}"));
     } else {
         tell(simulator, args, &sum, rate);
     }
@@ -199,18 +203,18 @@ fn all(simulator: &dyn Simulator, args: &Args) -> bool {
 fn tell(simulator: &dyn Simulator, args: &Args, sum: &Total, rate: f64) {
     let shown = if args.shrink { sum.failed.len() } else { SHOWN };
     for (seed, verdict) in sum.failed.iter().take(shown) {
-        say::line(format_args!("seed {seed}: {verdict}"));
+        progress::line(format_args!("seed {seed}: {verdict}"));
         let whole = Chosen { seed: *seed, nodes: nodes(args), faults: None };
         let Some(kept) = simulator.fewest(&whole) else { continue };
         for fault in simulator.faults(&Chosen { faults: Some(&kept), ..whole }) {
-            say::line(format_args!("    {fault}"));
+            progress::line(format_args!("    {fault}"));
         }
-        say::line(format_args!("    {}", replay(args, *seed, Some(&kept))));
+        progress::line(format_args!("    {}", replay(args, *seed, Some(&kept))));
     }
     for (seed, verdict) in sum.failed.iter().skip(shown) {
-        say::line(format_args!("seed {seed}: {verdict}; {}", replay(args, *seed, None)));
+        progress::line(format_args!("seed {seed}: {verdict}; {}", replay(args, *seed, None)));
     }
-    say::line(format_args!(
+    progress::line(format_args!(
         "{} seeds, {} faults, {} simulated hours, {} violations, {rate:.0} runs/s",
         sum.runs,
         sum.faults,
@@ -221,8 +225,8 @@ fn tell(simulator: &dyn Simulator, args: &Args, sum: &Total, rate: f64) {
 
 /// The command that shows it again.
 fn replay(args: &Args, seed: u64, kept: Option<&[usize]>) -> String {
-    let fleet = if args.fleet { " --fleet" } else { "" };
-    let mut command = format!("cargo lab sim{fleet} --seed {seed} --timeline");
+    let sessions = if args.sessions { " --sessions" } else { "" };
+    let mut command = format!("cargo lab sim{sessions} --seed {seed} --timeline");
     if let Some(kept) = kept {
         let all: Vec<String> = kept.iter().map(ToString::to_string).collect();
         command = command + " --faults " + &all.join(",");

@@ -1,4 +1,4 @@
-//! `IPAddress` objects that were there before: after `clusterctl move`, or made by hand.
+//! `IPAddress` objects that existed before: after `clusterctl move`, or made by hand.
 
 use anyhow::{Context as _, Result, ensure};
 use mooring_api::finalizers::{PROTECT_ADDRESS, RELEASE_ADDRESS};
@@ -11,7 +11,7 @@ use crate::runner::Test;
 
 pub fn all() -> Vec<Test<()>> {
     [
-        both!(moved, "moved-claim-and-address-are-linked-again"),
+        both!(moved, "moved-claim-and-address-are-linked-again", quick),
         both!(moved_address_first, "moved-address-comes-before-its-claim"),
         both!(premade, "premade-address-is-adopted"),
         both!(outside, "premade-address-out-of-the-pool-is-adopted"),
@@ -31,7 +31,7 @@ fn owner(object: &Value, controller: bool) -> Value {
     })
 }
 
-/// What `clusterctl move` leaves: all of it but the status, with the new uids of the owners.
+/// The result of `clusterctl move`: everything but the status, with the new uids of the owners.
 async fn moved(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let pool =
         scope.create(POOL, "p", scope.range(10, 20), json!({"annotations": {"cluster.x-k8s.io/paused": ""}})).await?;
@@ -81,7 +81,7 @@ async fn outside(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("c", "p").await?;
     let bound = scope.bound("c").await?;
     ensure!(bound.ip() == scope.ip(99), "{}", bound.ip());
-    // As the provider counts: used, out of range, and taken off what is free.
+    // The counts as the provider counts: the address is used, is out of range, and reduces the free ones.
     scope.counts(POOL, "p", [11, 10, 1, 1]).await
 }
 
@@ -96,7 +96,7 @@ async fn taken(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.canary().await?;
     let second = scope.seen(CLAIM, "second").context("it is gone")?;
     ensure!(second.pointer("/status/addressRef").is_none(), "bound: {second}");
-    // It heals once the other one is gone.
+    // The claim heals when the other one is gone.
     scope.delete(CLAIM, "first").await?;
     let second = scope.bound("second").await?;
     ensure!(second.ip() == first.ip(), "{}", second.ip());
@@ -117,7 +117,7 @@ async fn other_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 async fn counted(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    // Whoever claims it comes later, or never.
+    // The claim for the address comes later, or never.
     scope.pool("p", scope.range(10, 12)).await?;
     scope.address("later", "p", &scope.ip(10), json!({})).await?;
     scope.counts(POOL, "p", [3, 2, 1, 0]).await?;

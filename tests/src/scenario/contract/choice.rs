@@ -1,4 +1,4 @@
-//! Which address a claim gets, and who gets none: beyond what the in-cluster provider does.
+//! Which address a claim gets, and which claims get none: beyond the behaviour of the in-cluster provider.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ async fn random(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     }
     let different: BTreeSet<&String> = got.iter().collect();
     ensure!(different.len() == 12, "{got:?}");
-    // By chance the twelve lowest: once in 10^20.
+    // The probability that these are the twelve lowest addresses by chance is 1 in 10^20.
     ensure!(got.iter().any(|ip| ip.rsplit('.').next().and_then(|last| last.parse().ok()) > Some(21_u8)), "{got:?}");
     scope.sound()
 }
@@ -66,7 +66,7 @@ async fn least_recently(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.delete(CLAIM, name).await?;
         scope.gone(CLAIM, name).await?;
     }
-    // What was never used first; then what was given back longest ago.
+    // First addresses that were never used; then the addresses that were released longest ago.
     for (name, last) in [("d", 13), ("e", 11), ("f", 10)] {
         let got = get(scope, name, "p").await?;
         ensure!(got == scope.ip(last), "{name}: {got}");
@@ -85,7 +85,7 @@ async fn kept(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 async fn kept_global(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    let other = scope.stage.scope().await?;
+    let other = scope.rig.scope().await?;
     let kept = json!({"preAllocations": {format!("{}/vip", scope.ns): scope.ip(11)}});
     let pool = scope.global_pool(with(scope.range(10, 12), kept)).await?;
     for one in [&other, scope] {
@@ -143,7 +143,7 @@ async fn requested_later(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "a").await?;
     let bound = scope.bound("b").await?;
     ensure!(bound.ip() == had, "{}", bound.ip());
-    // One that the pool gets only later.
+    // An address that the pool contains only later.
     scope.claim_with("c", POOL, "p", json!({"annotations": {REQUESTED_ADDRESS: scope.ip(30)}})).await?;
     scope.refused("c", "AllocationFailed").await?;
     scope.merge(POOL, "p", json!({"spec": scope.range(10, 30)})).await?;
@@ -156,13 +156,13 @@ async fn quarantined(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", with(scope.range(10, 11), json!({"quarantine": {"afterReleaseSeconds": 3600}}))).await?;
     let had = get(scope, "a", "p").await?;
     scope.delete(CLAIM, "a").await?;
-    // It does not keep its claim, and so not the machine's deletion.
+    // The address does not block the deletion of its claim, and so not the deletion of the machine.
     scope.gone(CLAIM, "a").await?;
     let next = get(scope, "b", "p").await?;
     ensure!(next != had, "{had} was given again at once");
     scope.claim("c", "p").await?;
     scope.refused("c", "PoolExhausted").await?;
-    let counts = scope.stage.world.until("the count of what rests", |state| {
+    let counts = scope.rig.world.until("the count of what rests", |state| {
         let counts = state.get(POOL, &scope.ns, "p")?.pointer("/status/ipAddresses")?;
         (counts["quarantined"] == 1 && counts["used"] == 1).then(|| counts.clone())
     });
@@ -178,7 +178,7 @@ async fn rested(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "a").await?;
     scope.gone(CLAIM, "a").await?;
     ensure!(get(scope, "b", "p").await? == had, "another one");
-    // The end is in whole seconds.
+    // The end of the quarantine is in whole seconds.
     ensure!(released.elapsed() >= std::time::Duration::from_secs(1), "it did not rest: {:?}", released.elapsed());
     scope.sound()
 }
@@ -193,7 +193,7 @@ async fn grace(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.sound()
 }
 
-/// An agent heard somebody else with the address.
+/// An agent heard another host with the address.
 async fn conflict(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     use mooring_api::annotations::CONFLICT;
     let rest = json!({"quarantine": {"afterConflictSeconds": 3600}});
@@ -201,14 +201,14 @@ async fn conflict(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let had = get(scope, "a", "p").await?;
     let heard = json!({"metadata": {"annotations": {CONFLICT: "52:54:00:00:00:01 at 2026-01-01T00:00:00Z"}}});
     scope.merge(ADDRESS, "a", heard).await?;
-    let moved = scope.stage.world.until("the claim to get another address", |state| {
+    let moved = scope.rig.world.until("the claim to get another address", |state| {
         let to = state.get(CLAIM, &scope.ns, "a")?.pointer("/status/addressRef/name")?.as_str()?;
         let ip = state.get(ADDRESS, &scope.ns, to)?["spec"]["address"].as_str()?.to_owned();
         (ip != had).then_some(ip)
     });
     let got = moved.await?;
     ensure!(got == scope.ip(11), "{got}");
-    // Nobody else gets it meanwhile.
+    // No other claim gets the address meanwhile.
     ensure!(get(scope, "b", "p").await? == scope.ip(12), "it was given to the next one");
     scope.claim("c", "p").await?;
     scope.refused("c", "PoolExhausted").await?;
@@ -216,7 +216,7 @@ async fn conflict(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 async fn namespaces(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    let other = scope.stage.scope().await?;
+    let other = scope.rig.scope().await?;
     let allowed = json!({"allowedNamespaces": {"names": [scope.ns]}});
     let pool = scope.global_pool(with(scope.range(10, 20), allowed)).await?;
     for one in [scope, &other] {
@@ -232,9 +232,9 @@ async fn namespaces(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 async fn selector(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    let other = scope.stage.scope().await?;
+    let other = scope.rig.scope().await?;
     let label = |value: Value| json!({"metadata": {"labels": {"may": value}}});
-    let server = &scope.stage.server;
+    let server = &scope.rig.server;
     server.merge(&format!("/api/v1/namespaces/{}", scope.ns), &label(json!("yes"))).await?;
     let allowed = json!({"allowedNamespaces": {"selector": {"matchLabels": {"may": "yes"}}}});
     let pool = scope.global_pool(with(scope.range(10, 20), allowed)).await?;

@@ -64,7 +64,7 @@ async fn by_label(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     Ok(())
 }
 
-/// The VIP of a Cluster that is created paused is claimed so by those who need it first.
+/// Providers that need the VIP of a paused new Cluster first make a claim in this form.
 async fn without_label(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
     scope.cluster("w", json!({"paused": true})).await?;

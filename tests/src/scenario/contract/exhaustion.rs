@@ -1,4 +1,4 @@
-//! Nothing left, nothing there yet: said, and healed without anybody's doing.
+//! No address left, or no pool yet: the allocator reports the cause, and the claim heals without manual work.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
@@ -13,7 +13,7 @@ pub fn all() -> Vec<Test<()>> {
         both!(exhausted, "exhausted-pool-is-said"),
         both!(heals, "exhaustion-heals-when-an-address-is-released"),
         both!(grows, "exhaustion-heals-when-the-pool-grows"),
-        both!(in_turn, "who-waits-longest-comes-first"),
+        both!(in_turn, "who-waits-longest-comes-first", quick),
         both!(pool_comes, "claim-of-a-missing-pool-waits-for-it"),
         both!(pool_again, "pool-made-again-serves-its-claims"),
     ]
@@ -69,7 +69,7 @@ async fn in_turn(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("holder-0", "p").await?;
     scope.bound("holder-0").await?;
     for n in 1..=4 {
-        // Named against the order.
+        // The names are in reverse order.
         let name = format!("holder-{}", 9 - n);
         scope.claim(&name, "p").await?;
         scope.refused(&name, "PoolExhausted").await?;
@@ -96,7 +96,8 @@ async fn pool_again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
     scope.claim("a", "p").await?;
     scope.bound("a").await?;
-    // Torn out with an address in use, and made again: what is used is known by the addresses.
+    // The pool is deleted by force with an address in use, and made again: the address objects still show which
+    // addresses are used.
     scope.merge(POOL, "p", json!({"metadata": {"finalizers": null}})).await?;
     let deleted = scope.delete(POOL, "p").await;
     ensure!(deleted.is_ok(), "{deleted:?}");

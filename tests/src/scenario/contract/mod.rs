@@ -1,5 +1,6 @@
-//! The contract between claims, pools and their allocator, rule by rule: each test is named after its rule, and fails when
-//! the rule is broken. Every rule is tried twice: beside Cluster API's own CRDs, and with Mooring's of a cluster without it.
+//! The contract between claims, pools and their allocator, rule by rule: each test has the name of its rule, and fails
+//! when the rule is broken. Every rule is tested twice: with Cluster API's own CRDs, and with Mooring's CRDs in a
+//! cluster without Cluster API.
 
 mod adoption;
 mod choice;
@@ -22,34 +23,37 @@ use futures::future::BoxFuture;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::Scope;
 use crate::ipam::server::Crds;
-use crate::ipam::stage::{Stage, give_back};
+use crate::rig::allocator::{AllocatorRig, give_back};
 use crate::runner::{Ctx, Test};
 
-/// A rule: what must hold in a namespace that an allocator looks after.
+/// A rule: a condition that must hold in a namespace that an allocator serves.
 pub(in crate::scenario) type Rule = for<'a> fn(&'a Scope<'a>, &'a Allocator) -> BoxFuture<'a, Result<()>>;
 
-/// A rule as a test, beside Cluster API.
+/// A rule as a test, with Cluster API.
 macro_rules! rule {
     ($function:path, $name:literal) => {
         $crate::scenario::contract::rule!($function, $name, "contract", ClusterApi)
     };
     ($function:path, $name:literal, $group:literal, $crds:ident) => {
-        $crate::runner::Test {
-            name: $name,
-            group: $group,
-            limit: std::time::Duration::from_mins(5),
-            alone: false,
-            work: $crate::runner::Work::Function(|ctx| {
+        $crate::runner::Test::new(
+            $group,
+            $name,
+            std::time::Duration::from_mins(5),
+            $crate::runner::Work::Function(|ctx| {
                 let rule: $crate::scenario::contract::Rule = |scope, allocator| Box::pin($function(scope, allocator));
-                Box::pin($crate::scenario::contract::on_stage(ctx, $crate::ipam::server::Crds::$crds, rule))
+                Box::pin($crate::scenario::contract::on_shared_rig(ctx, $crate::ipam::server::Crds::$crds, rule))
             }),
-        }
+        )
     };
 }
 pub(crate) use rule;
 
-/// A rule as two tests: beside Cluster API, and without it.
+/// A rule as two tests: beside Cluster API, and without it. `quick`: the second one belongs to the quick round as well.
 macro_rules! both {
+    ($function:path, $name:literal, quick) => {{
+        let [beside, standalone] = $crate::scenario::contract::both!($function, $name);
+        [beside, standalone.quick()]
+    }};
     ($function:path, $name:literal) => {
         [
             $crate::scenario::contract::rule!($function, $name, "contract", ClusterApi),
@@ -59,22 +63,22 @@ macro_rules! both {
 }
 pub(crate) use both;
 
-/// Lets a rule be judged in a namespace of its own. An allocator that broke one is not used again.
-pub(in crate::scenario) async fn on_stage(ctx: &mut Ctx<()>, crds: Crds, rule: Rule) -> Result<()> {
-    let (stage, allocator) = Stage::lease(crds).await?;
+/// Tests a rule in a namespace of its own. An allocator that broke a rule is not used again.
+pub(in crate::scenario) async fn on_shared_rig(ctx: &mut Ctx<()>, crds: Crds, rule: Rule) -> Result<()> {
+    let (rig, allocator) = AllocatorRig::lease(crds).await?;
     let outcome = async {
-        let scope = stage.scope().await?;
+        let scope = rig.scope().await?;
         rule(&scope, &allocator).await?;
         scope.leave().await
     };
     match outcome.await {
         Ok(()) if allocator.process().is_running() => {
-            give_back(stage, allocator);
+            give_back(rig, allocator);
             Ok(())
         }
         Ok(()) => Err(allocator.process().error("it ended").into()),
         Err(error) => {
-            // For whoever looks at the failure.
+            // For the analysis of the failure.
             std::fs::copy(allocator.process().log(), ctx.dir.join("allocator.log")).context("keep the log")?;
             Err(error)
         }

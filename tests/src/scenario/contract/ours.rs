@@ -1,4 +1,4 @@
-//! What a claim gets, and how it looks.
+//! The address that a claim gets, and the form of the objects.
 
 use anyhow::{Context as _, Result, ensure};
 use mooring_api::finalizers::{PROTECT_ADDRESS, PROTECT_POOL, RELEASE_ADDRESS};
@@ -18,7 +18,7 @@ pub fn all() -> Vec<Test<()>> {
         both!(owners, "address-is-owned-by-claim-and-pool"),
         both!(finalizers, "finalizers-are-those-of-the-provider"),
         both!(label, "cluster-name-label-is-copied"),
-        both!(told, "claim-says-ready"),
+        both!(told, "claim-says-ready", quick),
         both!(not_ours, "claims-of-other-kinds-and-groups-are-not-touched"),
         both!(same_name, "claims-of-one-name-in-two-namespaces-are-two"),
         both!(global, "a-global-pool-serves-all-namespaces"),
@@ -50,7 +50,7 @@ async fn spec_of_address(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     });
     let seen = scope.bound("c").await?.address;
     ensure!(seen["spec"] == expected, "{}", seen["spec"]);
-    // Without a gateway there is none.
+    // Without a gateway the field is missing.
     let seen = scope.bound("d").await?.address;
     ensure!(seen["spec"]["gateway"].is_null() && seen["spec"]["address"] == scope.ip(30), "{}", seen["spec"]);
     Ok(())
@@ -67,7 +67,7 @@ async fn owners(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(by_claim["kind"] == CLAIM && by_claim["name"] == "c", "{by_claim}");
     ensure!(by_claim["apiVersion"].as_str().is_some_and(|v| v.starts_with("ipam.cluster.x-k8s.io/")), "{by_claim}");
     let by_pool = of(&pool).context("the pool does not own it")?;
-    // False may be left out.
+    // The value false may be left out.
     ensure!(by_pool["controller"] != true && by_pool["blockOwnerDeletion"] == true, "{by_pool}");
     ensure!(by_pool["kind"] == POOL && by_pool["name"] == "p", "{by_pool}");
     ensure!(owners.len() == 2, "{owners:?}");
@@ -81,7 +81,7 @@ async fn finalizers(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let all = |object: &Value| object["metadata"]["finalizers"].clone();
     ensure!(all(&bound.claim) == json!(["example.com/theirs", RELEASE_ADDRESS]), "{}", all(&bound.claim));
     ensure!(all(&bound.address) == json!([PROTECT_ADDRESS]), "{}", all(&bound.address));
-    let pool = scope.stage.world.until("the pool's finalizer", |state| {
+    let pool = scope.rig.world.until("the pool's finalizer", |state| {
         let pool = state.get(POOL, &scope.ns, "p")?;
         (all(pool) == json!([PROTECT_POOL])).then_some(())
     });
@@ -97,7 +97,7 @@ async fn label(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
     // Without a Cluster of that name a claim beside Cluster API waits.
     scope.cluster("w", json!({})).await?;
-    // One of them finds its address there.
+    // One of the claims finds an existing address.
     scope.address("d", "p", &scope.ip(15), json!({})).await?;
     for name in ["c", "d"] {
         scope.claim_with(name, POOL, "p", json!({"labels": {CLUSTER_NAME: "w", "other": "label"}})).await?;
@@ -137,7 +137,7 @@ async fn not_ours(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 async fn same_name(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    let other = scope.stage.scope().await?;
+    let other = scope.rig.scope().await?;
     let name = scope.global_pool(scope.range(10, 20)).await?;
     for one in [scope, &other] {
         one.claim_with("c", "GlobalInClusterIPPool", &name, json!({})).await?;

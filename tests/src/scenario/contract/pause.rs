@@ -1,4 +1,4 @@
-//! Pausing: nothing is done as long as it lasts, and all of it afterwards.
+//! Pausing: the allocator does nothing during the pause, and all of the work afterwards.
 
 use anyhow::{Context as _, Result, ensure};
 use mooring_api::annotations::PAUSED;
@@ -23,7 +23,7 @@ pub fn all() -> Vec<Test<()>> {
 
 async fn claim(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
-    // Its presence counts, whatever it says.
+    // The annotation counts if it is present, whatever its value.
     let made = scope.claim_with("c", POOL, "p", json!({"annotations": {PAUSED: "false"}})).await?;
     scope.canary().await?;
     let seen = scope.seen(CLAIM, "c").context("it is gone")?;
@@ -63,7 +63,7 @@ async fn pool_deletion(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("c", "p").await?;
     scope.bound("c").await?;
     scope.merge(POOL, "p", json!({"metadata": {"annotations": {PAUSED: ""}}})).await?;
-    // The pause must have been seen before.
+    // The allocator must have seen the pause before.
     scope.canary().await?;
     scope.delete(CLAIM, "c").await?;
     scope.canary().await?;

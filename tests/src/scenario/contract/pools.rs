@@ -1,4 +1,4 @@
-//! What a pool may give out, in each form, and what `kubectl get` prints of it.
+//! The addresses that a pool may give out, in each form of pool, and the output of `kubectl get` for the pool.
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
@@ -35,7 +35,7 @@ pub fn all() -> Vec<Test<()>> {
 
 /// A line of `kubectl get`, without the age.
 async fn line(scope: &Scope<'_>, kind: &str, name: &str) -> Result<Vec<Value>> {
-    let table = scope.stage.server.ask(Method::GET, &scope.path(kind, name), None, TABLE).await?;
+    let table = scope.rig.server.ask(Method::GET, &scope.path(kind, name), None, TABLE).await?;
     let columns = table["columnDefinitions"].as_array().context("no columns")?;
     let cells = table["rows"][0]["cells"].as_array().context("no line")?;
     let shown = |column: &Value| column["priority"] == 0 && column["name"] != "Age";
@@ -43,7 +43,7 @@ async fn line(scope: &Scope<'_>, kind: &str, name: &str) -> Result<Vec<Value>> {
 }
 
 async fn tutorial(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    // Another network than the same addresses of the tests before, if any are left.
+    // Another network than in the tests before, in case some of their addresses are left.
     let spec = json!({
         "addresses": ["10.10.222.232-10.10.222.238"], "prefix": 24, "gateway": "10.10.222.1", "network": scope.ns,
     });
@@ -68,7 +68,7 @@ async fn tutorial(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     Ok(())
 }
 
-/// What so many claims get, in order.
+/// The addresses that this number of claims get, in order.
 async fn given(scope: &Scope<'_>, kind: &str, pool: &str, count: usize) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for n in 0..count {
@@ -131,8 +131,8 @@ async fn six(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(got == ["2", "3", "4"].map(|rest| scope.ip6(rest)), "{got:?}");
     let bound = scope.bound("p-0").await?;
     ensure!(bound.address["spec"]["prefix"] == 64 && bound.address["spec"]["gateway"] == scope.ip6("1"), "{bound:?}");
-    // More than can be counted counts as much as can be.
-    let told = scope.stage.world.until("the counts", |state| {
+    // A count that is too large is reported as the largest possible number.
+    let told = scope.rig.world.until("the counts", |state| {
         let counts = state.get(POOL, &scope.ns, "p")?.pointer("/status/ipAddresses")?;
         (counts["used"] == 3).then(|| counts.clone())
     });
@@ -176,7 +176,7 @@ async fn old_form(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let object = json!({
             "apiVersion": "ipam.cluster.x-k8s.io/v1alpha1", "kind": POOL, "metadata": {"name": name}, "spec": spec,
         });
-        scope.stage.server.create(&all, &object).await?;
+        scope.rig.server.create(&all, &object).await?;
         scope.counts(POOL, name, [total, total, 0, 0]).await?;
         let got = given(scope, POOL, name, 2).await?;
         ensure!(got == first.map(|last| scope.ip(last)), "{name}: {got:?}");
@@ -224,7 +224,7 @@ async fn shrunk(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 13)).await?;
     given(scope, POOL, "p", 3).await?;
     scope.merge(POOL, "p", json!({"spec": scope.range(12, 13)})).await?;
-    // Nothing is taken away from anybody; as the provider counts.
+    // No claim loses its address; the counts are as the provider counts.
     scope.counts(POOL, "p", [2, -1, 3, 2]).await?;
     let (_, message) = scope.pool_says(POOL, "p", "OutOfRange", true).await?;
     ensure!(message.contains("2 addresses"), "{message}");
@@ -245,7 +245,7 @@ async fn overlapping(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let (reason, message) = scope.pool_says(POOL, pool, "Overlapping", true).await?;
         ensure!(reason == "SharedWithOtherPools" && message.contains(&format!("/{other}")), "{reason} {message}");
     }
-    // What one gives back, the other may give.
+    // An address that one pool gets back can be given out by the other.
     scope.delete(CLAIM, "q-0").await?;
     let third = scope.bound("third").await?;
     ensure!(third.ip() == scope.ip(11), "{}", third.ip());

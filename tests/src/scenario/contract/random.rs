@@ -1,4 +1,5 @@
-//! Anything that people and programs do to claims and pools, in random order, beside a model that says what must come of it.
+//! Everything that people and programs do to claims and pools, in random order, compared with a model of the expected
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use crate::ipam::allocators::Allocator;
 use crate::ipam::audit::{ready, twice};
 use crate::ipam::scope::{ADDRESS, CLAIM, POOL, Scope};
 use crate::ipam::server::Crds;
-use crate::ipam::stage::Stage;
 use crate::ipam::world::State;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 const STEPS: usize = 250;
@@ -67,15 +68,15 @@ struct Known {
     paused: bool,
     held: bool,
     deleting: bool,
-    /// Its address may go: at some moment since the delete nothing of its own held it. What stops it after that comes too
-    /// late, or between the address and the claim's finalizer. A pool's pause is read from another watch than the claim's
-    /// delete, in either order.
+    /// The address may be released: at some moment since the delete, none of the claim's own conditions kept it. A
+    /// condition that is set later comes too late, or comes between the release of the address and of the claim's
+    /// finalizer. The allocator reads a pool's pause and the claim's delete from different watches, in either order.
     going: bool,
-    /// What it was seen to have: it never changes.
+    /// The address that the claim was seen with: it never changes.
     has: Option<String>,
 }
 
-/// What the model knows of a pool: the last parts of its addresses, each pool in a hundred of its own.
+/// The model of a pool: the last parts of its addresses; each pool has a hundred numbers of its own.
 #[derive(Clone, Debug, Default)]
 struct Room {
     last: u8,
@@ -90,9 +91,9 @@ struct Model<'a> {
 }
 
 async fn run(ctx: &Ctx<()>, seed: u64) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let allocator = stage.start("allocator").await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let allocator = rig.start("allocator").await?;
+    let scope = rig.scope().await?;
     let mut model = Model { scope, claims: BTreeMap::new(), pools: BTreeMap::new(), made: 0 };
     let mut dice = Dice(seed);
     for step in 0..STEPS {
@@ -104,7 +105,7 @@ async fn run(ctx: &Ctx<()>, seed: u64) -> Result<()> {
             model.settled().await.with_context(|| format!("after step {step}, {said}"))?;
         }
     }
-    // All is let go: nothing is left.
+    // All holds and pauses are removed: nothing is left over.
     for (name, room) in &mut model.pools {
         room.paused = false;
         model.scope.merge(POOL, name, json!({"metadata": {"annotations": {PAUSED: null}}})).await?;
@@ -117,12 +118,12 @@ async fn run(ctx: &Ctx<()>, seed: u64) -> Result<()> {
         model.delete(&name).await?;
     }
     model.settled().await?;
-    ensure!(model.scope.stage.world.look(|state| state.all(ADDRESS, &model.scope.ns).count()) == 0, "some are left");
+    ensure!(model.scope.rig.world.look(|state| state.all(ADDRESS, &model.scope.ns).count()) == 0, "some are left");
     allocator.stop().await
 }
 
 impl Model<'_> {
-    /// Does something; answers what.
+    /// Makes one random change, and describes it.
     async fn step(&mut self, dice: &mut Dice, allocator: &Allocator) -> Result<String> {
         let names: Vec<String> = self.claims.keys().cloned().collect();
         let live: Vec<String> =
@@ -160,7 +161,7 @@ impl Model<'_> {
                 None => "nothing".to_owned(),
             },
             18 => match dice.pick(&live) {
-                // Deleted by hand: it stays, or comes back the same.
+                // Deleted by hand: the address stays, or comes back unchanged.
                 Some(name) if self.scope.seen(ADDRESS, name).is_some() => {
                     let done = self.scope.delete(ADDRESS, name).await;
                     ensure!(done.as_ref().map_or_else(|error| error.code == 404, |_| true), "{done:?}");
@@ -176,7 +177,7 @@ impl Model<'_> {
         })
     }
 
-    /// Notes which deleted claims have nothing of their own left that keeps their address.
+    /// Notes which deleted claims have no own condition left that keeps their address.
     fn awake(&mut self) {
         for known in self.claims.values_mut().filter(|known| known.deleting && !known.held && !known.paused) {
             known.going = true;
@@ -203,7 +204,7 @@ impl Model<'_> {
         Ok(format!("{name}: paused {paused}"))
     }
 
-    /// Somebody else's finalizer comes, as long as it may, or goes.
+    /// Adds another program's finalizer, while that is allowed, or removes it.
     async fn hold(&mut self, name: &str) -> Result<String> {
         let Some(known) = self.claims.get(name).cloned() else { return Ok("nothing".to_owned()) };
         if known.held {
@@ -214,7 +215,7 @@ impl Model<'_> {
             return Ok("nothing".to_owned());
         }
         loop {
-            let seen = self.scope.stage.server.get(&self.scope.path(CLAIM, name)).await?;
+            let seen = self.scope.rig.server.get(&self.scope.path(CLAIM, name)).await?;
             let mut all = finalizers(&seen);
             all.push(THEIRS.to_owned());
             let version = &seen["metadata"]["resourceVersion"];
@@ -235,7 +236,7 @@ impl Model<'_> {
 
     async fn let_go(&mut self, name: &str) -> Result<()> {
         loop {
-            let seen = match self.scope.stage.server.get(&self.scope.path(CLAIM, name)).await {
+            let seen = match self.scope.rig.server.get(&self.scope.path(CLAIM, name)).await {
                 Err(error) if error.code == 404 => break,
                 other => other?,
             };
@@ -280,10 +281,11 @@ impl Model<'_> {
         Ok(format!("{pool}: paused {}", room.paused))
     }
 
-    /// What must hold at any moment: no address twice, and none taken from a claim that needs it.
+    /// The conditions that hold at any moment: no address is given out twice, and no claim loses an address that it
+    /// needs.
     fn safe(&mut self) -> Result<()> {
         let ns = &self.scope.ns;
-        let (double, seen) = self.scope.stage.world.look(|state| {
+        let (double, seen) = self.scope.rig.world.look(|state| {
             let history: Vec<_> = state.history.iter().filter(|one| one.id.1 == *ns).cloned().collect();
             let seen: Vec<(String, Option<String>)> =
                 self.claims.keys().map(|name| (name.clone(), has(state, ns, name))).collect();
@@ -301,9 +303,9 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Waits until all has come to what the model says.
+    /// Waits until the state is as the model says.
     async fn settled(&mut self) -> Result<()> {
-        let world = &self.scope.stage.world;
+        let world = &self.scope.rig.world;
         let mut last = Vec::new();
         let settled = world.until("the model and the cluster to agree", |state| {
             last = self.differs(state);
@@ -365,7 +367,8 @@ impl Model<'_> {
         }
         for address in state.all(ADDRESS, ns) {
             let name = address["metadata"]["name"].as_str().unwrap_or_default();
-            // A write of a killed allocator may take effect when its claim is gone already: a paused pool takes nothing back.
+            // A write of a killed allocator may take effect when its claim is already gone: a paused pool takes no
+            // address back.
             let pool = address["spec"]["poolRef"]["name"].as_str().and_then(|pool| self.pools.get(pool));
             if state.get(CLAIM, ns, name).is_none() && pool.is_none_or(|room| !room.paused) {
                 wrong.push(format!("the address {name} is left"));

@@ -19,7 +19,7 @@ pub fn all() -> Vec<Test<()>> {
         both!(torn_out, "address-torn-out-by-hand-comes-back"),
         both!(pool_stays, "pool-stays-until-its-last-address-is-released"),
         both!(again, "claim-made-again-under-the-same-name"),
-        both!(free_again, "released-address-is-free-again"),
+        both!(free_again, "released-address-is-free-again", quick),
     ]
     .into_iter()
     .flatten()
@@ -35,7 +35,7 @@ async fn deleted(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.gone(CLAIM, "c").await?;
     scope.gone(ADDRESS, "c").await?;
     let gone = |kind: &str| {
-        scope.stage.world.look(|state| {
+        scope.rig.world.look(|state| {
             let mut all = state.history.iter().rev().filter(|one| one.id.1 == scope.ns && one.id.0 == kind);
             all.find(|one| one.gone && one.id.2 == "c").map(|one| one.version)
         })
@@ -76,7 +76,7 @@ async fn never_bound(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 10)).await?;
     scope.claim("a", "p").await?;
     scope.bound("a").await?;
-    // One that was left as it came, and one that came with the finalizer.
+    // One claim as it was created, and one created with the finalizer.
     scope.claim("b", "p").await?;
     scope.claim_with("c", POOL, "p", json!({"finalizers": [RELEASE_ADDRESS]})).await?;
     for name in ["b", "c"] {
@@ -96,7 +96,7 @@ async fn deleted_by_hand(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let after = scope.seen(ADDRESS, "c").context("it is gone, and its claim is not")?;
     ensure!(after["spec"] == before.address["spec"], "{} and {}", after["spec"], before.address["spec"]);
     ensure!(after["metadata"]["uid"] == before.address["metadata"]["uid"], "it went, and another came: {after}");
-    // It is nobody else's meanwhile.
+    // No other claim gets the address meanwhile.
     scope.claim("d", "p").await?;
     scope.refused("d", "PoolExhausted").await?;
     scope.delete(CLAIM, "c").await?;
@@ -111,16 +111,16 @@ async fn torn_out(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.claim(name, "p").await?;
         scope.bound(name).await?;
     }
-    // It comes back as it was, though a lower one is free.
+    // The claim gets the same address again, though a lower one is free.
     scope.delete(CLAIM, "a").await?;
     scope.gone(CLAIM, "a").await?;
     let before = scope.bound("c").await?;
     let uid = before.address["metadata"]["uid"].clone();
     scope.delete(ADDRESS, "c").await?;
-    // Whoever takes the finalizer off as well wants it gone. (It may be gone by itself.)
+    // A user who also removes the finalizer forces the deletion. (The address may be gone by itself.)
     let torn = scope.merge(ADDRESS, "c", json!({"metadata": {"uid": uid, "finalizers": null}})).await;
     ensure!(torn.as_ref().map_or_else(|error| [404, 409].contains(&error.code), |_| true), "{torn:?}");
-    let back = scope.stage.world.until("the address to come back", |state| {
+    let back = scope.rig.world.until("the address to come back", |state| {
         let address = state.get(ADDRESS, &scope.ns, "c")?;
         let claim = state.get(CLAIM, &scope.ns, "c")?;
         let is_new = address["metadata"]["uid"] != uid && !claim["status"]["addressRef"].is_null();
@@ -143,7 +143,7 @@ async fn pool_stays(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("late", "p").await?;
     let said = scope.refused("late", "PoolNotReady").await?;
     ensure!(said.contains("deleted"), "{said}");
-    // What it says of itself is written after its finalizer was thought of.
+    // The allocator decides about the finalizer before it writes the condition.
     let (reason, _) = scope.pool_says(POOL, "p", "Ready", false).await?;
     ensure!(reason == "Deleting", "{reason}");
     ensure!(scope.seen(POOL, "p").is_some(), "the pool went before its address");
@@ -161,7 +161,7 @@ async fn again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let claim = scope.claim("c", "p").await?;
         // Deleted at another moment of its allocation each time.
         if round % 4 != 0 {
-            let there = scope.stage.world.until("a step of the allocation", |state| match round % 4 {
+            let there = scope.rig.world.until("a step of the allocation", |state| match round % 4 {
                 1 => state.get(CLAIM, &scope.ns, "c").map(|_| ()),
                 2 => state.get(ADDRESS, &scope.ns, "c").map(|_| ()),
                 _ => state.get(CLAIM, &scope.ns, "c")?.pointer("/status/addressRef").map(|_| ()),
@@ -170,7 +170,7 @@ async fn again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         }
         scope.delete(CLAIM, "c").await?;
         let uid = claim["metadata"]["uid"].clone();
-        let gone = scope.stage.world.until("the claim to be gone", |state| {
+        let gone = scope.rig.world.until("the claim to be gone", |state| {
             let there = state.get(CLAIM, &scope.ns, "c");
             there.is_none_or(|one| one["metadata"]["uid"] != uid).then_some(())
         });

@@ -1,4 +1,4 @@
-//! Allocators that come and go.
+//! Allocators that stop and restart.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::story;
 use crate::ipam::scope::{ADDRESS, CLAIM, POOL};
 use crate::ipam::server::Crds;
-use crate::ipam::stage::Stage;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 pub fn all() -> Vec<Test<()>> {
@@ -24,9 +24,9 @@ pub fn all() -> Vec<Test<()>> {
 }
 
 async fn filter(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let filtered = stage.start_with("filtered", &["--leader-election=false", "--watch-filter=ours"]).await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let filtered = rig.start_with("filtered", &["--leader-election=false", "--watch-filter=ours"]).await?;
+    let scope = rig.scope().await?;
     let ours = json!({"labels": {WATCH_FILTER: "ours"}});
     scope.create(POOL, "p", scope.range(10, 20), ours.clone()).await?;
     let theirs = scope.claim_with("theirs", POOL, "p", json!({"labels": {WATCH_FILTER: "theirs"}})).await?;
@@ -41,7 +41,7 @@ async fn filter(_: &mut Ctx<()>) -> Result<()> {
         ensure!(seen["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"], "touched: {seen}");
         ensure!(scope.seen(ADDRESS, name).is_none(), "{name} got an address");
     }
-    // Addresses without the label are used all the same.
+    // Addresses without the label count as used all the same.
     let used = scope.bound("b").await?;
     ensure!(used.ip() == scope.ip(11), "{}", used.ip());
     scope.merge(CLAIM, "nobodys", json!({"metadata": {"labels": {WATCH_FILTER: "ours"}}})).await?;
@@ -50,10 +50,10 @@ async fn filter(_: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn namespace(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let (scope, other) = (stage.scope().await?, stage.scope().await?);
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let (scope, other) = (rig.scope().await?, rig.scope().await?);
     let flag = format!("--namespaces={}", scope.ns);
-    let allocator = stage.start_with("allocator", &["--leader-election=false", &flag]).await?;
+    let allocator = rig.start_with("allocator", &["--leader-election=false", &flag]).await?;
     let theirs = [(POOL, other.pool("p", other.range(10, 20)).await?), (CLAIM, other.claim("c", "p").await?)];
     scope.pool("p", scope.range(10, 20)).await?;
     scope.claim("c", "p").await?;
@@ -68,9 +68,9 @@ async fn namespace(_: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn rests_on(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let allocator = stage.start("allocator").await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let allocator = rig.start("allocator").await?;
+    let scope = rig.scope().await?;
     let mut spec = scope.range(10, 10);
     spec["quarantine"] = json!({"afterReleaseSeconds": 3600});
     scope.pool("p", spec).await?;
@@ -85,9 +85,9 @@ async fn rests_on(_: &mut Ctx<()>) -> Result<()> {
     scope.refused("b", "PoolExhausted").await?;
     scope.canary().await?;
     ensure!(scope.seen(ADDRESS, "b").is_none(), "it was forgotten that the address rests");
-    // Whoever lifts it has it.
+    // After a user removes the quarantine, a claim gets the address.
     scope.merge(POOL, "p", json!({"spec": {"quarantine": null}})).await?;
-    let resting: Vec<Value> = stage.world.look(|state| state.all(ADDRESS, &scope.ns).cloned().collect());
+    let resting: Vec<Value> = rig.world.look(|state| state.all(ADDRESS, &scope.ns).cloned().collect());
     let names = resting.iter().filter_map(|one| one["metadata"]["name"].as_str());
     for name in names.filter(|name| !name.starts_with("canary")) {
         scope.delete(ADDRESS, name).await?;
@@ -97,16 +97,16 @@ async fn rests_on(_: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn api_restart(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let allocator = stage.start("allocator").await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let allocator = rig.start("allocator").await?;
+    let scope = rig.scope().await?;
     scope.pool("p", scope.range(10, 200)).await?;
     for n in 0..40 {
         scope.claim(&format!("before-{n}"), "p").await?;
     }
     // In the middle of its work.
     scope.bound("before-3").await?;
-    let cluster = stage.server.lab().cluster()?;
+    let cluster = rig.server.lab().cluster()?;
     let api = cluster.api("cp1")?;
     api.kill()?;
     api.ended(Duration::from_mins(1)).await?;
@@ -124,9 +124,9 @@ async fn api_restart(_: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn elected(ctx: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let (first, second) = (stage.spawn("first", &[])?, stage.spawn("second", &[])?);
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let (first, second) = (rig.spawn("first", &[])?, rig.spawn("second", &[])?);
+    let scope = rig.scope().await?;
     scope.pool("p", scope.range(10, 200)).await?;
     scope.claim("a", "p").await?;
     scope.bound("a").await?;
@@ -148,23 +148,23 @@ async fn elected(ctx: &mut Ctx<()>) -> Result<()> {
     scope.bound("b").await?;
     ctx.note(&format!("{:?} after the leader ended in order", begin.elapsed()));
     ensure!(leads(other).await?, "nobody leads");
-    // Ended in order, it gave its Lease back: nobody waited for that to run out.
+    // The allocator stopped in order and gave its Lease back: the other one did not wait for the end of the Lease.
     ensure!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
     scope.sound()?;
     other.stop().await
 }
 
 async fn server_gone(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let api = stage.server.lab().cluster()?.api("cp1")?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let api = rig.server.lab().cluster()?.api("cp1")?;
     api.kill()?;
     api.ended(Duration::from_mins(1)).await?;
-    let allocator = stage.spawn("allocator", &["--leader-election=false"])?;
+    let allocator = rig.spawn("allocator", &["--leader-election=false"])?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     ensure!(allocator.process().is_running(), "it ended: {}", allocator.process().log_tail(5));
     api.start()?;
-    stage.server.lab().cluster()?.ready().await?;
-    let scope = stage.scope().await?;
+    rig.server.lab().cluster()?.ready().await?;
+    let scope = rig.scope().await?;
     scope.pool("p", scope.range(10, 20)).await?;
     scope.claim("c", "p").await?;
     scope.bound("c").await?;

@@ -1,5 +1,5 @@
-//! Many claims come and go while allocators are killed, doubled and frozen: no address is given twice, none is lost, and no
-//! claim is left without a word.
+//! Many claims are created and deleted while allocators are killed, doubled and frozen: no address is given out twice,
+//! none is lost, and every claim gets an answer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::ipam::allocators::Allocator;
 use crate::ipam::audit::{at_rest, twice};
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope, reference};
 use crate::ipam::server::{Crds, Refused};
-use crate::ipam::stage::Stage;
 use crate::ipam::world::State;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 /// Claims under way at a time.
 const WORKERS: usize = 16;
-/// How long the last of them may take.
-const CALM: Duration = Duration::from_mins(5);
+/// How long the last claim may take.
+const AFTERWARDS: Duration = Duration::from_mins(5);
 /// The kind of pool: room for all, in a network of its own.
 const KIND: &str = "GlobalInClusterIPPool";
 
@@ -33,8 +33,8 @@ pub fn all() -> Vec<Test<()>> {
     ]
 }
 
-/// A storm of claims. Every second one is deleted again: some at once, some when they are bound. `room`: for fewer than there
-/// will be at a time, so that released addresses are given again at once.
+/// A storm of claims. Every second claim is deleted again: some at once, some when they are bound. `room`: fewer
+/// addresses than claims at a time, so that released addresses are given out again at once.
 struct Storm<'a> {
     scope: Scope<'a>,
     pool: String,
@@ -42,8 +42,8 @@ struct Storm<'a> {
 }
 
 impl<'a> Storm<'a> {
-    async fn brew(stage: &'a Stage, room: usize) -> Result<Self> {
-        let scope = stage.scope().await?;
+    async fn brew(rig: &'a AllocatorRig, room: usize) -> Result<Self> {
+        let scope = rig.scope().await?;
         let last = u32::from(std::net::Ipv4Addr::new(172, 16, 0, 9)) + u32::try_from(room)?;
         let range = format!("172.16.0.10-{}", std::net::Ipv4Addr::from_bits(last));
         let spec = json!({"addresses": [range], "prefix": 12, "network": scope.ns});
@@ -51,7 +51,7 @@ impl<'a> Storm<'a> {
         Ok(Self { scope, pool, begun: AtomicUsize::new(0) })
     }
 
-    /// Makes so many claims and takes every second one away again.
+    /// Makes this many claims and deletes every second one.
     async fn blow(&self, claims: usize) -> Result<()> {
         let all = stream::iter((0..claims).map(|n| self.one(n)));
         all.buffer_unordered(WORKERS).try_collect::<()>().await
@@ -64,7 +64,7 @@ impl<'a> Storm<'a> {
         match n % 4 {
             0 => {
                 let what = format!("{name} to be bound");
-                let bound = self.scope.stage.world.until_within(CALM, &what, |state| {
+                let bound = self.scope.rig.world.until_within(AFTERWARDS, &what, |state| {
                     state.get(CLAIM, &self.scope.ns, &name)?.pointer("/status/addressRef").map(|_| ())
                 });
                 bound.await?;
@@ -80,7 +80,7 @@ impl<'a> Storm<'a> {
         let claim = self.scope.object(CLAIM, name, spec, json!({}));
         let place = self.scope.place(CLAIM);
         let mut tries = 1;
-        while !done(self.scope.stage.server.create(&place, &claim).await, tries, 409)? {
+        while !done(self.scope.rig.server.create(&place, &claim).await, tries, 409)? {
             tries += 1;
         }
         Ok(())
@@ -94,19 +94,19 @@ impl<'a> Storm<'a> {
         Ok(())
     }
 
-    /// Waits until so many were begun.
+    /// Waits until this many claims were started.
     async fn begun(&self, claims: usize) {
         while self.begun.load(Ordering::Relaxed) < claims {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Waits until nothing is under way, and judges.
+    /// Waits until nothing is under way, and checks the result.
     async fn judge(&self, claims: usize, ctx: &Ctx<()>) -> Result<()> {
         let ns = &self.scope.ns;
         let left = claims / 2 + [0, 0, 0, 1][claims % 4];
-        let world = &self.scope.stage.world;
-        let calm = world.until_within(CALM, "the storm to calm down", |state| {
+        let world = &self.scope.rig.world;
+        let over = world.until_within(AFTERWARDS, "the storm to be over", |state| {
             let there = state.all(CLAIM, ns).count();
             let bound = state.all(CLAIM, ns).filter(|one| one.pointer("/status/addressRef").is_some()).count();
             let addresses = state.all(ADDRESS, ns).count();
@@ -127,7 +127,7 @@ impl<'a> Storm<'a> {
                 )
             })
         };
-        calm.await.with_context(known)?;
+        over.await.with_context(known)?;
         let (wrong, double, shown) = world.look(|state| {
             let history: Vec<_> = state.history.iter().filter(|one| one.id.1 == *ns).cloned().collect();
             (at_rest(state, ns), twice(&history), history.len())
@@ -145,7 +145,7 @@ impl<'a> Storm<'a> {
     }
 }
 
-/// All that happened to the claims that a finding names, and to their addresses.
+/// The history of the claims that a finding names, and of their addresses.
 fn told(state: &State, ns: &str, finding: &str) -> String {
     let prefix = format!("{ns}/");
     let words = finding.split([' ', ',']);
@@ -156,7 +156,7 @@ fn told(state: &State, ns: &str, finding: &str) -> String {
     all.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What became of a request to a busy API server: whether it is done. `before`: the code of one that an earlier try did.
+/// Whether a request to a busy API server is done. `before`: the code that an earlier successful try leads to.
 fn done(answer: Result<Value, Refused>, tries: u32, before: u16) -> Result<bool> {
     match answer {
         Ok(_) => Ok(true),
@@ -175,13 +175,13 @@ async fn under<T>(storm: impl Future<Output = Result<()>>, faults: impl Future<O
 async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
     const CLAIMS: usize = 5_000;
     const KILLS: usize = 20;
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let allocator = stage.start("allocator").await?;
-    let storm = Storm::brew(&stage, 3_000).await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let allocator = rig.start("allocator").await?;
+    let storm = Storm::brew(&rig, 3_000).await?;
     let kills = async {
         for n in 1..=KILLS {
             storm.begun(n * CLAIMS / (KILLS + 1)).await;
-            // At any moment of its work.
+            // At any moment of the allocator's work.
             tokio::time::sleep(Duration::from_millis(17 * (n as u64 * 7 % 11))).await;
             allocator.kill().await?;
             allocator.start_again()?;
@@ -196,15 +196,15 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn doubled(ctx: &mut Ctx<()>) -> Result<()> {
     const CLAIMS: usize = 3_000;
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let twins = [stage.start("one").await?, stage.start("two").await?];
-    let storm = Storm::brew(&stage, 2_000).await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let twins = [rig.start("one").await?, rig.start("two").await?];
+    let storm = Storm::brew(&rig, 2_000).await?;
     storm.blow(CLAIMS).await?;
     ctx.note(&withdrawn(&twins).await?);
     storm.judge(CLAIMS, ctx).await
 }
 
-/// How often the two met.
+/// How often two allocators collided.
 async fn withdrawn(all: &[Allocator]) -> Result<String> {
     let mut text = String::new();
     for one in all {
@@ -214,12 +214,12 @@ async fn withdrawn(all: &[Allocator]) -> Result<String> {
     Ok(text)
 }
 
-/// The leader stands still for longer than its Lease lasts, and goes on with all that it was about to do.
+/// The leader is frozen for longer than its Lease lasts, and then continues with its pending work.
 async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
     const CLAIMS: usize = 3_000;
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let pair = [stage.start_with("one", &[]).await?, stage.start_with("two", &[]).await?];
-    let storm = Storm::brew(&stage, 2_000).await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let pair = [rig.start_with("one", &[]).await?, rig.start_with("two", &[]).await?];
+    let storm = Storm::brew(&rig, 2_000).await?;
     let faults = async {
         for round in 1..=2 {
             storm.begun(round * CLAIMS / 4).await;
@@ -238,7 +238,7 @@ async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             ctx.note(&format!("{} took over {:?} after the freeze", other.process().name(), begin.elapsed()));
-            // Until it has given what the frozen one was about to give.
+            // Until the new leader has given out the addresses that the frozen leader was about to give.
             storm.begun((round * CLAIMS / 4 + 300).min(CLAIMS)).await;
             leader.process().thaw()?;
         }
@@ -249,12 +249,12 @@ async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
     storm.judge(CLAIMS, ctx).await
 }
 
-/// Without any election, a twin stands still and thaws with an old view and a full queue, again and again.
+/// Without any election, a second allocator is frozen and resumed with an old view and a full queue, again and again.
 async fn stale(ctx: &mut Ctx<()>) -> Result<()> {
     const CLAIMS: usize = 3_000;
-    let stage = Stage::up(Crds::ClusterApi).await?;
-    let twins = [stage.start("one").await?, stage.start("two").await?];
-    let storm = Storm::brew(&stage, 2_000).await?;
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let twins = [rig.start("one").await?, rig.start("two").await?];
+    let storm = Storm::brew(&rig, 2_000).await?;
     let faults = async {
         for round in 1..=8 {
             storm.begun(round * CLAIMS / 10).await;

@@ -1,4 +1,4 @@
-//! Bad input, by hand or by programs: it harms nobody but itself.
+//! Bad input, from people or programs: it affects only its own object.
 
 use anyhow::{Result, ensure};
 use mooring_api::annotations::REQUESTED_ADDRESS;
@@ -15,7 +15,7 @@ pub fn all() -> Vec<Test<()>> {
             .into_iter()
             .flatten()
             .collect();
-    // Ours refuse these themselves.
+    // Our CRDs refuse these themselves.
     all.push(rule!(absurd, "address-by-hand-that-makes-no-sense"));
     all.push(rule!(theirs, "pools-that-make-no-sense", "contract-theirs", Theirs));
     all.push(rule!(served, "pools-of-the-provider-are-served", "contract-theirs", Theirs));
@@ -37,7 +37,7 @@ async fn absurd(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let spec = json!({"claimRef": {"name": name}, "poolRef": reference(POOL, "p"), "address": ip, "prefix": 128});
         scope.create(ADDRESS, name, spec, json!({})).await?;
     }
-    // Those that claim them hear of it; the others are served.
+    // Claims of these pools get the error; the other claims are served.
     scope.claim("word", "p").await?;
     let said = scope.refused("word", "AllocationFailed").await?;
     ensure!(said.contains("cannot be read"), "{said}");
@@ -47,7 +47,7 @@ async fn absurd(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "word").await?;
     scope.gone(CLAIM, "word").await?;
     for (name, _) in &absurd {
-        // Nobody's claim has it: it is its maker's to delete.
+        // The address belongs to no claim: its maker must delete it.
         let deleted = scope.delete(ADDRESS, name).await;
         ensure!(deleted.as_ref().map_or_else(|error| error.code == 404, |_| true), "{deleted:?}");
         scope.gone(ADDRESS, name).await?;
@@ -64,7 +64,7 @@ async fn foreign(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let seen = scope.seen(ADDRESS, "x");
     let version = |one: &serde_json::Value| one["metadata"]["resourceVersion"].clone();
     ensure!(seen.as_ref().map(version) == Some(version(&made)), "somebody else's was touched: {seen:?}");
-    // It is none of the pool's, which gives out its own.
+    // The address does not belong to the pool, which gives out its own addresses.
     scope.claim("c", "p").await?;
     let bound = scope.bound("c").await?;
     ensure!(bound.ip() == scope.ip(10), "{}", bound.ip());
@@ -76,7 +76,7 @@ async fn foreign(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 
 async fn flood(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 40)).await?;
-    // More than there is room for; half of them go again at once.
+    // More claims than addresses; half of the claims are deleted at once.
     let names: Vec<String> = (0..60).map(|n| format!("c-{n}")).collect();
     let made = futures::future::join_all(names.iter().map(|name| scope.claim(name, "p"))).await;
     for one in made {
@@ -93,13 +93,13 @@ async fn flood(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.gone(CLAIM, name).await?;
     }
     scope.counts(POOL, "p", [31, 1, 30, 0]).await?;
-    // Nothing is kept for those that are gone.
+    // No address is kept for the deleted claims.
     scope.claim("last", "p").await?;
     scope.bound("last").await?;
     scope.sound()
 }
 
-/// The in-cluster provider's CRDs let everything in that its webhook would have refused.
+/// The in-cluster provider's CRDs accept everything that the provider's webhook would have refused.
 async fn theirs(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let one = |addresses: &[&str], prefix: i64| json!({"addresses": addresses, "prefix": prefix});
     let ip = scope.ip(1);
@@ -122,7 +122,7 @@ async fn theirs(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.claim(name, name).await?;
         scope.refused_with(name, "PoolNotReady", &format!("{name} cannot be used: ")).await?;
     }
-    // What can be used nevertheless is; the claim that waited gets its address.
+    // The usable part of the pool is used; the waiting claim gets its address.
     scope.merge(POOL, "word", json!({"spec": scope.range(10, 12)})).await?;
     scope.bound("word").await?;
     let many: Vec<String> = (0..200).map(|n| scope.ip(n)).chain((0..20).map(|_| scope.ip(7))).collect();
@@ -133,7 +133,7 @@ async fn theirs(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.sound()
 }
 
-/// Without Mooring's CRDs: no optional field, no condition on pools; all else as ever.
+/// Without Mooring's CRDs: no optional field, no condition on pools; everything else is the same.
 async fn served(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let mut spec = scope.range(10, 12);
     spec["gateway"] = json!(scope.ip(1));

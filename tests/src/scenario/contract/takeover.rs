@@ -1,4 +1,4 @@
-//! A cluster in which the in-cluster provider ran: its objects are taken over as they are.
+//! A cluster in which the in-cluster provider ran: the allocator takes over its objects unchanged.
 
 use anyhow::{Result, ensure};
 use mooring_api::finalizers::{PROTECT_ADDRESS, PROTECT_POOL, RELEASE_ADDRESS};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::story;
 use crate::ipam::scope::{ADDRESS, Bound, CLAIM, POOL, Scope, reference};
 use crate::ipam::server::Crds;
-use crate::ipam::stage::Stage;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 pub fn all() -> Vec<Test<()>> {
@@ -24,7 +24,7 @@ fn owner(object: &Value, controller: bool) -> Value {
     })
 }
 
-/// What the provider leaves for a claim that is bound.
+/// The state in which the provider leaves a bound claim.
 async fn bound(scope: &Scope<'_>, pool: &Value, name: &str, ip: &str) -> Result<()> {
     let meta = json!({"finalizers": [RELEASE_ADDRESS], "labels": {"cluster.x-k8s.io/cluster-name": "w"}});
     let claim = scope.claim_with(name, POOL, "p", meta).await?;
@@ -37,22 +37,22 @@ async fn bound(scope: &Scope<'_>, pool: &Value, name: &str, ip: &str) -> Result<
     });
     scope.create(ADDRESS, name, spec, meta).await?;
     let status = json!({"status": {"addressRef": {"name": name}}});
-    scope.stage.server.merge(&format!("{}/status", scope.path(CLAIM, name)), &status).await?;
+    scope.rig.server.merge(&format!("{}/status", scope.path(CLAIM, name)), &status).await?;
     Ok(())
 }
 
 async fn with_theirs(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::Theirs).await?;
-    run(&stage, false).await
+    let rig = AllocatorRig::up(Crds::Theirs).await?;
+    run(&rig, false).await
 }
 
 async fn with_ours(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::Theirs).await?;
-    run(&stage, true).await
+    let rig = AllocatorRig::up(Crds::Theirs).await?;
+    run(&rig, true).await
 }
 
-async fn run(stage: &Stage, ours: bool) -> Result<()> {
-    let scope = stage.scope().await?;
+async fn run(rig: &AllocatorRig, ours: bool) -> Result<()> {
+    let scope = rig.scope().await?;
     scope.cluster("w", json!({})).await?;
     let mut spec = scope.range(10, 14);
     spec["gateway"] = json!(scope.ip(1));
@@ -60,19 +60,19 @@ async fn run(stage: &Stage, ours: bool) -> Result<()> {
     for (name, last) in [("a", 10), ("b", 12)] {
         bound(&scope, &pool, name, &scope.ip(last)).await?;
     }
-    // One in the middle of its allocation, one that waits, and one on its way out.
+    // One claim in the middle of its allocation, one that waits, and one that is being deleted.
     scope.claim_with("half", POOL, "p", json!({"finalizers": [RELEASE_ADDRESS]})).await?;
     scope.claim("new", "p").await?;
     bound(&scope, &pool, "going", &scope.ip(13)).await?;
     scope.delete(CLAIM, "going").await?;
     let status = json!({"status": {"ipAddresses": {"total": 5, "free": 2, "used": 3, "outOfRange": 0}}});
-    stage.server.merge(&format!("{}/status", scope.path(POOL, "p")), &status).await?;
+    rig.server.merge(&format!("{}/status", scope.path(POOL, "p")), &status).await?;
     let before: Vec<Value> = ["a", "b"].iter().filter_map(|name| scope.seen(ADDRESS, name)).collect();
     ensure!(before.len() == 2, "{before:?}");
     if ours {
-        stage.server.install("crds").await?;
+        rig.server.install("crds").await?;
     }
-    let allocator = stage.start("allocator").await?;
+    let allocator = rig.start("allocator").await?;
     scope.gone(CLAIM, "going").await?;
     let got = [scope.bound("half").await?, scope.bound("new").await?];
     let mut got: Vec<&str> = got.iter().map(Bound::ip).collect();
@@ -85,9 +85,9 @@ async fn run(stage: &Stage, ours: bool) -> Result<()> {
         ensure!(before["spec"] == after["spec"], "{before} became {after}");
         ensure!(before["metadata"]["uid"] == after["metadata"]["uid"], "{before} was made anew");
     }
-    // They say now that they are ready.
+    // The claims now report that they are ready.
     for name in ["a", "b"] {
-        let said = stage.world.until("the condition", |state| {
+        let said = rig.world.until("the condition", |state| {
             crate::ipam::audit::ready(state.get(CLAIM, &scope.ns, name)?).filter(|(is, ..)| *is)
         });
         said.await?;

@@ -1,4 +1,4 @@
-//! What people are told: conditions of pools, Events, metrics.
+//! Information for people: conditions of pools, Events, metrics.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn pool_ready(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 }
 
 async fn pool_wrong(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    // What the API server cannot see: one address for two claims, and one that the pool does not have.
+    // Errors that the API server cannot see: one address for two claims, and an address that the pool does not have.
     let wrong = [
         ("twice", json!({"a": scope.ip(10), "b": scope.ip(10)}), "can be one claim's only"),
         ("outside", json!({"a": scope.ip(99)}), "not in the pool"),
@@ -55,7 +55,7 @@ async fn pool_wrong(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     Ok(())
 }
 
-/// Two claims bound to one address: only a human can bring that about.
+/// Two claims bound to one address: only a human can cause this.
 async fn duplicates(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
     scope.claim("a", "p").await?;
@@ -63,7 +63,7 @@ async fn duplicates(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     scope.claim_with("b", POOL, "p", json!({"annotations": {"cluster.x-k8s.io/paused": ""}})).await?;
     scope.address("b", "p", first.ip(), json!({})).await?;
     let bind = json!({"status": {"addressRef": {"name": "b"}}});
-    scope.stage.server.merge(&format!("{}/status", scope.path(CLAIM, "b")), &bind).await?;
+    scope.rig.server.merge(&format!("{}/status", scope.path(CLAIM, "b")), &bind).await?;
     scope.merge(CLAIM, "b", json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}})).await?;
     let (reason, message) = scope.pool_says(POOL, "p", "Duplicates", true).await?;
     ensure!(reason == "DuplicatesFound" && message.contains(first.ip()), "{reason} {message}");
@@ -79,7 +79,7 @@ async fn event(scope: &Scope<'_>, claim: &str, reason: &str) -> Result<Value> {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", scope.ns);
     let deadline = now() + SOON;
     loop {
-        let all = scope.stage.server.get(&path).await?["items"].as_array().cloned().unwrap_or_default();
+        let all = scope.rig.server.get(&path).await?["items"].as_array().cloned().unwrap_or_default();
         let about = |one: &&Value| one["regarding"]["name"] == claim && one["reason"] == reason;
         if let Some(one) = all.iter().find(about) {
             return Ok(one.clone());

@@ -11,7 +11,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 pub async fn tables(ctx: &mut Ctx<()>) -> Result<()> {
     let server = Server::up().await?;
-    // The line of every tutorial.
+    // The line that every tutorial shows.
     let counts = json!({"status": {"ipAddresses": {"total": 7, "free": 6, "used": 1, "outOfRange": 0}}});
     let ip = json!({"addresses": ["10.10.222.232-10.10.222.238"], "prefix": 24, "gateway": "10.10.222.1"});
     let prefix = json!({"prefixes": ["fd00::/48"]});
@@ -59,7 +59,7 @@ pub async fn tables(ctx: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// The first line, as name of column and cell; only what is shown without `-o wide`.
+/// The first line, as column name and cell; only the columns shown without `-o wide`.
 async fn table(server: &Server, path: &str) -> Result<Vec<(String, Value)>> {
     let table = server.ask(Method::GET, path, None, TABLE).await?;
     let columns = table["columnDefinitions"].as_array().context("no columns")?;

@@ -1,4 +1,4 @@
-//! CRDs are taken without complaint, also in place of others.
+//! The API server accepts the CRDs without an error, also as replacements of others.
 
 use anyhow::{Context, Result, ensure};
 use mooring_api::crds;
@@ -9,7 +9,7 @@ use crate::runner::Ctx;
 
 pub async fn established(ctx: &mut Ctx<()>) -> Result<()> {
     let server = Server::bare().await?;
-    // The estimate of what rules cost is refused here, if anywhere.
+    // If the estimated cost of the rules is too high, the API server refuses the CRDs here.
     server.install("crds").await?;
     server.install("crds/standalone").await?;
     // The YAML is what the types make, read by a YAML parser.
@@ -29,8 +29,9 @@ pub async fn established(ctx: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// The in-cluster provider's CRDs name a conversion webhook, which ours must not keep. A server-side apply leaves it, and is
-/// refused; taken away first, it goes through. A client-side apply takes it away itself: our manifests name it, as null.
+/// The in-cluster provider's CRDs name a conversion webhook, which ours must not keep. A server-side apply keeps the
+/// webhook and is refused; after the webhook is removed, a server-side apply succeeds. A client-side apply removes the
+/// webhook itself: our manifests set it to null.
 pub async fn replaced(ctx: &mut Ctx<()>) -> Result<()> {
     let server = Server::with(Crds::Theirs).await?;
     let webhook = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
@@ -47,10 +48,10 @@ pub async fn replaced(ctx: &mut Ctx<()>) -> Result<()> {
     let refused =
         server.apply(named(first)?).await.err().context("a server-side apply is no longer refused: say so")?;
     ctx.note(&format!("server-side apply over a webhook: {refused}"));
-    // What the guide says: once for each of the two.
+    // The steps of the guide: once for each of the two.
     server.merge(&path(first), &json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})).await?;
     server.apply(named(first)?).await?;
-    // What kubectl apply sends comes to this.
+    // The request that kubectl apply finally sends.
     server.merge(&path(second), named(second)?).await?;
     for name in [first, second] {
         server.established(name).await?;

@@ -15,7 +15,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("kinds", install::established, "crds-install", 5),
         story!("kinds", install::replaced, "crds-replace-those-with-a-webhook", 5),
-        story!("kinds", rules::pools, "rules-of-pools", 5),
+        story!("kinds", rules::pools, "rules-of-pools", 5).quick(),
         story!("kinds", rules::changes, "rules-of-changes", 5),
         story!("kinds", rules::standalone, "rules-of-claims-and-addresses", 5),
         story!("kinds", rules::large, "rules-of-large-pools", 5),

@@ -1,4 +1,4 @@
-//! Policies do what they say.
+//! The admission policies work as described.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub async fn in_use(_: &mut Ctx<()>) -> Result<()> {
         }
         let path = format!("{all}/used");
         if !minded {
-            // Until the policy is minded, deletions must not come true.
+            // Until the policy is in force, deletions must be dry runs.
             server.until_refused(&format!("{path}?dryRun=All"), &Method::DELETE, None).await?;
             minded = true;
         }
@@ -66,7 +66,7 @@ pub async fn in_use(_: &mut Ctx<()>) -> Result<()> {
         server.merge(&format!("{path}/status"), &used(0, 0)).await?;
         server.delete(&path).await.with_context(|| format!("{kind}, no longer in use"))?;
     }
-    // In the old version as well.
+    // The same in the old version.
     let (old, new) = (place("v1alpha1", "InClusterIPPool"), place("v1alpha2", "InClusterIPPool"));
     server.create(&new, &object("v1alpha2", "InClusterIPPool", "p", &pools()[0].1)).await?;
     server.merge(&format!("{new}/p/status"), &used(3, 0)).await?;
@@ -75,7 +75,7 @@ pub async fn in_use(_: &mut Ctx<()>) -> Result<()> {
     with_its_namespace(&server).await
 }
 
-/// A namespace goes with all that is in it.
+/// A namespace can be deleted with all objects in it.
 async fn with_its_namespace(server: &Server) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}});
     server.create("/api/v1/namespaces", &namespace).await?;
@@ -86,7 +86,7 @@ async fn with_its_namespace(server: &Server) -> Result<()> {
     let refused = server.delete(&path).await.err().context("it was deleted while in use")?;
     ensure!(refused.message.contains("3 in use"), "{refused}");
     server.delete("/api/v1/namespaces/leaving").await?;
-    // The policy knows of it a moment later.
+    // The policy sees the change a moment later.
     let deadline = now() + Duration::from_mins(1);
     while let Err(refused) = server.delete(&path).await {
         ensure!(now() < deadline, "its namespace cannot go: {refused}");
@@ -123,7 +123,7 @@ pub async fn shrink(_: &mut Ctx<()>) -> Result<()> {
             }
         }
     }
-    // What is used is out of range already, or nothing is used: as you please.
+    // All used addresses are out of range already, or no address is used: any change is allowed.
     for counts in [used(2, 2), used(0, 0)] {
         server.merge(&format!("{path}/status"), &counts).await?;
         server.merge(&dry, &elsewhere).await?;
@@ -155,7 +155,7 @@ pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
         loop {
             match server.create(&format!("{}?dryRun=All", place(version, "IPAddressClaim")), &claim).await {
                 Ok(made) => return Ok(made["metadata"]["finalizers"].clone()),
-                // What serves the policies learns of a new kind some time after it is served.
+                // The policy controller learns of a new kind some time after the API server serves the kind.
                 Err(refused) if refused.code == 503 && now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

@@ -11,7 +11,7 @@ const GLOBAL: &str = "GlobalInClusterIPPool";
 const PREFIX: &str = "InClusterPrefixPool";
 const GLOBAL_PREFIX: &str = "GlobalInClusterPrefixPool";
 
-/// A kind, a spec, and a part of what is said against it; nothing where it is sound.
+/// A kind, a spec, and a part of the expected error; empty if the spec is valid.
 type Row = (&'static str, Value, &'static str);
 
 const ENTRY: &str = "is not a valid IP, range (first-last), nor CIDR";
@@ -162,7 +162,7 @@ fn prefix_rows() -> Vec<Row> {
     ]
 }
 
-/// Creates each, for show only.
+/// Creates each object as a dry run.
 async fn judge(server: &Server, version: &str, rows: &[Row], ctx: &Ctx<()>) -> Result<()> {
     let mut wrong = Vec::new();
     for (kind, spec, against) in rows {
@@ -173,7 +173,7 @@ async fn judge(server: &Server, version: &str, rows: &[Row], ctx: &Ctx<()>) -> R
             Err(refused) => format!("{refused}"),
         };
         let right = if against.is_empty() { said.is_empty() } else { said.contains(against) };
-        // A rule that cannot be evaluated is a mistake in the rule, whatever else is said.
+        // A rule that cannot be evaluated is a mistake in the rule, whatever the other errors say.
         let told = said.replace("correct the existing errors", "");
         let evaluated = !told.contains("error") && !told.contains("no such");
         ctx.note(&format!("{kind} {version} {spec}: {said}"));
@@ -254,7 +254,7 @@ pub async fn standalone(ctx: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// As much of everything as the schema lets in: the API server's budget for rules is not used up.
+/// The largest object that the schema allows: the rules stay within the API server's cost budget.
 pub async fn large(ctx: &mut Ctx<()>) -> Result<()> {
     let server = Server::up().await?;
     let list = |of: &dyn Fn(usize) -> String, count: usize| -> Vec<String> { (0..count).map(of).collect() };

@@ -1,4 +1,4 @@
-//! One schema for all versions, without a webhook: nothing is cut off, whichever is used.
+//! One schema for all versions, without a webhook: no version drops a field.
 
 use anyhow::{Context, Result, ensure};
 use mooring_api::finalizers::PROTECT_POOL;
@@ -30,7 +30,7 @@ pub async fn old_form(_: &mut Ctx<()>) -> Result<()> {
     let seen = server.get(&format!("{old}/old")).await?;
     ensure!(seen["spec"] == spec && seen["status"] == counts["status"], "cut: {seen}");
 
-    // Written in the new version with all that it has, written back whole in the old one.
+    // Written in the new version with all fields, written back unchanged in the old version.
     let spec = all_fields();
     server.create(&new, &object("v1alpha2", KIND, "new", &spec)).await?;
     let mut seen = server.get(&format!("{old}/new")).await?;
@@ -44,7 +44,7 @@ pub async fn old_form(_: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// A cluster that ran the in-cluster provider when `v1alpha1` was all it had, and that got our CRDs.
+/// A cluster that ran the in-cluster provider when the provider had only `v1alpha1`, and that then got our CRDs.
 pub async fn taken_over(_: &mut Ctx<()>) -> Result<()> {
     let server = Server::bare().await?;
     let text = || json!({"type": "string"});
@@ -71,7 +71,7 @@ pub async fn taken_over(_: &mut Ctx<()>) -> Result<()> {
     });
     server.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &theirs).await?;
     server.established("inclusterippools.ipam.cluster.x-k8s.io").await?;
-    // The second says what we would not let in today; the third has no prefix.
+    // The second spec is invalid by today's rules; the third has no prefix.
     let specs = [
         ("sound", json!({"subnet": "10.0.0.0/24", "gateway": "10.0.0.1"})),
         ("unsound", json!({"addresses": ["10.0.0.9-10.0.0.1", "x"], "prefix": 24, "gateway": ""})),
@@ -86,7 +86,7 @@ pub async fn taken_over(_: &mut Ctx<()>) -> Result<()> {
         let path = format!("{new}/{name}");
         let seen = server.get(&path).await?;
         ensure!(seen["spec"] == *spec, "{name} is cut: {}", seen["spec"]);
-        // The allocator can say what is wrong, and hold on to it.
+        // The allocator can report the error, and can add its finalizer.
         let pool: InClusterIpPool = serde_json::from_value(seen)?;
         let change = MetaChange::new().finalizer(PROTECT_POOL).of(&pool.metadata)?.context("no change")?;
         server.merge(&path, change.body()).await.with_context(|| format!("{name} takes no finalizer"))?;

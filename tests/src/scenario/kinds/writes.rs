@@ -1,4 +1,4 @@
-//! Patches change what is ours and fail on what is not what was seen.
+//! Patches change only our parts, and fail if the object differs from the one that was read.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -50,7 +50,7 @@ pub async fn locked(_: &mut Ctx<()>) -> Result<()> {
     ensure!(seen.metadata.labels.as_ref().is_some_and(|labels| labels.len() == 2), "{:?}", seen.metadata.labels);
     ensure!(change.of(&seen.metadata)?.is_none(), "a second patch would be sent");
 
-    // The same name again, while a writer slept: its patches do not hit the new one.
+    // The same name again, while a writer slept: the writer's patches do not change the new object.
     let release = MetaChange::new().without_finalizer(RELEASE_ADDRESS).of(&seen.metadata)?.context("no change")?;
     let ready = Condition::new(READY, true, ADDRESS_ALLOCATED, "", &Time(Timestamp::now()));
     let bind = patch::claim_status(&seen, Some("c"), &ready)?.context("no change")?;

@@ -9,15 +9,15 @@ use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
 use crate::ipam::server::{Crds, IPAM};
 use crate::ipam::services::{ADDRESSES, GLOBAL, NODE, SERVICE, annotation, ingress, said};
-use crate::ipam::stage::Stage;
 use crate::ipam::table;
 use crate::ipam::world::State;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 pub fn all() -> Vec<Test<()>> {
     vec![
         service!(tutorial, "the-tutorials-one-address-goes-to-one-service"),
-        service!(one_by_one, "each-step-can-be-seen"),
+        service!(one_by_one, "each-step-can-be-seen").quick(),
         service!(type_changes, "no-longer-a-load-balancer-gives-back-all"),
         service!(rests, "a-released-address-rests"),
         service!(events, "events-tell-what-happens"),
@@ -36,7 +36,7 @@ async fn tutorial(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let work = async {
         scope.configure(json!({"cidr-global": "10.10.222.231/32"})).await?;
         scope.counts(GLOBAL, "kubevip-global-ipv4", [1, 1, 0, 0]).await?;
-        let lines = table::get(&scope.stage.server, &format!("{IPAM}/v1alpha2/globalinclusterippools")).await?;
+        let lines = table::get(&scope.rig.server, &format!("{IPAM}/v1alpha2/globalinclusterippools")).await?;
         ensure!(lines[0][..5] == ["NAME", "ADDRESSES", "TOTAL", "FREE", "USED"], "{lines:?}");
         let line = lines.iter().find(|line| line[0] == "kubevip-global-ipv4").context("no such pool")?;
         ensure!(line[1..5] == [&*format!("[\"{IP}\"]"), "1", "1", "0"], "{line:?}");
@@ -74,7 +74,7 @@ async fn one_by_one(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let name = claim["metadata"]["name"].as_str().context("a name")?.to_owned();
     let bound = scope.bound(&name).await?;
     ensure!(bound.address["metadata"]["labels"]["mooring.dev/service-family"] == "ipv4", "{}", bound.address);
-    // It has its address, and nobody advertises it.
+    // The Service has its address, and no node advertises it.
     let record = format!("{}/{name}={}", scope.ns, bound.ip());
     scope
         .until_service("web", "to say which address it has", |service, _| {
@@ -87,19 +87,19 @@ async fn one_by_one(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.hold(&scope.ns, &name, NODE).await?;
     let has = scope.advertised("web").await?;
     ensure!(has == [bound.ip()], "{has:?}");
-    let service = scope.stage.server.get(&scope.service_path("web")).await?;
+    let service = scope.rig.server.get(&scope.service_path("web")).await?;
     ensure!(service["status"]["loadBalancer"]["ingress"][0]["ipMode"] == "VIP", "{service}");
     ensure!(annotation(&service, "kube-vip.io/vipHost") == Some(NODE), "{service}");
     ensure!(service["metadata"]["labels"]["implementation"] == "kube-vip", "{service}");
     ensure!(service["spec"].get("loadBalancerIP").is_none(), "{service}");
-    // It moves.
+    // The VIP moves.
     scope.hold(&scope.ns, &name, "node-2").await?;
     scope
         .until_service("web", "to name the other node", |service, _| {
             (annotation(service, "kube-vip.io/vipHost") == Some("node-2") && !ingress(service).is_empty()).then_some(())
         })
         .await?;
-    // The claim was looked after in two writes and the creation of its address.
+    // The allocator handled the claim with two writes and the creation of the address.
     let claim = scope.seen(CLAIM, &name).context("no claim")?;
     ensure!(claim["metadata"]["finalizers"][0] == "ipam.cluster.x-k8s.io/ReleaseAddress", "{claim}");
     scope.delete_service("web").await?;
@@ -128,7 +128,7 @@ async fn type_changes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             })
             .await?;
         let left = |state: &State| (state.all(CLAIM, &scope.ns).count() == 1).then_some(());
-        scope.stage.world.until("two claims to be gone", left).await?;
+        scope.rig.world.until("two claims to be gone", left).await?;
         // Two addresses are free again, and given again.
         for name in ["one", "two"] {
             scope.service(name).await?;
@@ -184,13 +184,13 @@ async fn edited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let nonsense = json!({"metadata": {"annotations": {"mooring.dev/ip-addresses": "n/x=1.2.3.4", "kube-vip.io/vipHost": "x"}}});
         scope.merge_service("web", nonsense).await?;
         let none = json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}});
-        let edited = scope.stage.server.merge(&format!("{}/status", scope.service_path("web")), &none).await?;
+        let edited = scope.rig.server.merge(&format!("{}/status", scope.service_path("web")), &none).await?;
         let version =
             |service: &Value| -> Option<u64> { service.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok() };
         let edited = version(&edited);
         scope
             .until_service("web", "to be put right", |service, _| {
-                // What was there before is right as well.
+                // The state before the edit looks the same: only a newer version counts.
                 let record = annotation(service, "mooring.dev/ip-addresses").filter(|_| version(service) > edited)?;
                 let right = record.ends_with(&format!("={}", has[0])) && ingress(service) == has;
                 (right && annotation(service, "kube-vip.io/vipHost") == Some(NODE)).then_some(())
@@ -201,7 +201,7 @@ async fn edited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.with_agents(work).await
 }
 
-/// Addresses in the status are ours; a name there is not, and no traffic goes by it.
+/// Addresses in the status are ours. A host name in the status belongs to others, and no traffic uses it.
 async fn names(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.default_pool("p", 10, 19).await?;
     let names = |service: &Value| -> Vec<String> {
@@ -213,13 +213,13 @@ async fn names(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let has = scope.advertised("web").await?;
         let all = json!([{"hostname": "web.example.com"}, {"ip": "1.2.3.4"}, {"ip": has[0], "ipMode": "VIP"}]);
         let status = json!({"status": {"loadBalancer": {"ingress": all}}});
-        scope.stage.server.merge(&format!("{}/status", scope.service_path("web")), &status).await?;
+        scope.rig.server.merge(&format!("{}/status", scope.service_path("web")), &status).await?;
         scope
             .until_service("web", "to have one address and the name", |service, _| {
                 (ingress(service) == has && names(service) == ["web.example.com"]).then_some(())
             })
             .await?;
-        // And when its address is another.
+        // The same when the Service's address changes.
         let other = json!({"metadata": {"annotations": {ADDRESSES: scope.ip(15)}}});
         scope.merge_service("web", other).await?;
         scope
@@ -231,7 +231,7 @@ async fn names(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.with_agents(work).await
 }
 
-/// A pool of people's making has addresses of nodes in it: who did not ask for such a one gets another.
+/// A user's pool contains addresses of nodes: a Service that did not request such an address gets another one.
 async fn node(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let name = format!("node-{}", scope.ns);
     scope.node(&name, &scope.ip(10)).await?;
@@ -246,7 +246,7 @@ async fn node(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.sound()
     };
     let done = scope.with_agents(work).await;
-    scope.stage.server.delete(&format!("/api/v1/nodes/{name}")).await?;
+    scope.rig.server.delete(&format!("/api/v1/nodes/{name}")).await?;
     done
 }
 
@@ -272,9 +272,9 @@ fn default() -> Value {
     json!({"annotations": {"mooring.dev/service-default": "true"}})
 }
 
-/// With kube-vip's settings: who is ours.
+/// With kube-vip's settings: which Services are ours.
 async fn classes(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::Standalone).await?;
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
     let modes: [(&str, &[&str], [bool; 3]); 4] = [
         ("legacy", &[], [true, true, false]),
         ("only", &["--lb-class-only=on"], [false, true, false]),
@@ -283,8 +283,8 @@ async fn classes(_: &mut Ctx<()>) -> Result<()> {
     ];
     for (mode, args, ours) in modes {
         let args = [&["--leader-election=false"], args].concat();
-        let allocator = stage.start_with(mode, &args).await?;
-        let scope = stage.scope().await?;
+        let allocator = rig.start_with(mode, &args).await?;
+        let scope = rig.scope().await?;
         scope.default_pool("p", 10, 19).await?;
         let classes = [None, Some("kube-vip.io/kube-vip-class"), Some("other/class")];
         for (n, class) in classes.iter().enumerate() {
@@ -301,8 +301,8 @@ async fn classes(_: &mut Ctx<()>) -> Result<()> {
             Ok(())
         };
         scope.with_agents(work).await.context(mode)?;
-        // The others have nothing, though they were there as long.
-        let claims = stage.world.look(|state| state.all(CLAIM, &scope.ns).count());
+        // The other Services have no address, though they have existed as long.
+        let claims = rig.world.look(|state| state.all(CLAIM, &scope.ns).count());
         ensure!(claims == ours.iter().filter(|one| **one).count(), "{mode}: {claims} claims");
         scope.leave().await.context(mode)?;
         allocator.stop().await?;
@@ -310,15 +310,15 @@ async fn classes(_: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// `--services=off`: claims are served, Services are not even looked at.
+/// `--services=off`: claims are served; the allocator does not even read Services.
 async fn off(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::Standalone).await?;
-    let allocator = stage.start_with("off", &["--leader-election=false", "--services=off"]).await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    let allocator = rig.start_with("off", &["--leader-election=false", "--services=off"]).await?;
+    let scope = rig.scope().await?;
     scope.default_pool("p", 10, 19).await?;
     scope.service("web").await?;
     scope.canary().await?;
-    let service = scope.stage.server.get(&scope.service_path("web")).await?;
+    let service = scope.rig.server.get(&scope.service_path("web")).await?;
     ensure!(said(&service).is_none() && service["metadata"].get("annotations").is_none(), "{service}");
     let listed = allocator.metric("mooring_allocator_api_calls_total", &["resource=\"services\""]).await?;
     ensure!(listed.is_none(), "{listed:?} calls about Services");

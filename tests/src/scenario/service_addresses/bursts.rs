@@ -1,4 +1,4 @@
-//! Many at once, and an allocator that dies meanwhile: no address twice, none leaked, nobody forgotten.
+//! Many Services at once, and an allocator that dies meanwhile: no address twice, none leaked, no Service forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
 use crate::ipam::server::{Crds, Refused};
 use crate::ipam::services::{SERVICE, annotation, ingress};
-use crate::ipam::stage::{Stage, name};
 use crate::ipam::world::State;
+use crate::rig::allocator::{AllocatorRig, name};
 use crate::runner::{Ctx, Test};
 
-/// Requests of people under way at a time.
+/// How many user requests are under way at a time.
 const WORKERS: usize = 16;
-/// How long the last of them may take.
-const CALM: Duration = Duration::from_mins(5);
+/// How long the last request may take.
+const EVENTUALLY: Duration = Duration::from_mins(5);
 
 pub fn all() -> Vec<Test<()>> {
     vec![
@@ -28,19 +28,20 @@ pub fn all() -> Vec<Test<()>> {
     ]
 }
 
-/// Waits until `look` finds something. Not after each change anew, as `World::until` does: all objects are gone through.
-async fn calmly<T>(stage: &Stage, what: &str, look: impl Fn(&State) -> Option<T>) -> Result<T> {
-    let deadline = Instant::now() + CALM;
+/// Waits until `look` finds something. Unlike `World::until`, does not look after every change, because `look` goes
+/// through all objects.
+async fn eventually<T>(rig: &AllocatorRig, what: &str, look: impl Fn(&State) -> Option<T>) -> Result<T> {
+    let deadline = Instant::now() + EVENTUALLY;
     loop {
-        if let Some(found) = stage.world.look(&look) {
+        if let Some(found) = rig.world.look(&look) {
             return Ok(found);
         }
-        ensure!(Instant::now() < deadline, "waited {} s for {what}", CALM.as_secs());
+        ensure!(Instant::now() < deadline, "waited {} s for {what}", EVENTUALLY.as_secs());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Keeps the allocator's log for whoever looks at a failure.
+/// Keeps the allocator's log for the analysis of a failure.
 async fn kept(ctx: &Ctx<()>, allocator: &Allocator, work: impl Future<Output = Result<()>>) -> Result<()> {
     let done = work.await;
     if done.is_err() {
@@ -54,7 +55,7 @@ fn answer(state: &State, ns: &str) -> usize {
     state.all(SERVICE, ns).filter(|one| !ingress(one).is_empty()).count()
 }
 
-/// What is wrong when nothing is under way.
+/// The errors in a state in which nothing is under way.
 fn wrong(state: &State, ns: &str, shares: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut users: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -95,17 +96,17 @@ fn wrong(state: &State, ns: &str, shares: bool) -> Vec<String> {
 
 async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
     const SERVICES: u16 = 1_000;
-    let stage = Stage::up(Crds::Standalone).await?;
-    let allocator = stage.start("allocator").await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    let allocator = rig.start("allocator").await?;
+    let scope = rig.scope().await?;
     scope.configure(json!({"range-global": "172.20.0.1-172.20.7.254"})).await?;
     let work = async {
         let begin = Instant::now();
         make(&scope, usize::from(SERVICES)).await?;
         let made = begin.elapsed();
         let all = |state: &State| (answer(state, &scope.ns) == usize::from(SERVICES)).then_some(());
-        let known = || stage.world.look(|state| format!("{} have one", answer(state, &scope.ns)));
-        calmly(&stage, "all Services to have addresses", all).await.with_context(known)?;
+        let known = || rig.world.look(|state| format!("{} have one", answer(state, &scope.ns)));
+        eventually(&rig, "all Services to have addresses", all).await.with_context(known)?;
         let took = begin.elapsed();
         let seconds = allocator.metric("mooring_allocator_service_assignment_seconds_sum", &[]).await?;
         let mean = seconds.unwrap_or_default() / f64::from(SERVICES);
@@ -114,12 +115,12 @@ async fn thousand(ctx: &mut Ctx<()>) -> Result<()> {
         ));
         let (_, page) = allocator.get("/metrics").await?;
         page.lines().filter(|line| line.contains("_api_calls_total{")).for_each(|line| ctx.note(line));
-        let found = stage.world.look(|state| wrong(state, &scope.ns, false));
+        let found = rig.world.look(|state| wrong(state, &scope.ns, false));
         ensure!(found.is_empty(), "{} wrong: {:?}", found.len(), found.iter().take(5).collect::<Vec<_>>());
         let begin = Instant::now();
         scope.no_services().await?;
         let empty = |state: &State| (state.all(ADDRESS, "").count() == 0).then_some(());
-        calmly(&stage, "all addresses to be free", empty).await?;
+        eventually(&rig, "all addresses to be free", empty).await?;
         ctx.note(&format!("all given back after {:?}", begin.elapsed()));
         Ok(())
     };
@@ -131,12 +132,13 @@ async fn make(scope: &Scope<'_>, count: usize) -> Result<()> {
         let place = format!("/api/v1/namespaces/{}/services", scope.ns);
         let object = json!({"apiVersion": "v1", "kind": SERVICE, "metadata": {"name": format!("s-{n:04}")},
             "spec": scope.balanced(80, "TCP")});
-        patiently(|| scope.stage.server.create(&place, &object)).await
+        patiently(|| scope.rig.server.create(&place, &object)).await
     };
     stream::iter((0..count).map(one)).buffer_unordered(WORKERS).try_collect::<()>().await
 }
 
-/// Asks a busy API server until it has answered. That something is done already, or gone, is as good.
+/// Repeats a request until a busy API server has answered. An answer that the change is done already, or that the
+/// object is gone, counts as success.
 async fn patiently<F: Future<Output = Result<Value, Refused>>>(mut ask: impl FnMut() -> F) -> Result<()> {
     let mut tries = 0;
     loop {
@@ -150,14 +152,14 @@ async fn patiently<F: Future<Output = Result<Value, Refused>>>(mut ask: impl FnM
     }
 }
 
-/// Services come, change their wishes and go while the allocator is killed again and again.
+/// Services are created, change their requests and are deleted while the allocator is killed again and again.
 async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
     const SERVICES: usize = 240;
     const KILLS: u64 = 8;
-    let stage = Stage::up(Crds::Standalone).await?;
-    let allocator = stage.start("allocator").await?;
-    let scope = stage.scope().await?;
-    // Fewer than there are Services at a time: what is released is given again at once.
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    let allocator = rig.start("allocator").await?;
+    let scope = rig.scope().await?;
+    // Fewer addresses than Services at a time: a released address is given out again at once.
     scope.configure(json!({"range-global": "172.21.0.1-172.21.0.200"})).await?;
     let work = async {
         let bursts = async {
@@ -167,7 +169,8 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
                     let name = format!("s-{n:04}");
                     let notes = match n % 6 {
                         0 => json!({"mooring.dev/sharing-key": format!("k{}", n / 24)}),
-                        // From the top, each its own: what is given unasked comes from below.
+                        // Requested addresses come from the top, each a different one: the allocator gives out the
+                        // lowest first.
                         1 => json!({"kube-vip.io/loadbalancerIPs": format!("172.21.0.{}", 200 - n / 6)}),
                         _ => json!({}),
                     };
@@ -175,7 +178,7 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
                     let place = format!("/api/v1/namespaces/{}/services", scope.ns);
                     let object = json!({"apiVersion": "v1", "kind": SERVICE, "spec": scope.balanced(port, "TCP"),
                         "metadata": {"name": name, "annotations": notes}});
-                    patiently(|| scope.stage.server.create(&place, &object)).await?;
+                    patiently(|| scope.rig.server.create(&place, &object)).await?;
                     match n % 4 {
                         0 => patiently(|| scope.delete_service(&name)).await?,
                         1 => {
@@ -201,8 +204,8 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
         };
         tokio::try_join!(bursts, kills)?;
         allocator.ready().await?;
-        // Those whose wish another has, wait for ever: they go.
-        let calm = |state: &State| {
+        // A Service whose requested address is taken waits for ever: delete such Services.
+        let served = |state: &State| {
             let said = |one: &&Value| {
                 crate::ipam::services::said(one)
                     .is_some_and(|(_, reason, _)| ["AddressTaken", "AllocationFailed"].contains(&&*reason))
@@ -212,14 +215,14 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
             (all > 0 && answer(state, &scope.ns) + refused == all).then_some(())
         };
         let known = || {
-            stage.world.look(|state| {
+            rig.world.look(|state| {
                 let dark: Vec<_> =
                     state.all(SERVICE, &scope.ns).filter(|one| ingress(one).is_empty()).take(3).collect();
                 format!("{} of {} have one; {dark:?}", answer(state, &scope.ns), state.all(SERVICE, &scope.ns).count())
             })
         };
-        calmly(&stage, "all Services to have addresses", calm).await.with_context(known)?;
-        let refused: BTreeSet<String> = stage.world.look(|state| {
+        eventually(&rig, "all Services to have addresses", served).await.with_context(known)?;
+        let refused: BTreeSet<String> = rig.world.look(|state| {
             let dark = state.all(SERVICE, &scope.ns).filter(|one| ingress(one).is_empty());
             dark.map(|one| name(one).to_owned()).collect()
         });
@@ -228,13 +231,13 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
         }
         ctx.note(&format!("{} were refused", refused.len()));
         let rest = |state: &State| wrong(state, &scope.ns, true).is_empty().then_some(());
-        let known = || stage.world.look(|state| format!("{:?}", wrong(state, &scope.ns, true)));
-        calmly(&stage, "nothing to be wrong", rest).await.with_context(known)?;
-        let double = stage.world.look(|state| crate::ipam::audit::twice(&state.history));
+        let known = || rig.world.look(|state| format!("{:?}", wrong(state, &scope.ns, true)));
+        eventually(&rig, "nothing to be wrong", rest).await.with_context(known)?;
+        let double = rig.world.look(|state| crate::ipam::audit::twice(&state.history));
         ensure!(double.is_empty(), "{double:?}");
         scope.no_services().await?;
         let empty = |state: &State| (state.all(ADDRESS, "").count() + state.all(CLAIM, "").count() == 0).then_some(());
-        calmly(&stage, "all addresses to be free", empty).await
+        eventually(&rig, "all addresses to be free", empty).await
     };
     kept(ctx, &allocator, scope.with_agents(work)).await
 }

@@ -1,4 +1,4 @@
-//! kube-vip's `ConfigMap`, whole.
+//! kube-vip's `ConfigMap` in full.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub fn all() -> Vec<Test<()>> {
     ]
 }
 
-/// Runs with this `ConfigMap`, and leaves none behind.
+/// Runs with this `ConfigMap`, and deletes it afterwards.
 async fn with(scope: &Scope<'_>, data: Value, work: impl Future<Output = Result<()>>) -> Result<()> {
     scope.configure(data).await?;
     scope.with_agents(work).await?;
@@ -41,7 +41,7 @@ async fn with(scope: &Scope<'_>, data: Value, work: impl Future<Output = Result<
 
 async fn pool_of(scope: &Scope<'_>, service: &str) -> Result<String> {
     let claim = scope.claim_of(service).await?;
-    let claim = scope.stage.server.get(&scope.path(CLAIM, &claim)).await?;
+    let claim = scope.rig.server.get(&scope.path(CLAIM, &claim)).await?;
     Ok(claim["spec"]["poolRef"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -61,14 +61,14 @@ async fn whole(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let one = scope.advertised("one").await?;
         ensure!(one == [scope.ip(1)], "{one:?}");
         ensure!(pool_of(scope, "one").await? == format!("kubevip-{ns}-ipv4"), "its namespace's own");
-        // Same port: another address. Another port: shared.
+        // The same port: another address. Another port: a shared address.
         scope.service("two").await?;
         ensure!(scope.advertised("two").await? == [scope.ip(2)], "another address");
         scope.service_with("three", scope.balanced(53, "UDP"), json!({})).await?;
         ensure!(scope.advertised("three").await? == [scope.ip(1)], "the lowest with room");
-        let service = scope.stage.server.get(&scope.service_path("three")).await?;
+        let service = scope.rig.server.get(&scope.service_path("three")).await?;
         ensure!(annotation(&service, "kube-vip.io/serviceInterface") == Some("eth1"), "{service}");
-        // What one hands out is not free in the other; what is used is counted where it came from.
+        // An address from one pool is not free in the other; a used address counts in the pool it came from.
         scope.counts(GLOBAL, &format!("kubevip-{ns}-ipv4"), [3, 1, 2, 0]).await?;
         scope.counts(GLOBAL, "kubevip-global-ipv4", [15, 15, 0, 0]).await?;
         scope.counts(GLOBAL, &format!("kubevip-{ns}-ipv6"), [4, 4, 0, 0]).await?;
@@ -118,7 +118,7 @@ async fn bad_entry(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
         for part in ["10.0.0.300/32", "range-nowhere", "search-order", "cidrs-global", "DHCP"] {
             scope.until_event("kube-system", "kubevip", "InvalidEntry", part).await?;
         }
-        // Counted a moment later.
+        // The counts follow a moment later.
         let deadline = now() + SOON;
         loop {
             let bad = allocator.metric("mooring_allocator_config_problems", &[]).await?;
@@ -167,7 +167,7 @@ async fn ends(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     with(scope, data, work).await
 }
 
-/// Pools of people's making that rank the same.
+/// Users' pools of the same rank.
 async fn second_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.default_pool("a", 10, 10).await?;
     scope.default_pool("b", 20, 29).await?;

@@ -1,5 +1,6 @@
-//! Services of type `LoadBalancer` get addresses: from the Service to the claim, the `IPAddress`, the node that holds it (which
-//! is played here), and back. Where they come from, who shares, who is refused, and what is left when all is over.
+//! Services of type `LoadBalancer` get addresses: from the Service to the claim, the `IPAddress`, the node that holds
+//! the address (the tests play the node), and back. Covered: the source of an address, sharing, refusals, and leftovers
+//! at the end.
 
 mod basics;
 mod bursts;

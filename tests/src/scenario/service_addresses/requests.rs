@@ -1,4 +1,4 @@
-//! Addresses that are asked for: given, or refused with a reason; and one bad wish harms one Service.
+//! Requested addresses: given, or refused with a reason; one bad request affects only its own Service.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -28,9 +28,9 @@ async fn given(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.service_with("field", spec, json!({})).await?;
         ensure!(scope.advertised("noted").await? == [scope.ip(15)], "the annotation");
         ensure!(scope.advertised("field").await? == [scope.ip(16)], "the field");
-        let field = scope.stage.server.get(&scope.service_path("field")).await?;
+        let field = scope.rig.server.get(&scope.service_path("field")).await?;
         ensure!(field["spec"]["loadBalancerIP"] == scope.ip(16), "what people wrote stays: {field}");
-        // Nobody gets it by chance.
+        // No other Service gets the address by chance.
         for n in 0..8 {
             scope.service(&format!("s{n}")).await?;
             scope.advertised(&format!("s{n}")).await?;
@@ -60,12 +60,12 @@ async fn refused(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             scope.service_says(name, reason, &part).await?;
             scope.until_event(&scope.ns, name, reason, &part).await?;
         }
-        // Each heals when what is in its way goes.
+        // Each Service heals when its obstacle is removed.
         scope.delete_service("first").await?;
         ensure!(scope.advertised("of-service").await? == [scope.ip(14)], "released");
         scope.delete(CLAIM, "machine").await?;
         ensure!(scope.advertised("of-claim").await? == [scope.ip(13)], "released by a claim");
-        scope.stage.server.delete(&format!("/api/v1/nodes/{}-node", scope.ns)).await?;
+        scope.rig.server.delete(&format!("/api/v1/nodes/{}-node", scope.ns)).await?;
         ensure!(scope.advertised("of-node").await? == [scope.ip(12)], "the node is gone");
         scope.merge(POOL, "p", json!({"spec": {"addresses": [format!("{}-{}", scope.ip(10), scope.ip(99))]}})).await?;
         ensure!(scope.advertised("nowhere").await? == [scope.ip(99)], "added to the pool");
@@ -89,7 +89,7 @@ async fn nonsense(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             scope.until_event(&scope.ns, name, "InvalidRequest", "").await?;
         }
         scope.service_says("pool", "InvalidRequest", "Pod").await?;
-        // Corrected, it gets one.
+        // After the correction the Service gets an address.
         scope.merge_service("host", json!({"metadata": {"annotations": {ADDRESSES: null}}})).await?;
         ensure!(scope.advertised("host").await? == [scope.ip(11)], "corrected");
         scope.sound()
@@ -104,11 +104,11 @@ async fn changed(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.advertised("web").await?;
         scope.merge_service("web", json!({"metadata": {"annotations": {ADDRESSES: scope.ip(17)}}})).await?;
         scope.until_service("web", "to move", |service, _| (ingress(service) == [scope.ip(17)]).then_some(())).await?;
-        // Refused, it keeps what it has.
+        // If the new request is refused, the Service keeps its address.
         scope.merge_service("web", json!({"metadata": {"annotations": {ADDRESSES: "192.0.2.1"}}})).await?;
         let message = scope.service_says("web", "AddressNotInPool", "192.0.2.1").await?;
         ensure!(message.contains(&format!("keeps {}", scope.ip(17))), "{message}");
-        let service = scope.stage.server.get(&scope.service_path("web")).await?;
+        let service = scope.rig.server.get(&scope.service_path("web")).await?;
         ensure!(ingress(&service) == [scope.ip(17)], "{service}");
         scope.sound()
     };

@@ -30,7 +30,7 @@ async fn dns(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             let has = scope.advertised(name).await?;
             ensure!(has == [scope.ip(10)], "{name} has {has:?}");
         }
-        let claims = scope.stage.world.look(|state| state.all(CLAIM, &scope.ns).count());
+        let claims = scope.rig.world.look(|state| state.all(CLAIM, &scope.ns).count());
         ensure!(claims == 1, "{claims} claims");
         scope.service_with("clash", scope.balanced(53, "UDP"), key()).await?;
         let message = scope.service_says("clash", "PortConflict", "53/UDP").await?;

@@ -1,4 +1,4 @@
-//! Pools steer the agents: what a pool says of interface and nodes stands on its addresses.
+//! Pools steer the agents: the allocator copies a pool's interface and node settings to its addresses.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -23,10 +23,10 @@ pub fn all() -> Vec<Test<()>> {
     ]
 }
 
-/// Waits until an address says just this.
+/// Waits until an address has exactly these settings.
 async fn says(scope: &Scope<'_>, address: &str, interface: Option<&str>, selector: Option<&str>) -> Result<()> {
     let what = format!("IPAddress {address} to say {interface:?}, {selector:?}");
-    let found = scope.stage.world.until(&what, |state| {
+    let found = scope.rig.world.until(&what, |state| {
         let one = state.get(ADDRESS, &scope.ns, address)?;
         (annotation(one, INTERFACE) == interface && annotation(one, SELECTOR) == selector).then_some(())
     });
@@ -37,16 +37,17 @@ fn notes(annotations: &Value) -> Value {
     json!({"metadata": {"annotations": annotations}})
 }
 
-/// Copied when the address is made, and followed when the pool is edited; what people write on the address is theirs.
+/// The allocator copies the settings when it makes the address, and updates them when the pool is edited; settings that
+/// people wrote on the address stay.
 async fn follows(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let said = json!({"mooring.dev/service-default": "true", INTERFACE: "eth1", SELECTOR: "edge"});
     scope.create(POOL, "p", scope.range(10, 19), json!({"annotations": said})).await?;
-    // What is seen of it first has it already: no node may take it for another one's.
+    // The first visible version has the settings already: no node may take the address for one without them.
     scope.service("web").await?;
     let claim = scope.claim_of("web").await?;
-    let first = scope.stage.world.until("an IPAddress", |state| state.get(ADDRESS, &scope.ns, &claim).cloned()).await?;
+    let first = scope.rig.world.until("an IPAddress", |state| state.get(ADDRESS, &scope.ns, &claim).cloned()).await?;
     ensure!(annotation(&first, INTERFACE) == Some("eth1") && annotation(&first, SELECTOR) == Some("edge"), "{first}");
-    // A machine's address is nobody's to advertise.
+    // No agent advertises a machine's address.
     scope.claim("machine", "p").await?;
     let bound = scope.bound("machine").await?;
     ensure!(annotation(&bound.address, INTERFACE).is_none(), "{}", bound.address);
@@ -55,7 +56,7 @@ async fn follows(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.merge(ADDRESS, &claim, notes(&json!({INTERFACE: "vlan7"}))).await?;
     scope.merge(POOL, "p", notes(&json!({INTERFACE: null, SELECTOR: "rack=1"}))).await?;
     says(scope, &claim, Some("vlan7"), Some("rack=1")).await?;
-    // It is to be advertised: then the pool counts for it too.
+    // If the address is to be advertised, the pool's settings apply to it too.
     scope.merge(ADDRESS, "machine", json!({"metadata": {"labels": {"mooring.dev/advertise": "true"}}})).await?;
     says(scope, "machine", None, Some("rack=1")).await?;
     scope.sound()
@@ -70,10 +71,10 @@ async fn nonsense(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let (reason, message) = scope.pool_says(POOL, "p", "AnnotationsInvalid", true).await?;
     ensure!(reason == "AnnotationIgnored" && message.contains("zone in (a)"), "{reason}: {message}");
     scope.until_event(&scope.ns, "p", "InvalidAnnotation", "zone in (a)").await?;
-    // What was right before stays while it is wrong.
+    // While the new value is wrong, the last valid value stays.
     scope.merge(POOL, "p", notes(&json!({INTERFACE: "eth 1", SELECTOR: "zone=a"}))).await?;
     says(scope, &claim, Some("eth1"), Some("zone=a")).await?;
-    let told = scope.stage.world.until("the pool to say what is wrong now", |state| {
+    let told = scope.rig.world.until("the pool to say what is wrong now", |state| {
         let all = state.get(POOL, &scope.ns, "p")?.pointer("/status/conditions")?.as_array()?;
         let one = all.iter().find(|one| one["type"] == "AnnotationsInvalid")?["message"].as_str()?;
         (one.contains("eth 1") && !one.contains("zone")).then_some(())
@@ -104,12 +105,13 @@ async fn config_map(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
                     (annotation(service, "kube-vip.io/serviceInterface") == Some(interface)).then_some(())
                 })
                 .await?;
-            let there = scope.stage.world.until("the pool", |state| state.get(GLOBAL, "", &pool).cloned()).await?;
+            let there = scope.rig.world.until("the pool", |state| state.get(GLOBAL, "", &pool).cloned()).await?;
             ensure!(annotation(&there, INTERFACE) == Some(interface), "{there}");
         }
-        // The pool is the ConfigMap's: what people write there is put right; what it does not say is theirs.
+        // The ConfigMap owns the pool: the allocator corrects edits of fields that the ConfigMap sets; other fields
+        // belong to people.
         let path = format!("{}/v1alpha2/globalinclusterippools/{pool}", crate::ipam::server::IPAM);
-        scope.stage.server.merge(&path, &notes(&json!({INTERFACE: "eth9", SELECTOR: "edge"}))).await?;
+        scope.rig.server.merge(&path, &notes(&json!({INTERFACE: "eth9", SELECTOR: "edge"}))).await?;
         says(scope, &claim, Some("eth2"), Some("edge")).await
     };
     scope.with_agents(work).await?;
@@ -134,7 +136,7 @@ async fn let_go(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let forgotten = |name: &'static str, key: String| async move {
         let what = format!("the record of {name} to be gone");
         let found = scope
-            .stage
+            .rig
             .world
             .until(&what, |state| annotation(state.get(ADDRESS, &scope.ns, &key)?, HOLDER).is_none().then_some(()));
         found.await
@@ -149,7 +151,7 @@ async fn let_go(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         )
         .await?;
     scope.gone(ADDRESS, &claim).await?;
-    // And one that was advertised by its label.
+    // The same for an address that was advertised by its label.
     scope.claim("outside", "p").await?;
     scope.bound("outside").await?;
     let label = |value: Value| json!({"metadata": {"labels": {"mooring.dev/advertise": value}}});

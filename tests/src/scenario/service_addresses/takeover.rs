@@ -7,7 +7,7 @@ use super::super::story;
 use crate::ipam::scope::CLAIM;
 use crate::ipam::server::Crds;
 use crate::ipam::services::{ADDRESSES, ingress};
-use crate::ipam::stage::Stage;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 pub fn all() -> Vec<Test<()>> {
@@ -18,10 +18,11 @@ pub fn all() -> Vec<Test<()>> {
 }
 
 async fn kept(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::Standalone).await?;
-    let scope = stage.scope().await?;
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    let scope = rig.scope().await?;
     scope.configure(json!({"range-global": format!("{}-{}", scope.ip(1), scope.ip(9))})).await?;
-    // As it leaves them: the annotation, the field, the label, the finalizer; and kube-vip the status.
+    // As kube-vip's cloud provider leaves them: the annotation, the field, the label, the finalizer; the status is from
+    // kube-vip.
     let old = [
         ("one", scope.ip(1), 80),
         ("two", scope.ip(2), 80),
@@ -37,11 +38,11 @@ async fn kept(_: &mut Ctx<()>) -> Result<()> {
         });
         scope.service_with(name, spec, meta).await?;
         let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}});
-        stage.server.merge(&format!("{}/status", scope.service_path(name)), &status).await?;
+        rig.server.merge(&format!("{}/status", scope.service_path(name)), &status).await?;
     }
-    // One that waits already, and must not get what others have.
+    // A Service that already waits must not get an address that others have.
     scope.service("aaa").await?;
-    let allocator = stage.start("allocator").await?;
+    let allocator = rig.start("allocator").await?;
     let work = async {
         for (name, ip, _) in &old {
             let has = scope.advertised(name).await?;
@@ -54,9 +55,9 @@ async fn kept(_: &mut Ctx<()>) -> Result<()> {
         }
         let has = scope.advertised("aaa").await?;
         ensure!(has == [scope.ip(3)], "{has:?}");
-        let claims = stage.world.look(|state| state.all(CLAIM, &scope.ns).count());
+        let claims = rig.world.look(|state| state.all(CLAIM, &scope.ns).count());
         ensure!(claims == 4, "{claims} claims: two share one");
-        // Nobody else would take the finalizer off.
+        // No other program would remove the finalizer.
         for (name, ..) in &old {
             scope.delete_service(name).await?;
         }
@@ -72,11 +73,11 @@ async fn kept(_: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// What is there is found again, and nothing is written.
+/// A restarted allocator finds the existing objects, and writes nothing.
 async fn restarted(_: &mut Ctx<()>) -> Result<()> {
-    let stage = Stage::up(Crds::Standalone).await?;
-    let scope = stage.scope().await?;
-    let allocator = stage.start("allocator").await?;
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    let scope = rig.scope().await?;
+    let allocator = rig.start("allocator").await?;
     let data = json!({"cidr-global": format!("{}/28", scope.ip(0)), "allow-share-global": "true"});
     scope.configure(data).await?;
     let work = async {
@@ -85,12 +86,12 @@ async fn restarted(_: &mut Ctx<()>) -> Result<()> {
             scope.advertised(&format!("s{n}")).await?;
         }
         let versions = || {
-            stage.world.look(|state| {
+            rig.world.look(|state| {
                 let all = state.all("Service", &scope.ns).chain(state.all(CLAIM, "kube-system"));
                 all.map(|one| one["metadata"]["resourceVersion"].to_string()).collect::<Vec<_>>()
             })
         };
-        // What was written last is shown: each of them was seen with all it should have.
+        // The last change is visible: the allocator saw each Service with all its parts.
         scope.canary().await?;
         let before = versions();
         allocator.kill().await?;
@@ -98,11 +99,11 @@ async fn restarted(_: &mut Ctx<()>) -> Result<()> {
         allocator.ready().await?;
         scope.canary().await?;
         ensure!(before == versions(), "something was written");
-        // And it goes on.
+        // The allocator goes on working.
         scope.service("late").await?;
         let has = scope.advertised("late").await?;
         ensure!(has.len() == 1, "{has:?}");
-        let service = stage.server.get(&scope.service_path("s0")).await?;
+        let service = rig.server.get(&scope.service_path("s0")).await?;
         ensure!(ingress(&service) == [scope.ip(1)], "{service}");
         scope.no_services().await?;
         scope.no_config().await

@@ -1,7 +1,6 @@
-//! VIPs of Services, out of `IPAddress` objects made by hand: the agents' half of the contract with the allocator.
+//! VIPs of Services, from `IPAddress` objects made by hand: the agents' half of the contract with the allocator.
 
-pub(crate) mod field;
-mod luck;
+mod mishaps;
 mod placements;
 mod stories;
 
@@ -9,5 +8,5 @@ use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    [stories::all(), luck::all(), placements::all()].into_iter().flatten().collect()
+    [stories::all(), mishaps::all(), placements::all()].into_iter().flatten().collect()
 }

@@ -1,11 +1,11 @@
-//! VIPs placed as kube-vip places them: in one election with client-go's elector, which kube-vip uses, and on to sessions.
+//! VIPs placed as kube-vip places them: in one election with client-go's elector, which kube-vip uses. Then the change
+//! to sessions.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::field::{Field, SOON, vip};
 use crate::agents::AgentOptions;
 use crate::assets;
 use crate::host::{Process, Spec};
@@ -13,27 +13,28 @@ use crate::ipam::server::documents_in;
 use crate::observe::echo;
 use crate::observe::now;
 use crate::observe::timeline::total;
+use crate::rig::worker::{SOON, WorkerRig, vip};
 use crate::runner::{Ctx, Test};
-use crate::scenario::scene::pass;
+use crate::scenario::rig::pass;
 use crate::scenario::story;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("placements", global, "global-lease-with-client-go", 6, alone: true),
+        story!("placements", global, "global-lease-with-client-go", 6).counting(),
         story!("placements", per_service, "lease-per-service-with-client-go", 6),
-        story!("placements", as_kube_vip, "only-the-image-changed", 5, alone: true),
-        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5, alone: true),
-        story!("placements", to_sessions, "on-to-sessions-node-by-node", 6, alone: true),
+        story!("placements", as_kube_vip, "only-the-image-changed", 5).counting(),
+        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5).counting(),
+        story!("placements", to_sessions, "on-to-sessions-node-by-node", 6).counting(),
     ]
 }
 
 /// The Lease that kube-vip's Services share, and its namespace.
 const SHARED: (&str, &str) = ("kube-system", "plndr-svcs-lock");
 
-/// As kube-vip's `DaemonSet` starts it, and nothing else.
+/// As kube-vip's `DaemonSet` starts it, without other options.
 fn kube_vips() -> AgentOptions {
-    Field::options().env("MOORING_SERVICES", "").env("svc_enable", "true").env("prometheus_server", "")
+    WorkerRig::options().env("MOORING_SERVICES", "").env("svc_enable", "true").env("prometheus_server", "")
 }
 
 /// With each Service's own Lease.
@@ -41,20 +42,20 @@ fn each() -> AgentOptions {
     kube_vips().env("svc_election", "true")
 }
 
-/// The rights that the manifests give for it.
-async fn allow(field: &Field) -> Result<()> {
+/// Grants the rights that the manifests give for the Lease.
+async fn allow(rig: &WorkerRig) -> Result<()> {
     for object in documents_in("agent/kube-vip-placement/rbac.yaml")? {
-        field.server.apply(&object).await.context("the role is refused")?;
+        rig.server.apply(&object).await.context("the role is refused")?;
     }
     Ok(())
 }
 
-/// client-go's elector for a Lease. It campaigns again when it has lost it.
-async fn elector(field: &Field, lease: (&str, &str)) -> Result<Process> {
+/// client-go's elector for a Lease. After losing the Lease, the elector campaigns again.
+async fn elector(rig: &WorkerRig, lease: (&str, &str)) -> Result<Process> {
     let program = tokio::task::spawn_blocking(|| assets::go_program("elector")).await??;
-    let cluster = field.lab().cluster()?;
+    let cluster = rig.lab().cluster()?;
     let config = cluster.pki().kubeconfig(&cluster.pki().super_admin()?, &cluster.servers()[0])?;
-    let path = field.lab().dir().join("elector.conf");
+    let path = rig.lab().dir().join("elector.conf");
     std::fs::write(&path, config)?;
     let spec = Spec::new("elector", program).args([
         format!("--kubeconfig={}", path.display()),
@@ -64,168 +65,170 @@ async fn elector(field: &Field, lease: (&str, &str)) -> Result<Process> {
         "--release-on-cancel".into(),
         "--again".into(),
     ]);
-    Ok(field.lab().host("client")?.start(spec)?)
+    Ok(rig.lab().host("client")?.start(spec)?)
 }
 
 /// Waits until the Lease names that holder.
-async fn named(field: &Field, (namespace, name): (&str, &str), wanted: &str, limit: Duration) -> Result<()> {
+async fn named(rig: &WorkerRig, (namespace, name): (&str, &str), wanted: &str, limit: Duration) -> Result<()> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
     let deadline = now() + limit;
     loop {
-        let lease = field.server.get(&path).await.unwrap_or_default();
+        let lease = rig.server.get(&path).await.unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
         if holder == wanted {
             return Ok(());
         }
-        ensure!(now() < deadline, "{namespace}/{name} names {holder:?}, not {wanted}; {}", field.logs());
+        ensure!(now() < deadline, "{namespace}/{name} names {holder:?}, not {wanted}; {}", rig.logs());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Waits until the record of the n-th VIP says that the Lease gives it to that node.
-async fn placed(field: &Field, n: u8, node: &str) -> Result<()> {
+/// Waits until the record of the n-th VIP says that the Lease assigns the VIP to that node.
+async fn placed(rig: &WorkerRig, n: u8, node: &str) -> Result<()> {
     let deadline = now() + SOON;
     loop {
-        let text = field.annotation(n, "mooring.dev/holder").await?.unwrap_or_default();
+        let text = rig.annotation(n, "mooring.dev/holder").await?.unwrap_or_default();
         let record: Value = serde_json::from_str(&text).unwrap_or_default();
         if record["node"] == node && record["lease"].is_string() {
             return Ok(());
         }
-        ensure!(now() < deadline, "the record of {} is {text:?}, not of {node}; {}", vip(n), field.logs());
+        ensure!(now() < deadline, "the record of {} is {text:?}, not of {node}; {}", vip(n), rig.logs());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 async fn global(ctx: &mut Ctx<()>) -> Result<()> {
-    let mut field = Field::set(ctx, 3, 4, true).await?;
-    allow(&field).await?;
-    let kube_vip = elector(&field, SHARED).await?;
-    named(&field, SHARED, "kube-vip", SOON).await?;
+    let mut rig = WorkerRig::set(ctx, 3, 4, true).await?;
+    allow(&rig).await?;
+    let kube_vip = elector(&rig, SHARED).await?;
+    named(&rig, SHARED, "kube-vip", SOON).await?;
     let from = now();
-    field.start_agents(&kube_vips())?;
+    rig.start_agents(&kube_vips())?;
     for n in 0..3 {
-        field.make(n, "Cluster").await?;
+        rig.make(n, "Cluster").await?;
     }
-    // It holds the Lease: no VIP is carried for longer than that lasts.
+    // kube-vip holds the Lease: no agent carries a VIP for longer than the Lease lasts.
     pass(20).await;
-    for vip in field.vips() {
-        ensure!(field.timeline(*vip).holds().is_empty(), "taken beside a holder: {vip}; {}", field.logs());
+    for vip in rig.vips() {
+        ensure!(rig.timeline(*vip).holds().is_empty(), "taken beside a holder: {vip}; {}", rig.logs());
     }
-    named(&field, SHARED, "kube-vip", Duration::ZERO).await?;
-    let status = field.status("w1").await?.services.context("nothing about Services")?;
+    named(&rig, SHARED, "kube-vip", Duration::ZERO).await?;
+    let status = rig.status("w1").await?.services.context("nothing about Services")?;
     let first = status.vips.first().context("no VIP is shown")?;
     ensure!(status.placement == "global-lease" && first.holder == "kube-vip" && first.carried.is_none(), "{status:?}");
 
-    // It dies: when its Lease has ended an agent has all of them.
+    // kube-vip dies: when its Lease has ended, an agent has all VIPs.
     let killed = kube_vip.kill()?;
     kube_vip.ended(SOON).await?;
-    named(&field, SHARED, "kube-vip", Duration::ZERO).await?;
+    named(&rig, SHARED, "kube-vip", Duration::ZERO).await?;
     let deadline = now() + Duration::from_secs(30);
-    while field.timeline(vip(0)).holders_at(now()).is_empty() {
-        ensure!(now() < deadline, "not taken; {}", field.logs());
+    while rig.timeline(vip(0)).holders_at(now()).is_empty() {
+        ensure!(now() < deadline, "not taken; {}", rig.logs());
         pass(1).await;
     }
     ctx.note(&format!("taken {} s after it was killed", now().since(killed).as_secs()));
-    let holder = field.settled(vip(0)).await?;
+    let holder = rig.settled(vip(0)).await?;
     for n in 0..3 {
-        ensure!(field.settled(vip(n)).await? == holder, "they are not together; {}", field.logs());
-        placed(&field, n, &holder).await?;
+        ensure!(rig.settled(vip(n)).await? == holder, "they are not together; {}", rig.logs());
+        placed(&rig, n, &holder).await?;
     }
-    named(&field, SHARED, &holder, SOON).await?;
-    // A Service that comes now, and kube-vip's that comes back and has to wait.
-    field.make(3, "Cluster").await?;
-    ensure!(field.settled(vip(3)).await? == holder, "it is not with the others");
+    named(&rig, SHARED, &holder, SOON).await?;
+    // A new Service, and kube-vip's elector that comes back and must wait.
+    rig.make(3, "Cluster").await?;
+    ensure!(rig.settled(vip(3)).await? == holder, "it is not with the others");
     kube_vip.start()?;
     pass(18).await;
-    named(&field, SHARED, &holder, Duration::ZERO).await?;
-    // It ends as asked: kube-vip or another node has the Lease, and it serves until then. Here it is a node that takes part.
+    named(&rig, SHARED, &holder, Duration::ZERO).await?;
+    // The agent stops after SIGTERM: kube-vip or another node gets the Lease, and the agent serves until then. Here
+    // another node that takes part gets it.
     kube_vip.kill()?;
     kube_vip.ended(SOON).await?;
-    let prober = field.prober(vip(0))?;
+    let prober = rig.prober(vip(0))?;
     prober.answer_after(now(), Some(&holder), SOON).await?;
-    field.lab().agent(&holder)?.stop(Duration::from_secs(20)).await?;
-    let second = field.settled_but(vip(0), &[&holder]).await?;
+    rig.lab().agent(&holder)?.stop(Duration::from_secs(20)).await?;
+    let second = rig.settled_but(vip(0), &[&holder]).await?;
     for n in 0..4 {
-        ensure!(field.settled_but(vip(n), &[&holder]).await? == second);
-        field.never_gone(vip(n), now() - Duration::from_secs(10))?;
+        ensure!(rig.settled_but(vip(n), &[&holder]).await? == second);
+        rig.never_gone(vip(n), now() - Duration::from_secs(10))?;
     }
-    field.nothing_lost(prober)?;
-    // The power of that one fails: the segment is the witness for all of them.
+    rig.nothing_lost(prober)?;
+    // The power of that node fails: the segment is the witness for all VIPs.
     pass(3).await;
-    let crash = field.crash(&second)?;
-    let third = field.settled_but(vip(0), &[&holder, &second]).await?;
+    let crash = rig.crash(&second)?;
+    let third = rig.settled_but(vip(0), &[&holder, &second]).await?;
     ctx.note(&format!("{third} has them {} ms after the power of {second} failed", now().since(crash).as_millis()));
-    ensure!(now().since(crash) < Duration::from_secs(8), "they moved late; {}", field.logs());
+    ensure!(now().since(crash) < Duration::from_secs(8), "they moved late; {}", rig.logs());
     for n in 0..4 {
-        ensure!(field.settled_but(vip(n), &[&second]).await? == third);
-        field.never_shared(vip(n), from)?;
+        ensure!(rig.settled_but(vip(n), &[&second]).await? == third);
+        rig.never_shared(vip(n), from)?;
     }
     Ok(())
 }
 
 async fn per_service(ctx: &mut Ctx<()>) -> Result<()> {
-    let field = Field::set(ctx, 3, 4, true).await?;
-    allow(&field).await?;
+    let rig = WorkerRig::set(ctx, 3, 4, true).await?;
+    allow(&rig).await?;
     let own = ("default", "kubevip-s0");
-    let kube_vip = elector(&field, own).await?;
-    named(&field, own, "kube-vip", SOON).await?;
+    let kube_vip = elector(&rig, own).await?;
+    named(&rig, own, "kube-vip", SOON).await?;
     let from = now();
-    field.start_agents(&each())?;
+    rig.start_agents(&each())?;
     for n in 0..3 {
-        field.make(n, "Cluster").await?;
+        rig.make(n, "Cluster").await?;
     }
-    field.make(3, "Local").await?;
-    field.endpoints(3, &[("w2", true)]).await?;
+    rig.make(3, "Local").await?;
+    rig.endpoints(3, &[("w2", true)]).await?;
     for n in [1, 2, 3] {
-        let holder = field.settled(vip(n)).await?;
-        named(&field, ("default", &format!("kubevip-s{n}")), &holder, SOON).await?;
-        placed(&field, n, &holder).await?;
+        let holder = rig.settled(vip(n)).await?;
+        named(&rig, ("default", &format!("kubevip-s{n}")), &holder, SOON).await?;
+        placed(&rig, n, &holder).await?;
     }
-    ensure!(field.settled(vip(3)).await? == "w2", "only w2 has an endpoint; {}", field.logs());
-    // The one that kube-vip has is left to it.
+    ensure!(rig.settled(vip(3)).await? == "w2", "only w2 has an endpoint; {}", rig.logs());
+    // The agents leave kube-vip's VIP to kube-vip.
     pass(20).await;
-    ensure!(field.timeline(vip(0)).holds().is_empty(), "taken beside a holder; {}", field.logs());
-    // It gives it up.
+    ensure!(rig.timeline(vip(0)).holds().is_empty(), "taken beside a holder; {}", rig.logs());
+    // kube-vip gives up the Lease.
     kube_vip.terminate()?;
     kube_vip.ended(SOON).await?;
-    let first = field.settled(vip(0)).await?;
-    named(&field, own, &first, SOON).await?;
-    // It comes back, and has to wait; the endpoint of the Local one moves, and with it the VIP.
+    let first = rig.settled(vip(0)).await?;
+    named(&rig, own, &first, SOON).await?;
+    // kube-vip comes back and must wait; the endpoint of the Service with policy `Local` moves, and the VIP moves with
+    // it.
     kube_vip.start()?;
-    field.endpoints(3, &[("w2", true), ("w1", true)]).await?;
+    rig.endpoints(3, &[("w2", true), ("w1", true)]).await?;
     pass(3).await;
-    ensure!(field.settled(vip(3)).await? == "w2", "it moved without need");
-    field.endpoints(3, &[("w1", true)]).await?;
-    ensure!(field.settled_but(vip(3), &["w2"]).await? == "w1");
-    // The last one goes: it stays.
-    field.endpoints(3, &[]).await?;
+    ensure!(rig.settled(vip(3)).await? == "w2", "it moved without need");
+    rig.endpoints(3, &[("w1", true)]).await?;
+    ensure!(rig.settled_but(vip(3), &["w2"]).await? == "w1");
+    // The last endpoint goes: the VIP stays.
+    rig.endpoints(3, &[]).await?;
     pass(5).await;
-    ensure!(field.settled(vip(3)).await? == "w1");
-    // The node ends: kube-vip takes what it gives up, and the agents leave that to it again.
-    for node in &field.nodes {
-        field.lab().agent(node)?.stop(Duration::from_secs(20)).await?;
+    ensure!(rig.settled(vip(3)).await? == "w1");
+    // The node ends: kube-vip takes the VIP that the node gives up, and the agents leave it to kube-vip again.
+    for node in &rig.nodes {
+        rig.lab().agent(node)?.stop(Duration::from_secs(20)).await?;
     }
-    named(&field, own, "kube-vip", Duration::from_secs(30)).await?;
+    named(&rig, own, "kube-vip", Duration::from_secs(30)).await?;
     for n in 0..4 {
-        ensure!(field.timeline(vip(n)).holders_at(now()).is_empty(), "left behind; {}", field.logs());
-        field.never_shared(vip(n), from)?;
+        ensure!(rig.timeline(vip(n)).holders_at(now()).is_empty(), "left behind; {}", rig.logs());
+        rig.never_shared(vip(n), from)?;
     }
     Ok(())
 }
 
-/// No kind `IPAddress`, kube-vip's own role, kube-vip's cloud provider: only the image is another.
+/// No kind `IPAddress`, kube-vip's own role, kube-vip's cloud provider: only the image differs.
 async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
-    by_kube_vips_role(&Field::set(ctx, 2, 2, false).await?).await
+    by_kube_vips_role(&WorkerRig::set(ctx, 2, 2, false).await?).await
 }
 
 /// The kind is there, and kube-vip's role has no right to see it.
 async fn beside_allocator(ctx: &mut Ctx<()>) -> Result<()> {
-    by_kube_vips_role(&Field::set(ctx, 2, 2, true).await?).await
+    by_kube_vips_role(&WorkerRig::set(ctx, 2, 2, true).await?).await
 }
 
-async fn by_kube_vips_role(field: &Field) -> Result<()> {
-    // What kube-vip's generated role has of what an agent needs; the manifests' own is taken away.
-    field.server.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mooring-agent").await?;
+async fn by_kube_vips_role(rig: &WorkerRig) -> Result<()> {
+    // The part of an agent's rights that kube-vip's generated role has; the test deletes the manifests' own role.
+    rig.server.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/mooring-agent").await?;
     let rules = json!([
         {"apiGroups": [""], "resources": ["services", "nodes"], "verbs": ["list", "get", "watch", "update"]},
         {"apiGroups": [""], "resources": ["services/status"], "verbs": ["update"]},
@@ -240,13 +243,13 @@ async fn by_kube_vips_role(field: &Field) -> Result<()> {
         }
         object
     };
-    field.server.apply(&role("ClusterRole", json!({"rules": rules}))).await?;
+    rig.server.apply(&role("ClusterRole", json!({"rules": rules}))).await?;
     let to = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "kube-vip"});
     let subject = json!({"kind": "ServiceAccount", "name": "mooring-agent", "namespace": "kube-system"});
-    field.server.apply(&role("ClusterRoleBinding", json!({"roleRef": to, "subjects": [subject]}))).await?;
+    rig.server.apply(&role("ClusterRoleBinding", json!({"roleRef": to, "subjects": [subject]}))).await?;
     let from = now();
-    field.start_agents(&kube_vips())?;
-    // By kube-vip's cloud provider, and by hand.
+    rig.start_agents(&kube_vips())?;
+    // Addresses set by kube-vip's cloud provider, and by hand.
     for (n, annotations, more) in [
         (0, json!({"kube-vip.io/loadbalancerIPs": vip(0).to_string()}), json!({})),
         (1, json!({}), json!({"loadBalancerIP": vip(1).to_string()})),
@@ -262,47 +265,47 @@ async fn by_kube_vips_role(field: &Field) -> Result<()> {
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": format!("s{n}"), "namespace": "default", "annotations": annotations}, "spec": spec,
         });
-        field.server.create("/api/v1/namespaces/default/services", &object).await.context("the Service is refused")?;
+        rig.server.create("/api/v1/namespaces/default/services", &object).await.context("the Service is refused")?;
     }
-    let holder = field.settled(vip(0)).await?;
-    ensure!(field.settled(vip(1)).await? == holder, "they are not together; {}", field.logs());
-    ensure!(field.logs().contains("Services themselves state"), "it does not say so: {}", field.logs());
-    let status = field.status(&holder).await?.services.context("nothing about Services")?;
+    let holder = rig.settled(vip(0)).await?;
+    ensure!(rig.settled(vip(1)).await? == holder, "they are not together; {}", rig.logs());
+    ensure!(rig.logs().contains("Services themselves state"), "it does not say so: {}", rig.logs());
+    let status = rig.status(&holder).await?.services.context("nothing about Services")?;
     let one = status.vips.first().context("no VIP is shown")?;
     ensure!(one.carried.as_deref() == Some("holding") && one.services == ["default/s0"], "{status:?}");
-    told(field, &holder).await?;
-    // An agent that is killed finds what it left behind.
-    let prober = field.prober(vip(0))?;
+    told(rig, &holder).await?;
+    // A killed agent finds its own VIPs again after a restart.
+    let prober = rig.prober(vip(0))?;
     prober.answer_after(now(), Some(&holder), SOON).await?;
-    let agent = field.lab().agent(&holder)?;
+    let agent = rig.lab().agent(&holder)?;
     agent.kill()?;
     agent.process()?.ended(SOON).await?;
     agent.start_again()?;
     pass(15).await;
-    ensure!(field.settled(vip(0)).await? == holder, "it moved; {}", field.logs());
-    field.lab().agent(&holder)?.stop(Duration::from_secs(20)).await?;
+    ensure!(rig.settled(vip(0)).await? == holder, "it moved; {}", rig.logs());
+    rig.lab().agent(&holder)?.stop(Duration::from_secs(20)).await?;
     for n in 0..2 {
-        let second = field.settled_but(vip(n), &[&holder]).await?;
+        let second = rig.settled_but(vip(n), &[&holder]).await?;
         ensure!(second != holder);
-        field.never_shared(vip(n), from)?;
+        rig.never_shared(vip(n), from)?;
     }
-    field.nothing_lost(prober)?;
-    let second = field.settled(vip(0)).await?;
-    told(field, &second).await
+    rig.nothing_lost(prober)?;
+    let second = rig.settled(vip(0)).await?;
+    told(rig, &second).await
 }
 
-/// Waits until both Services say that the node has their addresses, as kube-vip has it.
-async fn told(field: &Field, node: &str) -> Result<()> {
+/// Waits until both Services name the node as the holder of their addresses, in kube-vip's form.
+async fn told(rig: &WorkerRig, node: &str) -> Result<()> {
     for n in 0..2 {
         let deadline = now() + SOON;
         loop {
-            let service = field.server.get(&format!("/api/v1/namespaces/default/services/s{n}")).await?;
+            let service = rig.server.get(&format!("/api/v1/namespaces/default/services/s{n}")).await?;
             let host = service["metadata"]["annotations"]["kube-vip.io/vipHost"] == node;
             let shown = &service["status"]["loadBalancer"]["ingress"];
             if host && shown.as_array().is_some_and(|all| all.len() == 1 && all[0]["ip"] == vip(n).to_string()) {
                 break;
             }
-            ensure!(now() < deadline, "it does not say so: {service}; {}", field.logs());
+            ensure!(now() < deadline, "it does not say so: {service}; {}", rig.logs());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -310,55 +313,56 @@ async fn told(field: &Field, node: &str) -> Result<()> {
 }
 
 async fn to_sessions(ctx: &mut Ctx<()>) -> Result<()> {
-    let field = Field::set(ctx, 3, 6, true).await?;
-    allow(&field).await?;
+    let rig = WorkerRig::set(ctx, 3, 6, true).await?;
+    allow(&rig).await?;
     let from = now();
-    field.start_agents(&kube_vips())?;
+    rig.start_agents(&kube_vips())?;
     for n in 0..6 {
-        field.make(n, "Cluster").await?;
+        rig.make(n, "Cluster").await?;
     }
-    let last = field.settled(vip(0)).await?;
+    let last = rig.settled(vip(0)).await?;
     for n in 0..6 {
-        ensure!(field.settled(vip(n)).await? == last);
-        placed(&field, n, &last).await?;
+        ensure!(rig.settled(vip(n)).await? == last);
+        placed(&rig, n, &last).await?;
     }
     let sessions = kube_vips().env("MOORING_SERVICES_PLACEMENT", "session");
-    let others: Vec<String> = field.nodes.iter().filter(|node| **node != last).cloned().collect();
-    let prober = field.prober(vip(0))?;
+    let others: Vec<String> = rig.nodes.iter().filter(|node| **node != last).cloned().collect();
+    let prober = rig.prober(vip(0))?;
     prober.answer_after(now(), Some(&last), SOON).await?;
     for node in &others {
-        field.lab().agent(node)?.stop(Duration::from_secs(20)).await?;
-        field.start_agent(node, &sessions)?;
+        rig.lab().agent(node)?.stop(Duration::from_secs(20)).await?;
+        rig.start_agent(node, &sessions)?;
     }
-    // They find it on the wire, and leave it alone. It is no conflict that would cost a Service its address.
+    // The agents hear the VIPs on the wire, and leave them alone. They do not report a conflict, which would cost a
+    // Service its address.
     pass(15).await;
     for n in 0..6 {
-        ensure!(field.settled(vip(n)).await? == last, "it moved; {}", field.logs());
-        placed(&field, n, &last).await?;
-        ensure!(field.annotation(n, "mooring.dev/conflict").await?.is_none(), "told as a conflict; {}", field.logs());
-        field.never_gone(vip(n), from + SOON)?;
+        ensure!(rig.settled(vip(n)).await? == last, "it moved; {}", rig.logs());
+        placed(&rig, n, &last).await?;
+        ensure!(rig.annotation(n, "mooring.dev/conflict").await?.is_none(), "told as a conflict; {}", rig.logs());
+        rig.never_gone(vip(n), from + SOON)?;
     }
-    field.nothing_lost(prober)?;
-    // The last one: from here on sessions decide.
+    rig.nothing_lost(prober)?;
+    // The last agent: from here on sessions decide.
     let ends = now();
-    field.lab().agent(&last)?.stop(Duration::from_secs(20)).await?;
-    field.start_agent(&last, &sessions)?;
+    rig.lab().agent(&last)?.stop(Duration::from_secs(20)).await?;
+    rig.start_agent(&last, &sessions)?;
     for n in 0..6 {
         let deadline = now() + SOON;
-        while !field.recorded(n).await.is_ok_and(|holder| holder.is_some()) {
-            ensure!(now() < deadline, "no session has it; {}", field.logs());
+        while !rig.recorded(n).await.is_ok_and(|holder| holder.is_some()) {
+            ensure!(now() < deadline, "no session has it; {}", rig.logs());
             pass(1).await;
         }
-        let holder = field.settled(vip(n)).await?;
-        field.recorded_as(n, &holder).await?;
+        let holder = rig.settled(vip(n)).await?;
+        rig.recorded_as(n, &holder).await?;
     }
     pass(5).await;
     let mut longest = Duration::ZERO;
     for n in 0..6 {
-        field.never_shared(vip(n), from)?;
-        longest = longest.max(total(&field.timeline(vip(n)).nobody(ends, now())));
+        rig.never_shared(vip(n), from)?;
+        longest = longest.max(total(&rig.timeline(vip(n)).nobody(ends, now())));
     }
     ctx.note(&format!("nobody had a VIP for {} ms when the last node was moved", longest.as_millis()));
-    ensure!(longest < SOON, "out for too long; {}", field.logs());
+    ensure!(longest < SOON, "out for too long; {}", rig.logs());
     Ok(())
 }

@@ -1,8 +1,6 @@
-//! Services of type `LoadBalancer` as their users see them: allocator, agents and kube-proxy run, and a client asks through the
-//! VIP.
+//! Services of type `LoadBalancer` as users see them: allocator, agents and kube-proxy run, and a client sends requests
+//! to the VIP.
 
 mod stories;
-mod town;
 
 pub use stories::all;
-pub use town::{Programs, QUESTION, Town};

@@ -1,4 +1,4 @@
-//! What a claim needs next.
+//! Decides the next step for a claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,31 +6,32 @@ use std::time::Duration;
 use crate::names::Key;
 use crate::provider::{Ask, HeldBy, Provider, Refusal, Until};
 
-use super::super::action::{New, Purpose, Report, Target, Write};
-use super::super::objects::{Claim, Condition, Hold, Mark, Reason};
+use super::super::action::{New, Purpose, Report, Write};
+use super::super::objects::{Attempt, Claim, Condition, Hold, Reason};
 use super::super::registry::Fate;
 use super::super::times::moment_text;
 use super::claims::Slot;
 use super::{Machine, PATIENCE, Who};
+use crate::work::Target;
 
 impl Slot {
     pub(super) fn target(&self) -> Target {
-        let Claim { key, uid, version, .. } = &self.claim;
+        let Claim { key, uid, version, .. } = &*self.claim;
         Target { key: key.clone(), uid: uid.clone(), version: version.clone() }
     }
 }
 
 impl<P: Provider> Machine<P> {
-    /// Looks at a claim anew.
+    /// Evaluates a claim again.
     pub(super) fn look_at_claim(&mut self, slot: u32) {
-        let now = self.moment.now;
+        let now = self.work.now();
         let Some(known) = self.claims.get(slot) else { return };
         if known.pending.is_some() {
             return;
         }
-        let at = known.so_far().not_before;
+        let at = known.so_far().retry.not_before;
         if at > now {
-            return self.later(at, Who::Claim(slot));
+            return self.work.mark_at(at, Who::Claim(slot));
         }
         let claim = known.claim.clone();
         let paused = self.provider.describe(&claim.pool).is_some_and(|d| d.paused);
@@ -44,10 +45,10 @@ impl<P: Provider> Machine<P> {
             if claim.bound.is_some() {
                 self.note_duplicates_of(&claim);
             }
-            // A paused claim is left alone. Of a paused pool its claims may learn.
+            // The allocator leaves a paused claim alone. Claims of a paused pool may still be informed.
             if claim.hold == Hold::None && !claim.deleting && claim.bound.is_none() {
                 let message = format!("{} is paused: it goes on when its annotation is taken off", claim.pool);
-                self.tell(slot, &claim, Reason::PoolNotReady, message);
+                self.set_condition(slot, &claim, Reason::PoolNotReady, message);
             }
             return;
         }
@@ -62,7 +63,7 @@ impl<P: Provider> Machine<P> {
             self.give_up(slot);
             self.pass_on(&claim.pool);
             let message = format!("Cluster {name} does not exist: create it, or make a claim that does not name it");
-            return self.tell(slot, &claim, Reason::AllocationFailed, message);
+            return self.set_condition(slot, &claim, Reason::AllocationFailed, message);
         }
         if claim.bound.is_some() { self.settle(slot, &claim) } else { self.obtain(slot, &claim) }
     }
@@ -78,7 +79,7 @@ impl<P: Provider> Machine<P> {
         self.claims.get(slot).map(Slot::target)
     }
 
-    /// Declares void what the claim has, by number, so that nobody can bind it any more.
+    /// Declares the claim's object void, by attempt number, so that nobody can bind it any more.
     pub(super) fn void(&mut self, slot: u32, claim: &Claim) {
         if let Some(target) = self.target(slot) {
             self.claim_write(slot, Write::Void(target, claim.voided.saturating_add(1)));
@@ -91,8 +92,8 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// Sets a claim's condition, unless that is what it says.
-    pub(super) fn tell(&mut self, slot: u32, claim: &Claim, reason: Reason, message: String) {
+    /// Sets a claim's condition, unless the claim shows this condition already.
+    pub(super) fn set_condition(&mut self, slot: u32, claim: &Claim, reason: Reason, message: String) {
         let ready = reason == Reason::AddressAllocated;
         let condition = Condition { ready, reason, message };
         if claim.condition.as_ref() == Some(&condition) {
@@ -105,18 +106,18 @@ impl<P: Provider> Machine<P> {
         self.claim_write(slot, Write::Condition(target, condition));
     }
 
-    /// Tells what a claim waits for, if it waits for long: as a rule it need not be told.
-    pub(super) fn tell_in_time(&mut self, slot: u32, claim: &Claim, message: String) {
-        let now = self.moment.now;
+    /// Reports what a claim waits for, but only after a long wait: most waits are too short to report.
+    pub(super) fn set_condition_if_it_lasts(&mut self, slot: u32, claim: &Claim, message: String) {
+        let now = self.work.now();
         let Some(known) = self.claims.get_mut(slot) else { return };
         let since = *known.progress().waits_since.get_or_insert(now);
         if since + PATIENCE > now {
-            return self.later(since + PATIENCE, Who::Claim(slot));
+            return self.work.mark_at(since + PATIENCE, Who::Claim(slot));
         }
-        self.tell(slot, claim, Reason::AllocationFailed, message);
+        self.set_condition(slot, claim, Reason::AllocationFailed, message);
     }
 
-    /// A claim without an address.
+    /// Handles a claim without an address.
     fn obtain(&mut self, slot: u32, claim: &Claim) {
         let named = self.addresses.named(&claim.key).to_vec();
         if named.is_empty() {
@@ -130,11 +131,12 @@ impl<P: Provider> Machine<P> {
             let Some(entry) = self.addresses.get(address) else { continue };
             let goes = entry.ended || matches!(entry.fate, Fate::Goes { .. });
             match &entry.address.owner {
-                // Its name comes free.
+                // The name becomes free.
                 _ if goes => held |= entry.address.deleting && !entry.address.finalizer && !entry.ended,
-                // Another claim's of the same name, an earlier one most likely: that is its own affair.
+                // The object belongs to another claim of the same name, most likely an earlier one, which handles the
+                // object itself.
                 Some(owner) if *owner != claim.uid => {
-                    self.mark(Who::Address(address));
+                    self.work.mark(Who::Address(address));
                     held = true;
                 }
                 _ => return self.pass(slot, claim, address),
@@ -145,7 +147,7 @@ impl<P: Provider> Machine<P> {
                 "IPAddress {} of an earlier claim still exists: wait until it is gone, or see what finalizers hold it",
                 claim.key
             );
-            self.tell_in_time(slot, claim, message);
+            self.set_condition_if_it_lasts(slot, claim, message);
         }
     }
 
@@ -155,7 +157,8 @@ impl<P: Provider> Machine<P> {
         }
         let progress = self.claims.get(slot).map(Slot::so_far).unwrap_or_default();
         if progress.lost.is_some_and(|number| claim.voided <= number) {
-            // Its object vanished under our eyes. A bind that is still under way must not meet the next one.
+            // The watch showed the object, and then the object vanished. A bind that is still under way must not meet
+            // the next object.
             return self.void(slot, claim);
         }
         let seed = self.random();
@@ -167,7 +170,7 @@ impl<P: Provider> Machine<P> {
                 self.leave(slot);
                 self.wait(slot, until);
                 let message = self.by_whom(message, held_by);
-                return self.tell(slot, claim, reason, message);
+                return self.set_condition(slot, claim, reason, message);
             }
         };
         self.leave(slot);
@@ -175,7 +178,7 @@ impl<P: Provider> Machine<P> {
         if !claim.finalizer {
             return self.add_finalizer(slot);
         }
-        let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted: false };
+        let mark = Attempt { claim: claim.uid.clone(), number: claim.voided, adopted: false };
         let new = New {
             key: claim.key.clone(),
             pool: Arc::clone(&claim.pool),
@@ -187,7 +190,7 @@ impl<P: Provider> Machine<P> {
         self.claim_write(slot, Write::Create(Box::new(new)));
     }
 
-    /// Who has what is refused, and what can be done.
+    /// Adds to a refusal who has the address, and what can be done.
     fn by_whom(&self, what: String, held_by: Option<HeldBy>) -> String {
         let claim = match held_by {
             None => return what,
@@ -204,9 +207,9 @@ impl<P: Provider> Machine<P> {
         format!("{what} is taken by claim {claim}: delete that one, or ask for another")
     }
 
-    /// Waits a second, then looks at a claim again.
+    /// Evaluates a claim again after one second.
     pub(super) fn look_again(&mut self, slot: u32) {
-        let at = self.moment.now + Duration::from_secs(1);
-        self.later(at, Who::Claim(slot));
+        let at = self.work.now() + Duration::from_secs(1);
+        self.work.mark_at(at, Who::Claim(slot));
     }
 }

@@ -1,19 +1,22 @@
-//! What came of a write.
+//! Handles the results of writes.
+
+use std::sync::Arc;
 
 use crate::names::{Key, Version};
 use crate::provider::Provider;
 
-use super::super::action::{Report, Target, Write};
-use super::super::event::{Done, Failure};
+use super::super::action::{Report, Write};
+use super::super::event::{Done, Object};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Condition, Reason};
 use super::claims::Unseen;
 use super::{Machine, SHOWN_WITHIN, Who};
+use crate::work::{Failure, Target};
 
-/// After so many times that the server would not have it, an address is released without having rested.
+/// After this many refusals by the server, the address is released without a rest period.
 const REFUSALS: u32 = 3;
 
-/// The version a write was decided on.
+/// The object version on which a write was decided.
 fn base(write: &Write) -> Option<&Version> {
     match write {
         Write::AddFinalizer(t)
@@ -33,11 +36,11 @@ fn base(write: &Write) -> Option<&Version> {
 impl<P: Provider> Machine<P> {
     pub(super) fn answered(&mut self, id: u64, result: Result<Done, Failure>) {
         let result = result.map(|done| match done {
-            Done::Claim(claim) => Done::Claim(self.share_claim(claim)),
-            Done::Address(address) => Done::Address(self.share_address(address)),
-            Done::Written | Done::Gone => done,
+            Done::There(Object::Claim(claim)) => Done::There(Object::Claim(self.share_claim(claim))),
+            Done::There(Object::Address(address)) => Done::There(Object::Address(self.share_address(address))),
+            Done::There(Object::NotShown) | Done::Gone => done,
         });
-        let Some((who, write)) = self.writes.remove(&id) else { return };
+        let Some((who, write)) = self.work.answered(id) else { return };
         match &who {
             Who::Claim(slot) => self.claim_answered(*slot, &write, result),
             Who::Address(slot) => self.address_answered(*slot, &write, result),
@@ -45,22 +48,22 @@ impl<P: Provider> Machine<P> {
                 let wait = self.jitter(5);
                 let Some(pool) = self.pools.get_mut(reference) else { return };
                 pool.pending = None;
-                pool.failures = if result.is_ok() { 0 } else { pool.failures + 1 };
+                pool.retry.failures = if result.is_ok() { 0 } else { pool.retry.failures + 1 };
                 pool.spoiled = base(&write).cloned();
                 if let (Ok(_), Write::PoolStatus(_, status)) = (&result, &write) {
                     pool.pool.status = Some(status.clone());
                 }
-                // Its own news tells the new version; until then, or a while, it rests.
-                pool.not_before = self.moment.now + wait;
+                // The pool's own event shows the new version. Until then, or for a limited time, no write follows.
+                pool.retry.not_before = self.work.now() + wait;
             }
             Who::List => {}
         }
-        self.mark(who);
+        self.work.mark(who);
     }
 
     fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>) {
-        let now = self.moment.now;
-        let Some(failures) = self.claims.get(slot).map(|s| s.so_far().failures) else { return };
+        let now = self.work.now();
+        let Some(failures) = self.claims.get(slot).map(|s| s.so_far().retry.failures) else { return };
         let wait = self.jitter(failures);
         let Some(known) = self.claims.get_mut(slot) else { return };
         known.pending = None;
@@ -68,11 +71,11 @@ impl<P: Provider> Machine<P> {
         match result {
             Ok(done) => {
                 if !matches!(write, Write::Condition(..)) {
-                    known.progress().failures = 0;
+                    known.progress().retry.failures = 0;
                 }
                 if let Write::Void(..) = write {
-                    // The next attempt comes a little later than the other's, perhaps.
-                    known.progress().not_before = now + wait;
+                    // Delay the next attempt, so that it may come after the rival's.
+                    known.progress().retry.not_before = now + wait;
                 }
                 if let Write::Bind(..) = write {
                     known.progress().before = None;
@@ -80,7 +83,7 @@ impl<P: Provider> Machine<P> {
                 }
                 let Some(known) = self.claims.get_mut(slot) else { return };
                 if let (true, Write::Create(new)) = (planted(Flaw::BindBeforeShown), write) {
-                    let Claim { key, uid, version, .. } = known.claim.clone();
+                    let Claim { key, uid, version, .. } = (*known.claim).clone();
                     let target = Target { key, uid, version };
                     let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: String::new() };
                     return self.claim_write(slot, Write::Bind(target, new.key.name.clone(), condition));
@@ -91,21 +94,23 @@ impl<P: Provider> Machine<P> {
                     return;
                 }
                 match done {
-                    // Only over what the write was decided on: the watch may have shown something newer.
-                    Done::Claim(claim) if base(write) == Some(&known.claim.version) => known.claim = claim,
-                    Done::Claim(_) | Done::Address(_) | Done::Gone | Done::Written => {
+                    // Overwrite only the version on which the write was decided: the watch may have shown a newer one.
+                    Done::There(Object::Claim(claim)) if base(write) == Some(&known.claim.version) => {
+                        known.claim = Arc::new(claim);
+                    }
+                    Done::There(_) | Done::Gone => {
                         if base(write) == Some(&known.claim.version) {
                             known.progress().spoiled = true;
-                            known.progress().not_before = now + wait;
+                            known.progress().retry.not_before = now + wait;
                         }
                     }
                 }
             }
             Err(Failure::Exists) if creating && known.so_far().exists > 0 => {
-                // A list has begun after it was said first, and shows nothing: it is of none of our pools.
+                // A list that began after the first such answer shows nothing: the object belongs to none of our pools.
                 let progress = known.progress();
-                progress.failures = (progress.failures + 1).max(6);
-                progress.not_before = now + wait;
+                progress.retry.failures = (progress.retry.failures + 1).max(6);
+                progress.retry.not_before = now + wait;
                 self.provider.release(slot);
                 self.foreign(slot);
             }
@@ -113,23 +118,23 @@ impl<P: Provider> Machine<P> {
                 let progress = known.progress();
                 progress.exists += u32::from(failure == Failure::Exists);
                 progress.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
-                progress.failures += 1;
+                progress.retry.failures += 1;
                 self.already_shown(slot);
             }
             Err(Failure::Refused(why)) if creating => {
                 let progress = known.progress();
-                progress.failures += 1;
-                progress.not_before = now + wait;
+                progress.retry.failures += 1;
+                progress.retry.not_before = now + wait;
                 self.provider.release(slot);
                 self.refused(slot, &why);
             }
             Err(failure) => {
                 let spoiled = base(write) == Some(&known.claim.version);
                 let progress = known.progress();
-                progress.failures += 1;
+                progress.retry.failures += 1;
                 progress.spoiled = spoiled;
                 if spoiled || creating || matches!(write, Write::Adopt(..)) {
-                    progress.not_before = now + wait;
+                    progress.retry.not_before = now + wait;
                 }
                 if let Failure::Refused(why) = failure
                     && !matches!(write, Write::Condition(..))
@@ -140,7 +145,7 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// The watch may have shown what a create made before its answer came.
+    /// The watch may show a created object before the answer to the create arrives.
     fn already_shown(&mut self, slot: u32) {
         let Some(known) = self.claims.get_mut(slot) else { return };
         let shown = self.addresses.named(&known.claim.key).iter().any(|&a| {
@@ -162,73 +167,75 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// The server will not have a write: that is told on the claim, and tried again.
+    /// The server refuses a write: report the refusal on the claim, and try again.
     fn refused(&mut self, slot: u32, why: &str) {
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
         if claim.bound.is_none() && !claim.deleting {
             let message = format!("the API server refuses what the allocator writes for this claim: {why}");
-            self.tell(slot, &claim, Reason::AllocationFailed, message);
+            self.set_condition(slot, &claim, Reason::AllocationFailed, message);
         }
     }
 
-    /// An object of the claim's name is there, and is none of ours.
+    /// An object with the claim's name exists and is not ours.
     fn foreign(&mut self, slot: u32) {
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
         let message = format!(
             "an IPAddress {} exists, of a pool that is not served here: delete it, or make a claim of another name",
             claim.key
         );
-        self.tell(slot, &claim, Reason::AllocationFailed, message);
+        self.set_condition(slot, &claim, Reason::AllocationFailed, message);
     }
 
     fn address_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>) {
-        let now = self.moment.now;
-        let Some(failures) = self.addresses.get(slot).map(|e| e.failures) else { return };
+        let now = self.work.now();
+        let Some(failures) = self.addresses.get(slot).map(|e| e.retry.failures) else { return };
         let wait = self.jitter(failures);
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         entry.pending = None;
         let create = matches!(write, Write::Create(_));
         match result {
             Ok(_) | Err(Failure::Exists) if create => {
-                // It rests; the watch shows it before the object that it stands for is gone.
-                entry.failures = 0;
+                // The address rests: the watch shows the resting object before the original object is gone.
+                entry.retry.failures = 0;
                 entry.rested = true;
             }
             Err(Failure::Refused(_)) if create && entry.refusals < REFUSALS => {
                 entry.refusals += 1;
-                entry.failures += 1;
-                entry.not_before = now + wait;
+                entry.retry.failures += 1;
+                entry.retry.not_before = now + wait;
             }
             Err(Failure::Refused(why)) if create => {
-                // Its namespace is being deleted, say. Nothing may wait for ever.
+                // The namespace may be being deleted, for example. Nothing may wait for ever.
                 entry.rested = true;
                 let report = Report::NotRested { address: entry.address.key.clone(), block: entry.block, why };
                 self.report(report);
             }
             Ok(done) => {
-                entry.failures = 0;
+                entry.retry.failures = 0;
                 match done {
-                    Done::Address(address) if base(write) == Some(&entry.address.version) => entry.renew(address),
+                    Done::There(Object::Address(address)) if base(write) == Some(&entry.address.version) => {
+                        entry.renew(address);
+                    }
                     Done::Gone => entry.ended = true,
                     _ if base(write) == Some(&entry.address.version) => {
                         entry.spoiled = true;
-                        entry.not_before = now + wait;
+                        entry.retry.not_before = now + wait;
                     }
-                    _ => {}
+                    Done::There(_) => {}
                 }
             }
             Err(Failure::NotFound) if !create => entry.ended = true,
             Err(_) => {
-                entry.failures += 1;
+                entry.retry.failures += 1;
                 if base(write) == Some(&entry.address.version) || create {
                     entry.spoiled = !create;
-                    entry.not_before = now + wait;
+                    entry.retry.not_before = now + wait;
                 }
             }
         }
         let claim = self.addresses.get(slot).and_then(|e| self.claims.find(&e.claim()));
         if let Some(claim) = claim {
-            self.mark(Who::Claim(claim));
+            self.work.mark(Who::Claim(claim));
         }
     }
 }

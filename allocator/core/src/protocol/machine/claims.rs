@@ -1,79 +1,80 @@
-//! The claims that were seen, and how far each has come.
+//! The claims that were seen, and the progress of each.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::block::Block;
 use crate::names::Key;
 
 use super::super::objects::Claim;
+use crate::work::Retry;
 
-/// How far a claim has come.
+/// The progress of a claim.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) claim: Claim,
-    /// Its place among those that wait.
+    pub(super) claim: Arc<Claim>,
+    /// The claim's place among the waiting claims.
     pub(super) turn: (u64, u64),
-    /// A write about it is under way.
+    /// The write about the claim that is under way.
     pub(super) pending: Option<u64>,
-    /// What most claims have nothing of: there are many, and most are bound and at rest.
+    /// State that most claims do not need: there are many claims, and most are bound and at rest.
     progress: Option<Box<Progress>>,
 }
 
-/// What is remembered of a claim beside what it says itself, until it is settled.
+/// State about a claim that the claim itself does not show; kept until the claim is settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// A write at the version that is known found another one.
+    /// A write at the known version found another version.
     pub(super) spoiled: bool,
-    pub(super) not_before: Duration,
-    pub(super) failures: u32,
-    /// Its object is created, perhaps, and was not shown yet.
+    pub(super) retry: Retry,
+    /// The claim's object may have been created, but was not shown yet.
     pub(super) unseen: Option<Unseen>,
-    /// It is bound, and its object is not there.
+    /// The claim is bound, and its object is missing.
     pub(super) missing: Missing,
-    /// What its last object had.
+    /// The block of the claim's last object.
     pub(super) before: Option<Block>,
-    /// Its object of this number vanished, and nobody here had taken it away.
+    /// The claim's object with this attempt number vanished, and this allocator had not deleted it.
     pub(super) lost: Option<u32>,
-    /// The server said so often that an object of its name exists, which no list has shown.
+    /// How often the server said that an object of the claim's name exists, although no list has shown one.
     pub(super) exists: u32,
-    /// It waits for its name since then.
+    /// Since when the claim has waited for its name.
     pub(super) waits_since: Option<Duration>,
 }
 
 impl Slot {
-    /// How far it has come.
+    /// The progress of the claim.
     pub(super) fn so_far(&self) -> Progress {
         self.progress.as_deref().copied().unwrap_or_default()
     }
 
-    /// The same, to change it.
+    /// The progress of the claim, mutable.
     pub(super) fn progress(&mut self) -> &mut Progress {
         self.progress.get_or_insert_default()
     }
 
-    /// It is settled: nothing need be remembered.
+    /// Marks the claim as settled: nothing more is remembered about the claim.
     pub(super) fn rest(&mut self) {
         self.progress = None;
     }
 }
 
-/// What is awaited after a create: that the object is shown, or that a consistent list does not show it.
+/// What is awaited after a create: either the watch shows the object, or a consistent list proves it absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unseen {
     pub(super) until: Duration,
-    /// The list that decides, once it is asked for.
+    /// The list that decides, once this list was requested.
     pub(super) list: Option<u64>,
 }
 
-/// A bound claim's object was not shown.
+/// The object of a bound claim was not shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Missing {
     #[default]
     No,
-    /// This list decides.
+    /// The list that decides.
     Asked(u64),
-    /// It is gone; the claim's count of void objects when that was known.
+    /// The object is gone. Holds the claim's count of void objects at the time this became known.
     Gone(u32),
 }
 
@@ -98,11 +99,17 @@ impl Claims {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
+    /// The number of claims.
+    #[cfg(debug_assertions)]
+    pub(super) fn count(&self) -> usize {
+        self.by_name.len()
+    }
+
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.slots.iter().zip(0u32..).filter(|(s, _)| s.is_some()).map(|(_, slot)| slot)
     }
 
-    pub(super) fn insert(&mut self, claim: Claim) -> u32 {
+    pub(super) fn insert(&mut self, claim: Arc<Claim>) -> u32 {
         let slot = self.unused.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)

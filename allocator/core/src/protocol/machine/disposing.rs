@@ -1,4 +1,4 @@
-//! How objects go: released, withdrawn, orphaned, rested.
+//! How objects go: released, withdrawn, orphaned, or put to rest.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use crate::names::Key;
 use crate::provider::{Provider, Until};
 
 use super::super::action::{Action, New, Purpose, Write};
-use super::super::event::Failure;
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Rest};
 use super::super::registry::Fate;
 use super::{Machine, Who};
+use crate::work::Failure;
 
 impl<P: Provider> Machine<P> {
-    /// A claim that is being deleted. Its address is free only when the claim's other finalizers are gone: the machine is.
-    /// Both facts are final, so that whoever acts on them late does no harm.
+    /// Handles a claim that is being deleted. The address is free only when the claim's other finalizers are gone,
+    /// because the machine is gone only then. Both facts are final, so acting on them late does no harm.
     pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
         if claim.bound.is_none() {
@@ -25,7 +25,7 @@ impl<P: Provider> Machine<P> {
             return;
         }
         if !self.all_is_seen(slot) {
-            // An object that may be there but was not shown must go too.
+            // An object that may exist but was not shown must go too.
             return;
         }
         let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
@@ -39,7 +39,7 @@ impl<P: Provider> Machine<P> {
             .collect();
         if own.is_empty() {
             let Claim { key, uid, version, .. } = claim.clone();
-            return self.claim_write(slot, Write::RemoveFinalizer(super::super::action::Target { key, uid, version }));
+            return self.claim_write(slot, Write::RemoveFinalizer(crate::work::Target { key, uid, version }));
         }
         let mut held = false;
         for address in own {
@@ -52,30 +52,30 @@ impl<P: Provider> Machine<P> {
         if held {
             let message =
                 format!("IPAddress {key} is being deleted, but somebody else's finalizer holds it: see whose");
-            self.tell_in_time(slot, claim, message);
+            self.set_condition_if_it_lasts(slot, claim, message);
         }
     }
 
-    /// An object is to go; `rest`: its address may have been used.
+    /// Marks an object for removal. `rest`: the address may have been used.
     pub(super) fn dispose(&mut self, address: u32, rest: bool) {
         if let Some(entry) = self.addresses.get_mut(address)
             && !matches!(entry.fate, Fate::Goes { .. })
         {
             entry.fate = Fate::Goes { rest };
         }
-        self.mark(Who::Address(address));
+        self.work.mark(Who::Address(address));
     }
 
-    /// Looks at an object anew.
+    /// Evaluates an object again.
     pub(super) fn look_at_address(&mut self, slot: u32) {
-        let now = self.moment.now;
+        let now = self.work.now();
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         if entry.pending.is_some() || entry.ended {
             return;
         }
-        if entry.not_before > now {
-            let at = entry.not_before;
-            return self.later(at, Who::Address(slot));
+        if entry.retry.not_before > now {
+            let at = entry.retry.not_before;
+            return self.work.mark_at(at, Who::Address(slot));
         }
         match entry.fate {
             Fate::Goes { rest } => self.end(slot, rest),
@@ -83,22 +83,22 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// Whether an object's claim is still there.
+    /// Whether the object's claim still exists.
     fn judge(&mut self, slot: u32) {
         let Some(entry) = self.addresses.get(slot) else { return };
         if let Some(rest) = &entry.address.rest {
             let ends = self.provider.describe(&entry.address.pool).is_some_and(|p| p.deleting);
-            if ends || rest.until <= self.moment.wall {
+            if ends || rest.until <= self.work.wall() {
                 return self.dispose(slot, false);
             }
-            // One that cannot be read rests for ever; clocks are put right: it is looked at once an hour at least.
-            let left = Duration::from_secs((rest.until - self.moment.wall).min(3600));
-            return self.later(self.moment.now.saturating_add(left), Who::Address(slot));
+            // A rest whose end cannot be read never ends. Clocks get corrected: check at least once an hour.
+            let left = Duration::from_secs((rest.until - self.work.wall()).min(3600));
+            return self.work.mark_at(self.work.now().saturating_add(left), Who::Address(slot));
         }
         let Some(owner) = &entry.address.owner else { return };
         let key = entry.claim();
         if key.name != entry.address.key.name {
-            // Made by hand, for nobody knows whom.
+            // A person made this object, and its purpose is unknown.
             return;
         }
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
@@ -111,49 +111,49 @@ impl<P: Provider> Machine<P> {
             }
             Fate::Stays if planted(Flaw::OrphansUnasked) => self.dispose(slot, true),
             Fate::Stays => self.doubt(slot),
-            Fate::Doubtful(at) if at > self.moment.now => self.later(at, Who::Address(slot)),
+            Fate::Doubtful(at) if at > self.work.now() => self.work.mark_at(at, Who::Address(slot)),
             Fate::Doubtful(_) => {
                 let owner = owner.clone();
-                let id = self.id();
+                let id = self.work.id();
                 self.reads.insert(id, (slot, owner.clone()));
                 if let Some(entry) = self.addresses.get_mut(slot) {
                     entry.pending = Some(id);
                 }
-                self.actions.push(Action::ReadClaim { id, key, owner });
+                self.work.act(Action::ReadClaim { id, key, owner });
             }
             Fate::Goes { .. } => {}
         }
     }
 
-    /// A claim was read for the sake of an object that it may own.
+    /// Handles the read of a claim that may own an object.
     pub(super) fn claim_read(&mut self, id: u64, result: Result<Option<Claim>, Failure>) {
         let Some((slot, owner)) = self.reads.remove(&id) else { return };
         let retry = self.jitter(4);
-        let at = self.moment.now + retry;
+        let at = self.work.now() + retry;
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         entry.pending = None;
         match result {
             _ if entry.address.owner.as_ref() != Some(&owner) => {
-                // Meanwhile somebody took its owner off, or another claim has it: what was asked says nothing any more.
+                // Meanwhile somebody removed the owner, or another claim has the object: the answer no longer applies.
                 entry.fate = Fate::Stays;
-                self.mark(Who::Address(slot));
+                self.work.mark(Who::Address(slot));
             }
             Ok(Some(claim)) if claim.uid == owner => {
                 entry.fate = Fate::Stays;
-                // The watch is behind; it will show it too.
+                // The watch is behind, and will show the claim too.
                 if self.claims.find(&claim.key).is_none() {
                     self.claim_seen(claim);
                 }
             }
             Ok(_) => self.dispose(slot, true),
             Err(_) => {
-                entry.not_before = at;
-                self.later(at, Who::Address(slot));
+                entry.retry.not_before = at;
+                self.work.mark_at(at, Who::Address(slot));
             }
         }
     }
 
-    /// Takes an object away: first its address rests, then the finalizer goes, then the object.
+    /// Removes an object: first the address rests, then the finalizer goes, then the object.
     fn end(&mut self, slot: u32, rest: bool) {
         let Some(entry) = self.addresses.get(slot) else { return };
         let pool = self.provider.describe(&entry.address.pool);
@@ -170,7 +170,7 @@ impl<P: Provider> Machine<P> {
             let name = format!("rest-{uid}");
             let key = Key { namespace: entry.address.key.namespace.clone(), name: name.into() };
             if self.addresses.named(&key).is_empty() {
-                let until = self.moment.wall.saturating_add(quarantine.as_secs());
+                let until = self.work.wall().saturating_add(quarantine.as_secs());
                 let new = New {
                     key,
                     pool: entry.address.pool.clone(),

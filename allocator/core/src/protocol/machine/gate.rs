@@ -1,13 +1,14 @@
-//! The gate: what an object must pass before a claim is bound to it.
+//! The gate: the checks that an object must pass before a claim is bound to it. `pass` ends in the write that binds.
 
 use crate::names::Uid;
 use crate::provider::{Provider, Until};
 
-use super::super::action::{Report, Target, Write};
+use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
-use super::super::objects::{Address, Claim, Condition, Hold, Mark, Reason};
+use super::super::objects::{Address, Attempt, Claim, Condition, Hold, Reason};
 use super::super::registry::Entry;
 use super::Machine;
+use crate::work::Target;
 
 impl Entry {
     pub(super) fn target(&self) -> Target {
@@ -15,25 +16,25 @@ impl Entry {
         Target { key: address.key.clone(), uid: address.uid.clone(), version: address.version.clone() }
     }
 
-    /// Which attempt of this claim the object is; None: it was not made (or adopted) for it.
-    pub(super) fn attempt(&self, claim: &Uid) -> Option<&Mark> {
-        self.address.mark.as_ref().filter(|m| m.claim == *claim && self.is_of(claim))
+    /// The attempt of this claim that made the object; None: the object was not made (or adopted) for this claim.
+    pub(super) fn attempt(&self, claim: &Uid) -> Option<&Attempt> {
+        self.address.attempt.as_ref().filter(|m| m.claim == *claim && self.is_of(claim))
     }
 
-    /// Whether the object is this claim's: it says so, or said so until somebody took its owner off.
+    /// Whether the object is this claim's: the object names the claim, or did so until somebody removed its owner.
     pub(super) fn is_of(&self, claim: &Uid) -> bool {
-        let Address { owner, mark, .. } = &self.address;
-        owner.as_ref().or_else(|| mark.as_ref().map(|m| &m.claim)) == Some(claim)
+        let Address { owner, attempt, .. } = &*self.address;
+        owner.as_ref().or_else(|| attempt.as_ref().map(|m| &m.claim)) == Some(claim)
     }
 
-    /// Whether it was declared void: nobody can bind it any more.
+    /// Whether the object was declared void: nobody can bind a void object any more.
     pub(super) fn is_void(&self, claim: &Claim) -> bool {
         self.attempt(&claim.uid).is_some_and(|m| !m.adopted && m.number < claim.voided) && !planted(Flaw::VoidIsBound)
     }
 }
 
 impl<P: Provider> Machine<P> {
-    /// An object that is, or would become, the claim's.
+    /// Checks an object that is the claim's, or would become the claim's.
     pub(super) fn pass(&mut self, slot: u32, claim: &Claim, address: u32) {
         let Some(entry) = self.addresses.get(address) else { return };
         let name = entry.address.key.name.clone();
@@ -42,7 +43,7 @@ impl<P: Provider> Machine<P> {
             return self.dispose(address, entry.address.conflict.is_some());
         }
         if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
-            // The claim's own news is under way.
+            // The claim's own event is under way.
             return;
         }
         if entry.address.pool != claim.pool {
@@ -68,7 +69,7 @@ impl<P: Provider> Machine<P> {
             if attempt.is_some_and(|m| !m.adopted) {
                 return self.withdraw(slot, claim, address, &earlier);
             }
-            // Somebody else made it, and may be using it: it is not ours to withdraw.
+            // Somebody else made the object and may be using it: this allocator must not withdraw it.
             let message = self.of_two(address, rival);
             return self.stuck(slot, claim, message);
         }
@@ -79,14 +80,14 @@ impl<P: Provider> Machine<P> {
             return self.void(slot, claim);
         }
         let target = entry.target();
-        let number = |m: &Mark| m.number == claim.voided || planted(Flaw::VoidIsBound);
+        let number = |m: &Attempt| m.number == claim.voided || planted(Flaw::VoidIsBound);
         let current = attempt.as_ref().is_some_and(number) && entry.address.finalizer && entry.address.owner.is_some();
         if !claim.finalizer {
             return self.add_finalizer(slot);
         }
         if !current && !entry.address.deleting {
             let adopted = attempt.is_none_or(|m| m.adopted);
-            let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted };
+            let mark = Attempt { claim: claim.uid.clone(), number: claim.voided, adopted };
             return self.claim_write(slot, Write::Adopt(target, mark));
         }
         if !current {
@@ -100,15 +101,15 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// A claim can go no further until people do something about an object: it needs no place in the line meanwhile.
+    /// A claim cannot go on until people fix an object: the claim gives up its place in the line meanwhile.
     fn stuck(&mut self, slot: u32, claim: &Claim, message: String) {
         self.leave(slot);
         self.give_up(slot);
         self.wait(slot, Until::PoolChanges);
-        self.tell(slot, claim, Reason::AllocationFailed, message);
+        self.set_condition(slot, claim, Reason::AllocationFailed, message);
     }
 
-    /// What to do about two objects with an address in common.
+    /// Decides what to do about two objects that share an address.
     pub(super) fn of_two(&self, address: u32, other: u32) -> String {
         let (Some(mine), Some(other)) = (self.addresses.get(address), self.addresses.get(other)) else {
             return String::new();
@@ -124,8 +125,8 @@ impl<P: Provider> Machine<P> {
         format!("IPAddress {name} has {block}, which IPAddress {other} has too: delete one of them{apart}")
     }
 
-    /// The objects with an address in common that count as earlier: they were shown before it, or beside it in a list, or
-    /// are bound already.
+    /// The objects that share an address and count as earlier: they were shown before this object or in the same list,
+    /// or they are bound already.
     pub(super) fn earlier(&self, address: u32) -> Vec<u32> {
         let Some(entry) = self.addresses.get(address) else { return Vec::new() };
         let mut rivals = self.provider.rivals(address);
@@ -142,7 +143,7 @@ impl<P: Provider> Machine<P> {
         rivals
     }
 
-    /// An earlier object has the address: this one goes. Of two that one list has shown, one is enough.
+    /// An earlier object has the address: this object goes. Of two objects from one list, removing one is enough.
     fn withdraw(&mut self, slot: u32, claim: &Claim, address: u32, earlier: &[u32]) {
         let Some(entry) = self.addresses.get(address) else { return };
         if earlier.iter().all(|&rival| self.will_withdraw(rival, entry)) {
@@ -155,7 +156,7 @@ impl<P: Provider> Machine<P> {
         self.void(slot, claim);
     }
 
-    /// Whether an object's claim is bound to it, as far as is seen.
+    /// Whether an object's claim is bound to the object, as far as the watch has shown.
     pub(super) fn is_bound(&self, entry: &Entry) -> bool {
         let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
         claim.is_some_and(|s| {
@@ -164,7 +165,7 @@ impl<P: Provider> Machine<P> {
         })
     }
 
-    /// Whether a rival is about to be withdrawn by the same rule: then this one may wait.
+    /// Whether the same rule is about to withdraw a rival: then this object may wait.
     fn will_withdraw(&self, rival: u32, than: &Entry) -> bool {
         let Some(entry) = self.addresses.get(rival) else { return true };
         let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
@@ -173,7 +174,7 @@ impl<P: Provider> Machine<P> {
             && claim.is_some_and(|known| {
                 let c = &known.claim;
                 let held = c.hold != Hold::None || self.provider.describe(&c.pool).is_none_or(|d| d.paused);
-                let failing = known.so_far().failures > 2;
+                let failing = known.so_far().retry.failures > 2;
                 let mark = entry.attempt(&c.uid);
                 let attempt = mark.is_some_and(|m| !m.adopted && m.number == c.voided);
                 c.bound.is_none() && !c.deleting && !held && !failing && attempt

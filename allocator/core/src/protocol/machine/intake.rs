@@ -1,4 +1,4 @@
-//! What an event changes in what is known.
+//! Updates the known state from an event.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ impl<P: Provider> Machine<P> {
         match event {
             Event::Tick => {}
             Event::Leading(until) => {
-                let before = self.leading();
-                self.leads = until;
-                if self.leading() && !before {
-                    self.mark_all();
+                let before = self.work.leading();
+                self.work.lead(until);
+                if self.work.leading() && !before {
+                    self.enqueue_all();
                 }
             }
             Event::Claims(claims) => self.claims_listed(claims),
@@ -61,23 +61,22 @@ impl<P: Provider> Machine<P> {
     fn list_complete(&mut self, kind: usize) {
         if !self.listed[kind] {
             self.listed[kind] = true;
-            self.mark_all();
+            self.enqueue_all();
         }
     }
 
-    fn mark_all(&mut self) {
+    fn enqueue_all(&mut self) {
         if self.listed != [true; 3] {
             return;
         }
-        // Who waits longer comes first.
+        // The claim that has waited longer comes first.
         let mut claims: Vec<_> = self.claims.slots().filter_map(|s| Some((self.claims.get(s)?.turn, s))).collect();
         claims.sort_unstable();
-        self.dirty.extend(claims.into_iter().map(|(_, s)| Who::Claim(s)));
-        self.dirty.extend(self.addresses.slots().map(Who::Address));
-        self.dirty.extend(self.pools.keys().cloned().map(Who::Pool));
-        self.dirty.push_back(Who::List);
-        if self.list.is_none() && self.listeners.is_empty() {
-            self.dirty.pop_back();
+        self.work.mark_all(claims.into_iter().map(|(_, s)| Who::Claim(s)));
+        self.work.mark_all(self.addresses.slots().map(Who::Address));
+        self.work.mark_all(self.pools.keys().cloned().map(Who::Pool));
+        if self.lists.under_way.is_some() || !self.lists.listeners.is_empty() {
+            self.work.mark(Who::List);
         }
     }
 
@@ -100,43 +99,44 @@ impl<P: Provider> Machine<P> {
             Some(slot) if self.claims.get(slot).is_some_and(|s| s.claim.uid == claim.uid) => {
                 if let Some(known) = self.claims.get_mut(slot) {
                     if known.so_far().spoiled && known.claim.version != claim.version {
-                        // What spoiled the last write is seen now.
+                        // The change that spoiled the last write is visible now.
                         known.progress().spoiled = false;
-                        known.progress().not_before = Duration::ZERO;
+                        known.progress().retry.not_before = Duration::ZERO;
                     }
-                    known.claim = claim;
+                    known.claim = Arc::new(claim);
                 }
                 slot
             }
             other => {
-                // Another claim of this name: the earlier one is gone. Whether it really is the earlier one, and not an
-                // old event shown again, is asked before anything of it is touched.
+                // Another claim has this name: the earlier claim is gone. Before anything of the earlier claim is
+                // touched, the API server is asked whether the known claim really is the earlier one: this event may be
+                // an old event shown again.
                 if let Some(slot) = other {
                     self.forget(slot);
                 }
                 let key = claim.key.clone();
-                let slot = self.claims.insert(claim);
+                let slot = self.claims.insert(Arc::new(claim));
                 for &address in self.addresses.named(&key) {
-                    self.dirty.push_back(Who::Address(address));
+                    self.work.mark(Who::Address(address));
                 }
                 slot
             }
         };
-        self.mark(Who::Claim(slot));
+        self.work.mark(Who::Claim(slot));
     }
 
-    /// A claim's slot ends, with what was reserved for it.
+    /// Ends a claim's slot and drops the reservations for the claim.
     fn forget(&mut self, slot: u32) {
         self.leave(slot);
         self.provider.release(slot);
-        self.listeners.remove(&slot);
+        self.lists.listeners.remove(&slot);
         if let Some(gone) = self.claims.remove(slot) {
             self.pass_on(&gone.claim.pool);
             if let Some(id) = gone.pending {
-                self.writes.remove(&id);
+                self.work.answered(id);
             }
             for &address in self.addresses.named(&gone.claim.key) {
-                self.dirty.push_back(Who::Address(address));
+                self.work.mark(Who::Address(address));
             }
         }
     }
@@ -147,15 +147,15 @@ impl<P: Provider> Machine<P> {
         {
             self.forget(slot);
         }
-        // What it owned, as a rule nothing, is nobody's now. Whether it is really gone, and not only left out of what is
-        // told here, is asked before anything is released.
+        // The claim usually owned nothing; anything it owned has no owner now. Before anything is released, the API
+        // server is asked whether the claim is really gone: the watch may only have left it out.
         for slot in self.addresses.named(key).to_vec() {
             if let Some(entry) = self.addresses.get_mut(slot)
                 && entry.address.owner.as_ref() == Some(uid)
                 && entry.fate == Fate::Stays
             {
-                entry.fate = Fate::Doubtful(self.moment.now);
-                self.dirty.push_back(Who::Address(slot));
+                entry.fate = Fate::Doubtful(self.work.now());
+                self.work.mark(Who::Address(slot));
             }
         }
     }
@@ -172,18 +172,18 @@ impl<P: Provider> Machine<P> {
             self.address_seen(address, rank);
         }
         self.list_complete(1);
-        if asked.is_some() && asked == self.list {
-            self.list = None;
+        if asked.is_some() && asked == self.lists.under_way {
+            self.lists.under_way = None;
             self.list_ended(asked);
-            if std::mem::take(&mut self.list_again) {
+            if std::mem::take(&mut self.lists.again) {
                 self.ask_for_list();
             }
         }
     }
 
-    /// Claims that waited for this list know now that their object is not there.
+    /// Informs the claims that waited for this list that their object does not exist.
     fn list_ended(&mut self, asked: Option<u64>) {
-        for slot in self.listeners.iter().copied().collect::<Vec<_>>() {
+        for slot in self.lists.listeners.iter().copied().collect::<Vec<_>>() {
             let Some(claim) = self.claims.get_mut(slot) else { continue };
             if claim.so_far().unseen.is_some_and(|u| u.list.is_some() && u.list <= asked) {
                 claim.progress().unseen = None;
@@ -193,10 +193,10 @@ impl<P: Provider> Machine<P> {
             }
             let Progress { unseen, missing, .. } = claim.so_far();
             if unseen.is_none_or(|u| u.list.is_none()) && !matches!(missing, Missing::Asked(_)) {
-                // Else it waits for a later list.
-                self.listeners.remove(&slot);
+                // Otherwise the claim waits for a later list.
+                self.lists.listeners.remove(&slot);
             }
-            self.dirty.push_back(Who::Claim(slot));
+            self.work.mark(Who::Claim(slot));
         }
     }
 
@@ -208,7 +208,7 @@ impl<P: Provider> Machine<P> {
                 let other = same(&entry.address) != same(&address);
                 entry.renew(address);
                 if other {
-                    // As good as another object.
+                    // Treat the object as another object.
                     entry.rank = rank;
                     self.shown_as_other(slot);
                 }
@@ -219,26 +219,26 @@ impl<P: Provider> Machine<P> {
             if let Some(entry) = self.addresses.get_mut(slot) {
                 entry.block = self.provider.shown(slot, &entry.address);
                 let pool = entry.address.pool.clone();
-                self.mark(Who::Pool(pool));
+                self.work.mark(Who::Pool(pool));
             }
             slot
         };
-        self.mark(Who::Address(slot));
+        self.work.mark(Who::Address(slot));
         let Some(entry) = self.addresses.get(slot) else { return };
         let claim = entry.claim();
         let owner = entry.address.owner.clone();
-        // One that people made for others, in its name, is not what a bound claim looks for.
+        // A bound claim does not look for an object that people made for others under the claim's name.
         let looked_for =
             |by: &Claim| claim == by.key && entry.address.key.name == *by.bound.as_ref().unwrap_or(&by.key.name);
         for key in [&claim, &entry.address.key] {
             let Some(claim) = self.claims.find(key) else { continue };
-            self.dirty.push_back(Who::Claim(claim));
+            self.work.mark(Who::Claim(claim));
             let Some(known) = self.claims.get_mut(claim) else { continue };
             if known.so_far().exists > 0 {
                 known.progress().exists = 0;
             }
             if owner.as_ref() == Some(&known.claim.uid) {
-                // It is there: whatever was reserved for it has become its own.
+                // The object exists: the reservation has become the object itself.
                 if known.so_far() != Progress::default() {
                     known.progress().unseen = None;
                     if looked_for(&known.claim) {
@@ -250,7 +250,7 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// Where the API server lets people change it, an object may come to have another address.
+    /// Where the API server lets people change an object, the object may get another address.
     fn shown_as_other(&mut self, slot: u32) {
         self.rivals_may_go_on(slot);
         self.forget_duplicates(slot);
@@ -258,16 +258,16 @@ impl<P: Provider> Machine<P> {
         if let Some(entry) = self.addresses.get_mut(slot) {
             entry.block = self.provider.shown(slot, &entry.address);
             let pool = entry.address.pool.clone();
-            self.mark(Who::Pool(pool));
+            self.work.mark(Who::Pool(pool));
         }
     }
 
     fn rivals_may_go_on(&mut self, slot: u32) {
         for rival in self.provider.rivals(slot) {
             if let Some(entry) = self.addresses.get(rival) {
-                self.dirty.extend(self.claims.find(&entry.claim()).map(Who::Claim));
+                self.work.mark_all(self.claims.find(&entry.claim()).map(Who::Claim));
             }
-            self.dirty.push_back(Who::Address(rival));
+            self.work.mark(Who::Address(rival));
         }
     }
 
@@ -277,7 +277,7 @@ impl<P: Provider> Machine<P> {
         self.provider.gone(slot);
         let Some(entry) = self.addresses.remove(slot) else { return };
         if let Some(id) = entry.pending {
-            self.writes.remove(&id);
+            self.work.answered(id);
             self.reads.remove(&id);
         }
         if let Some(claim) = self.claims.find(&entry.claim()) {
@@ -288,23 +288,24 @@ impl<P: Provider> Machine<P> {
                 let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;
                 known.progress().lost = Some(number);
-                // Its machine may have the address still: nobody else gets it before the claim has it again.
+                // The claim's machine may still have the address: nobody else gets the address before the claim has it
+                // again.
                 if let Some(block) =
                     entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none())
                 {
                     self.provider.reserve_again(claim, &entry.address.pool, block);
                 }
             }
-            self.mark(Who::Claim(claim));
+            self.work.mark(Who::Claim(claim));
         }
         // Another object of the name, or a claim that waits for the name.
         if let Some(claim) = self.claims.find(&entry.address.key) {
-            self.mark(Who::Claim(claim));
+            self.work.mark(Who::Claim(claim));
         }
         if entry.fate == (Fate::Goes { rest: true }) {
             self.report(Report::Released { address: entry.address.key.clone(), block: entry.block });
         }
-        self.mark(Who::Pool(entry.address.pool));
+        self.work.mark(Who::Pool(entry.address.pool.clone()));
     }
 
     fn pool_seen(&mut self, pool: Pool) {
@@ -313,12 +314,12 @@ impl<P: Provider> Machine<P> {
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);
             self.pools_changed = true;
-            // What could not go on while the pool was paused or unknown.
+            // Resume what could not go on while the pool was paused or unknown.
             let concerned = self.addresses.slots().filter(|&s| {
                 let concerns = |e: &Entry| e.address.pool == reference && (e.fate != Fate::Stays || pool.deleting);
                 self.addresses.get(s).is_some_and(concerns)
             });
-            self.dirty.extend(concerned.map(Who::Address));
+            self.work.mark_all(concerned.map(Who::Address));
         }
         match self.pools.get_mut(&reference) {
             Some(slot) if slot.pool.uid == pool.uid => slot.pool = pool,
@@ -326,7 +327,7 @@ impl<P: Provider> Machine<P> {
                 self.pools.insert(reference.clone(), PoolSlot::new(pool));
             }
         }
-        self.mark(Who::Pool(reference));
+        self.work.mark(Who::Pool(reference));
     }
 
     fn pool_gone(&mut self, reference: &Arc<PoolRef>, uid: &Uid) {
@@ -337,12 +338,12 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// An object whose claim is not known: doubtful, until the claim is asked for.
+    /// An object whose claim is unknown is doubtful until the claim was read.
     pub(super) fn doubt(&mut self, slot: u32) {
-        let at = self.moment.now + DOUBT;
+        let at = self.work.now() + DOUBT;
         if let Some(entry) = self.addresses.get_mut(slot) {
             entry.fate = Fate::Doubtful(at);
         }
-        self.later(at, Who::Address(slot));
+        self.work.mark_at(at, Who::Address(slot));
     }
 }

@@ -1,7 +1,7 @@
 //! The allocation protocol: `step(moment, event) -> actions`.
 //!
-//! It is level-triggered: an event changes what is known, and marks the claims, objects and pools that it concerns; each
-//! of these is then looked at anew, and has at most one write under way.
+//! The machine is level-triggered. An event changes the known state, and marks the claims, objects and pools that the
+//! event concerns. The machine then evaluates each of these again. Each has at most one write under way.
 
 mod allocating;
 mod answers;
@@ -9,6 +9,8 @@ mod claims;
 mod disposing;
 mod gate;
 mod intake;
+#[cfg(debug_assertions)]
+mod invariants;
 mod pools;
 mod settling;
 mod sharing;
@@ -20,29 +22,29 @@ use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
 use crate::provider::Provider;
+use crate::work::{BackOff, Moment, WorkQueue};
 
 use self::claims::Claims;
 use self::pools::PoolSlot;
 use self::sharing::Shared;
 use self::waiting::Waiting;
 use super::action::{Action, Report, Write};
-use super::event::{Event, Moment};
-use super::objects::Claim;
+use super::event::Event;
+use super::objects::{Address, Claim, Pool};
 use super::registry::Registry;
 
-/// An object that was created but not shown for so long is looked for by a list.
+/// After this delay without being shown, a created object is looked for by a list.
 const SHOWN_WITHIN: Duration = Duration::from_secs(3);
-/// An object whose claim was not seen for so long: the claim is asked for.
+/// After this delay without seeing an object's claim, the claim is read.
 const DOUBT: Duration = Duration::from_secs(1);
-/// A claim that waits for so long is told for what.
+/// After this delay, a waiting claim gets a report of what it waits for.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A pool's status is written so long after the first change that it does not show.
+/// Delay between the first change that a pool's status does not show and the write of the status.
 const STATUS_BEHIND: Duration = Duration::from_millis(500);
-/// A failed write is tried again after this, doubled each time, up to [`RETRY_LAST`].
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_LAST: Duration = Duration::from_secs(30);
+/// Delay before a failed write is tried again.
+const RETRY: BackOff = BackOff { first: Duration::from_millis(50), last: Duration::from_secs(30) };
 
-/// Who is to be looked at.
+/// What to evaluate next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Claim(u32),
@@ -51,13 +53,29 @@ enum Who {
     List,
 }
 
+/// Consistent lists of addresses.
+///
+/// Invariants: one list is under way at a time, and another is wanted only after a list that is under way; every
+/// listener is a claim.
+#[derive(Debug, Default)]
+struct Lists {
+    under_way: Option<u64>,
+    /// A list that began before the request proves nothing: another list is wanted afterwards.
+    again: bool,
+    /// Claims that wait for a list, or for what it shows.
+    listeners: BTreeSet<u32>,
+}
+
 /// The protocol, over a provider of addresses.
+///
+/// Invariants, besides those of the parts: a claim, an object or a pool has at most one write or read under way, and
+/// the pending note is about this write or read; each known pair of duplicates is noted once; no claim waits for a pool
+/// twice, and a claim that waits for a particular address is found under this address. The machine alone keeps the
+/// claims and addresses: other code reads them ([`Machine::claim`], [`Machine::address`]).
 #[derive(Debug)]
 pub struct Machine<P> {
     provider: P,
-    moment: Moment,
-    /// This allocator leads until then.
-    leads: Option<Duration>,
+    work: WorkQueue<VecDeque<Who>, Write, Action>,
     /// Claims, addresses and pools were listed.
     listed: [bool; 3],
     shared: Shared,
@@ -65,95 +83,99 @@ pub struct Machine<P> {
     addresses: Registry,
     pools: BTreeMap<Arc<PoolRef>, PoolSlot>,
     waiting: HashMap<Arc<PoolRef>, Waiting>,
-    writes: HashMap<u64, (Who, Write)>,
-    /// For the sake of which object a claim is read, and of which owner of it.
+    /// The object, and the owner of this object, for which a claim is read.
     reads: HashMap<u64, (u32, Uid)>,
-    /// The list under way, and whether another one is wanted after it.
-    list: Option<u64>,
-    list_again: bool,
-    /// Claims that wait for a list, or for what it shows.
-    listeners: BTreeSet<u32>,
-    /// Pools may have got, or lost, addresses in common.
+    lists: Lists,
+    /// Pools may have gained or lost common addresses.
     pools_changed: bool,
-    /// Bound objects that have an address in common, by slot, the lower first.
+    /// Pairs of bound objects with a common address, by slot, the lower slot first.
     duplicates: BTreeSet<(u32, u32)>,
-    timers: BTreeSet<(Duration, Who)>,
-    dirty: VecDeque<Who>,
-    actions: Vec<Action>,
-    ids: u64,
     seed: u64,
 }
 
 impl<P: Provider> Machine<P> {
-    /// A machine that knows nothing yet. `seed`: any number, another for each process: for jitter and random order.
+    /// Creates a machine that knows nothing yet. `seed`: any number, different for each process, for jitter and random
+    /// order.
     pub fn new(provider: P, seed: u64) -> Self {
         Self {
             provider,
-            moment: Moment::default(),
-            leads: None,
+            work: WorkQueue::default(),
             listed: [false; 3],
             shared: Shared::default(),
             claims: Claims::default(),
             addresses: Registry::default(),
             pools: BTreeMap::new(),
             waiting: HashMap::new(),
-            writes: HashMap::new(),
             reads: HashMap::new(),
-            list: None,
-            list_again: false,
-            listeners: BTreeSet::new(),
+            lists: Lists::default(),
             pools_changed: false,
             duplicates: BTreeSet::new(),
-            timers: BTreeSet::new(),
-            dirty: VecDeque::new(),
-            actions: Vec::new(),
-            ids: 0,
             seed,
         }
     }
 
-    /// Where the addresses come from, to look at.
+    /// The source of the addresses, read-only.
     pub const fn provider(&self) -> &P {
         &self.provider
     }
 
-    /// A claim as it was last told, to tell it again with another hold.
+    /// The claim of this name, as last shown.
     #[must_use]
-    pub fn claim(&self, key: &Key) -> Option<&Claim> {
+    pub fn claim(&self, key: &Key) -> Option<&Arc<Claim>> {
         self.claims.find(key).and_then(|slot| self.claims.get(slot)).map(|known| &known.claim)
     }
 
-    /// When a [`Event::Tick`] is wanted at the latest; None: none is.
-    #[must_use]
-    pub fn next_tick(&self) -> Option<Duration> {
-        self.timers.first().map(|(at, _)| *at)
+    /// All claims.
+    pub fn claims(&self) -> impl Iterator<Item = &Arc<Claim>> {
+        self.claims.slots().filter_map(|slot| Some(&self.claims.get(slot)?.claim))
     }
 
-    /// Something happened: what is to be done?
+    /// The address with this uid, as last shown.
+    #[must_use]
+    pub fn address(&self, uid: &Uid) -> Option<&Arc<Address>> {
+        self.addresses.find(uid).and_then(|slot| self.addresses.get(slot)).map(|entry| &entry.address)
+    }
+
+    /// All addresses, in no order.
+    pub fn addresses(&self) -> impl Iterator<Item = &Arc<Address>> {
+        self.addresses.slots().filter_map(|slot| Some(&self.addresses.get(slot)?.address))
+    }
+
+    /// A pool, as last shown.
+    #[must_use]
+    pub fn pool(&self, reference: &PoolRef) -> Option<&Pool> {
+        self.pools.get(reference).map(|slot| &slot.pool)
+    }
+
+    /// The latest time for an [`Event::Tick`]; None: no tick is needed.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Duration> {
+        self.work.next_tick()
+    }
+
+    /// Processes an event and returns the actions to take.
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
-        self.moment = moment;
+        self.work.begin(moment);
         self.take_in(event);
         if std::mem::take(&mut self.pools_changed) {
-            self.dirty.extend(self.pools.keys().cloned().map(Who::Pool));
+            self.work.mark_all(self.pools.keys().cloned().map(Who::Pool));
         }
-        while self.timers.first().is_some_and(|(at, _)| *at <= moment.now) {
-            if let Some((_, who)) = self.timers.pop_first() {
-                self.dirty.push_back(who);
-            }
-        }
+        self.work.wake_due();
         if self.listed == [true; 3] {
             loop {
                 self.wake();
-                let Some(who) = self.dirty.pop_front() else { break };
+                let Some(who) = self.work.next_marked() else { break };
                 self.look_at(&who);
             }
         }
-        std::mem::take(&mut self.actions)
+        #[cfg(debug_assertions)]
+        self.check();
+        self.work.end()
     }
 
     fn look_at(&mut self, who: &Who) {
-        if !self.leading() {
-            // All are looked at again when it leads.
+        if !self.work.leading() {
+            // The machine evaluates everything again when it becomes the leader.
             return;
         }
         match who {
@@ -164,32 +186,12 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    fn leading(&self) -> bool {
-        self.leads.is_some_and(|until| self.moment.now < until)
-    }
-
-    fn mark(&mut self, who: Who) {
-        self.dirty.push_back(who);
-    }
-
-    fn later(&mut self, at: Duration, who: Who) {
-        self.timers.insert((at, who));
-    }
-
-    fn id(&mut self) -> u64 {
-        self.ids += 1;
-        self.ids
-    }
-
     fn write(&mut self, who: Who, write: Write) -> u64 {
-        let id = self.id();
-        self.writes.insert(id, (who, write.clone()));
-        self.actions.push(Action::Write { id, write });
-        id
+        self.work.write(who, write, |id, write| Action::Write { id, write })
     }
 
     fn report(&mut self, report: Report) {
-        self.actions.push(Action::Report(report));
+        self.work.act(Action::Report(report));
     }
 
     fn random(&mut self) -> u64 {
@@ -199,26 +201,25 @@ impl<P: Provider> Machine<P> {
 
     /// Half to one and a half times the delay after this many failures.
     fn jitter(&mut self, failures: u32) -> Duration {
-        let delay = RETRY_FIRST.saturating_mul(1 << failures.min(10)).min(RETRY_LAST);
-        let part = u32::try_from(self.random() % 1024).unwrap_or(0);
-        delay / 2 + delay.saturating_mul(part) / 1024
+        let random = self.random();
+        RETRY.jittered(failures, random)
     }
 
-    /// Asks for a list that begins after now; its number.
+    /// Requests a list that begins after now. Returns the list's number.
     fn want_list(&mut self) -> u64 {
-        if self.list.is_some() {
-            self.list_again = true;
-            return self.ids + 1;
+        if self.lists.under_way.is_some() {
+            self.lists.again = true;
+            return self.work.last_id() + 1;
         }
         self.ask_for_list();
-        self.ids
+        self.work.last_id()
     }
 
     fn ask_for_list(&mut self) {
-        if self.list.is_none() {
-            let id = self.id();
-            self.list = Some(id);
-            self.actions.push(Action::ListAddresses { id });
+        if self.lists.under_way.is_none() {
+            let id = self.work.id();
+            self.lists.under_way = Some(id);
+            self.work.act(Action::ListAddresses { id });
         }
     }
 }

@@ -1,12 +1,13 @@
-//! A pool's own object: its finalizer, and its status, written behind.
+//! A pool's own object: its finalizer, and its status, which is written with a delay.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{PoolRef, Version};
 use crate::provider::Provider;
+use crate::work::{PoolTarget, Retry};
 
-use super::super::action::{PoolTarget, Write};
+use super::super::action::Write;
 use super::super::objects::Pool;
 use super::{Machine, STATUS_BEHIND, Who};
 
@@ -15,21 +16,20 @@ pub(super) struct PoolSlot {
     pub(super) pool: Pool,
     pub(super) pending: Option<u64>,
     pub(super) spoiled: Option<Version>,
-    pub(super) not_before: Duration,
-    pub(super) failures: u32,
-    /// The status is to be written then.
+    pub(super) retry: Retry,
+    /// When the status is due to be written.
     due: Option<Duration>,
 }
 
 impl PoolSlot {
     pub(super) const fn new(pool: Pool) -> Self {
-        Self { pool, pending: None, spoiled: None, not_before: Duration::ZERO, failures: 0, due: None }
+        Self { pool, pending: None, spoiled: None, retry: Retry { not_before: Duration::ZERO, failures: 0 }, due: None }
     }
 }
 
 impl<P: Provider> Machine<P> {
     pub(super) fn look_at_pool(&mut self, reference: &Arc<PoolRef>) {
-        let now = self.moment.now;
+        let now = self.work.now();
         let who = Who::Pool(reference.clone());
         let Some(slot) = self.pools.get_mut(reference) else { return };
         if slot.pending.is_some() || slot.pool.paused {
@@ -38,9 +38,9 @@ impl<P: Provider> Machine<P> {
         if slot.spoiled.as_ref() != Some(&slot.pool.version) {
             slot.spoiled = None;
         }
-        if slot.not_before > now {
-            let at = slot.not_before;
-            return self.later(at, who);
+        if slot.retry.not_before > now {
+            let at = slot.retry.not_before;
+            return self.work.mark_at(at, who);
         }
         slot.spoiled = None;
         let Pool { uid, version, .. } = &slot.pool;
@@ -56,11 +56,11 @@ impl<P: Provider> Machine<P> {
                 return self.pool_waits_for(reference, id);
             }
         }
-        // Many changes, one write.
+        // One write covers many changes.
         let Some(slot) = self.pools.get_mut(reference) else { return };
         let due = *slot.due.get_or_insert(now + STATUS_BEHIND);
         if due > now {
-            return self.later(due, who);
+            return self.work.mark_at(due, who);
         }
         slot.due = None;
         let Some(mut status) = self.provider.status(reference) else { return };

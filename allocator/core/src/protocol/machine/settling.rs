@@ -1,4 +1,4 @@
-//! Bound claims: their objects must be there, be theirs, and be nobody else's.
+//! Bound claims: the object of each must exist, must belong to the claim, and must belong to nobody else.
 
 use crate::block::Block;
 use crate::names::Key;
@@ -6,20 +6,21 @@ use crate::provider::Provider;
 
 use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
-use super::super::objects::{Claim, Condition, Mark, Reason};
+use super::super::objects::{Attempt, Claim, Condition, Reason};
 use super::super::registry::Entry;
 use super::claims::Missing;
 use super::{Machine, Who};
 
 impl<P: Provider> Machine<P> {
-    /// A bound claim: its object must be there, and be ours.
+    /// Checks a bound claim: its object must exist and must be ours.
     pub(super) fn settle(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
         let Some(address) = self.bound_to(claim) else { return self.find_missing(slot, claim) };
         self.provider.release(slot);
         let Some(entry) = self.addresses.get(address) else { return };
         if entry.is_void(claim) {
-            // It came late, under the name of one that is gone, or must not be used: the claim is not bound to it.
+            // The object came late, under the name of a removed object, or must not be used: the claim is not bound to
+            // this object.
             let what = entry.block.map_or_else(String::new, |b| b.to_string());
             let message = match &entry.address.conflict {
                 Some(heard) => format!("{what} is somebody else's on the wire ({heard}); it gets another address"),
@@ -39,7 +40,7 @@ impl<P: Provider> Machine<P> {
         }
         if !dressed {
             let adopted = entry.attempt(&claim.uid).is_none_or(|m| m.adopted);
-            let mark = Mark { claim: claim.uid.clone(), number: claim.voided, adopted };
+            let mark = Attempt { claim: claim.uid.clone(), number: claim.voided, adopted };
             return self.claim_write(slot, Write::Adopt(target, mark));
         }
         if planted(Flaw::BoundWithdraws) && !self.earlier(address).is_empty() {
@@ -51,26 +52,27 @@ impl<P: Provider> Machine<P> {
         self.note_duplicates(address);
         let message = block.map_or_else(String::new, |b| b.to_string());
         if !claim.condition.as_ref().is_some_and(|c| c.ready) {
-            self.tell(slot, claim, Reason::AddressAllocated, message);
+            self.set_condition(slot, claim, Reason::AddressAllocated, message);
         } else if let Some(known) = self.claims.get_mut(slot) {
             known.rest();
         }
     }
 
-    /// The object that a bound claim is bound to.
+    /// The object to which a bound claim is bound.
     fn bound_to(&self, claim: &Claim) -> Option<u32> {
         let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
         let key = Key { namespace: claim.key.namespace.clone(), name };
         let there = self.addresses.named(&key).iter().copied().filter(|&a| {
             let entry = self.addresses.get(a);
-            // What was made by hand for somebody else stands under its name, but is not its own.
+            // An object that a person made for somebody else has the claim's name, but is not the claim's own.
             let for_it = |e: &Entry| e.address.claim == claim.key.name && e.address.rest.is_none();
             entry.is_some_and(|e| !e.ended && for_it(e) && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
         });
         there.max()
     }
 
-    /// A bound claim that must be left alone, or is another allocator's, may have somebody else's address all the same.
+    /// A bound claim that must be left alone, or that belongs to another allocator, may still have somebody else's
+    /// address.
     pub(super) fn note_duplicates_of(&mut self, claim: &Claim) {
         if let Some(address) = self.bound_to(claim) {
             self.note_duplicates(address);
@@ -85,12 +87,13 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// A bound claim's object is not there. Perhaps it was only not shown yet: a list decides. If it is really gone, what
-    /// stood under its name must never be bound again: void, unbind, and start anew.
+    /// Handles a bound claim whose object is missing. Perhaps the object was only not shown yet: a list decides. If the
+    /// object is really gone, an object of its name from then must never be bound again: declare it void, unbind, and
+    /// start again.
     fn find_missing(&mut self, slot: u32, claim: &Claim) {
         let Some(known) = self.claims.get_mut(slot) else { return };
         if let (None, Some(condition)) = (known.so_far().before, claim.condition.as_ref().filter(|c| c.ready)) {
-            // It should come back as it was.
+            // The claim should get the same address again.
             known.progress().before = Block::read(&condition.message);
             if let Some(block) = known.so_far().before {
                 self.provider.reserve_again(slot, &claim.pool, block);
@@ -101,7 +104,7 @@ impl<P: Provider> Machine<P> {
             Missing::Asked(_) => {}
             Missing::No => {
                 let id = self.want_list();
-                self.listeners.insert(slot);
+                self.lists.listeners.insert(slot);
                 if let Some(known) = self.claims.get_mut(slot) {
                     known.progress().missing = Missing::Asked(id);
                 }
@@ -111,8 +114,9 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// A node has heard somebody else who has the claim's address. Whoever asked for that address keeps it (by annotation,
-    /// in the pool, or by an `IPAddress` made beforehand), and is told. All others get another one, and it rests.
+    /// A node has heard another host that has the claim's address. A claim that asked for the address (by annotation,
+    /// in the pool, or by an `IPAddress` made beforehand) keeps the address and gets a report. Every other claim gets
+    /// another address, and the old address rests.
     pub(super) fn conflict(&mut self, slot: u32, claim: &Claim, address: u32, block: Block, heard: &str) {
         let adopted = self.addresses.get(address).is_some_and(|e| e.attempt(&claim.uid).is_none_or(|m| m.adopted));
         let kept = adopted
@@ -129,10 +133,10 @@ impl<P: Provider> Machine<P> {
         if claim.condition.as_ref().is_none_or(|c| c.message != message) {
             self.report(report);
         }
-        self.tell(slot, claim, Reason::AllocationFailed, message);
+        self.set_condition(slot, claim, Reason::AllocationFailed, message);
     }
 
-    /// Notes bound objects that have an address in common with this one; each pair is told once.
+    /// Notes the bound objects that share an address with this object; each pair is reported once.
     fn note_duplicates(&mut self, address: u32) {
         let rivals = self.provider.rivals(address);
         if rivals.is_empty() {
@@ -149,22 +153,22 @@ impl<P: Provider> Machine<P> {
                 let pools = [mine.address.pool.clone(), theirs.address.pool.clone()];
                 let (address, other) = (mine.address.key.clone(), theirs.address.key.clone());
                 self.report(Report::Duplicate { address, other });
-                self.dirty.extend(pools.map(Who::Pool));
+                self.work.mark_all(pools.map(Who::Pool));
             }
         }
     }
 
-    /// The pairs that an object is one of are no more.
+    /// Drops the pairs that include an object.
     pub(super) fn forget_duplicates(&mut self, address: u32) {
         let gone: Vec<_> = self.duplicates.iter().copied().filter(|&(a, b)| a == address || b == address).collect();
         for pair in gone {
             self.duplicates.remove(&pair);
             let pools = [pair.0, pair.1].map(|s| self.addresses.get(s).map(|e| e.address.pool.clone()));
-            self.dirty.extend(pools.into_iter().flatten().map(Who::Pool));
+            self.work.mark_all(pools.into_iter().flatten().map(Who::Pool));
         }
     }
 
-    /// The duplicates of a pool, in words.
+    /// Describes the duplicates of a pool.
     pub(super) fn duplicates_of(&self, pool: &crate::names::PoolRef) -> String {
         let told = self.duplicates.iter().filter_map(|&(a, b)| {
             let (one, other) = (self.addresses.get(a)?, self.addresses.get(b)?);
@@ -173,7 +177,7 @@ impl<P: Provider> Machine<P> {
             let pair = if first <= second { (first, second, a, b) } else { (second, first, b, a) };
             (concerned && self.is_bound(one) && self.is_bound(other)).then_some(pair)
         });
-        // In an order in which every allocator tells them: else two would write over each other for ever.
+        // Every allocator uses this order: otherwise two allocators would overwrite each other for ever.
         let mut told: Vec<_> = told.collect();
         told.sort_unstable();
         told.iter().take(10).map(|&(.., a, b)| self.of_two(a, b)).collect::<Vec<_>>().join("; ")

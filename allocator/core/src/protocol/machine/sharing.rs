@@ -1,5 +1,5 @@
-//! Each event brings texts of its own. What is kept of it shares them with what is known already: a claim's name, say, is
-//! kept once, and not once for each place where it stands.
+//! Each event brings its own copies of texts. The kept state shares texts that are known already: a claim's name, for
+//! example, is stored once, not once for each place that uses the name.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl<P: Provider> Machine<P> {
             }
         }
         share(&mut address.claim, &address.key.name);
-        if let (Some(mark), Some(owner)) = (&mut address.mark, &address.owner) {
+        if let (Some(mark), Some(owner)) = (&mut address.attempt, &address.owner) {
             share_uid(&mut mark.claim, owner);
         }
         address

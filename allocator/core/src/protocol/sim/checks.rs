@@ -39,7 +39,7 @@ impl World {
     }
 
     fn check_deleting(&self, claim: &Claim) -> Result<(), String> {
-        let of = |a: &Address| a.owner.clone().or_else(|| a.mark.clone().map(|m| m.claim));
+        let of = |a: &Address| a.owner.clone().or_else(|| a.attempt.clone().map(|m| m.claim));
         let mut own = self.store.addresses.values().filter(|a| of(a).as_ref() == Some(&claim.uid));
         let held = own.any(|a| self.store.held.contains(&a.uid));
         if held && !claim.others && claim.condition.as_ref().is_none_or(|c| c.ready) {
@@ -54,7 +54,7 @@ impl World {
         }
         let Some(object) = self.store.own(claim) else { return Err("is bound, and its object is gone".into()) };
         let Some(condition) = &claim.condition else { return Err("is bound and has no condition".into()) };
-        let asked = claim.requested.is_some() || object.mark.as_ref().is_none_or(|m| m.adopted);
+        let asked = claim.requested.is_some() || object.attempt.as_ref().is_none_or(|m| m.adopted);
         if object.conflict.is_some() && !asked {
             return Err("keeps an address that somebody else has on the wire".into());
         }

@@ -4,8 +4,8 @@
 
 mod checks;
 mod flaws;
-mod people;
 pub(super) mod store;
+mod users;
 mod world;
 mod writer;
 

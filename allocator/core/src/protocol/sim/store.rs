@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::names::{Key, PoolRef, Uid, Version};
 use crate::pool::Network;
 use crate::protocol::flaws::{Flaw, planted};
-use crate::protocol::{Address, Claim, Done, Event, Failure, Pool, Purpose, Target, Write};
+use crate::protocol::{Address, Claim, Done, Event, Failure, Object, Pool, Purpose, Target, Write};
 
 #[derive(Default)]
 pub(in crate::protocol) struct Store {
@@ -127,29 +127,29 @@ impl Store {
                 if claim.deleting {
                     return Err(Failure::Refused("it is being deleted".into()));
                 }
-                Ok(Done::Claim(self.put_claim(Claim { finalizer: true, ..claim })))
+                Ok(Done::There(Object::Claim(self.put_claim(Claim { finalizer: true, ..claim }))))
             }
             Write::RemoveFinalizer(target) => {
                 let claim = self.put_claim(Claim { finalizer: false, ..self.claim(target)? });
-                Ok(if self.claims.contains_key(&claim.key) { Done::Claim(claim) } else { Done::Gone })
+                Ok(if self.claims.contains_key(&claim.key) { Done::There(Object::Claim(claim)) } else { Done::Gone })
             }
             Write::Void(target, voided) => {
                 let claim = self.claim(target)?;
-                Ok(Done::Claim(self.put_claim(Claim { voided: *voided, ..claim })))
+                Ok(Done::There(Object::Claim(self.put_claim(Claim { voided: *voided, ..claim }))))
             }
             Write::Bind(target, name, condition) => {
                 let (bound, condition) = (Some(Arc::clone(name)), Some(condition.clone()));
                 let claim = self.claim(target)?;
-                Ok(Done::Claim(self.put_claim(Claim { bound, condition, ..claim })))
+                Ok(Done::There(Object::Claim(self.put_claim(Claim { bound, condition, ..claim }))))
             }
             Write::Unbind(target, condition) => {
                 let claim = self.claim(target)?;
                 let condition = Some(condition.clone());
-                Ok(Done::Claim(self.put_claim(Claim { bound: None, condition, ..claim })))
+                Ok(Done::There(Object::Claim(self.put_claim(Claim { bound: None, condition, ..claim }))))
             }
             Write::Condition(target, condition) => {
                 let claim = self.claim(target)?;
-                Ok(Done::Claim(self.put_claim(Claim { condition: Some(condition.clone()), ..claim })))
+                Ok(Done::There(Object::Claim(self.put_claim(Claim { condition: Some(condition.clone()), ..claim }))))
             }
             Write::Create(new) => {
                 if self.addresses.contains_key(&new.key) || self.foreign.contains(&new.key) {
@@ -158,8 +158,8 @@ impl Store {
                 if let Purpose::Rest(rest) = &new.purpose {
                     self.rested.insert(rest.of.clone());
                 }
-                let (mark, rest) = match &new.purpose {
-                    Purpose::Claim(mark) => (Some(mark.clone()), None),
+                let (attempt, rest) = match &new.purpose {
+                    Purpose::Claim(attempt) => (Some(attempt.clone()), None),
                     Purpose::Rest(rest) => (None, Some(rest.clone())),
                 };
                 let address = Address {
@@ -170,27 +170,42 @@ impl Store {
                     address: Some(new.address),
                     prefix: new.prefix,
                     claim: new.key.name.clone(),
-                    owner: mark.as_ref().map(|m| m.claim.clone()),
+                    owner: attempt.as_ref().map(|m| m.claim.clone()),
                     deleting: false,
-                    finalizer: mark.is_some(),
-                    mark,
+                    finalizer: attempt.is_some(),
+                    attempt,
                     rest,
                     conflict: None,
+                    holder: None,
+                    hints: None,
                 };
-                Ok(Done::Address(self.put_address(address)))
+                Ok(Done::There(Object::Address(self.put_address(address))))
             }
-            Write::Adopt(target, mark) => {
+            Write::Adopt(target, attempt) => {
                 let address = self.address(target)?;
-                let (owner, mark) = (Some(mark.claim.clone()), Some(mark.clone()));
-                Ok(Done::Address(self.put_address(Address { owner, mark, finalizer: true, ..address })))
+                let (owner, attempt) = (Some(attempt.claim.clone()), Some(attempt.clone()));
+                Ok(Done::There(Object::Address(self.put_address(Address {
+                    owner,
+                    attempt,
+                    finalizer: true,
+                    ..address
+                }))))
             }
             Write::RemoveAddressFinalizer(target) => {
                 let address = self.put_address(Address { finalizer: false, ..self.address(target)? });
-                Ok(if self.addresses.contains_key(&address.key) { Done::Address(address) } else { Done::Gone })
+                Ok(if self.addresses.contains_key(&address.key) {
+                    Done::There(Object::Address(address))
+                } else {
+                    Done::Gone
+                })
             }
             Write::DeleteAddress(target) => {
                 let address = self.put_address(Address { deleting: true, ..self.address(target)? });
-                Ok(if self.addresses.contains_key(&address.key) { Done::Address(address) } else { Done::Gone })
+                Ok(if self.addresses.contains_key(&address.key) {
+                    Done::There(Object::Address(address))
+                } else {
+                    Done::Gone
+                })
             }
             Write::AddPoolFinalizer(t) | Write::RemovePoolFinalizer(t) | Write::PoolStatus(t, _) => {
                 let mut pool = self.pools.get(&*t.reference).cloned().ok_or(Failure::NotFound)?;
@@ -203,7 +218,7 @@ impl Store {
                     _ => pool.finalizer = false,
                 }
                 self.put_pool(pool);
-                Ok(Done::Written)
+                Ok(Done::There(Object::NotShown))
             }
         }
     }
@@ -242,7 +257,7 @@ impl Store {
             };
             let (Some(network), Some(block)) = (self.network(address), self.block(address)) else { continue };
             let same = |(n, b, _, uid): &&(Network, Block, &Claim, &Uid)| {
-                let old = self.old_duplicates.contains(uid) && self.old_duplicates.contains(&address.uid);
+                let old = self.old_duplicates.contains::<Uid>(uid) && self.old_duplicates.contains(&address.uid);
                 *n == network && b.overlaps(block) && !old
             };
             if let Some(other) = bound.iter().find(same) {

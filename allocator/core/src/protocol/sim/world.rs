@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::protocol::{Address, Claim, Hold, Pool};
+use crate::retained_meta::RetainedMeta;
 
 use super::Dice;
 use super::store::Store;
@@ -115,6 +116,7 @@ impl World {
                 requested: None,
                 hold: Hold::None,
                 condition: None,
+                retained: RetainedMeta::default(),
             });
             let at = if pool == 0 { 1 + i } else { 3 + i };
             self.store.old_duplicates.insert(address.clone());
@@ -129,9 +131,11 @@ impl World {
                 owner: Some(uid),
                 deleting: false,
                 finalizer: true,
-                mark: None,
+                attempt: None,
                 rest: None,
                 conflict: None,
+                holder: None,
+                hints: None,
             });
         }
     }
@@ -143,14 +147,14 @@ impl World {
     }
 
     /// One thing happens somewhere.
-    fn happen(&mut self, calm: bool) -> Result<(), String> {
+    fn happen(&mut self, quiesce: bool) -> Result<(), String> {
         let millis = match self.dice.roll(20) {
             0 => 1500,
             1..4 => 100,
             _ => 2,
         };
         self.elapse(millis);
-        if !calm {
+        if !quiesce {
             if self.dice.one_in(9) {
                 self.claimants();
             }
@@ -165,7 +169,7 @@ impl World {
             }
         }
         let i = self.dice.pick(self.writers.len());
-        self.writers[i].happen(&mut self.dice, &mut self.store, self.now, calm, &mut self.trace)
+        self.writers[i].happen(&mut self.dice, &mut self.store, self.now, quiesce, &mut self.trace)
     }
 
     pub(super) fn run(&mut self) -> Result<(), String> {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::foreign_finalizers::{FinalizersAt, ForeignFinalizers};
 use crate::in_cluster::InCluster;
-use crate::names::Key;
-use crate::protocol::{Action, Event, Failure, Machine, Moment, Write};
+use crate::names::{Key, Uid};
+use crate::protocol::{Action, Address, Event, Failure, Machine, Moment, Write};
+use crate::retained_meta::Finalizers;
 
 use super::Dice;
 use super::store::{ADDRESSES, Store};
@@ -30,6 +32,7 @@ enum Call {
 #[derive(Debug)]
 pub(super) struct Writer {
     machine: Machine<InCluster>,
+    foreign: ForeignFinalizers,
     /// Where each watch stands; None: it is broken.
     watches: [Option<usize>; 3],
     calls: Vec<Call>,
@@ -46,6 +49,7 @@ impl Writer {
         let machine = Machine::new(InCluster::default(), seed);
         Self {
             machine,
+            foreign: ForeignFinalizers::default(),
             watches: [None; 3],
             calls: Vec::new(),
             strays: Vec::new(),
@@ -73,6 +77,7 @@ impl Writer {
         }
         self.seed += 1_000_003;
         self.machine = Machine::new(InCluster::default(), self.seed);
+        self.foreign = ForeignFinalizers::default();
         self.watches = [None; 3];
         self.leads = Duration::ZERO;
     }
@@ -83,7 +88,23 @@ impl Writer {
         self.strays.clear();
     }
 
+    fn note_finalizers(&mut self, event: &Event) {
+        let foreign = &mut self.foreign;
+        match event {
+            Event::Address(Address { uid, version, .. }) => foreign.shown(uid, version, others(uid)),
+            Event::AddressGone(uid) => foreign.gone(uid),
+            Event::Addresses(all, _) => {
+                foreign.list_begins();
+                for Address { uid, version, .. } in all {
+                    foreign.shown(uid, version, others(uid));
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn step(&mut self, now: Duration, store: &Store, event: Event) {
+        self.note_finalizers(&event);
         let actions = self.machine.step(Moment { now, wall: store.wall }, event);
         for action in actions {
             match action {
@@ -100,10 +121,10 @@ impl Writer {
         dice: &mut Dice,
         store: &mut Store,
         now: Duration,
-        calm: bool,
+        quiesce: bool,
         trace: &mut Vec<String>,
     ) -> Result<(), String> {
-        if !calm {
+        if !quiesce {
             match dice.roll(400) {
                 0..2 => self.crash(),
                 2..6 => self.frozen = true,
@@ -116,10 +137,10 @@ impl Writer {
                 _ => {}
             }
         }
-        if !self.strays.is_empty() && (calm || dice.one_in(10)) {
+        if !self.strays.is_empty() && (quiesce || dice.one_in(10)) {
             let stray = usize::try_from(dice.roll(self.strays.len() as u64)).unwrap();
             let write = self.strays.swap_remove(stray);
-            if !calm || dice.one_in(2) {
+            if !quiesce || dice.one_in(2) {
                 let _ = apply(store, &write, trace, "stray")?;
             }
         }
@@ -127,14 +148,14 @@ impl Writer {
             self.frozen = !dice.one_in(25);
             return Ok(());
         }
-        if calm && self.leads != Duration::MAX {
+        if quiesce && self.leads != Duration::MAX {
             self.leads = Duration::MAX;
             self.step(now, store, Event::Leading(Some(self.leads)));
-        } else if !calm && (now >= self.leads && dice.one_in(8) || dice.one_in(60)) {
+        } else if !quiesce && (now >= self.leads && dice.one_in(8) || dice.one_in(60)) {
             // Renewed in time, or taken anew.
             self.leads = now + Duration::from_millis(50 + dice.roll(4000));
             self.step(now, store, Event::Leading(Some(self.leads)));
-        } else if !calm && dice.one_in(300) {
+        } else if !quiesce && dice.one_in(300) {
             self.leads = Duration::ZERO;
             self.step(now, store, Event::Leading(None));
         }
@@ -147,7 +168,7 @@ impl Writer {
                 self.watch(kind, dice, store, now);
             }
             5 => self.watch(ADDRESSES, dice, store, now),
-            _ => self.call(dice, store, now, calm, trace)?,
+            _ => self.call(dice, store, now, quiesce, trace)?,
         }
         Ok(())
     }
@@ -164,12 +185,26 @@ impl Writer {
         }
     }
 
+    /// A patch that takes our finalizer off writes the whole list: it must have the others.
+    fn keeps_the_others(&self, write: &Write, store: &Store) -> Result<(), String> {
+        let Write::RemoveAddressFinalizer(target) = write else { return Ok(()) };
+        let other = |address: &Address| address.uid != target.uid || address.version != target.version;
+        if store.addresses.get(&target.key).is_none_or(other) {
+            return Ok(());
+        }
+        match (self.foreign.at(target), others(&target.uid)) {
+            (FinalizersAt::Unknown, _) | (FinalizersAt::OursAlone, None) => Ok(()),
+            (FinalizersAt::All(all), Some(others)) if all == others => Ok(()),
+            (at, others) => Err(format!("{target:?} has {others:?}, and {at:?} is written")),
+        }
+    }
+
     fn call(
         &mut self,
         dice: &mut Dice,
         store: &mut Store,
         now: Duration,
-        calm: bool,
+        quiesce: bool,
         trace: &mut Vec<String>,
     ) -> Result<(), String> {
         if self.calls.is_empty() {
@@ -179,7 +214,7 @@ impl Writer {
         match chosen {
             Call::Answer(event) => self.step(now, store, event),
             Call::List { id } => {
-                if !calm && dice.one_in(10) {
+                if !quiesce && dice.one_in(10) {
                     self.calls.push(Call::List { id });
                     return Ok(());
                 }
@@ -187,12 +222,13 @@ impl Writer {
                 self.step(now, store, store.list(ADDRESSES, Some(id)));
             }
             Call::Read { id, key } => {
-                let lost = !calm && dice.one_in(5);
+                let lost = !quiesce && dice.one_in(5);
                 let result = if lost { Err(Failure::Unknown) } else { Ok(store.claims.get(&key).cloned()) };
                 self.calls.push(Call::Answer(Event::ClaimRead { id, result }));
             }
             Call::Write { id, write } => {
-                let fault = if calm { 99 } else { dice.roll(100) };
+                self.keeps_the_others(&write, store)?;
+                let fault = if quiesce { 99 } else { dice.roll(100) };
                 let result = match fault {
                     // Lost before its effect, lost after it, late.
                     0..4 => Err(Failure::Unknown),
@@ -212,6 +248,12 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// The finalizers of an address that has others than ours: every third has.
+fn others(uid: &Uid) -> Option<Finalizers> {
+    let sum = uid.0.bytes().fold(0u32, |sum, byte| sum + u32::from(byte));
+    sum.is_multiple_of(3).then(|| [Box::from("theirs"), Box::from("ours")].into())
 }
 
 type Applied = Result<crate::protocol::Done, Failure>;
@@ -235,7 +277,7 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
         let rests = store.rested.contains(&address.uid);
         // Pool p1 asks for it, whatever its edit; of a pool that is gone or makes no sense nobody knows.
         let known = !store.unclear.contains(&*address.pool);
-        let conflict = address.conflict.is_some() && address.mark.as_ref().is_some_and(|m| !m.adopted);
+        let conflict = address.conflict.is_some() && address.attempt.as_ref().is_some_and(|m| !m.adopted);
         if known && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2)) && !rests {
             return Err(format!("{} was released without a rest", address.key));
         }

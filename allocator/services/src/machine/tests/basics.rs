@@ -19,7 +19,7 @@ fn the_tutorials_session() {
     assert_eq!(object.ingress, [Ingress { ip: ip("10.10.222.231"), vip: true }]);
     assert_eq!(object.notes.host.as_deref(), Some("node-a"));
     assert!(object.implementation);
-    assert_eq!(world.told(&web), ("Advertised".into(), "10.10.222.231".into()));
+    assert_eq!(world.condition(&web), ("Advertised".into(), "10.10.222.231".into()));
 
     // There is one address, and a second Service has to wait for it.
     let second = world.apply(service("default", "second"));
@@ -60,7 +60,7 @@ fn why_it_waits_is_told_only_when_it_lasts() {
     world.refused(&web, "WaitingForNode", "no node advertises 10.0.0.1 yet");
     world.agents = true;
     world.run();
-    assert_eq!(world.told(&web).0, "Advertised");
+    assert_eq!(world.condition(&web).0, "Advertised");
 }
 
 #[test]
@@ -71,11 +71,11 @@ fn between_two_holders_the_status_stays() {
     world.agents = false;
     let mut address = world.addresses.values().next().unwrap().clone();
     address.holder = None;
-    world.events.push_back(crate::machine::Event::Address(address.clone()));
+    world.events.push_back(crate::machine::Event::Address(std::sync::Arc::new(address.clone())));
     world.run();
     assert_eq!((&*world.shows(&web), world.services[&web].notes.host.as_deref()), ("10.0.0.1", Some("node-a")));
     address.holder = Some("node-b".into());
-    world.events.push_back(crate::machine::Event::Address(address));
+    world.events.push_back(crate::machine::Event::Address(std::sync::Arc::new(address)));
     world.run();
     assert_eq!(world.services[&web].notes.host.as_deref(), Some("node-b"));
 }
@@ -183,7 +183,7 @@ fn a_claim_deleted_by_hand_is_made_again() {
     let claim = world.claims.values_mut().next().unwrap();
     claim.deleting = true;
     let claim = claim.clone();
-    world.events.push_back(crate::machine::Event::Claim(Box::new(claim)));
+    world.events.push_back(crate::machine::Event::Claim(Box::new(claim.shown())));
     world.run();
     assert_eq!((&*world.shows(&web), world.claims.len()), ("10.0.0.1", 1));
 }

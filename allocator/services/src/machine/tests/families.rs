@@ -54,7 +54,7 @@ fn who_prefers_both_takes_what_there_is() {
     let web = world.apply(dual(FamilyPolicy::PreferDualStack));
     world.run();
     assert_eq!(world.shows(&web), "fd00::10");
-    let (reason, message) = world.told(&web);
+    let (reason, message) = world.condition(&web);
     assert!(reason == "Advertised" && message.contains("no IPv4 address"), "{reason}: {message}");
     // A second one finds IPv6 exhausted, and then IPv4 comes.
     let mut second = dual(FamilyPolicy::PreferDualStack);

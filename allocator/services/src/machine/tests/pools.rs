@@ -84,7 +84,7 @@ fn a_pool_edited_under_living_services_moves_nobody() {
     world.configure(&[("range-global", "10.0.0.5-10.0.0.9")]);
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.1");
-    let (reason, message) = world.told(&web);
+    let (reason, message) = world.condition(&web);
     assert!(reason == "Advertised" && message.contains("10.0.0.1 is no longer in"), "{message}");
     // Unless asked: it has its address until the new one is advertised.
     world.agents = false;
@@ -149,7 +149,7 @@ fn another_pool_is_asked_for_and_got() {
     // Without the annotation nobody asks for anything.
     world.edit(&web, |service| service.notes.pool = None);
     world.run();
-    assert_eq!((&*world.shows(&web), &*world.told(&web).0), ("10.7.0.1", "Advertised"));
+    assert_eq!((&*world.shows(&web), &*world.condition(&web).0), ("10.7.0.1", "Advertised"));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn nodes_addresses_are_not_given_out() {
     // A node that says it has what it holds for us is no reason to take it away.
     world.reserve(&[("10.0.0.3", Reserved::Node("n".into()))]);
     world.run();
-    assert_eq!((&*world.shows(&web), &*world.told(&web).0), ("10.0.0.3", "Advertised"));
+    assert_eq!((&*world.shows(&web), &*world.condition(&web).0), ("10.0.0.3", "Advertised"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn dns_on_tcp_and_udp() {
     assert_eq!(world.shows(&udp), "10.0.0.1");
     world.delete(&udp);
     world.run();
-    assert_eq!((&*world.told(&clash).0, world.claims.len()), ("Advertised", 1));
+    assert_eq!((&*world.condition(&clash).0, world.claims.len()), ("Advertised", 1));
 }
 
 #[test]

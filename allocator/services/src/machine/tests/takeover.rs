@@ -67,7 +67,7 @@ fn an_address_in_no_pool_gets_one() {
     world.run();
     assert_eq!([&old, &pinned].map(|key| world.shows(key)), ["192.168.7.7", "192.168.7.9"]);
     assert_eq!(world.claims_of(&old)[0].pool.name.to_string(), "kubevip-kept.addresses-ipv4");
-    assert_eq!(world.told(&old).0, "Advertised");
+    assert_eq!(world.condition(&old).0, "Advertised");
     // New ones do not get such an address by asking for it.
     let mut new = service("a", "new");
     new.notes.addresses = Some("192.168.7.8".into());
@@ -92,7 +92,7 @@ fn two_that_shared_without_a_word_go_on_if_their_ports_allow() {
     let third = world.apply(theirs("third", "10.0.0.1"));
     world.start();
     world.run();
-    assert_eq!([&first, &second].map(|key| &*world.told(key).0 == "Advertised"), [true, true]);
+    assert_eq!([&first, &second].map(|key| &*world.condition(key).0 == "Advertised"), [true, true]);
     assert_eq!(world.claims.len(), 1);
     // What never worked is said; nothing is taken away.
     world.refused(&third, "PortConflict", "80/TCP");

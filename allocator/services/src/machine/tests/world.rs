@@ -8,12 +8,13 @@ use std::time::Duration;
 use mooring_allocator_core::block::{Family, address};
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::PoolSpec;
-use mooring_allocator_core::protocol::Moment;
+use mooring_allocator_core::protocol::{self, Moment};
 use mooring_allocator_core::text;
 
 use crate::class::ClassRules;
+use crate::machine::testing::{self, StoredClaim};
 use crate::machine::{Action, Done, Event, Failure, Machine, Report, Settings, Write};
-use crate::objects::{Address, Claim, Made, Pool, Reserved, Service};
+use crate::objects::{Address, Made, Pool, Reserved, Service};
 use crate::words;
 
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(super) struct World {
     pub(super) now: Duration,
     version: u64,
     pub(super) services: BTreeMap<Key, Service>,
-    pub(super) claims: BTreeMap<Key, Claim>,
+    pub(super) claims: BTreeMap<Key, StoredClaim>,
     pub(super) addresses: BTreeMap<Key, Address>,
     pub(super) pools: BTreeMap<Arc<PoolRef>, (Pool, PoolSpec)>,
     config: Option<BTreeMap<String, String>>,
@@ -100,8 +101,8 @@ impl World {
         self.events = VecDeque::from([
             Event::Leading(Some(Duration::MAX)),
             Event::Services(self.services.values().cloned().collect()),
-            Event::Claims(self.claims.values().cloned().collect()),
-            Event::Addresses(self.addresses.values().cloned().collect()),
+            Event::Claims(self.claims.values().map(StoredClaim::shown).collect()),
+            Event::Addresses(self.addresses.values().cloned().map(Arc::new).collect()),
             Event::Pools(self.pools.values().map(|(pool, _)| pool.clone()).collect()),
             Event::Config(self.config.clone()),
             Event::Reserved(self.reserved.clone()),
@@ -185,16 +186,9 @@ impl World {
         let name = format!("machine-{}", text.replace([':', '.'], "-"));
         let key = Key::new("machines", &name);
         let uid = Uid::from(&*format!("uid-{name}"));
-        let address = Address {
-            key: key.clone(),
-            uid,
-            version: self.fresh(),
-            claim: name.as_str().into(),
-            address: Some(ip(text)),
-            holder: None,
-        };
+        let address = testing::address(key.clone(), uid, self.fresh(), ip(text));
         self.addresses.insert(key, address.clone());
-        self.events.push_back(Event::Address(address));
+        self.events.push_back(Event::Address(Arc::new(address)));
     }
 
     // What others do.
@@ -238,35 +232,34 @@ impl World {
             return false;
         }
         let given = match claim.requested {
-            Some(ip) if !self.lists(&claim.pool, ip) => Err(("AllocationFailed", format!("{ip} is not in the pool"))),
-            Some(ip) if self.used().contains(&ip) => Err(("AllocationFailed", format!("{ip} is taken"))),
+            Some(ip) if !self.lists(&claim.pool, ip) => {
+                Err((protocol::Reason::AllocationFailed, format!("{ip} is not in the pool")))
+            }
+            Some(ip) if self.used().contains(&ip) => {
+                Err((protocol::Reason::AllocationFailed, format!("{ip} is taken")))
+            }
             Some(ip) => Ok(ip),
-            None => self.free(&claim.pool).ok_or_else(|| ("PoolExhausted", "nothing is free".to_owned())),
+            None => {
+                self.free(&claim.pool).ok_or_else(|| (protocol::Reason::PoolExhausted, "nothing is free".to_owned()))
+            }
         };
         let mut new = claim.clone();
         match given {
             Ok(ip) => {
                 let uid = Uid::from(&*format!("uid-{}-{}", claim.uid, self.version));
-                let address = Address {
-                    key: key.clone(),
-                    uid,
-                    version: self.fresh(),
-                    claim: key.name.clone(),
-                    address: Some(ip),
-                    holder: None,
-                };
+                let address = testing::address(key.clone(), uid, self.fresh(), ip);
                 self.addresses.insert(key.clone(), address.clone());
-                self.events.push_back(Event::Address(address));
+                self.events.push_back(Event::Address(Arc::new(address)));
                 new.bound = Some(key.name.clone());
                 new.refused = None;
             }
-            Err((reason, message)) => new.refused = Some((reason.into(), message.into())),
+            Err((reason, message)) => new.refused = Some((reason, message)),
         }
         let changed = new != claim;
         if changed {
             new.version = self.fresh();
             self.claims.insert(key.clone(), new.clone());
-            self.events.push_back(Event::Claim(Box::new(new)));
+            self.events.push_back(Event::Claim(Box::new(new.shown())));
         }
         changed
     }
@@ -280,7 +273,7 @@ impl World {
         address.holder = Some("node-a".into());
         self.version += 1;
         address.version = Version::from(self.version.to_string().as_str());
-        self.events.push_back(Event::Address(address.clone()));
+        self.events.push_back(Event::Address(Arc::new(address.clone())));
         true
     }
 
@@ -297,7 +290,7 @@ impl World {
         claim.bound = None;
         claim.version = self.fresh();
         self.claims.insert(key.clone(), claim.clone());
-        self.events.push_back(Event::Claim(Box::new(claim)));
+        self.events.push_back(Event::Claim(Box::new(claim.shown())));
     }
 
     // The API server.
@@ -357,7 +350,7 @@ impl World {
                 let owned = new.members.iter().all(|(key, _)| key.namespace == new.key.namespace);
                 assert_eq!(owned && *new.key.namespace != *"mooring", new.owned, "{new:?}");
                 let version = self.fresh();
-                let claim = Claim {
+                let claim = StoredClaim {
                     key: new.key.clone(),
                     uid: Uid::from(&*format!("uid-claim-{}", self.version)),
                     version: version.clone(),
@@ -370,8 +363,8 @@ impl World {
                     deleting: false,
                 };
                 self.claims.insert(new.key.clone(), claim.clone());
-                self.events.push_back(Event::Claim(Box::new(claim)));
-                Ok(Done::At(version))
+                self.events.push_back(Event::Claim(Box::new(claim.shown())));
+                Ok(Done::There(version))
             }
             Write::UpdateClaim(target, members, requested) => {
                 let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
@@ -381,8 +374,8 @@ impl World {
                 (claim.members, claim.requested) = (members.clone(), *requested);
                 claim.version = self.fresh();
                 self.claims.insert(target.key.clone(), claim.clone());
-                self.events.push_back(Event::Claim(Box::new(claim.clone())));
-                Ok(Done::At(claim.version))
+                self.events.push_back(Event::Claim(Box::new(claim.shown())));
+                Ok(Done::There(claim.version))
             }
             Write::DeleteClaim(target) => {
                 let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
@@ -392,7 +385,7 @@ impl World {
                 claim.deleting = true;
                 claim.version = self.fresh();
                 self.claims.insert(target.key.clone(), claim.clone());
-                self.events.push_back(Event::Claim(Box::new(claim)));
+                self.events.push_back(Event::Claim(Box::new(claim.shown())));
                 Ok(Done::Gone)
             }
             Write::Exchange(target, _) => {
@@ -401,7 +394,7 @@ impl World {
                     return Err(Failure::Conflict);
                 }
                 self.conflict(&target.key);
-                Ok(Done::At(self.fresh()))
+                Ok(Done::There(self.fresh()))
             }
             Write::Annotate(target, notice) => {
                 let mut service = self.service(target)?;
@@ -454,7 +447,7 @@ impl World {
                     return Err(Failure::Exists);
                 }
                 self.made_pool(&new.reference, &new.made);
-                Ok(Done::At(Version::from("")))
+                Ok(Done::There(Version::from("")))
             }
             Write::UpdatePool(target, new) => {
                 let (pool, _) = self.pools.get(&target.reference).ok_or(Failure::NotFound)?;
@@ -462,7 +455,7 @@ impl World {
                     return Err(Failure::Conflict);
                 }
                 self.made_pool(&new.reference, &new.made);
-                Ok(Done::At(self.pools[&target.reference].0.version.clone()))
+                Ok(Done::There(self.pools[&target.reference].0.version.clone()))
             }
             Write::DeletePool(target) => {
                 let (pool, _) = self.pools.get(&target.reference).cloned().ok_or(Failure::NotFound)?;
@@ -490,7 +483,7 @@ impl World {
     fn stored(&mut self, service: Service) -> Done {
         assert_ne!(service, self.services[&service.key], "a write that changes nothing");
         let key = self.apply(service);
-        Done::At(self.services[&key].version.clone())
+        Done::There(self.services[&key].version.clone())
     }
 
     fn made_pool(&mut self, reference: &Arc<PoolRef>, made: &Made) {
@@ -547,17 +540,17 @@ impl World {
     }
 
     /// Reason and message of the condition on the object.
-    pub(super) fn told(&self, key: &Key) -> (String, String) {
+    pub(super) fn condition(&self, key: &Key) -> (String, String) {
         let condition = self.services[key].condition.clone().unwrap();
         (condition.reason.into(), condition.message.into())
     }
 
     pub(super) fn refused(&self, key: &Key, reason: &str, word: &str) {
-        let (is, message) = self.told(key);
+        let (is, message) = self.condition(key);
         assert!(is == reason && message.contains(word), "{is}: {message}");
     }
 
-    pub(super) fn claims_of(&self, key: &Key) -> Vec<&Claim> {
+    pub(super) fn claims_of(&self, key: &Key) -> Vec<&StoredClaim> {
         self.claims.values().filter(|claim| claim.members.iter().any(|(member, _)| member == key)).collect()
     }
 }

@@ -1,0 +1,215 @@
+//! The control plane's VIPs: one Lease, one interface, one [`Elector`].
+//!
+//! ```text
+//!   Event ──▶ ControlPlane ──▶ Elector's event(s) ──▶ Elector ──▶ Action ──▶ ControlPlane ──▶ Output
+//!             the interface; the node's own VIPs                             the interface; lists
+//! ```
+//!
+//! The Elector knows neither interfaces nor lists. This core picks the interface, tells the Elector what the node looks like
+//! there, keeps VIPs from it that are the node's own addresses, and puts what it wants into the words of every core.
+
+mod input;
+mod output;
+
+#[cfg(test)]
+mod tests;
+
+pub use input::Input;
+pub use output::{Call, Report};
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::action::Action;
+use crate::core::{self, Core, Interface};
+use crate::elector::{Elector, Snapshot};
+use crate::event::{Event as ForElector, Moment, Node};
+use crate::lease::Participant;
+use crate::mac::Mac;
+use crate::rules::Rules;
+use crate::time::Time;
+
+/// What this core is told.
+pub type Event = core::Event<Input>;
+/// What this core wants done.
+pub type Output = core::Output<Call, Report>;
+
+/// Is shown each step of the Elector: the moment, the event, and the actions that it gave.
+pub type Observer = Box<dyn FnMut(Moment, &ForElector, &[Action]) + Send>;
+
+/// The VIPs of one Lease on one interface.
+pub struct ControlPlane {
+    elector: Elector,
+    observer: Option<Observer>,
+    /// The interface that carries the VIPs; None: it is not there.
+    place: Option<Place>,
+    /// The VIPs that should exist, the node's own among them.
+    vips: Vec<IpAddr>,
+    /// The VIPs that are permanent addresses of the node: the node is no candidate for them.
+    own: BTreeSet<IpAddr>,
+}
+
+/// What the Elector was told of the interface.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    index: u32,
+    macs: Vec<Mac>,
+    up: bool,
+    node: Node,
+}
+
+impl Core for ControlPlane {
+    type Input = Input;
+    type Call = Call;
+    type Report = Report;
+
+    fn step(&mut self, at: Moment, event: Event) -> Vec<Output> {
+        let mut out = vec![];
+        match event {
+            Event::Node { interfaces, macs } => self.node(at, interfaces, macs, &mut out),
+            Event::Input(Input::Vips(vips)) => {
+                // A report of this step is about the VIPs that go, not about those that stay.
+                self.vips.retain(|known| !vips.contains(known));
+                self.elect(at, ForElector::Vips(self.not_own(&vips)), &mut out);
+                self.vips = vips;
+            }
+            Event::Input(Input::Own(own)) => {
+                self.own = own;
+                self.elect(at, ForElector::Vips(self.not_own(&self.vips)), &mut out);
+            }
+            Event::Ensured(addresses) => {
+                for address in addresses {
+                    self.elect(at, ForElector::Put { address }, &mut out);
+                }
+            }
+            event => {
+                if let Some(event) = self.translate(event) {
+                    self.elect(at, event, &mut out);
+                }
+            }
+        }
+        out
+    }
+
+    fn wake(&self) -> Option<Time> {
+        self.elector.wake()
+    }
+
+    fn listens_for(&self) -> BTreeSet<IpAddr> {
+        self.elector.listens_for()
+    }
+}
+
+impl ControlPlane {
+    /// Of a node that knows nothing yet.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        let elector = Elector::new(rules);
+        Self { elector, observer: None, place: None, vips: vec![], own: BTreeSet::new() }
+    }
+
+    /// From now on, each step of the Elector is shown: `mooring-agent run --record` writes them down.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Observer) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// The Elector's state.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.elector.snapshot()
+    }
+
+    /// The Elector, to look at.
+    #[must_use]
+    pub const fn elector(&self) -> &Elector {
+        &self.elector
+    }
+
+    /// The VIPs that should exist, the node's own addresses among them.
+    #[must_use]
+    pub fn vips(&self) -> &[IpAddr] {
+        &self.vips
+    }
+
+    /// The first interface is the one. The Elector is told what has changed; of the link also when the interface is another
+    /// one, so that VIPs are put there and announced.
+    fn node(&mut self, at: Moment, interfaces: Vec<Interface>, macs: Vec<Mac>, out: &mut Vec<Output>) {
+        let Some(interface) = interfaces.into_iter().next() else {
+            if self.place.take().is_some_and(|place| place.up) {
+                self.elect(at, ForElector::Link { up: false }, out);
+            }
+            return;
+        };
+        let first = |v4: bool| interface.link.addresses.iter().copied().find(|address| address.is_ipv4() == v4);
+        let addresses = first(true).into_iter().chain(first(false)).collect();
+        let participant = Participant { macs: interface.link.macs.clone(), addresses };
+        let node = Node { participant, macs, gateways: interface.gateways };
+        let place = Place { index: interface.index, macs: interface.link.macs, up: interface.link.up, node };
+        let before = self.place.as_ref();
+        let same_node = before.is_some_and(|before| before.node == place.node);
+        let same_link = before
+            .is_some_and(|before| (before.index, &before.macs, before.up) == (place.index, &place.macs, place.up));
+        let (node, up) = (place.node.clone(), place.up);
+        self.place = Some(place);
+        if !same_node {
+            self.elect(at, ForElector::Node(node), out);
+        }
+        if !same_link {
+            self.elect(at, ForElector::Link { up }, out);
+        }
+    }
+
+    /// One event of every core as one of the Elector. None: it does not concern the VIPs' interface.
+    fn translate(&mut self, event: Event) -> Option<ForElector> {
+        let index = self.place.as_ref().map(|place| place.index);
+        Some(match event {
+            Event::Tick => ForElector::Tick,
+            Event::Link { interface, up } => {
+                let place = self.place.as_mut().filter(|place| place.index == interface)?;
+                place.up = up;
+                ForElector::Link { up }
+            }
+            Event::Heard { interface, address, mac } if index == Some(interface) => ForElector::Heard { address, mac },
+            Event::LeftOver(vips) => ForElector::LeftOver(vips.into_iter().map(|vip| vip.address).collect()),
+            Event::EnsureFailed { address, reason } => ForElector::PutFailed { address, reason },
+            Event::Gone(address) => ForElector::Gone { address },
+            Event::ClockJump(by) => ForElector::ClockJump(by),
+            Event::Shutdown => ForElector::Shutdown,
+            Event::Input(input) => input.for_elector()?,
+            Event::Heard { .. } | Event::Node { .. } | Event::Ensured(_) => return None,
+        })
+    }
+
+    /// One step of the Elector.
+    fn elect(&mut self, at: Moment, event: ForElector, out: &mut Vec<Output>) {
+        let actions = if let Some(observer) = &mut self.observer {
+            let actions = self.elector.step(at, event.clone());
+            observer(at, &event, &actions);
+            actions
+        } else {
+            self.elector.step(at, event)
+        };
+        let index = self.place.as_ref().map_or(0, |place| place.index);
+        for action in actions {
+            output::push(out, action, index, &self.vips);
+        }
+    }
+
+    fn not_own(&self, vips: &[IpAddr]) -> Vec<IpAddr> {
+        vips.iter().copied().filter(|vip| !self.own.contains(vip)).collect()
+    }
+}
+
+impl fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlPlane")
+            .field("elector", &self.elector)
+            .field("place", &self.place)
+            .field("vips", &self.vips)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! What is known of the API server: whether it answers, and which calls are under way.
+
+use std::collections::VecDeque;
+
+use crate::action::Cause;
+use crate::lease::Record;
+use crate::time::Time;
+
+/// So many writes without an answer are remembered.
+const UNANSWERED: usize = 8;
+
+/// The API, as far as this elector's own calls tell. One read and one write may be under way at a time.
+#[derive(Debug, Default)]
+pub(super) struct Api {
+    /// Since when no call has been answered; None while the API answers.
+    pub(super) away: Option<Time>,
+    /// The read under way.
+    pub(super) reading: Option<Reading>,
+    /// The write under way.
+    pub(super) flight: Option<Flight>,
+    /// The last writes that were given up without an answer, oldest first: they may have taken effect, or may yet.
+    pub(super) unanswered: VecDeque<Flight>,
+    /// The Lease is not read before.
+    pub(super) next_read: Time,
+    /// The Lease is not written before, by a node that carries the VIPs.
+    pub(super) next_write: Time,
+}
+
+/// A read that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) id: u64,
+    pub(super) sent: Time,
+    /// Without an answer it has failed then.
+    pub(super) fails_at: Time,
+    /// The version of the Lease that was known when the read was sent.
+    pub(super) known: Option<String>,
+}
+
+/// A write that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) id: u64,
+    pub(super) purpose: Purpose,
+    pub(super) sent: Time,
+    /// Without an answer it has failed then.
+    pub(super) fails_at: Time,
+    /// The version that the write was based on. By this and by `record` the write is recognised if its answer is lost.
+    pub(super) base: Option<String>,
+    pub(super) record: Record,
+}
+
+/// What a write of the Lease is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Take(Cause),
+    Renew,
+    Release,
+    Participate,
+}
+
+impl Api {
+    /// The API has answered.
+    pub(super) fn answered(&mut self) {
+        self.away = None;
+    }
+
+    /// A call that was sent then has not been answered.
+    pub(super) fn not_answered(&mut self, sent: Time) {
+        self.away.get_or_insert(sent);
+    }
+
+    /// Since when the API has not answered: calls that failed, or a take that waits.
+    pub(super) fn away_since(&self) -> Option<Time> {
+        let waiting = self.flight.as_ref().filter(|f| matches!(f.purpose, Purpose::Take(_))).map(|f| f.sent);
+        match (self.away, waiting) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Whether a write may be sent now: no write is under way, and no read, which comes first after a conflict. With the API
+    /// away a read may hang, and is not waited for.
+    pub(super) fn may_write(&self) -> bool {
+        self.flight.is_none() && (self.reading.is_none() || self.away.is_some())
+    }
+
+    /// Remembers a write that was given up without an answer.
+    pub(super) fn remember(&mut self, flight: Flight) {
+        while self.unanswered.len() >= UNANSWERED {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(flight);
+    }
+
+    /// The write of this node's that the Lease shows to have taken effect, if there is one: the one under way, or one that
+    /// was given up.
+    pub(super) fn take_shown(&mut self, shown: impl Fn(&Flight) -> bool) -> Option<Flight> {
+        if let Some(flight) = self.flight.take_if(|flight| shown(flight)) {
+            return Some(flight);
+        }
+        let nth = self.unanswered.iter().position(shown)?;
+        // Those before it were based on what it wrote over: they can take effect no more.
+        self.unanswered.drain(..=nth).next_back()
+    }
+}

@@ -1,0 +1,230 @@
+//! A candidate: when it takes the Lease, and when it carries the VIPs without a Lease.
+
+use std::time::Duration;
+
+use super::api::Purpose;
+use super::process::Process;
+use super::service::Asked;
+use super::{Elector, Role};
+use crate::action::{Action, Cause, Report};
+use crate::lease::{Declaration, LeaseView};
+use crate::mac::Mac;
+use crate::planted::planted;
+use crate::rules::{AWAY, SUCCESSOR_FIRST};
+use crate::time::Time;
+
+/// How long the peers' answer about their health counts.
+const ASKED_FRESH: Duration = Duration::from_secs(1);
+
+/// This node does not carry the VIPs, and may be about to take them.
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    /// A take waits for the segment to say that nobody has the VIP.
+    pub(super) searching: bool,
+    /// Since when the VIP has been free while the API is away: this node's turn counts from then.
+    free_since: Option<Time>,
+}
+
+impl Elector {
+    pub(super) fn advance_following(&mut self) {
+        if self.process.is_ending() {
+            // A release that is still on its way is waited for.
+            if self.api.flight.is_none() && !self.process.has_left() {
+                self.process = Process::Left;
+                self.act(Action::Exit);
+            }
+            return;
+        }
+        self.consider_participating();
+        self.consider_taking();
+        self.consider_provisional();
+    }
+
+    fn consider_participating(&mut self) {
+        let known = self.lease.is_fresh(self.step.at.now, &self.rules) && self.lease.view().is_some();
+        if !known || self.api.flight.is_some() || self.node.participant.macs.is_empty() || self.is_participant() {
+            return;
+        }
+        let first = self.step.at.now + self.rules.turn(0);
+        let at = *self.candidacy.participate_at.get_or_insert(first);
+        if self.due(at) {
+            self.candidacy.participate_at = None;
+            self.participate();
+        }
+    }
+
+    fn consider_taking(&mut self) {
+        let busy = self.api.flight.as_ref().is_some_and(|f| f.purpose != Purpose::Participate);
+        if busy || !self.is_able() || self.service.healthy.is_none() || !self.due(self.candidacy.hold_off) {
+            return;
+        }
+        let Some(cause) = self.cause() else {
+            self.set_searching(false);
+            return;
+        };
+        // A node carries the VIP while the API is away: a write that waits for the API would only move the VIP once more.
+        let answered = self.segment.witness.answer(self.step.at.now).is_some();
+        if self.api.away.is_some() && answered {
+            return;
+        }
+        if matches!(cause, Cause::Free | Cause::Expiry)
+            && self.rules.conflict_probe
+            && !planted!(TakesWithoutLooking)
+            && !self.is_clear()
+        {
+            return;
+        }
+        if !self.is_fit(cause) {
+            return;
+        }
+        if cause == Cause::Witness {
+            let declaration = self.lease.view().and_then(LeaseView::declaration).cloned();
+            if let Some(declaration) = declaration.filter(|d| self.candidacy.reported_silent.as_ref() != Some(d)) {
+                self.report(Report::Abandoned { holder: declaration.holder.clone() });
+                self.candidacy.reported_silent = Some(declaration);
+            }
+        }
+        self.set_searching(false);
+        self.take(cause);
+    }
+
+    /// A node whose own service is not healthy takes only a free Lease, and only if no healthy node is there.
+    fn is_fit(&mut self, cause: Cause) -> bool {
+        self.service.healthy == Some(true) || matches!(cause, Cause::Free | Cause::Expiry) && self.is_nobody_better()
+    }
+
+    /// Why this node may take the Lease now.
+    fn cause(&mut self) -> Option<Cause> {
+        let now = self.step.at.now;
+        if self.service.healthy == Some(true) && self.may_take_early() {
+            return Some(Cause::Witness);
+        }
+        if !self.lease.is_fresh(now, &self.rules) {
+            return None;
+        }
+        let Some(view) = self.lease.view() else {
+            return Some(Cause::Free);
+        };
+        if view.record.holder == self.rules.node {
+            return Some(Cause::Adopted);
+        }
+        if view.record.holder.is_empty() {
+            let Some(handover) = view.handover() else {
+                return Some(Cause::Free);
+            };
+            if handover.to == self.rules.node || handover.to.is_empty() {
+                return Some(Cause::Handover);
+            }
+            return self.due(self.lease.changed() + SUCCESSOR_FIRST).then_some(Cause::Handover);
+        }
+        if planted!(WallClocks) {
+            let age = self.step.at.wall.0 - view.record.renewed.map_or(0, |renewed| renewed.0);
+            let over = age > i64::try_from(view.record.duration.as_micros()).unwrap_or(i64::MAX);
+            return over.then_some(Cause::Expiry);
+        }
+        let expires = self.lease.expires(&self.rules)?;
+        self.due(expires).then_some(Cause::Expiry)
+    }
+
+    /// The holder declared for this tenure that it answers probes. It has answered, and is silent now.
+    fn may_take_early(&mut self) -> bool {
+        // After a change of holder, what the witness knows may still be about the last one.
+        let witness = &self.segment.witness;
+        let of_this = |d: &&Declaration| d.holder != self.rules.node && (witness.is_of(d) || planted!(StaleWitness));
+        let declared = self.lease.view().and_then(LeaseView::declaration).is_some_and(|d| of_this(&d));
+        let witnessed = declared && !self.rules.witness_interval.is_zero() && self.segment.witness.is_silent();
+        witnessed && (planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now))
+    }
+
+    /// Whether the segment rules out a foreign owner. If the segment has not been asked, it is asked now.
+    fn is_clear(&mut self) -> bool {
+        let now = self.step.at.now;
+        // An answer that was considered before says nothing about who is there now.
+        let answer = self.segment.witness.answer(now).zip(self.segment.witness.state().1);
+        let Some((mac, heard)) = answer.filter(|answer| self.segment.foreign.heard != Some(*answer)) else {
+            self.set_searching(true);
+            return self.segment.witness.is_quiet();
+        };
+        if self.is_peer(mac) {
+            return true;
+        }
+        self.candidacy.hold_off = now + Duration::from_secs(1);
+        if self.segment.foreign.answered(now, mac, heard) {
+            let reports = self.vips.keys().map(|address| Report::ForeignOwner { address: *address, mac });
+            self.step.out.extend(reports.map(Action::Report));
+        }
+        self.set_searching(true);
+        false
+    }
+
+    fn set_searching(&mut self, searching: bool) {
+        if let Role::Following(following) = &mut self.role {
+            following.searching = searching;
+        }
+    }
+
+    pub(super) fn is_peer(&self, mac: Mac) -> bool {
+        self.lease.view().is_some_and(|view| view.participant_with(mac).is_some())
+    }
+
+    fn consider_provisional(&mut self) {
+        let able = self.rules.provisional && self.is_able();
+        let Some(away) = self.api.away_since().filter(|_| able && self.segment.witness.is_free()) else {
+            if let Role::Following(following) = &mut self.role {
+                following.free_since = None;
+            }
+            return;
+        };
+        if !self.due(away + AWAY) || !self.due(self.hold_off_provisional()) {
+            return;
+        }
+        let Role::Following(following) = &mut self.role else { return };
+        let since = *following.free_since.get_or_insert(self.step.at.now);
+        if !self.due(since + self.rules.turn(self.candidacy.turns)) {
+            return;
+        }
+        // An unhealthy service excludes this node only if a peer's service is better.
+        if self.service.healthy != Some(true) && !self.is_nobody_better() {
+            return;
+        }
+        self.hold_provisionally();
+    }
+
+    fn hold_off_provisional(&self) -> Time {
+        // Two things keep a free VIP from being carried: a foreign owner, and an interface that refused all VIPs. A lost race
+        // does not.
+        let foreign = self.segment.foreign.reported.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1));
+        foreign.max(self.candidacy.refused_until)
+    }
+
+    /// Whether a fresh answer of the peers says that none is healthy. Asks them if there is none.
+    pub(super) fn is_nobody_better(&mut self) -> bool {
+        let now = self.step.at.now;
+        if let Some(asked) = &self.service.asked
+            && now.since(asked.at) <= ASKED_FRESH
+        {
+            let (at, answer) = (asked.at, asked.healthy.as_ref().map(Vec::is_empty));
+            self.due(at + ASKED_FRESH + Duration::from_millis(1));
+            return answer == Some(true);
+        }
+        self.ask_peers(Duration::from_millis(200));
+        false
+    }
+
+    pub(super) fn ask_peers(&mut self, within: Duration) {
+        let id = self.step.new_id();
+        self.service.asked = Some(Asked { id, at: self.step.at.now, healthy: None });
+        self.act(Action::AskPeers { id, within });
+    }
+
+    pub(super) fn took(&mut self, cause: Cause, sent: Time) {
+        let confirmed = self.is_carrying();
+        self.hold(sent);
+        let returns = matches!(cause, Cause::Witness | Cause::Expiry | Cause::Provisional | Cause::Adopted);
+        if let (true, Role::Holding(holding)) = (returns, &mut self.role) {
+            holding.returns_until = Some(self.step.at.now + self.rules.lease_duration);
+        }
+        self.candidacy.turns = 0;
+        self.report(if confirmed { Report::Confirmed } else { Report::Took(cause) });
+    }
+}

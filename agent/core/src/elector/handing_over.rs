@@ -1,0 +1,117 @@
+//! Whether a holder hands over, and to which successor.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::holding::Holding;
+use super::leaving::{ASK_AGAIN, LISTEN, Leaving};
+use super::{Elector, Role};
+use crate::action::{Action, Report};
+use crate::lease::Participant;
+use crate::time::Time;
+
+/// How long the peers may take to say how they are, before a hand-over.
+const ASK_WITHIN: Duration = Duration::from_millis(150);
+/// A peer that was heard within this time is alive.
+const HEARD_FRESH: Duration = Duration::from_secs(1);
+/// A shared outage ends on each node at a slightly different moment: right after one, a better peer is asked again after
+/// this.
+const RECOVERS: Duration = Duration::from_secs(1);
+/// How long a successor that nobody knows of is waited for: client-go's candidates look at the Lease every 2 to 2.4 s.
+const STRANGER_WITHIN: Duration = Duration::from_secs(3);
+
+impl Elector {
+    /// A holder that is asked to end, or whose service is not healthy, looks for a successor.
+    pub(super) fn consider_leaving(&mut self) {
+        let now = self.step.at.now;
+        let Role::Holding(holding) = &self.role else { return };
+        let unhealthy = self.service.healthy == Some(false);
+        let wanted = self.process.is_ending() || unhealthy;
+        let begun = holding.leaving_since;
+        match begun {
+            None if wanted && (self.process.is_ending() || self.due(self.service.ask_again_at)) => {
+                self.ask_peers(ASK_WITHIN);
+                for address in self.peers() {
+                    self.act(Action::Probe { address, to: None });
+                }
+                self.mark_leaving(Some(now));
+            }
+            None => return,
+            Some(_) if !wanted => self.mark_leaving(None),
+            Some(_) => {}
+        }
+        let Role::Holding(Holding { leaving_since: Some(since), .. }) = &self.role else {
+            return;
+        };
+        let since = *since;
+        // The peers' frames may take longer than the answers about their health.
+        let found = self.service.healthy_peers().is_some_and(|healthy| self.successor(healthy).is_some());
+        if !found && !self.due(since + ASK_WITHIN + Duration::from_millis(50)) {
+            return;
+        }
+        self.leave();
+    }
+
+    fn mark_leaving(&mut self, since: Option<Time>) {
+        if let Role::Holding(holding) = &mut self.role {
+            holding.leaving_since = since;
+        }
+    }
+
+    fn leave(&mut self) {
+        let now = self.step.at.now;
+        let healthy = self.service.healthy_peers().unwrap_or_default();
+        let successor = self.successor(healthy);
+        if !self.process.is_ending() && (successor.is_none() || healthy.is_empty()) {
+            self.mark_leaving(None);
+            self.service.ask_again_at = now + ASK_AGAIN;
+            if !std::mem::replace(&mut self.service.nobody_was_better, true) {
+                self.report(Report::NobodyBetter);
+            }
+            return;
+        }
+        if !self.process.is_ending() && std::mem::take(&mut self.service.nobody_was_better) {
+            self.mark_leaving(None);
+            self.service.ask_again_at = now + RECOVERS;
+            return;
+        }
+        if successor.is_none() && self.api.away.is_some() {
+            self.leave_behind();
+            return;
+        }
+        // Some candidates do not declare that they take part: client-go, kube-vip, an agent that has only just started. They
+        // poll the Lease, and their announcement is heard like any other. Nobody knows whether there is one: the wait is short.
+        let longest = if successor.is_some() { Duration::MAX } else { STRANGER_WITHIN };
+        let grace = self.rules.handover_grace.min(longest);
+        let Role::Holding(holding) = &self.role else { return };
+        let leaving = Leaving {
+            deadline: holding.sent + self.rules.lease_duration,
+            heard: None,
+            heard_unnamed: None,
+            looked_up: None,
+            grace_ends: now + grace,
+            refresh: now,
+            probe: now + LISTEN,
+            released: false,
+            sent: holding.sent,
+            to: successor.clone(),
+        };
+        self.api.next_write = now;
+        self.report(Report::HandingOver { to: successor });
+        self.become_role(Role::Leaving(leaving));
+    }
+
+    /// A participant that was heard just now, one with a healthy service if there is any. A peer's service is matched by the
+    /// address of its API server.
+    fn successor(&self, healthy: &[IpAddr]) -> Option<String> {
+        let now = self.step.at.now;
+        let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);
+        let alive = |p: &Participant| p.addresses.iter().any(heard);
+        let well = |p: &Participant| p.addresses.iter().any(|a| healthy.contains(a));
+        let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
+        let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
+        live.sort_by_key(|(_, p)| !well(p));
+        let (name, participant) = live.first()?;
+        (self.process.is_ending() || well(participant)).then(|| (*name).clone())
+    }
+}

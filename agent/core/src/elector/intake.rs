@@ -1,0 +1,178 @@
+//! Takes in each event: what is known afterwards. What follows from it is decided by `advance`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{Elector, Role, Vip};
+use crate::action::{Action, Report, Why};
+use crate::event::{Event, Failure, Node};
+use crate::lease::LeaseView;
+use crate::mac::Mac;
+use crate::planted::planted;
+
+/// During a hand-over, a host that no Lease names makes this node read the Lease, but no more often than this.
+const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
+
+impl Elector {
+    pub(super) fn take_in(&mut self, event: Event) {
+        let now = self.step.at.now;
+        match event {
+            Event::Node(node) => self.node_changed(node),
+            Event::Vips(vips) => self.vips_changed(&vips),
+            Event::LeftOver(addresses) => self.found_left_over(&addresses),
+            Event::Seen(view) => {
+                self.api.answered();
+                self.see(view);
+                self.shows_own_write();
+            }
+            Event::Tick => {}
+            Event::WatchLost => {
+                self.api.next_read = now;
+                self.read();
+            }
+            Event::Read { id, result } => {
+                if let Some(reading) = self.api.reading.take_if(|r| r.id == id) {
+                    match result {
+                        Ok(view) => self.was_read(view, reading.known.as_deref()),
+                        Err(_) => self.read_failed(),
+                    }
+                }
+            }
+            Event::Wrote { id, result } => {
+                if self.api.flight.as_ref().is_some_and(|f| f.id == id) {
+                    match result {
+                        Ok(view) => self.wrote(view),
+                        Err(failure) => self.write_failed(failure),
+                    }
+                } else if let Ok(view) = result {
+                    // A write that this node had given up took effect after all.
+                    self.api.answered();
+                    self.see(Some(view));
+                    self.shows_own_write();
+                } else if result == Err(Failure::Conflict) {
+                    self.api.answered();
+                }
+            }
+            Event::Health(verdict) => {
+                self.service.healthy = Some(verdict);
+                self.service.nobody_was_better = false;
+            }
+            Event::Peers { id, healthy } => {
+                // The own service answers again, and its verdict will follow after some more results: no peer is better.
+                let own = &self.node.participant.addresses;
+                let well = !self.process.is_ending() && healthy.iter().any(|address| own.contains(address));
+                if let Some(asked) = self.service.asked.as_mut().filter(|asked| asked.id == id) {
+                    asked.healthy = Some(if well { vec![] } else { healthy });
+                }
+            }
+            Event::Heard { address, mac } => self.heard(address, mac),
+            Event::Put { address } => self.was_put(address),
+            Event::PutFailed { address, reason } => self.put_failed(address, reason),
+            Event::Gone { address } => self.gone(address),
+            Event::Link { up } => self.link_changed(up),
+            Event::ClockJump(by) => self.late(by),
+            Event::Shutdown => self.process.end(),
+        }
+    }
+
+    /// A read ended. `known`: the version that was known when the read was sent.
+    fn was_read(&mut self, view: Option<LeaseView>, known: Option<&str>) {
+        self.api.answered();
+        // An older version is believed if nothing else was shown since the read was sent. Otherwise the next read tells.
+        self.api.next_read = self.step.at.now + self.rules.retry_period / 2;
+        if self.lease.version() == known {
+            self.lease.see_anew(self.step.at.now, view, &self.rules);
+            self.was_shown();
+        } else {
+            self.see(view);
+        }
+        self.shows_own_write();
+    }
+
+    /// The Lease was shown.
+    pub(super) fn see(&mut self, view: Option<LeaseView>) {
+        if !self.lease.see(self.step.at.now, view, &self.rules) {
+            return;
+        }
+        self.was_shown();
+    }
+
+    /// Decides at once whether the VIPs that this node carries belong to another node.
+    fn was_shown(&mut self) {
+        self.step.again = true;
+        let holder = self.lease.holder().to_owned();
+        self.candidacy.saw_holder(self.step.at.now, &holder);
+        if let Role::Holding(holding) = &mut self.role {
+            holding.in_doubt = false;
+        }
+        if holder == self.rules.node || holder.is_empty() {
+            return;
+        }
+        match &self.role {
+            Role::Holding(_) => self.let_go(Why::LeaseLost),
+            Role::Unleased(_) => self.unleased_sees_holder(),
+            Role::Following(_) | Role::Leaving(_) => {}
+        }
+    }
+
+    fn heard(&mut self, address: IpAddr, mac: Mac) {
+        if self.node.macs.contains(&mac) || !mac.is_host() {
+            return;
+        }
+        let now = self.step.at.now;
+        self.segment.witness.heard(now, address, mac);
+        if !self.vips.contains_key(&address) {
+            // Only addresses that may be asked for are remembered: others must not fill the memory.
+            if self.node.gateways.contains(&address) || self.peers().contains(&address) {
+                self.segment.third_heard.insert(address, now);
+            }
+            return;
+        }
+        self.step.again = true;
+        let (peer, holder) = (self.is_peer(mac), self.lease.holder());
+        let taken = peer || !holder.is_empty() && holder != self.rules.node;
+        match &mut self.role {
+            Role::Holding(_) => self.challenged(address, mac),
+            Role::Unleased(_) if planted!(KeepsOnBesideOther) => {}
+            Role::Unleased(_) => {
+                self.candidacy.turns += 1;
+                self.let_go(Why::Yielded);
+            }
+            Role::Leaving(leaving) if taken => {
+                leaving.heard.get_or_insert(now);
+            }
+            // A stranger is no successor, unless the Lease names it soon.
+            Role::Leaving(leaving) => {
+                // The watch may be broken: the Lease is read, to know whether it names that host.
+                leaving.heard_unnamed = Some(now);
+                if leaving.looked_up.is_none_or(|at| now.since(at) >= LOOK_UP_AGAIN) {
+                    leaving.looked_up = Some(now);
+                    self.read();
+                }
+            }
+            Role::Following(_) => {}
+        }
+    }
+
+    fn node_changed(&mut self, node: Node) {
+        self.node = node;
+        self.candidacy.participate_at = None;
+    }
+
+    fn vips_changed(&mut self, wanted: &[IpAddr]) {
+        let gone: Vec<IpAddr> = self.vips.keys().copied().filter(|a| !wanted.contains(a)).collect();
+        for address in gone {
+            self.vips.remove(&address);
+            if self.is_carrying() {
+                self.act(Action::Drop { address });
+                self.report(Report::LetGo(Why::NotWanted));
+            }
+        }
+        for address in wanted {
+            self.vips.entry(*address).or_insert_with(|| Vip::new(self.rules.announce_refresh));
+        }
+        if let Some(deadline) = self.deadline_to_restore() {
+            self.carry(deadline);
+        }
+    }
+}

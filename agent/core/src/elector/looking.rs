@@ -1,0 +1,82 @@
+//! Which addresses the segment is asked for, and who else is heard.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::Elector;
+use crate::action::{Action, Report};
+use crate::lease::LeaseView;
+use crate::witness::Target;
+
+/// So many of the holder's VIPs are asked for at a time.
+const WITNESSED: usize = 2;
+
+impl Elector {
+    pub(super) fn advance_witness(&mut self) {
+        let (now, me) = (self.step.at.now, &self.rules.node);
+        let following = !self.is_carrying() && self.segment.link.is_up() && !self.process.is_ending();
+        let declaration = self.lease.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
+        let target = match declaration {
+            _ if !following => Target::Nothing,
+            Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration),
+            _ if self.is_searching() || self.api.away.is_some() => Target::Anybody,
+            _ => Target::Nothing,
+        };
+        // A few of a holder's VIPs suffice to tell whether the holder is there.
+        let asked = if matches!(target, Target::Holder(_)) { WITNESSED } else { usize::MAX };
+        self.segment.witness.aim(now, target, self.vips.keys().copied().take(asked));
+        if self.segment.witness.next().is_some_and(|next| next <= now) {
+            let parties = self.third_parties();
+            self.segment.witness.set_parties(parties);
+        }
+        let (probes, missed) = self.segment.witness.tick(now);
+        if missed {
+            self.report(Report::ProbeMissed);
+            self.step.again = true;
+        }
+        self.step.out.extend(probes.into_iter().map(|p| Action::Probe { address: p.address, to: p.to }));
+        if let Some(next) = self.segment.witness.next() {
+            self.due(next);
+        }
+    }
+
+    /// Third parties that are asked beside the holder: gateways, then the nodes that take part, those heard last first; never
+    /// the own addresses or a VIP. At most four, so that a suspicion stays cheap on a segment of many nodes. The fourth is
+    /// another one each time: otherwise names of nodes that are long gone could make this node deaf.
+    pub(super) fn third_parties(&self) -> Vec<IpAddr> {
+        let own = &self.node.participant.addresses;
+        let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a);
+        let mut all: Vec<IpAddr> = self.node.gateways.iter().copied().filter(others).collect();
+        let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
+        peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).copied()));
+        all.extend(peers);
+        if all.len() > 4 {
+            let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
+            let windows = u128::from(self.step.at.now.as_nanos()) / window;
+            let fourth = all[3 + usize::try_from(windows).unwrap_or(0) % (all.len() - 3)];
+            all.truncate(3);
+            all.push(fourth);
+        }
+        all
+    }
+
+    /// The addresses whose frames mean something here: the VIPs, the gateways, and the nodes that take part.
+    #[must_use]
+    pub fn listens_for(&self) -> BTreeSet<IpAddr> {
+        let known = self.node.gateways.iter().chain(self.vips.keys()).copied();
+        known.chain(self.peers()).collect()
+    }
+
+    /// The addresses of all other nodes that take part.
+    pub(super) fn peers(&self) -> Vec<IpAddr> {
+        let participants = self.lease.view().into_iter().flat_map(|v| &v.notes.participants);
+        let others = participants.filter(|(name, _)| **name != self.rules.node);
+        others.flat_map(|(_, p)| p.addresses.iter().copied()).collect()
+    }
+
+    pub(super) fn probe_vips(&mut self) {
+        let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
+        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
+    }
+}

@@ -1,0 +1,46 @@
+//! What the world does with an elector's actions.
+
+use std::time::Duration;
+
+use super::{Api, Item, World, ms};
+use crate::action::Action;
+use crate::event::{Event, Failure};
+
+impl World {
+    pub(super) fn act(&mut self, n: usize, action: Action) {
+        match action {
+            Action::Read { id, within } => {
+                self.call(n, within, Event::Read { id, result: Err(Failure::Away) }, Item::Read(n, id));
+            }
+            Action::Write { id, base, record, notes, within } => {
+                self.hosts[n].writes += 1;
+                let lost = self.hosts[n].api == Api::Lossy;
+                let failed = Event::Wrote { id, result: Err(Failure::Away) };
+                self.call(n, within, failed, Item::Write(n, id, base, record, notes, lost));
+            }
+            Action::AskPeers { id, within } => {
+                let peers = self.hosts.iter().enumerate().filter(|(_, h)| h.up && h.healthy);
+                let healthy = peers.map(|(_, h)| h.address).collect();
+                self.put(within.min(ms(5)), Item::To(n, Event::Peers { id, healthy }));
+            }
+            Action::Carry { address, deadline } => self.carry(n, address, deadline),
+            Action::Drop { address } => {
+                self.hosts[n].carries.remove(&address);
+            }
+            Action::Announce { address } => self.announce(n, address),
+            Action::Probe { address, to } => self.probe(n, address, to),
+            Action::Report(report) => self.hosts[n].reports.push((self.now, report)),
+            Action::Exit => self.hosts[n].running = false,
+        }
+        self.note_owners();
+    }
+
+    fn call(&mut self, n: usize, within: Duration, failed: Event, call: Item) {
+        self.hosts[n].calls += 1;
+        match self.hosts[n].api {
+            Api::Up | Api::Lossy => self.put(self.hosts[n].delay, call),
+            Api::Refused => self.put(ms(1), Item::To(n, failed)),
+            Api::Hanging => self.put(within, Item::To(n, failed)),
+        }
+    }
+}

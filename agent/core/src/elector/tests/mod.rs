@@ -1,0 +1,8 @@
+//! Interleavings that the design names, and those that broke the elector once.
+
+mod defects;
+mod election;
+mod handover;
+mod law;
+mod outage;
+mod world;

@@ -1,0 +1,169 @@
+//! The API is away: nothing happens to traffic.
+
+use super::world::{Api, World, ms};
+use crate::action::{Report, Why};
+use crate::rules::Rules;
+
+#[test]
+fn an_api_outage_moves_nothing() {
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let since = world.now;
+        world.set_api_everywhere(how);
+        world.run(ms(60_000));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(30_000));
+        assert!(world.time_with(since, |n| n != 1).is_zero(), "{how:?}");
+        assert_eq!(world.owners(), [holder]);
+        assert_eq!(world.role(holder), "holding");
+    }
+}
+
+#[test]
+fn a_renew_deadline_behind_the_fence_leaves_no_gap() {
+    for (duration, renew, retry) in [(15_000, 14_000, 2_000), (5_000, 3_000, 1_000), (3_000, 2_000, 500)] {
+        for delay in [2, 200] {
+            let (lease_duration, renew_deadline, retry_period) = (ms(duration), ms(renew), ms(retry));
+            let rules = Rules { lease_duration, renew_deadline, retry_period, ..Rules::default() };
+            let (mut world, holder) = World::settled(3, &rules);
+            // The kernel may drop the address on time.
+            world.kernel_late = ms(0);
+            world.hosts.iter_mut().for_each(|host| host.delay = ms(delay));
+            world.run(ms(4 * retry));
+            let since = world.now;
+            world.set_api_everywhere(Api::Hanging);
+            world.run(ms(40_000));
+            assert_eq!(world.owners(), [holder], "{duration}/{renew}/{retry}, {delay} ms to the API");
+            assert!(world.time_with(since, |n| n == 0).is_zero(), "{duration}/{renew}/{retry}, {delay} ms to the API");
+        }
+    }
+}
+
+#[test]
+fn a_vip_that_its_fence_ended_was_not_removed_by_others() {
+    let rules = Rules { renew_deadline: ms(14_000), hold_without_api: false, provisional: false, ..Rules::default() };
+    let (mut world, holder) = World::settled(1, &rules);
+    world.kernel_late = ms(0);
+    world.run(ms(4_000));
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(20_000));
+    let reports = world.hosts[holder].reports.iter().map(|(_, report)| report);
+    let reports: Vec<&Report> = reports.filter(|report| **report != Report::ProbeMissed).collect();
+    assert_eq!(reports.last(), Some(&&Report::LetGo(Why::ApiLost)), "{reports:?}");
+    assert!(!reports.iter().any(|r| matches!(r, Report::Restored { .. } | Report::CannotCarry { .. })), "{reports:?}");
+}
+
+#[test]
+fn a_crash_during_an_api_outage_is_made_up_for_by_one_provisional_holder() {
+    for how in [Api::Refused, Api::Hanging] {
+        for before in [100, 5_000, 20_000] {
+            let (mut world, holder) = World::settled(3, &Rules::default());
+            world.set_api_everywhere(how);
+            world.run(ms(before));
+            let since = world.now;
+            world.crash(holder);
+            world.run(ms(20_000));
+            assert!(world.time_with(since, |n| n == 0) < ms(1_500), "{how:?} {before}");
+            let owners = world.owners();
+            assert_eq!(owners.len(), 1);
+            world.set_api_everywhere(Api::Up);
+            world.run(ms(30_000));
+            assert_eq!(world.owners(), owners, "no ping-pong");
+            assert_eq!(world.role(owners[0]), "holding");
+        }
+    }
+}
+
+#[test]
+fn a_holder_cut_from_the_api_yields_to_who_takes_by_expiry() {
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let since = world.now;
+        world.set_api(holder, how);
+        world.run(ms(40_000));
+        assert_ne!(world.owners(), [holder]);
+        assert!(world.time_with(since, |n| n == 0).is_zero());
+        assert!(world.time_with(since, |n| n > 1) < ms(100));
+        world.set_api(holder, Api::Up);
+        world.run(ms(20_000));
+        assert_eq!(world.owners().len(), 1);
+    }
+}
+
+#[test]
+fn a_partition_heals_in_a_frame() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.hosts[holder].group = 1;
+    world.set_api(holder, Api::Hanging);
+    world.run(ms(40_000));
+    assert_eq!(world.owners().len(), 2, "one a segment");
+    let since = world.now;
+    world.hosts[holder].group = 0;
+    world.set_api(holder, Api::Up);
+    world.run(ms(20_000));
+    assert!(world.time_with(since, |n| n > 1) < ms(300));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+    assert_ne!(world.owners(), [holder]);
+}
+
+#[test]
+fn lost_answers_move_nothing_while_the_lease_can_be_read() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_api_everywhere(Api::Lossy);
+    let since = world.now;
+    world.run(ms(60_000));
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+    assert_eq!((world.owners(), world.role(holder)), (vec![holder], "holding"), "its renewals took effect");
+    world.crash(holder);
+    let since = world.now;
+    world.run(ms(60_000));
+    assert!(world.time_with(since, |n| n == 0) < ms(1_000), "{:?}", world.time_with(since, |n| n == 0));
+    let took: usize = (0..3).map(|n| world.reported(n, |r| matches!(r, Report::Took(_)))).sum();
+    assert_eq!(took, 2, "the first, and the successor");
+    assert_eq!(world.role(world.owners()[0]), "holding");
+}
+
+#[test]
+fn a_peer_that_recovers_a_moment_earlier_is_not_better() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    for n in (1..=3).map(|n| (holder + n) % 3) {
+        world.set_health(n, false);
+    }
+    world.run(ms(5_000));
+    assert!(world.reported(holder, |r| *r == Report::NobodyBetter) > 0);
+    world.set_health((holder + 1) % 3, true);
+    // The next look finds that server healthy.
+    world.run(ms(2_300));
+    world.set_health(holder, true);
+    world.run(ms(10_000));
+    assert_eq!(world.owners(), [holder]);
+    world.set_health(holder, false);
+    world.run(ms(3_000));
+    assert_eq!(world.owners(), [(holder + 1) % 3], "one that stays better gets it");
+}
+
+#[test]
+fn who_is_unhealthy_takes_what_no_healthy_one_is_there_for() {
+    let mut world = World::new(3, &Rules::default());
+    for n in 0..3 {
+        world.hosts[n].healthy = false;
+        world.start(n, &[super::world::VIP]);
+    }
+    world.run(ms(10_000));
+    assert_eq!(world.owners().len(), 1);
+    let better = (world.owners()[0] + 1) % 3;
+    world.set_health(better, true);
+    world.run(ms(10_000));
+    assert_eq!(world.owners(), [better]);
+}
+
+#[test]
+fn an_interface_that_refuses_is_not_tried_all_the_time() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    world.hosts[1 - holder].refuses = vec![super::world::VIP];
+    world.set_api_everywhere(Api::Refused);
+    world.crash(holder);
+    world.run(ms(31_000));
+    let tried = world.reported(1 - holder, |r| matches!(r, Report::CannotCarry { .. }));
+    assert!((3..=7).contains(&tried), "{tried}");
+}

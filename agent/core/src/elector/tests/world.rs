@@ -1,0 +1,257 @@
+//! A small world for electors: one Lease, one segment, kernels with fences, and everything that can go wrong with them.
+//! Deterministic: the same test runs the same way every time.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::action::Report;
+use crate::elector::Elector;
+use crate::event::{Event, Moment, Node};
+use crate::lease::{LeaseView, Notes, Participant, Record};
+use crate::mac::Mac;
+use crate::rules::Rules;
+use crate::time::{Time, WallTime};
+
+pub(super) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
+pub(super) const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
+pub(super) const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 0x66]);
+const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+
+pub(super) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// How a host's calls to the API end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Api {
+    Up,
+    Refused,
+    Hanging,
+    /// Writes take effect, and their answers are lost at once.
+    Lossy,
+}
+
+/// A node with its agent.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
+pub(super) struct Host {
+    pub(super) elector: Elector,
+    pub(super) name: String,
+    pub(super) mac: Mac,
+    pub(super) address: IpAddr,
+    pub(super) api: Api,
+    /// How long a call takes to the API, or its answer back.
+    pub(super) delay: Duration,
+    /// The node is up: its kernel answers.
+    pub(super) up: bool,
+    /// The agent runs.
+    pub(super) running: bool,
+    pub(super) frozen: Option<Vec<Event>>,
+    /// Hosts of one group hear each other; the gateway is in group 0.
+    pub(super) group: u8,
+    pub(super) deaf: bool,
+    pub(super) healthy: bool,
+    /// What the datapath refuses to put on the interface.
+    pub(super) refuses: Vec<IpAddr>,
+    /// The addresses on the interface, and when the kernel drops each.
+    pub(super) carries: BTreeMap<IpAddr, Time>,
+    pub(super) calls: usize,
+    pub(super) writes: usize,
+    pub(super) probes: usize,
+    pub(super) reports: Vec<(Time, Report)>,
+}
+
+enum Item {
+    To(usize, Event),
+    Write(usize, u64, Option<String>, Record, Notes, bool),
+    Read(usize, u64),
+}
+
+/// Hosts, their segment and their API.
+pub(super) struct World {
+    pub(super) now: Time,
+    pub(super) hosts: Vec<Host>,
+    pub(super) lease: Option<LeaseView>,
+    pub(super) version: u64,
+    /// A host that has the VIP, and is no candidate.
+    pub(super) stranger: bool,
+    pub(super) gateway: bool,
+    /// How long a frame takes.
+    pub(super) wire: Duration,
+    /// The kernel's timer runs so late.
+    pub(super) kernel_late: Duration,
+    queue: BTreeMap<(Time, u64), Item>,
+    number: u64,
+    /// Which hosts carried the VIP, each time that changed.
+    owners: Vec<(Time, Vec<usize>)>,
+}
+
+impl World {
+    /// So many healthy control planes on one segment, with an API that has no Lease yet.
+    pub(super) fn new(count: u8, rules: &Rules) -> Self {
+        let mut world = Self {
+            now: Time::default() + ms(60_000),
+            hosts: vec![],
+            lease: None,
+            version: 100,
+            stranger: false,
+            gateway: true,
+            wire: Duration::from_micros(200),
+            kernel_late: ms(1_000),
+            queue: BTreeMap::new(),
+            number: 0,
+            owners: vec![],
+        };
+        for n in 1..=count {
+            let name = format!("cp{n}");
+            let rules = Rules { node: name.clone(), ..rules.clone() };
+            world.hosts.push(Host {
+                elector: Elector::new(rules),
+                name,
+                mac: Mac([2, 0, 0, 0, 0, n]),
+                address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, n)),
+                api: Api::Up,
+                delay: ms(2),
+                up: true,
+                running: true,
+                frozen: None,
+                group: 0,
+                deaf: false,
+                healthy: true,
+                refuses: vec![],
+                carries: BTreeMap::new(),
+                calls: 0,
+                writes: 0,
+                probes: 0,
+                reports: vec![],
+            });
+        }
+        world
+    }
+
+    /// A world in which a host holds the VIP, all take part, and nothing happens; and that host.
+    pub(super) fn settled(count: u8, rules: &Rules) -> (Self, usize) {
+        let mut world = Self::new(count, rules);
+        for n in 0..world.hosts.len() {
+            world.start(n, &[VIP]);
+        }
+        world.run(ms(12_000));
+        let owners = world.owners();
+        assert_eq!(owners.len(), 1, "one holder: {owners:?}");
+        assert_eq!(world.holder(), world.hosts[owners[0]].name);
+        assert_eq!(world.lease.as_ref().unwrap().notes.participants.len(), usize::from(count));
+        (world, owners[0])
+    }
+
+    /// The agent of a host is told what the agent is told at start.
+    pub(super) fn start(&mut self, n: usize, vips: &[IpAddr]) {
+        let host = &self.hosts[n];
+        let node = Node {
+            participant: Participant { macs: vec![host.mac], addresses: vec![host.address] },
+            macs: vec![host.mac],
+            gateways: vec![GATEWAY],
+        };
+        let healthy = host.healthy;
+        self.tell(n, Event::Node(node));
+        self.tell(n, Event::Vips(vips.to_vec()));
+        self.tell(n, Event::Link { up: true });
+        self.tell(n, Event::Health(healthy));
+    }
+
+    /// An event for a host, now.
+    pub(super) fn tell(&mut self, n: usize, event: Event) {
+        if let Some(waiting) = &mut self.hosts[n].frozen {
+            waiting.push(event);
+        } else if self.hosts[n].up && self.hosts[n].running {
+            let at = self.moment();
+            let actions = self.hosts[n].elector.step(at, event);
+            let wake = self.hosts[n].elector.wake();
+            assert!(wake.is_none_or(|w| w > self.now), "a wake in the past is a busy loop");
+            for action in actions {
+                self.act(n, action);
+            }
+        }
+        self.note_owners();
+    }
+
+    /// Time passes.
+    pub(super) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        let mut steps = 0_u64;
+        loop {
+            let wakes = self.hosts.iter().filter(|h| h.up && h.running && h.frozen.is_none());
+            let wakes = wakes.filter_map(|h| h.elector.wake());
+            let fences = self.hosts.iter().flat_map(|h| h.carries.values().copied());
+            let queued = self.queue.keys().next().map(|(at, _)| *at);
+            let next = wakes.chain(fences).chain(queued).min().unwrap_or(end).max(self.now);
+            if next > end {
+                break;
+            }
+            self.now = next;
+            self.turn();
+            steps += 1;
+            assert!(steps < 400 * (10 + time.as_secs()), "the world spins");
+            if next == end && queued.is_none_or(|q| q > end) {
+                break;
+            }
+        }
+        self.now = end;
+    }
+
+    fn turn(&mut self) {
+        while let Some(entry) = self.queue.first_entry().filter(|e| e.key().0 <= self.now) {
+            match entry.remove() {
+                Item::To(n, event) => self.tell(n, event),
+                Item::Write(n, id, base, record, notes, lost) => {
+                    self.write(n, id, base.as_deref(), record, notes, lost);
+                }
+                Item::Read(n, id) => {
+                    let result = Ok(self.lease.clone());
+                    self.put(self.hosts[n].delay, Item::To(n, Event::Read { id, result }));
+                }
+            }
+        }
+        for n in 0..self.hosts.len() {
+            let over: Vec<IpAddr> =
+                self.hosts[n].carries.iter().filter(|(_, end)| **end <= self.now).map(|(a, _)| *a).collect();
+            for address in over {
+                self.hosts[n].carries.remove(&address);
+                self.tell(n, Event::Gone { address });
+            }
+            let due = self.hosts[n].elector.wake().is_some_and(|at| at <= self.now);
+            if due && self.hosts[n].frozen.is_none() {
+                self.tell(n, Event::Tick);
+            }
+        }
+        self.note_owners();
+    }
+
+    fn put(&mut self, after: Duration, item: Item) {
+        self.number += 1;
+        self.queue.insert((self.now + after, self.number), item);
+    }
+
+    fn moment(&self) -> Moment {
+        let wall = WallTime(i64::try_from(self.now.as_nanos() / 1_000).unwrap());
+        Moment { now: self.now, wall }
+    }
+
+    fn note_owners(&mut self) {
+        let owners = self.owners();
+        if self.owners.last().is_none_or(|(_, last)| *last != owners) {
+            self.owners.push((self.now, owners));
+        }
+    }
+
+    /// How long exactly so many hosts carried the VIP since then.
+    pub(super) fn time_with(&self, since: Time, wanted: impl Fn(usize) -> bool) -> Duration {
+        let ends = self.owners.iter().skip(1).map(|(at, _)| *at).chain([self.now]);
+        let spans = self.owners.iter().zip(ends).filter(|((_, who), _)| wanted(who.len()));
+        spans.map(|((from, _), to)| to.since((*from).max(since))).sum()
+    }
+}
+
+#[path = "effects.rs"]
+mod effects;
+#[path = "segment.rs"]
+mod segment;

@@ -1,0 +1,173 @@
+//! Carrying without a valid Lease: a holder whose Lease lapsed because the API is away, and a provisional holder.
+//!
+//! Both have a short fence, ask the segment all the time whether another host has the VIP, and always yield to it.
+
+use std::net::IpAddr;
+
+use super::vip::{Put, Vip};
+use super::{Elector, Role};
+use crate::action::{Cause, Report, Why};
+use crate::lease::{LeaseView, Record};
+use crate::planted::planted;
+use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
+use crate::time::Time;
+
+/// This node carries the VIPs, and no Lease says so.
+#[derive(Debug)]
+pub(super) struct Unleased {
+    pub(super) kind: Kind,
+    /// The end of the short fence.
+    pub(super) deadline: Time,
+    refresh: Time,
+    refreshed: bool,
+    probe: Time,
+    /// The record as last seen before the hold began: a holder that renews it after that is alive.
+    known: Option<Record>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// This node held the Lease.
+    Lapsed,
+    /// This node held the Lease before the agent was restarted: nothing is refreshed while the API may still answer.
+    LeftOver,
+    /// This node never held the Lease: the VIP was free, and the API away.
+    Provisional,
+}
+
+impl Unleased {
+    /// An earlier run of the agent put the VIPs there, and this run has refreshed none of them.
+    pub(super) fn is_left_over(&self) -> bool {
+        self.kind == Kind::LeftOver && !self.refreshed
+    }
+}
+
+impl Elector {
+    pub(super) fn lapse(&mut self) {
+        self.report(Report::Lapsed);
+        self.hold_unleased(Kind::Lapsed);
+    }
+
+    pub(super) fn hold_provisionally(&mut self) {
+        self.candidacy.turns += 1;
+        self.report(Report::Took(Cause::Provisional));
+        self.hold_unleased(Kind::Provisional);
+    }
+
+    /// An earlier run of this agent left its VIPs on the interface.
+    pub(super) fn found_left_over(&mut self, addresses: &[IpAddr]) {
+        if self.is_carrying() {
+            return;
+        }
+        for (address, vip) in &mut self.vips {
+            if addresses.contains(address) {
+                vip.put = Put::Yes;
+            }
+        }
+        if self.vips.values().any(Vip::is_put) {
+            self.hold_unleased(Kind::LeftOver);
+            self.doubt.begin(self.step.at.now);
+            self.read();
+        }
+    }
+
+    pub(super) fn hold_unleased(&mut self, kind: Kind) {
+        let now = self.step.at.now;
+        let known = self.record().cloned();
+        let refresh = if kind == Kind::LeftOver { now + SHORT_REFRESH } else { now };
+        let unleased = Unleased { kind, deadline: now + SHORT_FENCE, refresh, refreshed: false, probe: now, known };
+        self.become_role(Role::Unleased(unleased));
+        self.api.next_write = self.api.next_write.max(now);
+    }
+
+    pub(super) fn advance_unleased(&mut self) {
+        let now = self.step.at.now;
+        if self.process.is_ending() {
+            self.leave_behind();
+            return;
+        }
+        let Role::Unleased(unleased) = &self.role else { return };
+        let (kind, deadline, refresh, probe) = (unleased.kind, unleased.deadline, unleased.refresh, unleased.probe);
+        if now + MARGIN >= deadline {
+            self.let_go(Why::Late);
+            return;
+        }
+        self.due(deadline - MARGIN);
+        if self.due(probe) && !planted!(NoSelfProbe) {
+            self.probe_vips();
+            self.with_unleased(|u| u.probe = now + SELF_PROBE);
+            self.due(now + SELF_PROBE);
+        }
+        let may_refresh = self.doubt.is_sure() && (kind != Kind::LeftOver || self.is_away());
+        if may_refresh && self.due(refresh) {
+            self.carry(now + SHORT_FENCE);
+            self.with_unleased(|u| {
+                u.deadline = now + SHORT_FENCE;
+                u.refresh = now + SHORT_REFRESH;
+                u.refreshed = true;
+            });
+            self.due(now + SHORT_REFRESH);
+        }
+        // After a conflict the Lease is read first.
+        if self.api.may_write() && self.due(self.api.next_write) {
+            self.take_unleased(kind);
+        }
+    }
+
+    fn is_away(&mut self) -> bool {
+        self.api.away_since().is_some_and(|since| self.due(since + AWAY))
+    }
+
+    fn with_unleased(&mut self, change: impl FnOnce(&mut Unleased)) {
+        if let Role::Unleased(unleased) = &mut self.role {
+            change(unleased);
+        }
+    }
+
+    /// Takes the Lease as soon as it can be taken.
+    fn take_unleased(&mut self, kind: Kind) {
+        if !self.lease.is_known() {
+            return;
+        }
+        let holder = self.lease.holder();
+        if holder == self.rules.node {
+            self.take(Cause::Adopted);
+        } else if holder.is_empty() {
+            self.take(Cause::Free);
+        } else if kind == Kind::Provisional && self.is_abandoned() {
+            self.take(Cause::Provisional);
+        } else if self.lease.is_fresh(self.step.at.now, &self.rules)
+            && let Some(expires) = self.lease.expires(&self.rules)
+            && self.due(expires)
+        {
+            self.take(Cause::Expiry);
+        }
+    }
+
+    /// The record is still that of a holder that declared that it would answer, and that does not answer.
+    fn is_abandoned(&self) -> bool {
+        let Role::Unleased(unleased) = &self.role else {
+            return false;
+        };
+        let declared = self.lease.view().is_some_and(|v| v.declaration().is_some());
+        declared && unleased.known.as_ref().is_none_or(|known| Some(known) == self.record())
+    }
+
+    /// The Lease names another holder.
+    pub(super) fn unleased_sees_holder(&mut self) {
+        let Role::Unleased(unleased) = &self.role else { return };
+        let stays = unleased.kind == Kind::Provisional
+            && match &unleased.known {
+                Some(known) => Some(known) == self.record(),
+                // At a cold start the record may be old. A holder that is alive answers on the segment, or renews.
+                None => true,
+            };
+        if !stays {
+            self.let_go(Why::LeaseLost);
+        } else if unleased.known.is_none() {
+            let record = self.lease.view().map(|v: &LeaseView| v.record.clone());
+            self.with_unleased(|u| u.known = record);
+            self.api.next_write = self.step.at.now;
+        }
+    }
+}

@@ -1,8 +1,0 @@
-//! Interleavings that the law names, and those that broke the core of many VIPs once.
-
-mod crash;
-mod handover;
-mod late;
-mod outage;
-mod whose;
-mod world;

@@ -1,0 +1,276 @@
+//! VIPs that are placed by Leases as kube-vip places them: by one for all of them, or by one for each Service.
+//!
+//! ```text
+//!   what is to be carried by which Lease (assignments) ──┐    ┌─▶ Elector of that Lease ─▶ lists of VIPs: carry, drop, announce
+//!   Leases, frames, the kernel ───────────────────┴────┘   (one for each Lease)  ─▶ reads and writes of the Lease
+//! ```
+//!
+//! Every Lease has an elector of its own, so that each VIP has the fence, the challenge and the hand-over of the control
+//! plane's. Added here is what several VIPs under one Lease need: one that another host has keeps none of the others from being taken; what
+//! comes later is looked for on the segment first; and what is done is put into lists.
+
+mod input;
+mod lease_slot;
+mod look;
+mod output;
+
+#[cfg(test)]
+mod tests;
+
+pub use input::{Assignment, Call, Input, Report};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::core::{self, Core, Interface};
+use crate::elector::Snapshot;
+use crate::event::{Event as ForElector, Moment, Node};
+use crate::lease::Participant;
+use crate::mac::Mac;
+use crate::rules::Rules;
+use crate::time::Time;
+use lease_slot::LeaseSlot;
+use output::{Batch, Places};
+
+/// An event of this core.
+pub type Event = core::Event<Input>;
+/// An output of this core.
+pub type Output = core::Output<Call, Report>;
+
+/// The VIPs of many Leases.
+#[derive(Debug)]
+pub struct LeaseVips {
+    rules: Rules,
+    node: Node,
+    slots: BTreeMap<String, LeaseSlot>,
+    /// Which Lease each VIP belongs to.
+    by_vip: BTreeMap<IpAddr, String>,
+    /// The VIPs found on the interfaces at start; None: the assignments are known, and the other left-overs are
+    /// removed.
+    left_over: Option<Vec<IpAddr>>,
+    shutting_down: bool,
+    left: bool,
+    places: Places,
+    batch: Batch,
+}
+
+/// The state of one Lease, for others to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseState {
+    /// Namespace and name.
+    pub name: String,
+    /// Its elector; None: this node does not campaign for it.
+    pub elector: Option<Snapshot>,
+    /// VIPs that are held back, each with the host that has it, if one was heard.
+    pub held_back: Vec<(IpAddr, Option<Mac>)>,
+}
+
+impl Core for LeaseVips {
+    type Input = Input;
+    type Call = Call;
+    type Report = Report;
+
+    fn step(&mut self, at: Moment, event: Event) -> Vec<Output> {
+        let moved = self.moved(&event);
+        self.take_in(at, event);
+        let mut out = self.finish(at);
+        // A VIP that moves to another interface is treated as if another program had removed it from the first.
+        if !moved.is_empty() {
+            out.push(Output::Remove(moved.clone()));
+            for address in moved {
+                self.of_vip(at, address, ForElector::Gone { address });
+            }
+            out.extend(self.finish(at));
+        }
+        out
+    }
+
+    fn wake(&self) -> Option<Time> {
+        self.slots.values().filter_map(LeaseSlot::wake).chain(self.batch.wake()).min()
+    }
+
+    fn listens_for(&self) -> BTreeSet<IpAddr> {
+        self.slots.values().flat_map(LeaseSlot::listens_for).collect()
+    }
+}
+
+/// What the node declares on Leases: kube-vip treats all its interfaces as one segment.
+fn node(interfaces: &[Interface], macs: Vec<Mac>) -> Node {
+    let addresses = || interfaces.iter().flat_map(|one| one.link.addresses.iter().copied());
+    let first = |v4: bool| addresses().find(|address| address.is_ipv4() == v4);
+    let participant = Participant {
+        macs: interfaces.iter().flat_map(|one| one.link.macs.iter().copied()).collect(),
+        addresses: first(true).into_iter().chain(first(false)).collect(),
+    };
+    let gateways = interfaces.iter().flat_map(|one| one.gateways.iter().copied()).collect();
+    Node { participant, macs, gateways }
+}
+
+impl LeaseVips {
+    /// The core of a node that has seen nothing yet.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            node: Node::default(),
+            slots: BTreeMap::new(),
+            by_vip: BTreeMap::new(),
+            left_over: Some(vec![]),
+            shutting_down: false,
+            left: false,
+            places: Places::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    fn take_in(&mut self, at: Moment, event: Event) {
+        match event {
+            Event::Tick | Event::Link { .. } => {}
+            Event::Node { interfaces, macs } => {
+                self.node = node(&interfaces, macs);
+                self.places.interfaces = interfaces;
+                self.all(at, &ForElector::Node(self.node.clone()));
+            }
+            Event::Heard { address, mac, .. } => {
+                let heard = ForElector::Heard { address, mac };
+                if self.by_vip.contains_key(&address) {
+                    self.of_vip(at, address, heard);
+                } else {
+                    self.all(at, &heard);
+                }
+            }
+            Event::LeftOver(vips) => {
+                let addresses = vips.into_iter().map(|vip| vip.address);
+                match &mut self.left_over {
+                    Some(waiting) => waiting.extend(addresses),
+                    None => addresses.for_each(|address| self.batch.drop(address)),
+                }
+            }
+            Event::Ensured(addresses) => {
+                for address in addresses {
+                    self.of_vip(at, address, ForElector::Put { address });
+                }
+            }
+            Event::EnsureFailed { address, reason } => {
+                self.of_vip(at, address, ForElector::PutFailed { address, reason });
+            }
+            Event::Gone(address) => self.of_vip(at, address, ForElector::Gone { address }),
+            Event::ClockJump(by) => self.all(at, &ForElector::ClockJump(by)),
+            Event::Shutdown => {
+                self.shutting_down = true;
+                self.all(at, &ForElector::Shutdown);
+            }
+            Event::Input(Input::Assignments(assignments)) => self.take_assignments(at, assignments),
+            Event::Input(Input::Lease { name, event }) => self.one(at, &name, event),
+        }
+    }
+
+    /// Does everything that is due, and returns the outputs.
+    fn finish(&mut self, at: Moment) -> Vec<Output> {
+        for (name, slot) in &mut self.slots {
+            slot.advance(at, name, &mut self.batch);
+        }
+        self.slots.retain(|_, slot| !slot.is_over());
+        let mut out = self.batch.flush(at.now, &self.places);
+        if self.shutting_down && !self.left && self.slots.values().all(|slot| !slot.campaigns()) {
+            self.left = true;
+            out.push(Output::Exit);
+        }
+        out
+    }
+
+    /// VIPs that are carried here, and that the event moves to another interface.
+    fn moved(&self, event: &Event) -> Vec<IpAddr> {
+        let Event::Input(Input::Assignments(assignments)) = event else { return vec![] };
+        let moved = self.places.moved(assignments).into_iter();
+        moved.filter(|address| self.is_carried(*address)).collect()
+    }
+
+    /// The Leases to watch.
+    pub fn leases(&self) -> impl Iterator<Item = &str> {
+        self.slots.keys().map(String::as_str)
+    }
+
+    /// The VIPs that a Lease gives to this node, each with that Lease.
+    pub fn held(&self) -> impl Iterator<Item = (IpAddr, &str)> {
+        let holding = self.slots.iter().filter(|(_, slot)| slot.is_holding());
+        holding.flat_map(|(name, slot)| slot.given().map(move |address| (address, name.as_str())))
+    }
+
+    /// Whether this node carries a VIP, for whatever reason.
+    #[must_use]
+    pub fn is_carried(&self, address: IpAddr) -> bool {
+        let slot = self.by_vip.get(&address).and_then(|name| self.slots.get(name));
+        slot.is_some_and(|slot| slot.is_carrying() && slot.given().any(|one| one == address))
+    }
+
+    /// How many VIPs there are for this node, and how many of them it carries.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let carried = self.slots.values().filter(|slot| slot.is_carrying()).map(|slot| slot.given().count());
+        (self.by_vip.len(), carried.sum())
+    }
+
+    /// The holder of a Lease, as last seen; empty: none.
+    #[must_use]
+    pub fn holder(&self, name: &str) -> &str {
+        self.slots.get(name).map_or("", LeaseSlot::holder)
+    }
+
+    /// The version of a Lease as last seen.
+    #[must_use]
+    pub fn version(&self, name: &str) -> Option<&str> {
+        self.slots.get(name)?.version()
+    }
+
+    /// All Leases, for others to read.
+    #[must_use]
+    pub fn states(&self) -> Vec<LeaseState> {
+        self.slots.iter().map(|(name, slot)| slot.state(name)).collect()
+    }
+
+    fn take_assignments(&mut self, at: Moment, assignments: BTreeMap<String, Assignment>) {
+        let left_over = self.left_over.take();
+        self.places.assign(&assignments);
+        self.by_vip.clear();
+        for (name, assignment) in &assignments {
+            self.by_vip.extend(assignment.vips.keys().map(|address| (*address, name.clone())));
+        }
+        // A VIP is taken from its old Lease before its new Lease gets it.
+        for (name, slot) in &mut self.slots {
+            let assignment = assignments.get(name).cloned().unwrap_or_default();
+            slot.take_away(at, name, &assignment, &mut self.batch);
+        }
+        for (name, assignment) in assignments {
+            let slot = self.slots.entry(name.clone()).or_insert_with(|| LeaseSlot::new(&self.rules));
+            let found = left_over.as_deref().unwrap_or_default();
+            let may_begin = !self.shutting_down;
+            slot.give(at, &name, assignment, may_begin.then_some((&self.node, found)), &mut self.batch);
+        }
+        let stays = |address: &IpAddr| {
+            self.by_vip.get(address).and_then(|name| self.slots.get(name)).is_some_and(LeaseSlot::is_carrying)
+        };
+        let gone: Vec<IpAddr> = left_over.into_iter().flatten().filter(|address| !stays(address)).collect();
+        for address in gone {
+            self.batch.drop(address);
+        }
+    }
+
+    fn one(&mut self, at: Moment, name: &str, event: ForElector) {
+        if let Some(slot) = self.slots.get_mut(name) {
+            slot.step(at, name, event, &mut self.batch);
+        }
+    }
+
+    fn all(&mut self, at: Moment, event: &ForElector) {
+        for (name, slot) in &mut self.slots {
+            slot.step(at, name, event.clone(), &mut self.batch);
+        }
+    }
+
+    fn of_vip(&mut self, at: Moment, address: IpAddr, event: ForElector) {
+        if let Some(name) = self.by_vip.get(&address).cloned() {
+            self.one(at, &name, event);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Groups the outputs of one step's electors into lists, each VIP with its interface.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{Assignment, Call, Output, Report};
+use crate::core::{Interface, Probe, Vip};
+use crate::mac::Mac;
+use crate::time::Time;
+
+/// The time between two rounds of probes for VIPs that this node carries, in case another host has them.
+const ROUND: Duration = Duration::from_millis(250);
+/// How many VIPs are probed in a round: as many as a segment with ARP inspection tolerates, and one round for the few
+/// VIPs that most nodes have.
+const ASKED: usize = 50;
+
+/// The interfaces, and which of them each VIP belongs on.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    pub(super) interfaces: Vec<Interface>,
+    at: BTreeMap<IpAddr, u32>,
+}
+
+impl Places {
+    /// Sets the interface of each VIP from these assignments.
+    pub(super) fn assign(&mut self, assignments: &BTreeMap<String, Assignment>) {
+        self.at = assignments.values().flat_map(|assignment| assignment.vips.clone()).collect();
+    }
+
+    /// The VIPs that belong on another interface by these assignments.
+    pub(super) fn moved(&self, assignments: &BTreeMap<String, Assignment>) -> Vec<IpAddr> {
+        let now = assignments.values().flat_map(|assignment| &assignment.vips);
+        let mut moved: Vec<IpAddr> = now
+            .filter(|(address, index)| self.at.get(*address).is_some_and(|before| before != *index))
+            .map(|(address, _)| *address)
+            .collect();
+        moved.sort_unstable();
+        moved
+    }
+
+    fn vip(&self, address: IpAddr) -> Option<Vip> {
+        self.at.get(&address).map(|interface| Vip { address, interface: *interface })
+    }
+
+    /// The interface on which to probe for an address: a VIP's own; else the one whose subnet contains the address;
+    /// else the first.
+    pub(super) fn near(&self, address: IpAddr) -> Option<u32> {
+        let by_subnet = || {
+            let near = self.interfaces.iter().find(|one| one.link.contains(address));
+            near.or_else(|| self.interfaces.first()).map(|one| one.index)
+        };
+        self.at.get(&address).copied().or_else(by_subnet)
+    }
+}
+
+/// The outputs, until they are grouped into lists.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// The last request for each VIP: carried until its deadline, or removed.
+    wanted: BTreeMap<IpAddr, Option<Time>>,
+    announce: Vec<IpAddr>,
+    probes: Vec<(IpAddr, Option<Mac>)>,
+    others: Vec<Output>,
+    /// VIPs carried here that wait for a probe, each once: all get their turn.
+    asks: VecDeque<IpAddr>,
+    waiting: BTreeSet<IpAddr>,
+    next_round: Time,
+}
+
+impl Batch {
+    pub(super) fn carry(&mut self, address: IpAddr, deadline: Time) {
+        self.wanted.insert(address, Some(deadline));
+    }
+
+    pub(super) fn drop(&mut self, address: IpAddr) {
+        self.wanted.insert(address, None);
+    }
+
+    pub(super) fn announce(&mut self, address: IpAddr) {
+        self.announce.push(address);
+    }
+
+    pub(super) fn probe(&mut self, address: IpAddr, to: Option<Mac>) {
+        self.probes.push((address, to));
+    }
+
+    /// Queues a probe for a VIP that is carried here.
+    pub(super) fn ask(&mut self, address: IpAddr) {
+        if self.waiting.insert(address) {
+            self.asks.push_back(address);
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) {
+        self.others.push(Output::Call(call));
+    }
+
+    pub(super) fn report(&mut self, report: Report) {
+        self.others.push(Output::Report(report));
+    }
+
+    pub(super) fn wake(&self) -> Option<Time> {
+        (!self.asks.is_empty()).then_some(self.next_round)
+    }
+
+    /// VIPs without an interface on this node are left out.
+    pub(super) fn flush(&mut self, now: Time, places: &Places) -> Vec<Output> {
+        let mut out = std::mem::take(&mut self.others);
+        let mut dropped = Vec::new();
+        let mut carried: BTreeMap<Time, Vec<IpAddr>> = BTreeMap::new();
+        for (address, deadline) in std::mem::take(&mut self.wanted) {
+            match deadline {
+                Some(deadline) => carried.entry(deadline).or_default().push(address),
+                None => dropped.push(address),
+            }
+        }
+        if !dropped.is_empty() {
+            out.push(Output::Remove(dropped));
+        }
+        for (deadline, addresses) in carried {
+            let vips: Vec<Vip> = addresses.into_iter().filter_map(|address| places.vip(address)).collect();
+            if !vips.is_empty() {
+                out.push(Output::Ensure { vips, deadline });
+            }
+        }
+        let announce: Vec<Vip> =
+            std::mem::take(&mut self.announce).into_iter().filter_map(|address| places.vip(address)).collect();
+        if !announce.is_empty() {
+            out.push(Output::Announce(announce));
+        }
+        if !self.asks.is_empty() && now >= self.next_round {
+            self.next_round = now + ROUND;
+            let these = self.asks.len().min(ASKED);
+            for address in self.asks.drain(..these) {
+                self.waiting.remove(&address);
+                self.probes.push((address, None));
+            }
+        }
+        let probe = |(address, to)| Some(Probe { interface: places.near(address)?, address, to });
+        let probes: Vec<Probe> = std::mem::take(&mut self.probes).into_iter().filter_map(probe).collect();
+        if !probes.is_empty() {
+            out.push(Output::Probe(probes));
+        }
+        out
+    }
+}

@@ -1,0 +1,303 @@
+//! All sessions, as this node has seen them by one watch, by lists and by answers to its own writes.
+
+use std::collections::BTreeMap;
+
+use super::{Declared, Holder, Peer, Standing, View, number};
+use crate::mac::Mac;
+use crate::moves::Moves;
+use crate::placement::seed;
+use crate::planted::planted;
+use crate::rules::Rules;
+use crate::time::Time;
+
+/// What a view changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// It is older than what is known.
+    Nothing,
+    /// The session goes on as it was.
+    Renewed,
+    /// It began, ended, or declares something else.
+    Changed,
+}
+
+/// The sessions of all nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Membership {
+    peers: BTreeMap<String, Peer>,
+    standing: BTreeMap<String, Standing>,
+    /// By node, the uid of a Lease that was surely deleted, and when that was shown.
+    gone: BTreeMap<String, (String, Time)>,
+    complete: bool,
+    proven: Option<Time>,
+    /// When the last consistent list was asked for.
+    listed: Option<Time>,
+}
+
+impl Membership {
+    /// Whether all sessions were listed at least once: only then does it mean something that one is not there.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// When the watch, or a read, last showed something.
+    #[must_use]
+    pub fn proven(&self) -> Option<Time> {
+        self.proven
+    }
+
+    /// A node's session.
+    #[must_use]
+    pub fn get(&self, node: &str) -> Option<&Peer> {
+        self.peers.get(node)
+    }
+
+    /// All sessions, by node.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Peer)> + Clone {
+        self.peers.iter().map(|(node, peer)| (node.as_str(), peer))
+    }
+
+    /// The sessions that have not ended.
+    pub fn live(&self) -> impl Iterator<Item = (&str, &Peer)> + Clone {
+        self.all().filter(|(_, peer)| peer.view.is_live())
+    }
+
+    /// What Kubernetes says of a node.
+    #[must_use]
+    pub fn standing(&self, node: &str) -> Standing {
+        self.standing.get(node).copied().unwrap_or_default()
+    }
+
+    /// Kubernetes says this about a node. None: there is no such node.
+    pub fn set_standing(&mut self, node: String, standing: Option<Standing>) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.standing = standing.unwrap_or_default();
+        }
+        match standing {
+            Some(standing) => self.standing.insert(node, standing),
+            None => self.standing.remove(&node),
+        };
+    }
+
+    /// A watch event showed a session.
+    pub fn see(&mut self, now: Time, view: View, rules: &Rules) -> Shown {
+        if self.is_older(&view) {
+            return Shown::Nothing;
+        }
+        let shown = self.put(now, view);
+        self.prove(now, rules);
+        shown
+    }
+
+    /// The answer to a write showed a session. That proves nothing about the watch, which may be broken or behind.
+    pub fn learn(&mut self, now: Time, view: View) -> Shown {
+        if self.is_older(&view) {
+            return Shown::Nothing;
+        }
+        let ahead = self.peers.get(&view.node).is_none_or(|known| known.ahead || known.view.version != view.version);
+        let node = view.node.clone();
+        let shown = self.put(now, view);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.ahead = ahead;
+        }
+        shown
+    }
+
+    /// Whether something newer is known of that node's session. Versions count on when a Lease is deleted and made again. Once
+    /// a Lease is surely gone, late answers and a watch that is behind say nothing new about it.
+    fn is_older(&self, view: &View) -> bool {
+        match self.peers.get(&view.node) {
+            Some(known) if known.view.uid == view.uid || !self.is_gone(&view.node, &view.uid) => {
+                matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
+            }
+            _ => self.is_gone(&view.node, &view.uid),
+        }
+    }
+
+    fn is_gone(&self, node: &str, uid: &str) -> bool {
+        self.gone.get(node).is_some_and(|(gone, _)| gone == uid)
+    }
+
+    /// Takes in a list of all sessions. `sent`: when the list was asked for; None: it is the watch's own, which may be older
+    /// than what answers have shown. Sessions that were shown after that count by their version; of the others, those that are
+    /// not in the list are gone. Answers with the nodes whose sessions have changed.
+    pub fn see_all(&mut self, now: Time, sent: Option<Time>, views: Vec<View>, rules: &Rules) -> Vec<String> {
+        self.prove(now, rules);
+        let mut changed = vec![];
+        let later = |peer: &Peer| sent.map_or(peer.ahead, |sent| peer.shown > sent);
+        self.peers.retain(|node, peer| {
+            let stays = later(peer) || views.iter().any(|v| v.node == *node);
+            if !stays {
+                changed.push(node.clone());
+                self.gone.insert(node.clone(), (peer.view.uid.clone(), now));
+            }
+            stays
+        });
+        for view in views {
+            // The Lease was deleted while the list was on its way.
+            let since = |at: Time| sent.is_some_and(|sent| at > sent);
+            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && since(*at)) {
+                continue;
+            }
+            let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
+            let shown = if later { self.see(now, view, rules) } else { self.put(now, view) };
+            if shown == Shown::Changed {
+                changed.push(node);
+            }
+        }
+        self.complete = true;
+        changed
+    }
+
+    /// Whether a consistent list that was asked for since `at` has come.
+    #[must_use]
+    pub fn is_listed_since(&self, at: Time) -> bool {
+        self.listed.is_some_and(|sent| sent >= at)
+    }
+
+    /// Whether answers have shown what the watch has not.
+    #[must_use]
+    pub fn is_any_ahead(&self) -> bool {
+        self.peers.values().any(|peer| peer.ahead)
+    }
+
+    /// A watch event: a session's Lease was deleted.
+    pub fn deleted(&mut self, now: Time, node: &str, rules: &Rules) -> bool {
+        self.prove(now, rules);
+        let Some(peer) = self.peers.remove(node) else { return false };
+        self.gone.insert(node.to_owned(), (peer.view.uid, now));
+        true
+    }
+
+    /// A consistent list that was asked for at `sent` has come.
+    pub fn was_listed(&mut self, now: Time, sent: Time) {
+        self.listed = self.listed.max(Some(sent));
+        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.ahead = true);
+    }
+
+    /// Whether a deletion that the watch shows may be about an older Lease than the one that is known.
+    #[must_use]
+    pub fn is_read_ahead(&self, node: &str) -> bool {
+        self.peers.get(node).is_some_and(|peer| peer.ahead)
+    }
+
+    fn put(&mut self, now: Time, view: View) -> Shown {
+        let began = view.declared().and_then(|d| d.began.as_deref()).and_then(number);
+        let Some(peer) = self.peers.get_mut(&view.node) else {
+            let (node, seed) = (view.node.clone(), seed(&view.node));
+            let peer = Peer {
+                seed,
+                standing: self.standing(&node),
+                began,
+                changed: now,
+                ended: (!view.is_live()).then_some(now),
+                shown: now,
+                ahead: false,
+                abandoned: Moves::default(),
+                abandoned_at: None,
+                view,
+            };
+            self.peers.insert(node, peer);
+            return Shown::Changed;
+        };
+        peer.began = began;
+        if peer.view.uid != view.uid {
+            self.gone.insert(view.node.clone(), (peer.view.uid.clone(), now));
+        }
+        if peer.view.record != view.record {
+            peer.changed = now;
+        }
+        peer.shown = now;
+        peer.ahead = false;
+        let (old, new) = (&peer.view, &view);
+        let same = old.is_of(&new.incarnation())
+            && old.is_live() == new.is_live()
+            && old.declared().map(essential) == new.declared().map(essential);
+        if view.is_live() {
+            peer.ended = None;
+        } else if peer.ended.is_none() || !same {
+            peer.ended = Some(now);
+            if view.end.as_ref().is_some_and(|end| end.cause == super::EndCause::Abandoned) {
+                peer.abandoned.record(now);
+                peer.abandoned_at = Some(now);
+            }
+        }
+        peer.view = view;
+        if same { Shown::Renewed } else { Shown::Changed }
+    }
+
+    /// The watch or a list has shown something: what is known is as seen now. Blind time does not count: in it, nobody could
+    /// renew, or this node could not see that.
+    fn prove(&mut self, now: Time, rules: &Rules) {
+        let blind = self.proven.is_none_or(|at| now.since(at) > rules.blind_after());
+        if blind && !planted!(SessionBlindTimeCounts) {
+            for peer in self.peers.values_mut() {
+                peer.changed = now;
+            }
+        }
+        self.proven = Some(now);
+    }
+
+    /// Whether what is known was proved lately enough to judge by.
+    #[must_use]
+    pub fn is_fresh(&self, now: Time, rules: &Rules) -> bool {
+        self.complete && self.proven.is_some_and(|at| now.since(at) <= rules.blind_after())
+    }
+
+    /// When a live session ends by this node's clock, if it is not renewed.
+    #[must_use]
+    pub fn expires(&self, node: &str, rules: &Rules) -> Option<Time> {
+        self.peers.get(node).filter(|peer| peer.view.is_live()).map(|peer| peer.expires(rules))
+    }
+
+    /// Whether the incarnation by which a record names its holder has ended. None: not known. `seen`: when the record was
+    /// first seen so. The record may be newer than all that is known of sessions: only a list that was asked for since then
+    /// can say that a Lease that was never seen does not exist.
+    #[must_use]
+    pub fn has_ended(&self, holder: &Holder, seen: Time) -> Option<bool> {
+        if !self.complete {
+            return None;
+        }
+        let known = self.peers.get(&holder.node).map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid);
+        let Some(known) = known else {
+            let gone = self.is_gone(&holder.node, &holder.session.uid);
+            return (gone || self.listed.is_some_and(|sent| sent >= seen)).then_some(true);
+        };
+        if known.record.transitions < holder.session.transitions {
+            // The incarnation began since, and the watch of sessions is behind that of records; or the Lease was set back.
+            return self.listed.is_some_and(|sent| sent >= seen).then_some(true);
+        }
+        Some(!(known.is_live() && known.is_of(&holder.session)))
+    }
+
+    /// The version at which that incarnation had ended, if that is known.
+    #[must_use]
+    pub fn ended_by(&self, holder: &Holder) -> Option<u64> {
+        let view = &self.peers.get(&holder.node)?.view;
+        if view.is_of(&holder.session) {
+            return if view.is_live() { None } else { number(&view.version) };
+        }
+        // Later incarnations may have come and gone: when they began, this one had ended.
+        let later = view.uid == holder.session.uid && view.record.transitions > holder.session.transitions;
+        view.declared().filter(|_| later).and_then(|d| d.after.as_deref()).and_then(number)
+    }
+
+    /// The node that declares this MAC address, whether or not its session has ended.
+    #[must_use]
+    pub fn with_mac(&self, mac: Mac) -> Option<&str> {
+        let links = |p: &Peer| p.view.declared.iter().any(|d| d.links.iter().any(|l| l.macs.contains(&mac)));
+        self.all().find(|(_, p)| links(p)).map(|(node, _)| node)
+    }
+}
+
+type Essence<'a> = (&'a [super::Link], bool, Option<&'a str>);
+
+/// What of a declaration matters to other nodes. The version at which a session began is declared later, and changes which
+/// node was there first.
+fn essential(declared: &Declared) -> Essence<'_> {
+    (&declared.links, declared.leaving, declared.began.as_deref())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! One node's session, as this node knows it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::View;
+use crate::moves::Moves;
+use crate::rules::Rules;
+use crate::time::Time;
+
+/// A session is honoured for as long as its record says, but not longer than this.
+const LONGEST: Duration = Duration::from_hours(1);
+
+/// What Kubernetes says about a node. It only ranks candidates: an outage that marks every node unready moves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Its `Ready` condition is true.
+    pub ready: bool,
+    /// It is not cordoned.
+    pub schedulable: bool,
+    /// It has the label `node.kubernetes.io/exclude-from-external-load-balancers`.
+    pub excluded: bool,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self { ready: true, schedulable: true, excluded: false }
+    }
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its Lease.
+    pub view: View,
+    /// The hash of its node's name.
+    pub seed: u64,
+    /// What Kubernetes says of the node.
+    pub standing: Standing,
+    /// The version at which the session began, once that is declared.
+    pub began: Option<u64>,
+    /// When its record was last seen to change, or it got a full duration again.
+    pub changed: Time,
+    /// When its end was seen, while it has ended.
+    pub ended: Option<Time>,
+    /// When it was last shown.
+    pub(super) shown: Time,
+    /// An answer showed it, and no watch event since: what the watch is about to tell may be older.
+    pub(super) ahead: bool,
+    /// How often it was abandoned lately.
+    pub abandoned: Moves,
+    /// When it was last seen to be abandoned, whether or not it has begun again.
+    pub abandoned_at: Option<Time>,
+}
+
+impl Peer {
+    /// When it ends by this node's clock, if it is live and not renewed.
+    #[must_use]
+    pub fn expires(&self, rules: &Rules) -> Time {
+        let stated = self.view.record.duration.min(LONGEST);
+        self.changed + if stated.is_zero() { rules.lease_duration } else { stated }
+    }
+}

@@ -1,0 +1,192 @@
+//! Calls to the API: each has a time by which it has failed, and few are under way at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::pace::Pace;
+use super::vip::Vip;
+use super::{Call, Output, SessionVips};
+use crate::event::Failure;
+use crate::rules::MARGIN;
+use crate::session::View;
+use crate::time::Time;
+
+/// Records written at once at most.
+pub(super) const WRITES: usize = 16;
+/// Reads of records under way at most: each is for many.
+pub(super) const READS: usize = 2;
+
+/// The calls under way, except those for the own session, and when the next ones may be sent.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// A list of all sessions is under way.
+    pub(super) listing: Option<Listing>,
+    /// The sessions are not listed before.
+    pub(super) next_list: Time,
+    /// No session of another is ended before: so long after one that failed was sent, whatever else the API answers meanwhile.
+    pub(super) next_end: Time,
+    /// Records are not read before.
+    pub(super) next_read: Time,
+    /// No other node's session expires sooner, as far as that was looked at.
+    pub(super) first_expiry: Time,
+    /// Ends of other sessions that are being written.
+    pub(super) ends: BTreeMap<String, EndFlight>,
+    /// Records that are to be read.
+    pub(super) wanted: BTreeSet<IpAddr>,
+    /// Records that are being read.
+    pub(super) reads: BTreeMap<u64, Reading>,
+    /// Record writes under way, and the VIP of each.
+    pub(super) writes: BTreeMap<u64, IpAddr>,
+    /// VIPs that wait until they may write.
+    pub(super) waiting: BTreeSet<IpAddr>,
+    /// How long the write of a record takes at present.
+    pub(super) pace: Pace,
+}
+
+/// All sessions are being listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listing {
+    pub(super) id: u64,
+    pub(super) sent: Time,
+    /// Without an answer it has failed then.
+    pub(super) fails_at: Time,
+}
+
+/// The end of another's session is being written.
+#[derive(Debug)]
+pub(super) struct EndFlight {
+    pub(super) id: u64,
+    pub(super) sent: Time,
+    /// Without an answer it has failed then.
+    pub(super) fails_at: Time,
+}
+
+/// Records are being read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) sent: Time,
+    /// Without an answer it has failed then.
+    pub(super) fails_at: Time,
+    /// The version of each that was known when it was sent.
+    pub(super) known: BTreeMap<IpAddr, Option<String>>,
+}
+
+impl SessionVips {
+    /// Ends calls that were never answered, and lists the sessions when nothing has proved them for a while.
+    pub(super) fn advance_calls(&mut self) {
+        if let Some(fails_at) = self.own.calls.flight.as_ref().map(|f| f.fails_at)
+            && self.due(fails_at)
+        {
+            self.own_write_failed(Failure::Away);
+        }
+        if let Some(listing) = self.calls.listing
+            && self.due(listing.fails_at)
+        {
+            self.list_failed();
+        }
+        let over: Vec<_> = self.calls.reads.iter().map(|(id, r)| (*id, r.fails_at)).collect();
+        for (id, fails_at) in over {
+            if self.due(fails_at) {
+                self.read_addresses(id, Err(Failure::Away));
+            }
+        }
+        let over: Vec<_> = self.calls.ends.iter().map(|(node, f)| (node.clone(), f.id, f.fails_at)).collect();
+        for (node, id, fails_at) in over {
+            if self.due(fails_at) {
+                self.end_written(&node, id, Err(Failure::Away));
+            }
+        }
+        if self.calls.listing.is_some() {
+            return;
+        }
+        let stale = self.sessions.proven().map_or(self.step.at.now, |at| at + self.rules.stale_after());
+        let soon = self.api.away.is_some() || self.api.back.is_some_and(|at| !self.sessions.is_listed_since(at));
+        let wanted = if soon { self.calls.next_list } else { stale.max(self.calls.next_list) };
+        if self.due(wanted) {
+            self.list_sessions();
+        }
+    }
+
+    pub(super) fn list_sessions(&mut self) {
+        if self.calls.listing.is_some() {
+            return;
+        }
+        let (id, within, now) = (self.step.new_id(), self.rules.retry_period, self.step.at.now);
+        self.calls.listing = Some(Listing { id, sent: now, fails_at: now + within + MARGIN });
+        self.step.out.push(Output::Call(Call::ReadSessions { id, within }));
+    }
+
+    pub(super) fn list_failed(&mut self) {
+        let sent = self.calls.listing.take().map_or(self.step.at.now, |listing| listing.sent);
+        self.calls.next_list = self.step.at.now + self.rules.retry_period / 2;
+        self.not_answered(sent);
+    }
+
+    /// A record names a session that is not known: the session is newer than what is known, or long gone. A list tells.
+    pub(super) fn ask_about_holder(&mut self, vip: &Vip) {
+        let unclear = vip.holder().is_some_and(|h| self.sessions.has_ended(h, vip.record.changed).is_none());
+        if !unclear || !self.sessions.is_complete() {
+            return;
+        }
+        self.index.unclear.insert(vip.address);
+        if self.calls.listing.is_none() && self.api.away.is_none() && self.due(self.calls.next_list) {
+            self.list_sessions();
+        }
+    }
+
+    /// A list of all sessions.
+    pub(super) fn listed(&mut self, id: Option<u64>, views: Vec<View>) {
+        self.api_answered();
+        let now = self.step.at.now;
+        let sent = match id {
+            None => None,
+            Some(id) => match self.calls.listing.take_if(|listing| listing.id == id) {
+                Some(listing) => Some(listing.sent),
+                None => return,
+            },
+        };
+        if id.is_some() {
+            self.calls.next_list = now + self.rules.retry_period / 2;
+        }
+        let changed = self.sessions.see_all(now, sent, views, &self.rules);
+        self.calls.first_expiry = now;
+        if let Some(sent) = sent {
+            self.sessions.was_listed(now, sent);
+            self.index.dirty.append(&mut self.index.unclear);
+            self.consider_up_to_date();
+        } else if self.sessions.is_any_ahead() {
+            self.list_sessions();
+        }
+        for node in changed {
+            self.session_changed(&node);
+        }
+        self.own_shown();
+        self.step.again = true;
+    }
+
+    /// A VIP's record is read as soon as that may be.
+    pub(super) fn want_read(&mut self, address: IpAddr) {
+        self.calls.wanted.insert(address);
+    }
+
+    /// One read for all that want one.
+    pub(super) fn advance_reads(&mut self) {
+        let now = self.step.at.now;
+        if self.calls.wanted.is_empty() || self.calls.reads.len() >= READS {
+            return;
+        }
+        let next = if self.api.away.is_some() { self.calls.next_list } else { now };
+        if !self.due(next.max(self.calls.next_read)) {
+            return;
+        }
+        let addresses: Vec<IpAddr> = std::mem::take(&mut self.calls.wanted).into_iter().collect();
+        let known = addresses.iter().map(|a| {
+            let version = self.vips.get(a).and_then(|v| v.record.version()).map(str::to_owned);
+            (*a, version)
+        });
+        let (known, within, id) = (known.collect(), self.rules.retry_period, self.step.new_id());
+        self.calls.reads.insert(id, Reading { sent: now, fails_at: now + within + MARGIN, known });
+        self.due(now + within + MARGIN);
+        self.step.out.push(Output::Call(Call::ReadAddresses { id, addresses, within }));
+    }
+}

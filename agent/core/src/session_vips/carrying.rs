@@ -1,0 +1,248 @@
+//! The VIPs on the interfaces: put there, put back, fenced, announced, let go. What a step wants is gathered, and told as
+//! lists at the end of the step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::hold::{Basis, Hold};
+use super::vip::Vip;
+use super::{Output, Report, SessionVips};
+use crate::action::{Cause, Why};
+use crate::core::{Probe, Vip as OnInterface};
+use crate::fence;
+use crate::rules::{SHORT_FENCE, SHORT_REFRESH};
+use crate::time::Time;
+
+/// A VIP that others removed this often within [`REMOVED_WITHIN`] is no longer put back at once.
+const REMOVED_OFTEN: usize = 5;
+/// Removals count for so long.
+const REMOVED_WITHIN: Duration = Duration::from_secs(10);
+/// A VIP that the interface refused is tried again after this.
+const REFUSED: Duration = Duration::from_secs(5);
+/// What the way to the kernel may take.
+const ON_THE_WAY: Duration = Duration::from_millis(50);
+
+/// What a step wants done on the interfaces and segments.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    drops: BTreeSet<IpAddr>,
+    carries: BTreeMap<Time, BTreeMap<IpAddr, u32>>,
+    announces: BTreeMap<IpAddr, u32>,
+    pub(super) probes: Vec<Probe>,
+}
+
+impl Batch {
+    fn carry(&mut self, address: IpAddr, interface: u32, deadline: Time) {
+        self.drops.remove(&address);
+        for others in self.carries.values_mut() {
+            others.remove(&address);
+        }
+        self.carries.entry(deadline).or_default().insert(address, interface);
+    }
+
+    fn drop(&mut self, address: IpAddr) {
+        self.announces.remove(&address);
+        for others in self.carries.values_mut() {
+            others.remove(&address);
+        }
+        self.drops.insert(address);
+    }
+}
+
+fn on_interfaces(vips: BTreeMap<IpAddr, u32>) -> Vec<OnInterface> {
+    vips.into_iter().map(|(address, interface)| OnInterface { address, interface }).collect()
+}
+
+impl SessionVips {
+    /// Tells the lists of this step. VIPs to remove come first.
+    pub(super) fn flush(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        if !batch.drops.is_empty() {
+            self.step.out.push(Output::Remove(batch.drops.into_iter().collect()));
+        }
+        for (deadline, vips) in batch.carries.into_iter().filter(|(_, all)| !all.is_empty()) {
+            self.step.out.push(Output::Ensure { vips: on_interfaces(vips), deadline });
+        }
+        if !batch.announces.is_empty() {
+            self.step.out.push(Output::Announce(on_interfaces(batch.announces)));
+        }
+        if !batch.probes.is_empty() {
+            // Nothing else is wanted most of the time, and actions are large.
+            self.step.out.reserve_exact(1);
+            self.step.out.push(Output::Probe(batch.probes));
+        }
+    }
+
+    /// Gives a carried VIP a fence that ends before the deadline. False if so little is left that there is no lifetime for the
+    /// VIP: then the fence in force stays, and the session is renewed at once.
+    pub(super) fn fence(&mut self, vip: &mut Vip, deadline: Time) -> bool {
+        let now = self.step.at.now;
+        let Some(hold) = &mut vip.hold else { return false };
+        let Some(lifetime) = fence::lifetime(now + ON_THE_WAY, deadline) else {
+            self.own.calls.next_write = now;
+            return false;
+        };
+        hold.deadline = deadline;
+        hold.dropped_at = now + Duration::from_secs(u64::from(lifetime));
+        self.own.fences.first_dropped = self.own.fences.first_dropped.min(hold.dropped_at);
+        self.batch.carry(vip.address, hold.interface, deadline);
+        true
+    }
+
+    /// As [`SessionVips::fence`], for a VIP that is not being considered.
+    pub(super) fn fence_to(&mut self, address: IpAddr, deadline: Time) -> bool {
+        let Some(mut vip) = self.vips.remove(&address) else { return false };
+        let done = self.fence(&mut vip, deadline);
+        self.vips.insert(address, vip);
+        self.index.dirty.insert(address);
+        done
+    }
+
+    /// Carries a VIP from now on.
+    pub(super) fn take_up(&mut self, vip: &mut Vip, basis: Basis, cause: Cause) {
+        let now = self.step.at.now;
+        let Some(interface) = self.link_for(vip).map(|interface| interface.index) else { return };
+        let short = now + SHORT_FENCE;
+        let by_session = basis.is_by_session() && self.own.is_live();
+        let deadline = if by_session { self.common_fence().unwrap_or(short) } else { short };
+        vip.hold = Some(Hold { other: self.other_session(vip), ..Hold::new(basis, interface, deadline) });
+        let whole = self.session_ends().filter(|_| by_session);
+        if !self.fence(vip, deadline) && !whole.is_some_and(|end| self.fence(vip, end)) {
+            // Too little is left of the session: the VIP is taken up after the next renewal.
+            vip.hold = None;
+            self.own.awaiting.insert(vip.address);
+            return;
+        }
+        vip.taking.look = None;
+        vip.taking.free_since = None;
+        self.index.carried.insert(vip.address);
+        self.report(Report::Took { address: vip.address, cause });
+        if basis == Basis::Provisional {
+            self.asking.provisional.insert(vip.address);
+        }
+        self.step.again = true;
+    }
+
+    /// Carries it no longer.
+    pub(super) fn let_go(&mut self, vip: &mut Vip, why: Why) {
+        if vip.hold.take().is_none() {
+            return;
+        }
+        vip.schedule.stop();
+        vip.taking.look = None;
+        vip.taking.open_since = None;
+        let address = vip.address;
+        self.index.carried.remove(&address);
+        self.asking.forget(address);
+        self.batch.drop(address);
+        self.report(Report::LetGo { address, why });
+        self.index.dirty.insert(address);
+        self.step.again = true;
+    }
+
+    /// Lets all VIPs go whose basis is such.
+    pub(super) fn let_all_go(&mut self, why: Why, which: impl Fn(Basis) -> bool) {
+        for address in self.index.carried.clone() {
+            let Some(mut vip) = self.vips.remove(&address) else { continue };
+            if vip.hold.is_some_and(|hold| which(hold.basis)) {
+                self.let_go(&mut vip, why);
+            }
+            self.vips.insert(address, vip);
+        }
+        self.all_dirty();
+    }
+
+    pub(super) fn announce_due(&mut self, vip: &mut Vip) {
+        let Some(hold) = vip.hold else { return };
+        if !hold.put || !self.doubt.is_sure() || hold.basis == Basis::LeftOver {
+            return;
+        }
+        if vip.schedule.due(self.step.at.now) {
+            self.batch.announces.insert(vip.address, hold.interface);
+        }
+        if let Some(next) = vip.schedule.next() {
+            self.due(next);
+        }
+    }
+
+    /// VIPs are on their interface.
+    pub(super) fn were_put(&mut self, addresses: &[IpAddr]) {
+        for address in addresses {
+            let now = self.step.at.now;
+            let Some((hold, schedule)) =
+                self.vips.get_mut(address).and_then(|vip| Some((vip.hold.as_mut()?, &mut vip.schedule)))
+            else {
+                // The VIP was let go while the kernel was working: it is removed again.
+                self.batch.drop(*address);
+                continue;
+            };
+            if !std::mem::replace(&mut hold.put, true) {
+                schedule.restart(now);
+                self.index.dirty.insert(*address);
+            }
+        }
+    }
+
+    pub(super) fn put_failed(&mut self, address: IpAddr, reason: String) {
+        self.report(Report::CannotCarry { address, reason });
+        let Some(mut vip) = self.vips.remove(&address) else { return };
+        vip.refused_until = self.step.at.now + REFUSED;
+        self.let_go(&mut vip, Why::CannotCarry);
+        self.vips.insert(address, vip);
+        self.index.dirty.insert(address);
+    }
+
+    /// A VIP left its interface: somebody removed it, or its fence is over.
+    pub(super) fn gone(&mut self, address: IpAddr) {
+        let now = self.step.at.now;
+        let Some(mut vip) = self.vips.remove(&address) else { return };
+        if let Some(hold) = &mut vip.hold
+            && std::mem::take(&mut hold.put)
+        {
+            let hold = *hold;
+            vip.schedule.stop();
+            vip.removed.retain(|at| now.since(*at) < REMOVED_WITHIN);
+            let often = vip.removed.len() >= REMOVED_OFTEN;
+            if !often {
+                vip.removed.push_back(now);
+            }
+            let covered = fence::lifetime(now + ON_THE_WAY, hold.deadline).is_some();
+            if hold.basis == Basis::LeftOver {
+                self.let_go(&mut vip, Why::Late);
+            } else if covered && !often && self.doubt.is_sure() {
+                self.fence(&mut vip, hold.deadline);
+                self.report(Report::Restored { address });
+            }
+        }
+        self.vips.insert(address, vip);
+        self.index.dirty.insert(address);
+    }
+
+    /// Short fences are refreshed once a second: those of a lapsed session, and of what is held provisionally.
+    pub(super) fn advance_short(&mut self) {
+        let any = self.own.is_lapsed() && !self.index.carried.is_empty() || !self.asking.provisional.is_empty();
+        if any && self.doubt.is_sure() && self.due(self.asking.refresh) {
+            self.refresh_short();
+            self.due(self.asking.refresh);
+        }
+    }
+
+    pub(super) fn refresh_short(&mut self) {
+        if !self.doubt.is_sure() {
+            return;
+        }
+        let (now, lapsed) = (self.step.at.now, self.own.is_lapsed());
+        self.asking.refresh = now + SHORT_REFRESH;
+        let short = |basis| match basis {
+            Basis::Provisional => true,
+            Basis::Recorded | Basis::Beside(_) => lapsed,
+            Basis::LeftOver => false,
+        };
+        for address in self.index.carried.clone() {
+            if self.vips.get(&address).and_then(|v| v.hold).is_some_and(|h| short(h.basis)) {
+                self.fence_to(address, now + SHORT_FENCE);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Another host speaks for a VIP that is carried here. No defence rests on what is remembered: the API is asked first.
+//!
+//! What happens on a foreign ARP frame: [`SessionVips::heard`] notes who spoke. If the VIP is carried, `heard_another` either
+//! yields at once (the hold is provisional or lapsed), takes the frame for the successor's (during a hand-over), or opens a
+//! challenge: the session is renewed and the record read. `advance_challenge` then defends, or yields when no answer came.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::hold::{Basis, Challenge};
+use super::record_state::RecordState;
+use super::vip::Vip;
+use super::{Report, SessionVips};
+use crate::action::Why;
+use crate::mac::Mac;
+use crate::planted::planted;
+use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
+
+/// A node that has yielded looks for the VIP again after this.
+const YIELDED: Duration = Duration::from_secs(1);
+
+impl SessionVips {
+    /// A frame of another host was heard.
+    pub(super) fn heard(&mut self, index: u32, address: IpAddr, mac: Mac) {
+        if self.node.macs.contains(&mac) || !mac.is_host() {
+            return;
+        }
+        let known = self.vips.contains_key(&address);
+        self.watches_heard(index, address, mac, known);
+        let Some(vip) = self.vips.get_mut(&address) else {
+            let gateway = self.node.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
+            let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);
+            if gateway || self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer)) {
+                self.segment.third_heard.insert(index, self.step.at.now);
+            }
+            return;
+        };
+        vip.answered = Some((self.step.at.now, mac));
+        if vip.hold.is_some() || vip.taking.look.is_some() {
+            self.index.dirty.insert(address);
+        }
+        if vip.hold.is_some()
+            && let Some(mut vip) = self.vips.remove(&address)
+        {
+            self.heard_another(&mut vip, mac);
+            self.vips.insert(address, vip);
+        }
+    }
+
+    fn heard_another(&mut self, vip: &mut Vip, mac: Mac) {
+        let now = self.step.at.now;
+        let Some(hold) = &mut vip.hold else { return };
+        let node = self.sessions.with_mac(mac).map(str::to_owned);
+        let by_peer = node.is_some();
+        if matches!(hold.basis, Basis::Provisional | Basis::LeftOver) || self.own.is_lapsed() {
+            if planted!(KeepsVipBesideOther) {
+                return;
+            }
+            let lapsed = self.own.is_lapsed();
+            vip.taking.turns += 1;
+            vip.yielded = Some(now);
+            vip.hold_off = now + YIELDED;
+            self.let_go(vip, Why::Yielded);
+            if lapsed {
+                self.burst();
+            }
+            return;
+        }
+        let named = vip.record.holder().is_some_and(|h| h.node != self.rules.node);
+        if let Some(handover) = &mut hold.handover
+            && (by_peer || named)
+        {
+            handover.heard.get_or_insert(now);
+            return;
+        }
+        if let Some(challenge) = &mut hold.challenge {
+            // A participant's frame does not wait behind a stranger's: it may be the rightful holder's.
+            if by_peer && !challenge.by_peer {
+                *challenge = Challenge { since: now, by_peer, mac };
+            }
+            return;
+        }
+        let pause = if by_peer { SELF_PROBE } else { DEFEND };
+        // A peer's kernel may still answer for many VIPs. The API is not asked for each at once: they wait for the next round.
+        if by_peer && self.segment.defended.get(&mac).is_some_and(|at| now.since(*at) < SELF_PROBE) {
+            hold.waiting = Some(mac);
+            return;
+        }
+        if vip.last_challenge.is_some_and(|at| now.since(at) < pause) {
+            // The segment is asked for the VIP soon: a host that still has it answers again.
+            hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
+            return;
+        }
+        self.challenge(vip, mac, node);
+    }
+
+    /// Opens a challenge: the session is renewed, and the record read.
+    fn challenge(&mut self, vip: &mut Vip, mac: Mac, node: Option<String>) {
+        let now = self.step.at.now;
+        if let Some(hold) = &mut vip.hold {
+            hold.challenge = Some(Challenge { since: now, by_peer: node.is_some(), mac });
+            hold.waiting = None;
+        }
+        vip.last_challenge = Some(now);
+        self.own.calls.next_write = now;
+        self.own.challenged = now;
+        self.want_read(vip.address);
+        self.step.again = true;
+        self.report(Report::Contested { address: vip.address, mac, node });
+        if planted!(DefendsFromRecord) {
+            self.defend(vip);
+        }
+    }
+
+    /// A claim that waited becomes a challenge when the next round for that peer's claims has come.
+    fn advance_waiting(&mut self, vip: &mut Vip) {
+        let waiting = vip.hold.filter(|hold| hold.challenge.is_none()).and_then(|hold| hold.waiting);
+        let Some(mac) = waiting else { return };
+        let next = self.segment.defended.get(&mac).map(|at| *at + SELF_PROBE);
+        if next.is_none_or(|next| self.due(next)) {
+            let node = self.sessions.with_mac(mac).map(str::to_owned);
+            self.challenge(vip, mac, node);
+        }
+    }
+
+    /// Whether the challenge has been answered: by the session's renewal and the record, both sent after the frame.
+    pub(super) fn advance_challenge(&mut self, vip: &mut Vip, state: &RecordState) {
+        self.advance_waiting(vip);
+        let Some(challenge) = vip.hold.and_then(|hold| hold.challenge) else { return };
+        let renewed = self.own.tenure.as_ref().is_some_and(|t| !t.lapsed && t.sent >= challenge.since);
+        if renewed && vip.record.proven >= challenge.since && *state == RecordState::Mine {
+            let now = self.step.at.now;
+            self.segment.defended.retain(|_, at| now.since(*at) < SELF_PROBE);
+            self.segment.defended.insert(challenge.mac, now);
+            self.defend(vip);
+            return;
+        }
+        if !self.due(challenge.since + CHALLENGE) {
+            return;
+        }
+        // A node that was late and could not renew since may have lost its session to a node that it has never heard of.
+        if (challenge.by_peer || !self.doubt.is_sure()) && !planted!(VipNeverYields) {
+            vip.yielded = Some(self.step.at.now);
+            vip.hold_off = self.step.at.now + YIELDED;
+            vip.taking.turns += 1;
+            self.let_go(vip, Why::Yielded);
+        } else {
+            self.defend(vip);
+        }
+    }
+
+    fn defend(&mut self, vip: &mut Vip) {
+        if let Some(hold) = &mut vip.hold {
+            hold.challenge = None;
+        }
+        if vip.is_put() {
+            vip.schedule.restart(self.step.at.now);
+            self.report(Report::Defended { address: vip.address });
+        }
+    }
+
+    /// The session was renewed: VIPs whose challenge waits for that are considered.
+    pub(super) fn challenges_dirty(&mut self) {
+        let hold = |address: &IpAddr| self.vips.get(address).and_then(|vip| vip.hold);
+        let challenged = |address: &&IpAddr| hold(address).is_some_and(|hold| hold.challenge.is_some());
+        self.index.dirty.extend(self.index.carried.iter().filter(challenged));
+    }
+}

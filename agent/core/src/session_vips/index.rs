@@ -1,0 +1,40 @@
+//! The VIPs by what they are looked up by.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::time::Time;
+
+/// Which VIPs concern a node, a moment, or this step. Each set says again, in order, what stands in [`super::vip::Vip`].
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// The VIPs by the node that their record names.
+    pub(super) held: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// The VIPs that nobody holds, or that are handed over.
+    pub(super) open: BTreeSet<IpAddr>,
+    /// The VIPs that are carried here.
+    pub(super) carried: BTreeSet<IpAddr>,
+    /// Those whose holder's session is not known: considered again when all have been listed.
+    pub(super) unclear: BTreeSet<IpAddr>,
+    /// Those to be considered in this step.
+    pub(super) dirty: BTreeSet<IpAddr>,
+    /// Those that want to be considered at some moment.
+    pub(super) timers: BTreeSet<(Time, IpAddr)>,
+}
+
+impl Index {
+    /// The record of a VIP names another node now.
+    pub(super) fn holder_changed(&mut self, address: IpAddr, old: Option<&str>, new: Option<&str>) {
+        if let Some(old) = old
+            && let Some(held) = self.held.get_mut(old)
+        {
+            held.remove(&address);
+            if held.is_empty() {
+                self.held.remove(old);
+            }
+        }
+        if let Some(new) = new {
+            self.held.entry(new.to_owned()).or_default().insert(address);
+        }
+    }
+}

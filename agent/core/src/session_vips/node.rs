@@ -1,0 +1,49 @@
+//! What is known of this node: its interfaces and their links.
+
+use std::collections::BTreeMap;
+
+use crate::core::Interface;
+use crate::mac::Mac;
+use crate::time::Time;
+
+/// This node, as the kernel shows it.
+#[derive(Debug, Default)]
+pub(super) struct OwnNode {
+    /// The interfaces that VIPs may be on; the default one first.
+    pub(super) interfaces: Vec<Interface>,
+    /// The MAC addresses of all interfaces: an answer from one of them is not another owner.
+    pub(super) macs: Vec<Mac>,
+    /// Since when the link of an interface is down: of those interfaces, and of no other.
+    pub(super) down: BTreeMap<u32, Time>,
+}
+
+impl OwnNode {
+    /// The interfaces were looked at. True if any of them is another than before.
+    pub(super) fn looked_at(&mut self, now: Time, interfaces: Vec<Interface>, macs: Vec<Mac>) -> bool {
+        let known = std::mem::replace(&mut self.interfaces, interfaces);
+        self.macs = macs;
+        self.down.retain(|index, _| self.interfaces.iter().any(|i| i.index == *index));
+        for interface in &self.interfaces {
+            if interface.link.up {
+                self.down.remove(&interface.index);
+            } else {
+                self.down.entry(interface.index).or_insert(now);
+            }
+        }
+        known != self.interfaces
+    }
+
+    /// The link of an interface is up or down. True if that is news.
+    pub(super) fn link_is(&mut self, now: Time, index: u32, up: bool) -> bool {
+        let Some(interface) = self.interfaces.iter_mut().find(|i| i.index == index && i.link.up != up) else {
+            return false;
+        };
+        interface.link.up = up;
+        if up {
+            self.down.remove(&index);
+        } else {
+            self.down.entry(index).or_insert(now);
+        }
+        true
+    }
+}

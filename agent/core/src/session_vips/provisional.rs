@@ -1,0 +1,61 @@
+//! A VIP is free while the API cannot be asked: this node carries it provisionally when its turn comes.
+
+use std::time::Duration;
+
+use super::SessionVips;
+use super::asking::Found;
+use super::free::TURN;
+use super::hold::Basis;
+use super::record_state::RecordState;
+use super::vip::Vip;
+use crate::action::Cause;
+use crate::placement::mix;
+use crate::rules::AWAY;
+
+impl SessionVips {
+    /// The API cannot be asked: a VIP that is free is carried without it.
+    pub(super) fn consider_provisional(&mut self, vip: &mut Vip, state: &RecordState) {
+        let now = self.step.at.now;
+        let away = self.away_since();
+        let held = vip.holder().map(|h| h.node.clone());
+        let free = match state {
+            RecordState::Free { was_held } => *was_held,
+            RecordState::Mine => true,
+            RecordState::Others { .. } => held.is_some_and(|node| self.is_silent_free(&node)),
+            _ => false,
+        };
+        let (Some(away), true, true) = (away, self.rules.provisional, free) else {
+            vip.taking.free_since = None;
+            vip.taking.look = None;
+            return;
+        };
+        let off = vip.hold_off;
+        if !self.due(away + AWAY) || !self.due(off) {
+            return;
+        }
+        let since = *vip.taking.free_since.get_or_insert(now);
+        if !self.due(since + self.turn(vip)) {
+            return;
+        }
+        match self.look(vip, true) {
+            Found::Nothing => {}
+            Found::Quiet => {
+                vip.taking.turns += 1;
+                self.take_up(vip, Basis::Provisional, Cause::Provisional);
+            }
+            Found::Peer | Found::Stranger(_) => {
+                vip.taking.free_since = None;
+                vip.hold_off = now + TURN / 2;
+                self.due(vip.hold_off);
+            }
+        }
+    }
+
+    /// This node's turn for a VIP: a fixed hash of both, and another one at each try.
+    fn turn(&self, vip: &Vip) -> Duration {
+        let own =
+            self.sessions.get(&self.rules.node).map_or_else(|| crate::placement::seed(&self.rules.node), |p| p.seed);
+        let hash = mix(vip.seed ^ u64::from(vip.taking.turns), own);
+        self.rules.provisional_spread * u32::try_from(hash >> 54).unwrap_or(0) / 1024
+    }
+}

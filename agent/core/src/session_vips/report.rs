@@ -1,0 +1,97 @@
+//! What people may want to know about a node's many VIPs. Reports become log lines, Events and metrics.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::action::{Cause, Why};
+use crate::mac::Mac;
+use crate::session::EndCause;
+
+/// Something that happened to the session or to a VIP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// This node's session has begun, or was adopted.
+    Began {
+        /// Its number.
+        transitions: u32,
+        /// It began before the agent was restarted.
+        adopted: bool,
+    },
+    /// This node's session has ended: all VIPs are let go.
+    Ended,
+    /// This node's session could not be renewed. The VIPs stay, under short fences.
+    Lapsed,
+    /// The session was renewed after it had lapsed.
+    Confirmed,
+    /// This node has ended another node's session.
+    EndedOther {
+        /// Whose.
+        node: String,
+        /// Why.
+        cause: EndCause,
+    },
+    /// This node carries a VIP now.
+    Took {
+        /// The VIP.
+        address: IpAddr,
+        /// Why.
+        cause: Cause,
+    },
+    /// This node carries a VIP no longer.
+    LetGo {
+        /// The VIP.
+        address: IpAddr,
+        /// Why.
+        why: Why,
+    },
+    /// This node hands a VIP over.
+    HandingOver {
+        /// The VIP.
+        address: IpAddr,
+        /// To whom.
+        to: String,
+    },
+    /// A take was lost to another node.
+    Outrun {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// Another host answers for a VIP that is not taken for that reason: for its `IPAddress`.
+    ForeignOwner {
+        /// The VIP.
+        address: IpAddr,
+        /// Who answers.
+        mac: Mac,
+    },
+    /// Another host claims a VIP that is held here.
+    Contested {
+        /// The VIP.
+        address: IpAddr,
+        /// Who claims it.
+        mac: Mac,
+        /// The node with that MAC address; None: a stranger, which is for its `IPAddress`.
+        node: Option<String>,
+    },
+    /// The VIP was announced against another host's claim.
+    Defended {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// Another program removed the VIP, and it was put back.
+    Restored {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// The VIP could not be put on the interface.
+    CannotCarry {
+        /// The VIP.
+        address: IpAddr,
+        /// What the datapath says.
+        reason: String,
+    },
+    /// A step of the agent came late.
+    Late {
+        /// By how much.
+        by: Duration,
+    },
+}

@@ -1,0 +1,163 @@
+//! Planned hand-over: shutdown, drain, endpoints, links, rebalancing.
+
+use std::sync::Arc;
+
+use super::crash::busiest;
+use super::world::{Api, World, ms, vip};
+use crate::placement::Demand;
+use crate::rules::Rules;
+use crate::session_vips::{Event, Input};
+
+#[test]
+fn a_node_that_ends_hands_all_over_without_a_gap() {
+    let world = &mut World::settled(5, 100, &Rules::default());
+    let (since, leaving) = (world.now, busiest(world));
+    world.tell(leaving, Event::Shutdown);
+    world.run(ms(5_000));
+    assert!(world.hosts[leaving].exited);
+    assert!(world.worst(100, since, |n| n == 0).is_zero());
+    assert!(world.worst(100, since, |n| n > 1) < ms(100), "{:?}", world.worst(100, since, |n| n > 1));
+    assert!(!world.sessions[&world.hosts[leaving].name].is_live(), "its session is ended");
+    world.restart(leaving, &Rules::default());
+    let back = world.now;
+    world.run(ms(20_000));
+    assert!(world.worst(100, back, |n| n != 1).is_zero());
+}
+
+#[test]
+fn a_drained_node_hands_all_over_and_goes_on() {
+    let world = &mut World::settled(4, 40, &Rules::default());
+    let (since, leaving) = (world.now, busiest(world));
+    world.tell(leaving, Event::Input(Input::Drain(true)));
+    world.run(ms(5_000));
+    assert!(world.hosts[leaving].carries.is_empty() && world.hosts[leaving].running);
+    world.create(vip(41));
+    world.run(ms(3_000));
+    assert_ne!(world.carriers(vip(41)), [leaving]);
+    assert!(world.worst(40, since, |n| n == 0).is_zero());
+}
+
+#[test]
+fn the_last_node_leaves_its_vips_for_its_next_agent() {
+    let world = &mut World::settled(1, 10, &Rules::default());
+    let since = world.now;
+    world.tell(0, Event::Shutdown);
+    world.run(ms(1_000));
+    assert!(world.hosts[0].exited);
+    world.restart(0, &Rules::default());
+    world.run(ms(10_000));
+    assert!(world.worst(10, since, |n| n != 1).is_zero());
+}
+
+#[test]
+fn shutdown_without_an_api_leaves_a_short_fence() {
+    let world = &mut World::settled(3, 10, &Rules::default());
+    let leaving = busiest(world);
+    world.set_api(leaving, Api::Refused);
+    world.run(ms(3_000));
+    world.tell(leaving, Event::Shutdown);
+    world.run(ms(10));
+    assert!(world.hosts[leaving].exited && !world.hosts[leaving].carries.is_empty());
+    world.run(ms(5_500));
+    assert!(world.hosts[leaving].carries.is_empty());
+}
+
+#[test]
+fn a_vip_follows_the_endpoints_and_never_goes_to_nobody() {
+    let world = &mut World::settled(3, 1, &Rules::default());
+    let (since, holder) = (world.now, world.carriers(vip(0))[0]);
+    let on = |nodes: &[usize], world: &World| {
+        let names = nodes.iter().map(|n| world.hosts[*n].name.clone()).collect();
+        Demand { local: Some(Arc::new(names)), ..Demand::of(vip(0)) }
+    };
+    let other = (holder + 1) % 3;
+    for (nodes, expected) in
+        [(vec![holder, other], holder), (vec![other], other), (vec![], other), (vec![holder], holder)]
+    {
+        let demand = on(&nodes, world);
+        world.demand(&demand);
+        world.run(ms(4_000));
+        assert_eq!(world.carriers(vip(0)), [expected], "{nodes:?}");
+    }
+    assert!(world.time_with(vip(0), since, |n| n == 0).is_zero());
+    assert!(world.time_with(vip(0), since, |n| n > 1) < ms(200));
+}
+
+#[test]
+fn a_link_that_is_down_hands_over_what_was_on_it() {
+    let world = &mut World::settled(4, 40, &Rules::default());
+    let (since, down) = (world.now, busiest(world));
+    world.hosts[down].group = 9;
+    world.tell(down, Event::Link { interface: 2, up: false });
+    world.run(ms(3_000));
+    assert!(world.hosts[down].carries.is_empty());
+    let silent = world.worst(40, since, |n| n == 0);
+    assert!(silent < ms(100), "{silent:?}");
+    assert!(world.sessions[&world.hosts[down].name].is_live());
+}
+
+#[test]
+fn an_interface_that_refuses_gives_the_vip_on() {
+    let world = &mut World::new(3, &Rules::default());
+    for n in 0..3 {
+        world.start(n);
+    }
+    world.run(ms(1_000));
+    world.hosts[0].refuses = (0..10).map(vip).collect();
+    for v in 0..10 {
+        world.create(vip(v));
+    }
+    world.run(ms(3_000));
+    for v in 0..10 {
+        assert!(matches!(world.carriers(vip(v))[..], [1 | 2]), "{v}");
+    }
+}
+
+#[test]
+fn only_a_request_moves_for_preference() {
+    let world = &mut World::new(3, &Rules::default());
+    world.start(0);
+    world.run(ms(1_000));
+    for v in 0..30 {
+        world.create(vip(v));
+    }
+    world.run(ms(3_000));
+    assert_eq!(world.hosts[0].carries.len(), 30);
+    let since = world.now;
+    world.start(1);
+    world.start(2);
+    world.run(ms(20_000));
+    assert_eq!(world.hosts[0].carries.len(), 30, "sticky");
+    world.tell(0, Event::Input(Input::Rebalance));
+    world.run(ms(5_000));
+    assert!(world.hosts.iter().all(|h| h.carries.len() >= 4), "spread");
+    assert!(world.worst(30, since, |n| n == 0).is_zero());
+}
+
+#[test]
+fn all_drained_move_nothing() {
+    let world = &mut World::settled(3, 12, &Rules::default());
+    let since = world.now;
+    for n in 0..3 {
+        world.tell(n, Event::Input(Input::Drain(true)));
+    }
+    world.run(ms(3_000));
+    let settled = world.now;
+    world.run(ms(20_000));
+    assert!(world.worst(12, settled, |n| n != 1).is_zero());
+    assert!(world.worst(12, since, |n| n == 0).is_zero());
+}
+
+#[test]
+fn a_link_that_is_down_without_an_api_is_no_storm() {
+    let world = &mut World::settled(3, 60, &Rules::default());
+    let down = busiest(world);
+    world.set_api(down, Api::Refused);
+    world.run(ms(1_000));
+    world.hosts[down].group = 9;
+    world.tell(down, Event::Link { interface: 2, up: false });
+    let calls = world.hosts[down].calls;
+    world.run(ms(10_000));
+    let calls = world.hosts[down].calls - calls;
+    assert!(calls < 60, "{calls} calls in 10 s");
+}

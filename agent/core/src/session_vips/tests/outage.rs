@@ -1,0 +1,113 @@
+//! The API is away: nothing happens to traffic.
+
+use super::crash::busiest;
+use super::world::{Api, World, ms, vip};
+use crate::rules::Rules;
+
+#[test]
+fn an_api_outage_moves_nothing() {
+    for how in [Api::Refused, Api::Hanging] {
+        let world = &mut World::settled(4, 40, &Rules::default());
+        let (since, before) = (world.now, (0..40).map(|v| world.carriers(vip(v))).collect::<Vec<_>>());
+        world.set_api_everywhere(how);
+        world.run(ms(60_000));
+        world.set_api_everywhere(Api::Up);
+        let calls = world.calls();
+        world.run(ms(30_000));
+        assert!(world.worst(40, since, |n| n != 1).is_zero(), "{how:?}: {:?}", world.worst(40, since, |n| n != 1));
+        assert_eq!(before, (0..40).map(|v| world.carriers(vip(v))).collect::<Vec<_>>(), "{how:?}");
+        let calls = world.calls() - calls;
+        assert!(calls < 4 * 15 + 60, "{calls} calls after it");
+    }
+}
+
+#[test]
+fn a_crash_without_an_api_is_made_up_for() {
+    for how in [Api::Refused, Api::Hanging] {
+        for before in [100, 5_000, 20_000] {
+            let world = &mut World::settled(4, 40, &Rules::default());
+            world.set_api_everywhere(how);
+            world.run(ms(before));
+            let (since, gone) = (world.now, busiest(world));
+            world.crash(gone);
+            world.run(ms(10_000));
+            let silent = world.worst(40, since, |n| n == 0);
+            assert!(silent < ms(4_000), "{how:?} after {before} ms: {silent:?}");
+            assert!(world.worst(40, since, |n| n > 1) < ms(700), "{:?}", world.worst(40, since, |n| n > 1));
+            let (back, where_) = (world.now, (0..40).map(|v| world.carriers(vip(v))).collect::<Vec<_>>());
+            world.set_api_everywhere(Api::Up);
+            world.run(ms(40_000));
+            assert!(world.worst(40, back, |n| n == 0).is_zero(), "{:?}", world.worst(40, back, |n| n == 0));
+            assert_eq!(where_, (0..40).map(|v| world.carriers(vip(v))).collect::<Vec<_>>(), "they stay there");
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_lost_move_nothing() {
+    let world = &mut World::settled(4, 40, &Rules::default());
+    let since = world.now;
+    let one = busiest(world);
+    world.set_api(one, Api::Lossy);
+    world.run(ms(12_000));
+    world.set_api(one, Api::Up);
+    world.run(ms(30_000));
+    assert!(world.worst(40, since, |n| n == 0).is_zero(), "{:?}", world.worst(40, since, |n| n == 0));
+}
+
+#[test]
+fn strict_settings_let_go_at_the_deadline() {
+    let rules = Rules { hold_without_api: false, provisional: false, ..Rules::default() };
+    let world = &mut World::settled(3, 10, &rules);
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(12_500));
+    for v in 0..10 {
+        assert_eq!(world.carriers(vip(v)), [0_usize; 0]);
+    }
+    world.set_api_everywhere(Api::Up);
+    world.run(ms(20_000));
+    for v in 0..10 {
+        assert_eq!(world.carriers(vip(v)).len(), 1);
+    }
+}
+
+#[test]
+fn a_short_session_takes_back_what_is_its_own() {
+    let rules = Rules {
+        lease_duration: ms(3_000),
+        renew_deadline: ms(2_010),
+        retry_period: ms(385),
+        hold_without_api: false,
+        provisional: false,
+        ..Rules::default()
+    };
+    let world = &mut World::settled(2, 12, &rules);
+    for host in &mut world.hosts {
+        host.delay = ms(60);
+    }
+    for wait in [0, 130, 290] {
+        world.run(ms(5_000 + wait));
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(2_400));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(12_000));
+        for v in 0..12 {
+            assert_eq!(world.carriers(vip(v)).len(), 1, "{v} after {wait} ms");
+        }
+    }
+}
+
+/// One answered call tells that the API is back: until then each kind of call is tried now and then, however many wait.
+#[test]
+fn a_node_that_is_left_alone_without_the_api_asks_for_it_in_moderation() {
+    for how in [Api::Refused, Api::Hanging] {
+        let world = &mut World::settled(8, 40, &Rules::default());
+        world.set_api(0, how);
+        world.run(ms(100));
+        let before = world.hosts[0].calls;
+        (1..8).for_each(|n| world.crash(n));
+        world.run(ms(20_000));
+        let calls = world.hosts[0].calls - before;
+        assert!(calls <= 100, "{how:?}: {calls} calls in 20 s");
+    }
+}

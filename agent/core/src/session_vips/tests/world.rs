@@ -1,0 +1,517 @@
+//! A small world for session VIPs: sessions and records on one API, a segment, kernels with fences, and what can go wrong with
+//! them. Deterministic: the same test runs the same way every time.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::core::{Core as _, Interface, Vip};
+use crate::event::{Failure, Moment};
+use crate::mac::Mac;
+use crate::placement::Demand;
+use crate::rules::Rules;
+use crate::session::{AddressView, Declared, Holder, Link, Subnet, View};
+use crate::session_vips::{Call, Event, Input, Output, Report, SessionVips};
+use crate::time::{Time, WallTime};
+
+pub(super) const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 0x66]);
+const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
+
+pub(super) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The n-th VIP.
+pub(super) fn vip(n: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100 + n))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Api {
+    Up,
+    Refused,
+    Hanging,
+    /// Writes take effect, and their answers are lost at once.
+    Lossy,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
+pub(super) struct Host {
+    pub(super) session_vips: SessionVips,
+    pub(super) name: String,
+    pub(super) mac: Mac,
+    pub(super) address: IpAddr,
+    pub(super) api: Api,
+    pub(super) delay: Duration,
+    pub(super) up: bool,
+    pub(super) running: bool,
+    pub(super) exited: bool,
+    pub(super) frozen: Option<Vec<Event>>,
+    /// Hosts of one group hear each other; the gateway is in group 0.
+    pub(super) group: u8,
+    pub(super) deaf: bool,
+    pub(super) refuses: Vec<IpAddr>,
+    pub(super) carries: BTreeMap<IpAddr, Time>,
+    pub(super) calls: usize,
+    pub(super) probes: usize,
+    pub(super) reports: Vec<(Time, Report)>,
+    events: usize,
+}
+
+enum Item {
+    To(usize, Event),
+    Call(usize, Output, bool),
+}
+
+pub(super) struct World {
+    pub(super) now: Time,
+    pub(super) hosts: Vec<Host>,
+    pub(super) sessions: BTreeMap<String, View>,
+    pub(super) addresses: BTreeMap<IpAddr, AddressView>,
+    version: u64,
+    uid: u64,
+    /// A host that has the first VIP, and is no candidate.
+    pub(super) stranger: bool,
+    pub(super) wire: Duration,
+    pub(super) kernel_late: Duration,
+    queue: BTreeMap<(Time, u64), Item>,
+    number: u64,
+    owners: BTreeMap<IpAddr, Vec<(Time, Vec<usize>)>>,
+}
+
+impl World {
+    pub(super) fn new(count: u8, rules: &Rules) -> Self {
+        let mut world = Self {
+            now: Time::default() + ms(60_000),
+            hosts: vec![],
+            sessions: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            version: 100,
+            uid: 0,
+            stranger: false,
+            wire: Duration::from_micros(200),
+            kernel_late: ms(1_000),
+            queue: BTreeMap::new(),
+            number: 0,
+            owners: BTreeMap::new(),
+        };
+        for n in 1..=count {
+            let name = format!("node{n}");
+            world.hosts.push(Host {
+                session_vips: SessionVips::new(Rules { node: name.clone(), ..rules.clone() }),
+                name,
+                mac: Mac([2, 0, 0, 0, 0, n]),
+                address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, n)),
+                api: Api::Up,
+                delay: ms(2),
+                up: true,
+                running: true,
+                exited: false,
+                frozen: None,
+                group: 0,
+                deaf: false,
+                refuses: vec![],
+                carries: BTreeMap::new(),
+                calls: 0,
+                probes: 0,
+                reports: vec![],
+                events: 0,
+            });
+        }
+        world
+    }
+
+    /// A world in which each of so many VIPs is carried by one node, and nothing happens.
+    pub(super) fn settled(count: u8, vips: u8, rules: &Rules) -> Self {
+        let mut world = Self::new(count, rules);
+        for n in 0..world.hosts.len() {
+            world.start(n);
+        }
+        world.run(ms(1_000));
+        for v in 0..vips {
+            world.create(vip(v));
+        }
+        world.run(ms(12_000));
+        for v in 0..vips {
+            assert_eq!(world.carriers(vip(v)).len(), 1, "{}", vip(v));
+        }
+        world
+    }
+
+    /// An agent starts: it is told of its interface, all `IPAddress` objects and all sessions.
+    pub(super) fn start(&mut self, n: usize) {
+        let host = &self.hosts[n];
+        let link = Link {
+            name: "eth0".into(),
+            macs: vec![host.mac],
+            addresses: vec![host.address],
+            subnets: vec![Subnet::of(host.address, 24)],
+            up: true,
+        };
+        let interfaces = vec![Interface { index: 2, link, gateways: vec![GATEWAY] }];
+        let macs = vec![host.mac];
+        self.tell(n, Event::Node { interfaces, macs });
+        self.tell(
+            n,
+            Event::LeftOver(self.hosts[n].carries.keys().map(|a| Vip { address: *a, interface: 2 }).collect()),
+        );
+        self.follow(n, ms(4));
+    }
+
+    fn follow(&mut self, n: usize, after: Duration) {
+        let demands = self.addresses.keys().map(|a| Demand::of(*a)).collect();
+        self.put(after, Item::To(n, Event::Input(Input::Wanted(demands))));
+        self.put(after, Item::To(n, Event::Input(Input::Synced)));
+        for (address, view) in self.addresses.clone() {
+            self.put(after, Item::To(n, Event::Input(Input::Address { listed: false, address, view: Some(view) })));
+        }
+        let views = self.sessions.values().cloned().collect();
+        self.put(after, Item::To(n, Event::Input(Input::Sessions { id: None, result: Ok(views) })));
+    }
+
+    /// Somebody makes an `IPAddress`.
+    pub(super) fn create(&mut self, address: IpAddr) {
+        self.version += 1;
+        self.uid += 1;
+        let view = AddressView { uid: self.uid.to_string(), version: self.version.to_string(), holder: None };
+        self.demand(&Demand::of(address));
+        self.show_address(address, Some(&view));
+    }
+
+    pub(super) fn demand(&mut self, demand: &Demand) {
+        for n in 0..self.hosts.len() {
+            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Wanted(vec![demand.clone()]))));
+        }
+    }
+
+    fn show_address(&mut self, address: IpAddr, view: Option<&AddressView>) {
+        match view {
+            Some(view) => self.addresses.insert(address, view.clone()),
+            None => self.addresses.remove(&address),
+        };
+        for n in 0..self.hosts.len() {
+            if self.hosts[n].api == Api::Up {
+                self.put(
+                    self.hosts[n].delay,
+                    Item::To(n, Event::Input(Input::Address { listed: false, address, view: view.cloned() })),
+                );
+            }
+        }
+    }
+
+    /// An event for a host, now.
+    pub(super) fn tell(&mut self, n: usize, event: Event) {
+        if let Some(waiting) = &mut self.hosts[n].frozen {
+            waiting.push(event);
+        } else if self.hosts[n].up && self.hosts[n].running {
+            let wall = WallTime(i64::try_from(self.now.as_nanos() / 1_000).unwrap());
+            self.hosts[n].events += 1;
+            let actions = self.hosts[n].session_vips.step(Moment { now: self.now, wall }, event);
+            let wake = self.hosts[n].session_vips.wake();
+            assert!(wake.is_none_or(|w| w > self.now), "a wake in the past is a busy loop");
+            for action in actions {
+                self.act(n, action);
+            }
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        let mut steps = 0_u64;
+        loop {
+            let wakes = self.hosts.iter().filter(|h| h.up && h.running && h.frozen.is_none());
+            let wakes = wakes.filter_map(|h| h.session_vips.wake());
+            let fences = self.hosts.iter().flat_map(|h| h.carries.values().copied());
+            let queued = self.queue.keys().next().map(|(at, _)| *at);
+            let next = wakes.chain(fences).chain(queued).min().unwrap_or(end).max(self.now);
+            if next > end {
+                break;
+            }
+            self.now = next;
+            self.turn();
+            steps += 1;
+            assert!(steps < 2_000 * (10 + time.as_secs()), "the world spins");
+        }
+        self.now = end;
+    }
+
+    fn turn(&mut self) {
+        while let Some(entry) = self.queue.first_entry().filter(|e| e.key().0 <= self.now) {
+            match entry.remove() {
+                Item::To(n, event) => self.tell(n, event),
+                Item::Call(n, action, lost) => self.answer(n, action, lost),
+            }
+        }
+        for n in 0..self.hosts.len() {
+            let over: Vec<IpAddr> =
+                self.hosts[n].carries.iter().filter(|(_, end)| **end <= self.now).map(|(a, _)| *a).collect();
+            for address in over {
+                self.set_carried(n, address, None);
+                self.tell(n, Event::Gone(address));
+            }
+            if self.hosts[n].frozen.is_none() && self.hosts[n].session_vips.wake().is_some_and(|at| at <= self.now) {
+                self.tell(n, Event::Tick);
+            }
+        }
+    }
+
+    fn put(&mut self, after: Duration, item: Item) {
+        self.number += 1;
+        self.queue.insert((self.now + after, self.number), item);
+    }
+
+    fn act(&mut self, n: usize, action: Output) {
+        match action {
+            Output::Report(report) => self.hosts[n].reports.push((self.now, report)),
+            Output::Exit => (self.hosts[n].running, self.hosts[n].exited) = (false, true),
+            Output::Remove(addresses) => addresses.iter().for_each(|a| self.set_carried(n, *a, None)),
+            Output::Ensure { vips, deadline } => {
+                let left = deadline.since(self.now).saturating_sub(ms(1_500)).as_secs();
+                let mut there = vec![];
+                for Vip { address, .. } in vips {
+                    if self.hosts[n].refuses.contains(&address) || left == 0 {
+                        self.set_carried(n, address, None);
+                        self.put(ms(0), Item::To(n, Event::EnsureFailed { address, reason: "refused".into() }));
+                    } else {
+                        self.set_carried(n, address, Some(self.now + Duration::from_secs(left) + self.kernel_late));
+                        there.push(address);
+                    }
+                }
+                self.put(ms(0), Item::To(n, Event::Ensured(there)));
+            }
+            Output::Announce(vips) => {
+                for Vip { address, .. } in vips {
+                    let has = self.hosts[n].carries.contains_key(&address);
+                    for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
+                        self.frame(n, m, address);
+                    }
+                }
+            }
+            Output::Probe(asks) => {
+                self.hosts[n].probes += asks.len();
+                for ask in asks {
+                    self.probe(n, ask.address, ask.to);
+                }
+            }
+            call @ Output::Call(_) => {
+                self.hosts[n].calls += 1;
+                let (failed, within) = failed(&call);
+                match self.hosts[n].api {
+                    Api::Up => self.put(self.hosts[n].delay, Item::Call(n, call, false)),
+                    Api::Lossy => self.put(self.hosts[n].delay, Item::Call(n, call, true)),
+                    Api::Refused => self.put(ms(1), Item::To(n, failed)),
+                    Api::Hanging => self.put(within, Item::To(n, failed)),
+                }
+            }
+        }
+    }
+
+    fn hears(&self, from: usize, to: usize) -> bool {
+        let (a, b) = (&self.hosts[from], &self.hosts[to]);
+        a.group == b.group && !a.deaf && !b.deaf && a.up
+    }
+
+    fn frame(&mut self, from: usize, to: usize, address: IpAddr) {
+        if self.hears(from, to) {
+            let mac = self.hosts[from].mac;
+            self.put(self.wire, Item::To(to, Event::Heard { interface: 2, address, mac }));
+        }
+    }
+
+    fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>) {
+        let asker = &self.hosts[n];
+        if asker.deaf {
+            return;
+        }
+        let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n));
+        let has = others.filter(|(_, h)| h.address == address || h.carries.contains_key(&address));
+        let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
+        answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
+        answers.extend((address == vip(0) && self.stranger && asker.group == 0).then_some(STRANGER));
+        for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
+            self.put(self.wire * 2, Item::To(n, Event::Heard { interface: 2, address, mac }));
+        }
+    }
+
+    fn answer(&mut self, n: usize, call: Output, lost: bool) {
+        let conflict = Err(Failure::Conflict);
+        let (failed, _) = failed(&call);
+        let answer = match call {
+            Output::Call(Call::ReadSessions { id, .. }) => {
+                Event::Input(Input::Sessions { id: Some(id), result: Ok(self.sessions.values().cloned().collect()) })
+            }
+            Output::Call(Call::ReadAddresses { id, addresses, .. }) => {
+                let all = addresses.into_iter().map(|a| (a, self.addresses.get(&a).cloned()));
+                Event::Input(Input::Addresses { id, result: Ok(all.collect()) })
+            }
+            Output::Call(Call::WriteSession { id, node, base, record, declared, end, .. }) => {
+                let known = self.sessions.get(&node);
+                let result = if known.map(|v| v.version.as_str()) == base.as_deref() {
+                    let uid = known.map(|v| v.uid.clone());
+                    Ok(self.store(node, uid, record, declared, end))
+                } else {
+                    conflict.clone()
+                };
+                Event::Input(Input::WroteSession { id, result })
+            }
+            Output::Call(Call::WriteHolder { id, address, base, holder, .. }) => {
+                let result = match self.addresses.get(&address) {
+                    Some(known) if known.version == base => Ok(self.store_holder(address, holder)),
+                    _ => Err(Failure::Conflict),
+                };
+                Event::Input(Input::WroteHolder { id, result })
+            }
+            _ => return,
+        };
+        self.put(self.hosts[n].delay, Item::To(n, if lost { failed } else { answer }));
+    }
+
+    /// Changes a session's Lease on the API server: every watch shows it.
+    pub(super) fn store(
+        &mut self,
+        node: String,
+        uid: Option<String>,
+        record: crate::lease::Record,
+        declared: Option<Declared>,
+        end: Option<crate::session::End>,
+    ) -> View {
+        self.version += 1;
+        self.uid += 1;
+        let uid = uid.unwrap_or_else(|| self.uid.to_string());
+        let view = View { node: node.clone(), uid, version: self.version.to_string(), record, declared, end };
+        self.sessions.insert(node, view.clone());
+        for n in (0..self.hosts.len()).filter(|n| self.hosts[*n].api == Api::Up).collect::<Vec<_>>() {
+            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Session(view.clone()))));
+        }
+        view
+    }
+
+    pub(super) fn store_holder(&mut self, address: IpAddr, holder: Option<Holder>) -> AddressView {
+        self.version += 1;
+        let uid = self.addresses.get(&address).map(|v| v.uid.clone()).unwrap_or_default();
+        let view = AddressView { uid, version: self.version.to_string(), holder };
+        self.show_address(address, Some(&view));
+        view
+    }
+
+    /// Somebody deletes an `IPAddress`.
+    pub(super) fn delete(&mut self, address: IpAddr) {
+        self.show_address(address, None);
+        for n in 0..self.hosts.len() {
+            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Unwanted(address))));
+        }
+    }
+
+    /// Somebody deletes a session's Lease.
+    pub(super) fn delete_session(&mut self, node: &str) {
+        self.sessions.remove(node);
+        for n in 0..self.hosts.len() {
+            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::SessionDeleted(node.into()))));
+        }
+    }
+
+    fn set_carried(&mut self, n: usize, address: IpAddr, until: Option<Time>) {
+        match until {
+            Some(until) => self.hosts[n].carries.insert(address, until),
+            None => self.hosts[n].carries.remove(&address),
+        };
+        let owners = self.carriers(address);
+        let log = self.owners.entry(address).or_default();
+        if log.last().is_none_or(|(_, last)| *last != owners) {
+            log.push((self.now, owners));
+        }
+    }
+
+    pub(super) fn carriers(&self, address: IpAddr) -> Vec<usize> {
+        (0..self.hosts.len()).filter(|n| self.hosts[*n].up && self.hosts[*n].carries.contains_key(&address)).collect()
+    }
+
+    /// How long exactly so many hosts carried a VIP since then.
+    pub(super) fn time_with(&self, address: IpAddr, since: Time, wanted: impl Fn(usize) -> bool) -> Duration {
+        let Some(log) = self.owners.get(&address) else { return self.now.since(since) };
+        let ends = log.iter().skip(1).map(|(at, _)| *at).chain([self.now]);
+        let spans = log.iter().zip(ends).filter(|((_, who), _)| wanted(who.len()));
+        spans.map(|((from, _), to)| to.since((*from).max(since))).sum()
+    }
+
+    /// The same, of the VIP for which it was longest.
+    pub(super) fn worst(&self, vips: u8, since: Time, wanted: impl Fn(usize) -> bool) -> Duration {
+        (0..vips).map(|v| self.time_with(vip(v), since, &wanted)).max().unwrap_or_default()
+    }
+
+    pub(super) fn reported(&self, n: usize, wanted: impl Fn(&Report) -> bool) -> usize {
+        self.hosts[n].reports.iter().filter(|(_, r)| wanted(r)).count()
+    }
+
+    /// The node crashes: kernel and agent are gone at once.
+    pub(super) fn crash(&mut self, n: usize) {
+        self.hosts[n].up = false;
+        for address in self.hosts[n].carries.keys().copied().collect::<Vec<_>>() {
+            self.set_carried(n, address, None);
+        }
+    }
+
+    /// A new agent starts on the host, and finds what the kernel still has.
+    pub(super) fn restart(&mut self, n: usize, rules: &Rules) {
+        let node = self.hosts[n].name.clone();
+        self.hosts[n].session_vips = SessionVips::new(Rules { node, ..rules.clone() });
+        (self.hosts[n].running, self.hosts[n].up, self.hosts[n].exited) = (true, true, false);
+        self.start(n);
+    }
+
+    pub(super) fn freeze(&mut self, n: usize) {
+        self.hosts[n].frozen = Some(vec![]);
+    }
+
+    pub(super) fn thaw(&mut self, n: usize) {
+        let waiting = self.hosts[n].frozen.take().unwrap_or_default();
+        self.tell(n, Event::Tick);
+        for event in waiting {
+            self.tell(n, event);
+        }
+    }
+
+    pub(super) fn set_api(&mut self, n: usize, api: Api) {
+        let was = std::mem::replace(&mut self.hosts[n].api, api);
+        if api == Api::Up && was != Api::Up {
+            self.follow(n, ms(700 + 50 * n as u64));
+        } else if api == Api::Refused {
+            self.put(ms(1), Item::To(n, Event::Input(Input::WatchLost)));
+        }
+    }
+
+    pub(super) fn set_api_everywhere(&mut self, api: Api) {
+        for n in 0..self.hosts.len() {
+            self.set_api(n, api);
+        }
+    }
+
+    pub(super) fn calls(&self) -> usize {
+        self.hosts.iter().map(|h| h.calls).sum()
+    }
+
+    pub(super) fn events(&self) -> usize {
+        self.hosts.iter().map(|h| h.events).sum()
+    }
+}
+
+/// The event by which a call has failed, and when it comes at the latest.
+fn failed(call: &Output) -> (Event, Duration) {
+    match call {
+        Output::Call(Call::ReadSessions { id, within }) => {
+            (Event::Input(Input::Sessions { id: Some(*id), result: Err(Failure::Away) }), *within)
+        }
+        Output::Call(Call::ReadAddresses { id, within, .. }) => {
+            (Event::Input(Input::Addresses { id: *id, result: Err(Failure::Away) }), *within)
+        }
+        Output::Call(Call::WriteSession { id, within, .. }) => {
+            (Event::Input(Input::WroteSession { id: *id, result: Err(Failure::Away) }), *within)
+        }
+        Output::Call(Call::WriteHolder { id, within, .. }) => {
+            (Event::Input(Input::WroteHolder { id: *id, result: Err(Failure::Away) }), *within)
+        }
+        _ => (Event::Tick, Duration::ZERO),
+    }
+}

@@ -1,0 +1,81 @@
+//! Which nodes this one watches: each node is watched by a few, and all agree by a hash who they are.
+
+use std::collections::BTreeMap;
+
+use super::SessionVips;
+use super::watching::{OneLink, Watch};
+use crate::lease::Declaration;
+use crate::placement::mix;
+use crate::session::{Link, Peer};
+use crate::witness::{Target, Witness};
+
+/// How many nodes watch a node.
+const WATCHERS: usize = 3;
+/// How many do while the API is away, and nobody learns which of them are gone.
+const WATCHERS_ALONE: usize = 8;
+
+impl SessionVips {
+    /// Chooses anew whom this node watches, when sessions have changed.
+    pub(super) fn choose_watches(&mut self) {
+        self.rewatch = false;
+        let me = self.rules.node.clone();
+        let many = if self.api.away.is_some() { WATCHERS_ALONE } else { WATCHERS };
+        let chosen: BTreeMap<String, u32> = if self.own.tenure.is_some() && !self.rules.witness_interval.is_zero() {
+            let others = self.sessions.live().filter(|(node, _)| *node != me);
+            others.filter_map(|(node, _)| Some((node.to_owned(), self.watch_place(node, many)?))).collect()
+        } else {
+            BTreeMap::new()
+        };
+        self.watches.retain(|node, _| chosen.contains_key(node));
+        for (node, place) in chosen {
+            self.choose_watch(node, place);
+        }
+    }
+
+    fn choose_watch(&mut self, node: String, place: u32) {
+        let Some(peer) = self.sessions.get(&node) else { return };
+        let incarnation = peer.view.incarnation();
+        let own: Vec<(u32, Link)> = self.node.interfaces.iter().map(|i| (i.index, i.link.clone())).collect();
+        let shared: Vec<(u32, Link)> = own
+            .into_iter()
+            .filter_map(|(index, own)| peer.view.links().iter().find(|l| l.shares(&own)).map(|l| (index, l.clone())))
+            .collect();
+        let same = |w: &Watch| {
+            w.incarnation == incarnation
+                && w.views.len() == shared.len()
+                && w.views.iter().zip(&shared).all(|(v, (index, link))| v.index == *index && v.link == *link)
+        };
+        if let Some(watch) = self.watches.get_mut(&node).filter(|w| same(w)) {
+            watch.place = place;
+            return;
+        }
+        let acquired = peer.view.record.acquired;
+        // All windows open together: one wake-up for all.
+        let (now, soon) = (self.step.at.now, self.step.at.now + self.rules.witness_interval);
+        let open = self.watches.values().flat_map(|w| &w.views).filter_map(|v| v.witness.next());
+        let open = open.filter(|at| (now..=soon).contains(at)).min().unwrap_or(now);
+        let views = shared.into_iter().map(|(index, link)| {
+            let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
+            let transitions = incarnation.transitions;
+            let declaration = Declaration { holder: node.clone(), transitions, acquired, macs: link.macs.clone() };
+            let first = link.addresses.first().copied();
+            witness.aim(open, Target::Holder(&declaration), first.into_iter());
+            OneLink { index, link, witness, address: first, vip: false }
+        });
+        let views = views.collect();
+        self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });
+    }
+
+    /// How many others come before this node as watchers of `target`. None: enough do, or no segment is shared.
+    fn watch_place(&self, target: &str, many: usize) -> Option<u32> {
+        let of = self.sessions.get(target)?;
+        let key = |peer: &Peer| {
+            let shared = of.view.links().iter().filter(|l| peer.view.links().iter().any(|o| o.shares(l))).count();
+            (shared > 0).then(|| (shared, mix(of.seed, peer.seed)))
+        };
+        let mine = key(self.sessions.get(&self.rules.node)?)?;
+        let others = self.sessions.live().filter(|(node, _)| *node != target && *node != self.rules.node);
+        let before = others.filter(|(_, peer)| key(peer).is_some_and(|other| other > mine)).take(many).count();
+        (before < many).then(|| u32::try_from(before).unwrap_or(u32::MAX))
+    }
+}

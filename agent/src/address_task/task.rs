@@ -1,0 +1,206 @@
+//! The thread's loop: jobs, kernel events, and the scheduled looks at the node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::left_overs::LeftOvers;
+use super::{Job, LetGo, Needs, Notice, Policy};
+use crate::core::mac::Mac;
+use crate::datapath::{Datapath, Error, Interface, KernelEvent, Options};
+use crate::ops::Ops;
+use crate::ops::health::Heart;
+use crate::ops::metrics::Netlink;
+
+/// How often the task sends the kernel a request when nothing happens, to check that the kernel answers.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How often the task looks for interfaces while there is none.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The thread's state.
+pub(super) struct Task {
+    pub(super) datapath: Datapath,
+    pub(super) policy: Policy,
+    pub(super) let_go: LetGo,
+    /// The VIPs that are on an interface, with its index.
+    pub(super) put: BTreeMap<IpAddr, u32>,
+    pub(super) notices: mpsc::Sender<Notice>,
+    pub(super) ops: Arc<Ops>,
+    pub(super) heart: Heart,
+    pub(super) needs: Needs,
+    /// The interfaces and MAC addresses last reported to the event loop; None: they must be reported.
+    pub(super) known: Option<(Vec<Interface>, Vec<Mac>)>,
+    /// When the task next looks at the node.
+    pub(super) refresh: Instant,
+    pub(super) complaint: String,
+    pub(super) left_overs: LeftOvers,
+}
+
+impl Task {
+    pub(super) fn open(
+        options: &Options,
+        policy: Policy,
+        needs: Needs,
+        let_go: LetGo,
+        notices: mpsc::Sender<Notice>,
+        ops: Arc<Ops>,
+        heart: Heart,
+    ) -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
+        let (datapath, kernel) = Datapath::open_with(options)?;
+        let task = Self {
+            datapath,
+            policy,
+            let_go,
+            put: BTreeMap::new(),
+            notices,
+            ops,
+            heart,
+            needs,
+            known: None,
+            refresh: Instant::now(),
+            complaint: String::new(),
+            left_overs: LeftOvers::default(),
+        };
+        Ok((task, kernel))
+    }
+
+    /// Works until the event loop is gone.
+    pub(super) async fn run(mut self, mut jobs: mpsc::UnboundedReceiver<Job>, mut kernel: mpsc::Receiver<KernelEvent>) {
+        self.look().await;
+        let mut beat = Instant::now() + HEARTBEAT;
+        loop {
+            tokio::select! {
+                biased;
+                job = jobs.recv() => match job {
+                    Some(job) => self.work(job).await,
+                    None => return,
+                },
+                event = kernel.recv() => match event {
+                    Some(event) => self.happened(event).await,
+                    None => return,
+                },
+                () = tokio::time::sleep_until(self.refresh) => self.look_again().await,
+                () = tokio::time::sleep_until(beat) => {
+                    beat = Instant::now() + HEARTBEAT;
+                    match self.datapath.own_macs().await {
+                        Ok(_) => self.heart.beat(),
+                        Err(_) => self.ops.metrics.netlink_error(Netlink::Dump),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) async fn tell(&self, notice: Notice) {
+        // An error means that the event loop has ended: no receiver is left.
+        let _ = self.notices.send(notice).await;
+    }
+
+    async fn work(&mut self, job: Job) {
+        match job {
+            Job::Ensure { vips, deadline } => self.ensure(vips, deadline).await,
+            Job::Remove(addresses) => {
+                for address in &addresses {
+                    self.put.remove(address);
+                }
+                self.remove(&addresses).await;
+            }
+            Job::Needs(needs) => {
+                self.needs = needs;
+                self.needs_changed().await;
+            }
+            Job::Look => self.look_anew().await,
+            Job::Flush(done) => drop(done),
+        }
+        self.heart.beat();
+    }
+
+    async fn happened(&mut self, event: KernelEvent) {
+        let one = self.policy.has_one_interface();
+        match event {
+            KernelEvent::AddressGone { address, index } => {
+                // Our own removal also causes this event.
+                if self.put.get(&address) == Some(&index) {
+                    self.put.remove(&address);
+                    self.tell(Notice::Gone(address)).await;
+                } else if self.left_overs.own.contains(&address) {
+                    // The node's own address, which was in a VIP's way, is gone.
+                    self.soon();
+                }
+            }
+            // Another program gave this node a VIP for good, or took the VIP back.
+            KernelEvent::AddressAdded { ours: false, .. } if one => {
+                self.left_overs.given = true;
+                self.soon();
+            }
+            KernelEvent::AddressAdded { .. } => {}
+            KernelEvent::NodeAddress { index } => {
+                if !one || self.current() == Some(index) {
+                    self.soon();
+                }
+            }
+            KernelEvent::Link { index, name, up, mac } => self.link(index, &name, up, mac).await,
+            KernelEvent::LinkGone { index, name } => {
+                if !one {
+                    self.tell(Notice::Link { interface: index, up: false }).await;
+                    self.look().await;
+                } else if self.current() == Some(index) {
+                    self.only_interface_gone(&name).await;
+                }
+            }
+            KernelEvent::Resync => {
+                self.ops.metrics.netlink_error(Netlink::Subscribe);
+                self.look().await;
+                self.resync().await;
+            }
+        }
+    }
+
+    async fn link(&mut self, index: u32, name: &str, up: bool, mac: Option<Mac>) {
+        // The addresses of a new link come after the link; and the Ethernet address of a new link is the node's own.
+        self.soon();
+        let known = self.known.as_mut().and_then(|(all, _)| all.iter_mut().find(|one| one.index == index));
+        if let Some(known) = known.filter(|known| Some(known.mac) == mac) {
+            if known.up != up {
+                known.up = up;
+                let state = if up { "link up" } else { "link down" };
+                tracing::info!(interface = %known.name, up, "{state}");
+                self.tell(Notice::Link { interface: index, up }).await;
+            }
+        } else if self.policy.has_one_interface() {
+            let current = self.current();
+            let wanted = self.needs.first.as_ref().is_none_or(|wanted| wanted == name);
+            if current == Some(index) || (current.is_none() && wanted) {
+                self.look().await;
+            }
+        }
+    }
+
+    /// Events were lost: check which addresses are still there.
+    async fn resync(&mut self) {
+        let there: BTreeSet<IpAddr> = match self.datapath.ours().await {
+            Ok(ours) => ours.iter().map(|(vip, ..)| vip.address).collect(),
+            Err(error) => {
+                return tracing::warn!(%error, "cannot look which VIPs are on the interfaces after kernel events were lost");
+            }
+        };
+        let gone: Vec<IpAddr> = self.put.keys().filter(|address| !there.contains(address)).copied().collect();
+        for address in gone {
+            self.put.remove(&address);
+            self.tell(Notice::Gone(address)).await;
+        }
+    }
+
+    pub(super) fn soon(&mut self) {
+        self.refresh = self.refresh.min(Instant::now() + self.policy.settle());
+    }
+
+    /// The first interface.
+    pub(super) fn current(&self) -> Option<u32> {
+        self.known.as_ref().and_then(|(all, _)| all.first()).map(|one| one.index)
+    }
+}

@@ -1,0 +1,95 @@
+//! The VIPs that are given as DNS names. The agent follows changed answers and keeps the last good answer. This module
+//! also joins all kinds of VIPs into one list.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::settings::{Address, DnsMode};
+
+/// The time between two look-ups of a name that resolves.
+const FOLLOW: Duration = Duration::from_secs(30);
+/// The time between two look-ups while a name does not resolve.
+const RETRY: Duration = Duration::from_secs(2);
+/// The time limit of one look-up.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// The VIPs that are given as addresses.
+#[must_use]
+pub fn fixed(addresses: &[Address]) -> Vec<IpAddr> {
+    let fixed = addresses.iter().filter_map(|a| match a {
+        Address::Ip(ip) => Some(*ip),
+        Address::Name(_) | Address::Object(_) => None,
+    });
+    fixed.collect()
+}
+
+/// Sends all VIPs whenever the answer for a name or the addresses of `objects` have changed; ends at once without names
+/// and objects.
+pub async fn follow(
+    addresses: Vec<Address>,
+    mode: DnsMode,
+    mut objects: watch::Receiver<Vec<IpAddr>>,
+    changed: mpsc::Sender<Vec<IpAddr>>,
+) {
+    let names: Vec<&str> =
+        addresses.iter().filter_map(|a| if let Address::Name(n) = a { Some(&**n) } else { None }).collect();
+    if addresses.iter().all(|a| matches!(a, Address::Ip(_))) {
+        return;
+    }
+    let mut answers: Vec<Vec<IpAddr>> = vec![vec![]; names.len()];
+    let mut sent = fixed(&addresses);
+    // The error of each name at its last look-up: reported when it changes, not every time.
+    let mut told: Vec<Option<String>> = vec![None; names.len()];
+    loop {
+        for ((name, answer), told) in names.iter().zip(&mut answers).zip(&mut told) {
+            let wrong = match look_up(name).await {
+                Ok(found) => {
+                    let picked = mode.pick(&found);
+                    let usable = !picked.is_empty();
+                    if usable {
+                        *answer = picked;
+                    }
+                    (!usable).then(|| format!("none of its addresses could be a VIP: {found:?}"))
+                }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(wrong) = wrong.as_ref().filter(|wrong| told.as_ref() != Some(wrong)) {
+                tracing::warn!(
+                    name,
+                    wrong,
+                    "the VIP's name does not resolve; the last answer is kept, and it is tried again"
+                );
+            }
+            *told = wrong;
+        }
+        let mut all = fixed(&addresses);
+        all.extend(answers.iter().flatten());
+        all.extend(objects.borrow_and_update().iter());
+        all.sort_unstable();
+        all.dedup();
+        if all != sent {
+            tracing::info!(addresses = ?all, "the VIPs that are named are known");
+            sent.clone_from(&all);
+            if changed.send(all).await.is_err() {
+                return;
+            }
+        }
+        let all_known = answers.iter().all(|a| !a.is_empty());
+        tokio::select! {
+            () = tokio::time::sleep(if all_known { FOLLOW } else { RETRY }) => {}
+            // Without objects this branch never runs.
+            Ok(()) = objects.changed() => {}
+        }
+    }
+}
+
+async fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    let found = tokio::time::timeout(WITHIN, tokio::net::lookup_host((name, 0))).await;
+    let mut addresses: Vec<IpAddr> = found.map_err(|_| std::io::ErrorKind::TimedOut)??.map(|a| a.ip()).collect();
+    // A resolver may rotate the answers; the order must not make the VIP move.
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses)
+}

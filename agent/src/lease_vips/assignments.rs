@@ -1,0 +1,152 @@
+//! Which VIPs this node may carry by which Lease.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::catalog::Catalog;
+use crate::core::Interface;
+use crate::core::lease_vips::{Assignment, LeaseVips};
+use crate::core::placement::Demand;
+use crate::core::session::Link;
+use crate::settings::Leases;
+
+/// The name of the Lease that all VIPs share, as in [`LeaseVips`].
+pub(super) fn shared(leases: &Leases) -> String {
+    format!("{}/{}", leases.namespace, leases.name)
+}
+
+/// The Lease that places a VIP.
+pub(super) fn lease_of(leases: &Leases, catalog: &Catalog, address: IpAddr) -> String {
+    let own = if leases.per_service { catalog.lease_of(address) } else { None };
+    own.map_or_else(|| shared(leases), |(namespace, name)| format!("{namespace}/{name}"))
+}
+
+/// `interfaces`: those of this node. A `drained` node campaigns for no Lease.
+///
+/// Any node may take the shared Lease, as with kube-vip; a VIP that the holder cannot have is then on no node. A
+/// Service's own Lease is for nodes that can have all its VIPs: with a ready endpoint of the Services, where
+/// `externalTrafficPolicy` is `Local`.
+pub(super) fn assignments(
+    leases: &Leases,
+    catalog: &Catalog,
+    core: &LeaseVips,
+    node: &str,
+    interfaces: &[Interface],
+    drained: bool,
+) -> BTreeMap<String, Assignment> {
+    let links: Vec<Link> = interfaces.iter().map(|one| one.link.clone()).collect();
+    let mut assignments = BTreeMap::<String, Assignment>::new();
+    let shared = shared(leases);
+    for demand in catalog.demands() {
+        let name = lease_of(leases, catalog, demand.address);
+        let own = name != shared;
+        let assignment =
+            assignments.entry(name).or_insert_with(|| Assignment { campaigns: !drained, ..Assignment::default() });
+        let link = demand.link_of(&links);
+        let index = link.and_then(|link| interfaces.iter().find(|one| one.link.name == link.name)).map(|one| one.index);
+        let allowed = demand.allowed.as_ref().is_none_or(|all| all.contains(node));
+        if let Some(index) = index.filter(|_| allowed || own) {
+            assignment.vips.insert(demand.address, index);
+            assignment.up |= link.is_some_and(|link| link.up);
+        }
+        if own {
+            assignment.campaigns &= index.is_some() && allowed && has_endpoint(demand, node, core);
+        }
+    }
+    assignments
+}
+
+/// Whether this node has a ready endpoint, if it needs one. A VIP never leaves a holder when no other node could take
+/// it.
+fn has_endpoint(demand: &Demand, node: &str, core: &LeaseVips) -> bool {
+    let Some(local) = &demand.local else { return true };
+    local.contains(node) || local.is_empty() && core.is_carried(demand.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::objects::{Node, Service};
+    use crate::catalog::{Change, Classes, Seen};
+    use crate::core::placement::Interface as Where;
+    use crate::core::rules::Rules;
+
+    fn service(name: &str, ips: &str, more: &Value) -> Service {
+        let mut annotations = json!({"kube-vip.io/loadbalancerIPs": ips});
+        if let (Some(all), Some(more)) = (annotations.as_object_mut(), more.as_object()) {
+            all.extend(more.clone());
+        }
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "shop", "name": name, "annotations": annotations},
+            "spec": {"type": "LoadBalancer"},
+        }))
+        .unwrap()
+    }
+
+    fn catalog(services: Vec<Service>) -> Catalog {
+        let mut catalog = Catalog::new("w1", Where::First).by_services(Classes::default());
+        catalog.take(Seen::Nodes(Change::All(vec![Node::default()])));
+        catalog.take(Seen::Services(Change::All(services)));
+        catalog
+    }
+
+    fn interface(index: u32, name: &str, up: bool) -> Interface {
+        Interface { index, link: Link { name: name.into(), up, ..Link::default() }, gateways: vec![] }
+    }
+
+    fn leases(per_service: bool) -> Leases {
+        Leases {
+            namespace: "kube-system".into(),
+            name: "plndr-svcs-lock".into(),
+            per_service,
+            updates: true,
+            classes: Classes::default(),
+        }
+    }
+
+    fn names(assignments: &BTreeMap<String, Assignment>) -> Vec<(&str, usize, bool)> {
+        assignments
+            .iter()
+            .map(|(name, assignment)| (name.as_str(), assignment.vips.len(), assignment.campaigns))
+            .collect()
+    }
+
+    #[test]
+    fn one_lease_has_all_or_each_service_its_own() {
+        let shared_by = json!({"kube-vip.io/leaseName": "vips/both"});
+        let all = vec![
+            service("a", "10.0.0.1,fd00::1", &json!({})),
+            service("b", "10.0.0.2", &shared_by),
+            service("c", "10.0.0.3", &shared_by),
+        ];
+        let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
+        let eth0 = [interface(2, "eth0", true)];
+        let of = |per_service, drained| assignments(&leases(per_service), &catalog, &lease_vips, "w1", &eth0, drained);
+        assert_eq!(names(&of(false, false)), [("kube-system/plndr-svcs-lock", 4, true)]);
+        assert_eq!(names(&of(true, false)), [("shop/kubevip-a", 2, true), ("vips/both", 2, true)]);
+        assert!(
+            of(true, true).values().all(|assignment| !assignment.campaigns && !assignment.vips.is_empty()),
+            "it serves until then"
+        );
+        let places = of(false, false)["kube-system/plndr-svcs-lock"].vips.values().copied().collect::<Vec<_>>();
+        assert_eq!(places, [2; 4]);
+    }
+
+    #[test]
+    fn what_this_node_has_no_interface_for_is_left_out_or_left_to_others() {
+        let elsewhere = json!({"kube-vip.io/serviceInterface": "eth1"});
+        let all = vec![service("a", "10.0.0.1", &json!({})), service("b", "10.0.0.2", &elsewhere)];
+        let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
+        let eth0 = [interface(2, "eth0", false)];
+        let found = assignments(&leases(false), &catalog, &lease_vips, "w1", &eth0, false);
+        assert_eq!(names(&found), [("kube-system/plndr-svcs-lock", 1, true)]);
+        assert!(!found["kube-system/plndr-svcs-lock"].up);
+        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &eth0, false);
+        assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 0, false)]);
+        let both = [interface(2, "eth0", true), interface(3, "eth1", true)];
+        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &both, false);
+        assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 1, true)]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Reports of an Elector for people: texts, Events' reasons, metrics.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::api::Severity;
+use crate::core::action::{Cause, Report, Why};
+use crate::ops::Ops;
+use crate::ops::metrics::{Takeover, Transition};
+
+/// Up to this many addresses are named one by one.
+const NAMED: usize = 4;
+
+/// The Event for the report: severity, reason and action. None: no Event.
+pub fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> {
+    use Severity::{Normal, Warning};
+    Some(match report {
+        Report::Took(Cause::Provisional) => (Warning, "ProvisionalHold", "Take"),
+        Report::Took(_) => (Normal, "VIPTaken", "Take"),
+        Report::Confirmed => (Normal, "HoldConfirmed", "Renew"),
+        Report::LetGo(Why::HandedOver | Why::NotWanted) => (Normal, "VIPReleased", "Release"),
+        Report::LetGo(_) => (Warning, "VIPReleased", "Release"),
+        Report::Lapsed => (Warning, "LeaseLapsed", "Hold"),
+        Report::HandingOver { .. } => (Normal, "HandingOver", "HandOver"),
+        Report::NobodyBetter => (Warning, "NobodyBetter", "Hold"),
+        Report::ForeignOwner { .. } => (Warning, "ForeignOwner", "Wait"),
+        Report::Contested { .. } => (Warning, "AddressContested", "Challenge"),
+        Report::Defended { .. } => (Normal, "AddressDefended", "Announce"),
+        Report::Restored { .. } => (Warning, "AddressRestored", "Restore"),
+        Report::RemovedAgain { .. } => (Warning, "AddressRemovedAgain", "Wait"),
+        Report::CannotCarry { .. } => (Warning, "CannotCarry", "Release"),
+        Report::Late { .. } => (Warning, "AgentLate", "Look"),
+        Report::Abandoned { .. } => (Warning, "HolderSilent", "Take"),
+        Report::ProbeMissed | Report::Outrun => return None,
+    })
+}
+
+/// Counts the report.
+pub fn count(report: &Report, ops: &Arc<Ops>) {
+    let metrics = &ops.metrics;
+    match report {
+        Report::Took(cause) => {
+            metrics.transition(Transition::Taken);
+            metrics.takeover(Takeover::from(*cause));
+        }
+        Report::LetGo(why) => metrics.transition(Transition::from(*why)),
+        Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
+        Report::ProbeMissed => metrics.probe_missed(),
+        _ => {}
+    }
+}
+
+/// The report in words; `vips`: the VIPs it is about.
+pub fn text(report: &Report, vips: &[IpAddr]) -> String {
+    let all = names(vips);
+    match report {
+        Report::Took(cause) => format!("carries {all}: {}", because(*cause)),
+        Report::Confirmed => format!("holds the Lease for {all} again"),
+        Report::LetGo(why) => format!("no longer carries {all}: {}", let_go(*why)),
+        Report::Lapsed => format!("the Lease could not be renewed; keeps {all} until another host is heard to have it"),
+        Report::HandingOver { to: Some(to) } => format!("hands {all} over to {to}"),
+        Report::HandingOver { to: None } => {
+            format!("releases the Lease of {all}, and serves on until another node takes it or 3 s have passed")
+        }
+        Report::NobodyBetter => {
+            format!("the local API server is not healthy, but no other is: keeps {all}; see /readyz of the API servers")
+        }
+        Report::ForeignOwner { address, mac } => {
+            format!(
+                "{address} is not taken: {mac} answers for it; find that host and remove the address, or choose another VIP"
+            )
+        }
+        Report::Contested { address, mac, participant: Some(node) } => {
+            format!(
+                "{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"
+            )
+        }
+        Report::Contested { address, mac, participant: None } => {
+            format!("{mac} claims {address}, which is held here; find that host and remove the address")
+        }
+        Report::Defended { address } => format!("announced {address} against another's claim"),
+        Report::Restored { address } => {
+            format!(
+                "{address} was removed from the interface by another program, and put back; look for what manages addresses there"
+            )
+        }
+        Report::RemovedAgain { address } => format!(
+            "another program removes {address} again and again: it is put back with the next renewal; find that program"
+        ),
+        Report::CannotCarry { address, reason } => format!("cannot carry {address}: {reason}"),
+        Report::Late { by } => format!("came late by {} ms: the node was stopped or starved", by.as_millis()),
+        Report::Abandoned { holder } => format!("{holder} no longer answers for {all} while others on the segment do"),
+        Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
+        Report::Outrun => "another node wrote the Lease first".to_owned(),
+    }
+}
+
+/// Addresses for people: the first few, and the number of the others.
+pub fn names(addresses: &[IpAddr]) -> String {
+    let mut text = addresses.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if let Some(more) = addresses.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " and {more} more");
+    }
+    text
+}
+
+/// Why VIPs were taken, in words.
+pub const fn because(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Free => "nobody held it",
+        Cause::Handover => "it was handed over",
+        Cause::Expiry => "the last holder's Lease ended",
+        Cause::Witness => "the last holder fell silent on the segment",
+        Cause::Adopted => "it was held here before",
+        Cause::Provisional => "the API cannot be asked and nobody else has it",
+    }
+}
+
+/// Why VIPs were released, in words.
+pub const fn let_go(why: Why) -> &'static str {
+    match why {
+        Why::LeaseLost => "another node holds the Lease",
+        Why::Yielded => "another node answers for it",
+        Why::HandedOver => "handed over",
+        Why::ApiLost => "the Lease could not be renewed",
+        Why::Late => "the agent came too late to be sure",
+        Why::LinkDown => "the link is down",
+        Why::NotWanted => "it is no longer configured",
+        Why::CannotCarry => "it could not be put on the interface",
+    }
+}

@@ -1,0 +1,57 @@
+//! Starts the agent, and runs it until it is asked to end.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::datapath;
+use crate::ops::lock::Lock;
+use crate::ops::status_server::StatusServer;
+use crate::ops::{self, Ops};
+pub use crate::run_error::RunError;
+use crate::settings::{Placement, Settings};
+use crate::{control_plane, lease_vips, session_vips};
+
+/// Runs the agent until it is asked to end.
+///
+/// # Errors
+/// What prevents the start. Once the agent runs, only a signal ends it.
+pub async fn run(settings: Settings) -> Result<(), RunError> {
+    let missing = datapath::missing_capabilities()?;
+    if !missing.is_empty() {
+        return Err(RunError::Capabilities(missing));
+    }
+    let _lock = Lock::take()?;
+    let settings = Arc::new(settings);
+    let ops = Ops::new(ops::boottime, &settings.node_name);
+    serve(&settings, &ops);
+    let cluster = Cluster::start(&settings, &ops);
+    // Each runs on whatever happens to the other, and the same signal ends both.
+    let control_plane = async {
+        if settings.control_plane() {
+            control_plane::run(settings.clone(), cluster.clone(), ops.clone()).await
+        } else {
+            Ok(())
+        }
+    };
+    let services = async {
+        let Some(services) = settings.services.clone() else { return Ok(()) };
+        match services.placement.clone() {
+            Placement::Sessions => session_vips::run(settings.clone(), services, cluster.clone(), ops.clone()).await,
+            Placement::Leases(leases) => {
+                lease_vips::run(settings.clone(), services, leases, cluster.clone(), ops.clone()).await
+            }
+        }
+    };
+    tokio::try_join!(control_plane, services).map(drop)
+}
+
+/// Serves metrics, health and the status socket. A failure here does not stop the agent from carrying VIPs.
+fn serve(settings: &Settings, ops: &Arc<Ops>) {
+    if let Some(listen) = settings.metrics {
+        tokio::spawn(ops::server::serve(listen, ops.clone()));
+    }
+    match StatusServer::bind(&settings.status_socket) {
+        Ok(server) => drop(tokio::spawn(server.serve(ops.clone()))),
+        Err(error) => tracing::warn!(%error, "`mooring-agent status` will not work"),
+    }
+}

@@ -1,0 +1,30 @@
+//! The parts that both placements of Services' VIPs share.
+
+use std::sync::Arc;
+
+use crate::address_task::{self, Needs, Policy, Started};
+use crate::core::placement::Interface;
+use crate::event_loop::STUCK;
+use crate::ops::Ops;
+use crate::run_error::RunError;
+use crate::settings::{Services, ServicesInterface, Settings};
+
+/// The first interface, and the default interface for VIPs that specify none.
+pub fn interfaces(settings: &Settings, services: &Services) -> (Option<String>, Interface) {
+    match &services.interface {
+        ServicesInterface::Same => (settings.interface.clone(), Interface::First),
+        ServicesInterface::Named(name) => (Some(name.clone()), Interface::First),
+        ServicesInterface::Auto => (settings.interface.clone(), Interface::Subnet),
+    }
+}
+
+/// Starts the address task. Without a datapath the agent runs on, and `/livez` fails.
+pub async fn start_address_task(needs: Needs, settings: &Settings, ops: &Arc<Ops>) -> Result<Started, RunError> {
+    let heart = ops.liveness.watch("services-datapath", STUCK);
+    let started = address_task::start(Policy::Services, needs, &settings.run_dir, ops, heart);
+    let mut started = started.map_err(RunError::thread)?;
+    if let Ok(Err(error)) = (&mut started.opened).await {
+        tracing::error!(%error, "no datapath: no VIP of a Service is carried");
+    }
+    Ok(started)
+}

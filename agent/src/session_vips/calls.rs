@@ -1,0 +1,158 @@
+//! Calls to the API that the core asks for. The task reports each result to the core.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::api::addresses::{Addresses, view};
+use crate::api::objects::Key;
+use crate::api::sessions::{SessionWrite, Sessions};
+use crate::api::{ApiError, Servers};
+use crate::catalog::Catalog;
+use crate::core::event::Failure;
+use crate::core::session::{AddressView, Holder};
+use crate::core::session_vips::{Call, Input};
+use crate::watches::Message;
+
+/// Up to this many objects are read one by one; more are read by a list.
+const FEW: usize = 8;
+/// The time limit for recording a conflict.
+const TELL: Duration = Duration::from_secs(5);
+
+/// What calls need.
+pub(super) struct Calls {
+    sessions: Sessions,
+    addresses: Option<Addresses>,
+    told: mpsc::Sender<Message>,
+}
+
+impl Calls {
+    pub(super) const fn new(servers: Servers, namespace: String, told: mpsc::Sender<Message>) -> Self {
+        Self { sessions: Sessions::new(servers, namespace), addresses: None, told }
+    }
+
+    /// Sets the client: the cluster has the kind, or has it no longer.
+    pub(super) fn set_addresses(&mut self, addresses: Option<Addresses>) {
+        self.addresses = addresses;
+    }
+
+    /// Does what the core asks for. The answer is an [`Input`].
+    pub(super) fn call(&self, call: Call, catalog: &Catalog) {
+        match call {
+            Call::ReadSessions { id, within } => self.read_sessions(id, within),
+            Call::WriteSession { id, node, base, record, declared, end, within } => {
+                self.write_session(id, SessionWrite { node, base, record, declared, end }, within);
+            }
+            Call::ReadAddresses { id, addresses, within } => {
+                let these = addresses.into_iter().map(|ip| (ip, catalog.key_of(ip).cloned()));
+                self.read_addresses(id, these.collect(), within);
+            }
+            Call::WriteHolder { id, address, base, holder, within } => {
+                self.write_holder(id, catalog.key_of(address).cloned(), base, holder, within);
+            }
+        }
+    }
+
+    fn read_sessions(&self, id: u64, within: Duration) {
+        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = sessions.list(within).await.map_err(|error| failure(&error, "list sessions", false));
+            tell(&told, Input::Sessions { id: Some(id), result }).await;
+        });
+    }
+
+    fn write_session(&self, id: u64, write: SessionWrite, within: Duration) {
+        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = sessions.write(&write, within).await;
+            let result = result.map_err(|error| failure(&error, "write a session", true));
+            tell(&told, Input::WroteSession { id, result }).await;
+        });
+    }
+
+    /// `these`: VIPs, and the object of each if known.
+    fn read_addresses(&self, id: u64, these: Vec<(IpAddr, Option<Key>)>, within: Duration) {
+        let (api, told) = (self.addresses.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = match api {
+                Some(api) => {
+                    let read = tokio::time::timeout(within, read(&api, these, within)).await;
+                    read.map_or(Err(Failure::Away), |read| {
+                        read.map_err(|error| failure(&error, "read IPAddress", false))
+                    })
+                }
+                None => Err(Failure::Away),
+            };
+            tell(&told, Input::Addresses { id, result }).await;
+        });
+    }
+
+    fn write_holder(&self, id: u64, key: Option<Key>, base: String, holder: Option<Holder>, within: Duration) {
+        let (api, told) = (self.addresses.clone(), self.told.clone());
+        tokio::spawn(async move {
+            let result = match (api, key) {
+                (Some(api), Some(key)) => {
+                    let written = api.hold(&key, &base, holder.as_ref(), within).await;
+                    written.map_err(|error| failure(&error, "write who holds an IPAddress", true))
+                }
+                (None, _) => Err(Failure::Away),
+                // The object is gone.
+                (_, None) => Err(Failure::Conflict),
+            };
+            tell(&told, Input::WroteHolder { id, result }).await;
+        });
+    }
+
+    /// Writes on a VIP's object that another host has the address on the segment, for the allocator and people.
+    pub(super) fn tell_conflict(&self, key: Key, uid: Option<String>, text: String) {
+        let Some(api) = self.addresses.clone() else { return };
+        tokio::spawn(async move {
+            if let Err(error) = api.tell_conflict(&key, uid.as_deref(), &text, TELL).await {
+                tracing::warn!(object = %key, %error, "the conflict could not be told on the IPAddress");
+            }
+        });
+    }
+}
+
+async fn tell(told: &mpsc::Sender<Message>, input: Input) {
+    // An error means that the event loop has ended: no receiver is left.
+    let _ = told.send(Message::Input(input)).await;
+}
+
+async fn read(
+    api: &Addresses,
+    these: Vec<(IpAddr, Option<Key>)>,
+    within: Duration,
+) -> Result<Vec<(IpAddr, Option<AddressView>)>, ApiError> {
+    if these.len() > FEW {
+        let all = api.list(within).await?;
+        let all: BTreeMap<Key, AddressView> = all.iter().map(|object| (object.metadata.key(), view(object))).collect();
+        return Ok(these.into_iter().map(|(ip, key)| (ip, key.and_then(|key| all.get(&key).cloned()))).collect());
+    }
+    let reads = these.into_iter().map(|(ip, key)| async move {
+        match key {
+            Some(key) => api.get(&key, within).await.map(|found| (ip, found.as_ref().map(view))),
+            None => Ok((ip, None)),
+        }
+    });
+    futures::future::try_join_all(reads).await
+}
+
+/// The part of an error that the core needs; the rest is for people.
+fn failure(error: &ApiError, what: &'static str, writes: bool) -> Failure {
+    match error {
+        ApiError::Conflict { .. } => Failure::Conflict,
+        // A write to an object that was deleted meanwhile.
+        ApiError::NotFound { .. } if writes => Failure::Conflict,
+        error if error.answered() => {
+            tracing::warn!(%error, what, "the API server refuses a call");
+            Failure::Away
+        }
+        error => {
+            tracing::debug!(%error, what, "no API server answers a call");
+            Failure::Away
+        }
+    }
+}

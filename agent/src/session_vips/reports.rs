@@ -1,0 +1,320 @@
+//! Reports to people about many VIPs: log lines, Events, metrics; conflicts on the `IPAddress`. An event of hundreds of
+//! VIPs is reported once.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::calls::Calls;
+use super::coalesce::Coalesced;
+use super::conflicts::Conflicts;
+use crate::api::addresses::placed;
+use crate::api::{EventNote, Regarding, Severity};
+use crate::catalog::Catalog;
+use crate::cluster::Cluster;
+use crate::core::action::{Cause, Why};
+use crate::core::event::Moment;
+use crate::core::session::EndCause;
+use crate::core::session_vips::Report;
+use crate::core::time::{Time, WallTime};
+use crate::ops::Ops;
+use crate::ops::metrics::{Takeover, Transition};
+use crate::reports::{because, let_go, names};
+
+/// After this time, the same conflict is written on the object again, in case its annotation was removed.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// The reports made about VIPs, and the reason for each VIP's place.
+pub(super) struct Reports {
+    node: String,
+    namespace: String,
+    lease: String,
+    cluster: Cluster,
+    ops: Arc<Ops>,
+    /// Why each VIP is on its node, as far as this node had a part in the decision.
+    why: BTreeMap<IpAddr, String>,
+    conflicts: BTreeMap<IpAddr, (String, Time)>,
+    wrong: BTreeMap<&'static str, String>,
+    coalesced: Coalesced,
+    claims: Conflicts,
+    /// The process was asked to end.
+    leaving: bool,
+}
+
+impl Reports {
+    /// `lease`: namespace and name of the session.
+    pub(super) fn new(node: String, lease: (String, String), cluster: Cluster, ops: Arc<Ops>) -> Self {
+        let (namespace, lease) = lease;
+        Self {
+            node,
+            namespace,
+            lease,
+            cluster,
+            ops,
+            why: BTreeMap::new(),
+            conflicts: BTreeMap::new(),
+            wrong: BTreeMap::new(),
+            coalesced: Coalesced::default(),
+            claims: Conflicts::default(),
+            leaving: false,
+        }
+    }
+
+    /// Why a VIP is on its node, as far as this node had a part in the decision.
+    pub(super) fn why(&self, address: IpAddr) -> Option<&str> {
+        self.why.get(&address).map(String::as_str)
+    }
+
+    /// The process was asked to end.
+    pub(super) const fn leave(&mut self) {
+        self.leaving = true;
+    }
+
+    /// The API server in use, and whether it answers.
+    pub(super) fn server(&self) -> Option<String> {
+        self.cluster.servers.status().current
+    }
+
+    /// A watch is lost, or works (again).
+    pub(super) fn watch(&mut self, what: &'static str, wrong: Option<String>) {
+        match wrong {
+            Some(text) => {
+                // The error text changes with every try; the loss is reported once.
+                if self.wrong.insert(what, text.clone()).is_none() {
+                    tracing::warn!(error = text, "{what} cannot be watched; all stays as it is until they can");
+                }
+            }
+            None => {
+                if self.wrong.remove(what).is_some() {
+                    tracing::info!("{what} are watched again");
+                }
+            }
+        }
+    }
+
+    /// Whether the cluster has the kind `IPAddress`.
+    pub(super) fn kind(&mut self, version: Option<&str>) {
+        let text = "the cluster has no kind IPAddress (ipam.cluster.x-k8s.io, v1beta1 or v1beta2): install the CRDs; \
+                    until then there are no VIPs of Services";
+        match version {
+            Some(version) => tracing::info!(version, "IPAddress objects say which VIPs there are"),
+            None if self.wrong.insert("kind", text.into()).is_none() => tracing::warn!("{text}"),
+            None => {}
+        }
+        if version.is_some() {
+            self.wrong.remove("kind");
+        }
+        let waits = version.is_none().then(|| text.to_owned());
+        self.ops.readiness.set("services-kind", waits);
+    }
+
+    /// Reports the result of one step.
+    pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
+        let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();
+        for report in reports {
+            if let Report::ForeignOwner { address, mac } = report
+                && let Some(by) = catalog.ip_address(*address).and_then(placed)
+            {
+                // This is not an error. The state lasts until the last node of that placement has ended.
+                let text = format!(
+                    "{} has it by the Lease {} (kube-vip's placement): {mac} answers for it",
+                    by.node, by.lease
+                );
+                tracing::debug!(%address, "{text}");
+                self.why.insert(*address, text);
+                continue;
+            }
+            self.count(report);
+            if let Some((address, reason, text, severity)) = of_many(report) {
+                self.remember(address, report, &text);
+                many.entry((reason, text)).or_insert_with(|| (vec![], severity)).0.push(address);
+            } else {
+                self.tell_one(at, report, catalog, calls);
+            }
+        }
+        for ((reason, what), (addresses, severity)) in many {
+            let text = format!("{}: {what}", names(&addresses));
+            Self::say(severity, reason, &text);
+            match addresses.as_slice() {
+                [one] if self.coalesced.alone(at.now, &(reason, what), *one, severity) => {
+                    self.event(self.object(*one, catalog), severity, reason, &text);
+                }
+                [_] => {}
+                _ => self.event(self.session(), severity, reason, &text),
+            }
+        }
+        for ((reason, text), (addresses, severity)) in self.coalesced.due(at.now) {
+            self.event(self.session(), severity, reason, &format!("{}: {text}", names(&addresses)));
+        }
+    }
+
+    fn tell_one(&mut self, at: Moment, report: &Report, catalog: &Catalog, calls: &Calls) {
+        use Severity::{Normal, Warning};
+        let (severity, reason, address, text) = match report {
+            Report::Began { adopted: false, .. } => {
+                (Normal, "SessionBegan", None, "the node's session began".to_owned())
+            }
+            Report::Began { .. } => {
+                (Normal, "SessionBegan", None, "the node's session goes on after a restart".to_owned())
+            }
+            Report::Ended if self.leaving => {
+                (Normal, "SessionEnded", None, "the node's session has ended, as asked".to_owned())
+            }
+            Report::Ended => {
+                (Warning, "SessionEnded", None, "the node's session was ended: all VIPs are let go".to_owned())
+            }
+            Report::Lapsed => (
+                Warning,
+                "SessionLapsed",
+                None,
+                "the session could not be renewed; its VIPs stay until another host is heard to have them".to_owned(),
+            ),
+            Report::Confirmed => (Normal, "SessionConfirmed", None, "the session is renewed again".to_owned()),
+            Report::EndedOther { node, cause } => {
+                let cause = match cause {
+                    EndCause::Planned => "it has left",
+                    EndCause::Expired => "it was not renewed in time",
+                    EndCause::Abandoned => "the node fell silent on the segment while others answered",
+                };
+                (Warning, "SessionOfOtherEnded", None, format!("ended the session of {node}: {cause}"))
+            }
+            Report::ForeignOwner { address, mac } => {
+                self.conflict(at, *address, &format!("{mac} answers for it"), catalog, calls);
+                let text =
+                    format!("{address} is not taken: {mac} answers for it; find that host and remove the address");
+                (Warning, "ForeignOwner", Some(*address), text)
+            }
+            Report::Contested { address, mac, node: None } => {
+                // A single frame may be a mistake, and the agent defends the address. A host that goes on has the
+                // address (RFC 5227 section 2.4 b).
+                if self.claims.goes_on(at.now, *address, *mac) {
+                    self.conflict(at, *address, &format!("{mac} claims it"), catalog, calls);
+                }
+                let text = format!("{mac} claims {address}, which is held here; find that host and remove the address");
+                (Warning, "AddressContested", Some(*address), text)
+            }
+            Report::Contested { address, mac, node: Some(node) } => (
+                Warning,
+                "AddressContested",
+                Some(*address),
+                format!(
+                    "{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"
+                ),
+            ),
+            Report::Defended { address } => {
+                (Normal, "AddressDefended", Some(*address), format!("announced {address} against another's claim"))
+            }
+            Report::Restored { address } => (
+                Warning,
+                "AddressRestored",
+                Some(*address),
+                format!(
+                    "{address} was removed by another program, and put back; look for what manages addresses there"
+                ),
+            ),
+            Report::CannotCarry { address, reason } => {
+                let text = format!("cannot carry {address}: {reason}");
+                self.why.insert(*address, text.clone());
+                (Warning, "CannotCarry", Some(*address), text)
+            }
+            // A starved node makes no API call about this: that would be more work.
+            Report::Late { by } => {
+                return tracing::warn!("came late by {} ms: the node was stopped or starved", by.as_millis());
+            }
+            Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
+            Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,
+        };
+        Self::say(severity, reason, &text);
+        let regarding = address.map_or_else(|| self.session(), |address| self.object(address, catalog));
+        self.event(regarding, severity, reason, &text);
+    }
+
+    /// Writes the conflict on the `IPAddress`: the allocator then gives another address, unless a user requested this
+    /// one.
+    fn conflict(&mut self, at: Moment, address: IpAddr, what: &str, catalog: &Catalog, calls: &Calls) {
+        let known = self.conflicts.get(&address);
+        if known.is_some_and(|(text, told)| text == what && at.now.since(*told) < AGAIN) {
+            return;
+        }
+        self.conflicts.retain(|_, (_, told)| at.now.since(*told) < AGAIN);
+        self.conflicts.insert(address, (what.to_owned(), at.now));
+        if let Some(key) = catalog.key_of(address) {
+            let uid = catalog.uid_of(address).map(str::to_owned);
+            calls.tell_conflict(key.clone(), uid, format!("{}: {what}, heard by {}", stamp(at.wall), self.node));
+        }
+    }
+
+    fn remember(&mut self, address: IpAddr, report: &Report, text: &str) {
+        match report {
+            Report::LetGo { .. } => drop(self.why.remove(&address)),
+            _ => drop(self.why.insert(address, text.to_owned())),
+        }
+    }
+
+    fn say(severity: Severity, reason: &'static str, text: &str) {
+        match severity {
+            Severity::Normal => tracing::info!(reason, "{text}"),
+            Severity::Warning => tracing::warn!(reason, "{text}"),
+        }
+    }
+
+    fn event(&self, regarding: Regarding, severity: Severity, reason: &'static str, text: &str) {
+        let note = format!("{}: {text}", self.node);
+        self.cluster.events.send(EventNote { regarding, severity, reason, action: "Advertise", note });
+    }
+
+    fn session(&self) -> Regarding {
+        Regarding::Lease { namespace: self.namespace.clone(), name: self.lease.clone(), uid: None }
+    }
+
+    fn object(&self, address: IpAddr, catalog: &Catalog) -> Regarding {
+        match catalog.key_of(address) {
+            Some(key) => Regarding::Address {
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                uid: catalog.uid_of(address).map(str::to_owned),
+            },
+            None => self.session(),
+        }
+    }
+
+    fn count(&self, report: &Report) {
+        let metrics = &self.ops.metrics;
+        match report {
+            Report::Took { cause, .. } => {
+                metrics.transition(Transition::Taken);
+                metrics.takeover(Takeover::from(*cause));
+            }
+            Report::LetGo { why, .. } => metrics.transition(Transition::from(*why)),
+            Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
+            _ => {}
+        }
+    }
+}
+
+/// A report of an event that happens to many VIPs at once: the VIP, reason, text, severity.
+fn of_many(report: &Report) -> Option<(IpAddr, &'static str, String, Severity)> {
+    use Severity::{Normal, Warning};
+    Some(match report {
+        Report::Took { address, cause: cause @ Cause::Provisional } => {
+            (*address, "ProvisionalHold", format!("carried here: {}", because(*cause)), Warning)
+        }
+        Report::Took { address, cause: Cause::Adopted } => {
+            (*address, "VIPTaken", "carried here: its record names this node".to_owned(), Normal)
+        }
+        Report::Took { address, cause } => (*address, "VIPTaken", format!("carried here: {}", because(*cause)), Normal),
+        Report::LetGo { address, why } => {
+            let severity = if matches!(why, Why::HandedOver | Why::NotWanted) { Normal } else { Warning };
+            (*address, "VIPReleased", format!("no longer carried here: {}", let_go(*why)), severity)
+        }
+        Report::HandingOver { address, to } => (*address, "HandingOver", format!("handed over to {to}"), Normal),
+        _ => return None,
+    })
+}
+
+fn stamp(at: WallTime) -> String {
+    Timestamp::from_microsecond(at.0).map_or_else(|_| "at an unknown time".to_owned(), |at| format!("{at:.0}"))
+}

@@ -1,0 +1,296 @@
+//! Watches, one for each kind. Their changes go to the loop.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::api::addresses::{Addresses, SELECTORS};
+use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
+use crate::api::raw::Raw;
+use crate::api::sessions::{self, Sessions};
+use crate::api::typed::{Follow, Followed};
+use crate::api::{ApiError, Limits, Servers};
+use crate::catalog::{Change, Seen};
+use crate::core::session_vips::Input;
+
+/// The time limit of each list and each opening of a watch.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Wait before a broken watch is opened again: at first, and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+/// Objects in one part of a list.
+const PAGE: u32 = 250;
+/// How often the agent checks whether the cluster has the kind `IPAddress` by now.
+const LOOK: Duration = Duration::from_secs(10);
+/// Up to this many Services are named one by one in a selector.
+const NAMED: usize = 40;
+/// Slices of other Services are listed again no sooner than this after the last list ...
+const ANEW: Duration = Duration::from_millis(500);
+/// ... and not before the last list has arrived, if it arrives within this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Messages about VIPs of Services from watches and calls to the event loop.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "few at a time, and most of them are inputs")]
+pub enum Message {
+    /// An input for the core.
+    Input(Input),
+    /// A watch showed something.
+    Seen(Box<Seen>),
+    /// A watch is lost, or works again.
+    Watch {
+        /// The watched kind.
+        what: &'static str,
+        /// Why the watch is lost.
+        wrong: Option<String>,
+    },
+    /// The watch of sessions, or of addresses, broke.
+    WatchLost,
+    /// The cluster has the kind `IPAddress`, in that version; None: the cluster has not.
+    Kind(Option<Addresses>),
+}
+
+/// All watches. Dropping this ends them.
+pub struct Watches {
+    servers: Servers,
+    told: mpsc::Sender<Message>,
+    /// Reopens all watches when they are no longer trusted.
+    kick: Arc<Notify>,
+    tasks: Vec<JoinHandle<()>>,
+    slices: Option<Slices>,
+}
+
+/// The watch of slices.
+struct Slices {
+    of: Arc<BTreeSet<Key>>,
+    task: JoinHandle<()>,
+    began: Instant,
+    /// Its first list has been sent.
+    listed: Arc<AtomicBool>,
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.slices.iter().for_each(|slices| slices.task.abort());
+    }
+}
+
+impl Watches {
+    /// Starts all watches except slices; sessions, if used, in that namespace.
+    pub fn start(servers: Servers, namespace: Option<&str>, told: mpsc::Sender<Message>) -> Self {
+        let mut all = Self { servers, told, kick: Arc::new(Notify::new()), tasks: vec![], slices: None };
+        if let Some(namespace) = namespace {
+            let sessions = Sessions::new(all.servers.clone(), namespace.to_owned());
+            let follow = all.follow(sessions.path(), "leases.coordination.k8s.io", "sessions");
+            let follow = Follow { labels: Some(sessions::LABEL.into()), page: None, ..follow };
+            all.tasks.push(tokio::spawn(follow_sessions(follow, all.told.clone())));
+        }
+        let follow = all.follow("/api/v1/nodes".into(), "nodes", "Nodes");
+        all.run("Nodes", follow, |change: Change<Node>| Seen::Nodes(change));
+        let follow = all.follow("/api/v1/services".into(), "services", "Services");
+        let follow = Follow { fields: Some("spec.type=LoadBalancer".into()), ..follow };
+        all.run("Services", follow, |change: Change<Service>| Seen::Services(change));
+        let addresses = follow_addresses(all.servers.clone(), all.kick.clone(), all.told.clone());
+        all.tasks.push(tokio::spawn(addresses));
+        all
+    }
+
+    /// Reopens all watches: their API server may hang.
+    pub fn kick(&self) {
+        self.kick.notify_waiters();
+    }
+
+    /// Sets the Services whose slices count. The new watch may start a little later: many Services that come one by one
+    /// do not cause a list each, and a list under way is sent first.
+    pub fn slices_of(&mut self, services: &BTreeSet<Key>) {
+        let same = self.slices.as_ref().map_or(services.is_empty(), |slices| *slices.of == *services);
+        let soon = self.slices.as_ref().is_some_and(|slices| {
+            let age = slices.began.elapsed();
+            age < PATIENCE && (age < ANEW || !slices.listed.load(Ordering::Relaxed))
+        });
+        if same || (soon && !services.is_empty()) {
+            return;
+        }
+        if let Some(slices) = self.slices.take() {
+            slices.task.abort();
+        }
+        if services.is_empty() {
+            return;
+        }
+        let names: BTreeSet<&str> = services.iter().map(|key| key.name.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let label = "kubernetes.io/service-name";
+        let labels = if names.len() > NAMED { label.to_owned() } else { format!("{label} in ({})", names.join(",")) };
+        let path = "/apis/discovery.k8s.io/v1/endpointslices";
+        let follow = self.follow(path.into(), "endpointslices.discovery.k8s.io", "EndpointSlices");
+        let follow = Follow { labels: Some(labels), ..follow };
+        let (of, listed) = (Arc::new(services.clone()), Arc::new(AtomicBool::new(false)));
+        let (covers, told, done) = (of.clone(), self.told.clone(), listed.clone());
+        let seen = move |change: Change<Slice>| {
+            done.store(true, Ordering::Relaxed);
+            Seen::Slices(covers.clone(), change)
+        };
+        let task = tokio::spawn(follow_objects(follow, "EndpointSlices", told, seen));
+        self.slices = Some(Slices { of, task, began: Instant::now(), listed });
+    }
+
+    fn run<K, F>(&mut self, what: &'static str, follow: Follow, seen: F)
+    where
+        K: Clone + Debug + DeserializeOwned + Send + 'static,
+        F: Fn(Change<K>) -> Seen + Send + Sync + 'static,
+    {
+        self.tasks.push(tokio::spawn(follow_objects(follow, what, self.told.clone(), seen)));
+    }
+
+    fn follow(&self, path: String, resource: &'static str, what: &str) -> Follow {
+        follow(&self.servers, &self.kick, path, resource, what)
+    }
+}
+
+fn follow(servers: &Servers, kick: &Arc<Notify>, path: String, resource: &'static str, what: &str) -> Follow {
+    Follow {
+        servers: servers.clone(),
+        path,
+        resource,
+        what: what.to_owned(),
+        fields: None,
+        labels: None,
+        page: Some(PAGE),
+        limits: Limits::within(WITHIN),
+        backoff: BACKOFF,
+        kick: kick.clone(),
+    }
+}
+
+async fn follow_objects<K, F>(follow: Follow, what: &'static str, told: mpsc::Sender<Message>, seen: F)
+where
+    K: Clone + Debug + DeserializeOwned + Send + 'static,
+    F: Fn(Change<K>) -> Seen + Send + Sync + 'static,
+{
+    follow
+        .run(move |followed: Followed<K>| {
+            let told = told.clone();
+            let message = match followed {
+                Followed::Listed(all) => Ok(Some(seen(Change::All(all)))),
+                Followed::Applied(one) => Ok(Some(seen(Change::One(one)))),
+                Followed::Deleted(one) => Ok(Some(seen(Change::Gone(one)))),
+                Followed::Alive => Ok(None),
+                Followed::Lost(error) => Err(error),
+            };
+            async move {
+                match message {
+                    Ok(Some(seen)) => told.send(Message::Seen(Box::new(seen))).await.is_ok(),
+                    Ok(None) => told.send(Message::Watch { what, wrong: None }).await.is_ok(),
+                    Err(error) => told.send(Message::Watch { what, wrong: Some(error.to_string()) }).await.is_ok(),
+                }
+            }
+            .boxed()
+        })
+        .await;
+}
+
+async fn follow_sessions(follow: Follow, told: mpsc::Sender<Message>) {
+    follow
+        .run(move |followed: Followed<Raw>| {
+            let told = told.clone();
+            let message = match followed {
+                Followed::Listed(all) => {
+                    let result = Ok(all.iter().filter_map(sessions::view).collect());
+                    Some(Message::Input(Input::Sessions { id: None, result }))
+                }
+                Followed::Applied(raw) => sessions::view(&raw).map(|view| Message::Input(Input::Session(view))),
+                Followed::Deleted(raw) => {
+                    sessions::view(&raw).map(|view| Message::Input(Input::SessionDeleted(view.node)))
+                }
+                Followed::Alive => Some(Message::Watch { what: "sessions", wrong: None }),
+                Followed::Lost(error) => Some(Message::Watch { what: "sessions", wrong: Some(error.to_string()) }),
+            };
+            async move {
+                let blind = matches!(&message, Some(Message::Watch { wrong: Some(_), .. }));
+                let Some(message) = message else { return true };
+                told.send(message).await.is_ok() && (!blind || told.send(Message::WatchLost).await.is_ok())
+            }
+            .boxed()
+        })
+        .await;
+}
+
+/// Follows both watches of `IPAddress` while the cluster has the kind; otherwise checks for the kind again.
+async fn follow_addresses(servers: Servers, kick: Arc<Notify>, told: mpsc::Sender<Message>) {
+    let mut known = false;
+    loop {
+        let wait = match Addresses::discover(&servers, WITHIN).await {
+            Ok(Some(api)) => {
+                known = true;
+                if told.send(Message::Kind(Some(api.clone()))).await.is_err() {
+                    return;
+                }
+                // Until one of them reports that there is no such kind (any more).
+                let watch = |nth: usize| {
+                    let follow =
+                        follow(&servers, &kick, api.path(), crate::api::addresses::RESOURCE, "IPAddress objects");
+                    let labels = SELECTORS.get(nth).map(|selector| (*selector).to_owned());
+                    follow_one(Follow { labels, ..follow }, nth, told.clone())
+                };
+                tokio::select! {
+                    () = watch(0) => {}
+                    () = watch(1) => {}
+                }
+                if told.is_closed() {
+                    return;
+                }
+                BACKOFF.1
+            }
+            // Known objects stay: if the kind is gone, the end of each object was shown before.
+            Ok(None) => {
+                if told.send(Message::Kind(None)).await.is_err() {
+                    return;
+                }
+                LOOK
+            }
+            Err(error) => {
+                let wrong = Some(error.to_string());
+                let lost = told.send(Message::Watch { what: "IPAddress objects", wrong }).await;
+                if lost.is_err() || (known && told.send(Message::WatchLost).await.is_err()) {
+                    return;
+                }
+                BACKOFF.1
+            }
+        };
+        tokio::time::sleep(crate::api::jitter(wait)).await;
+    }
+}
+
+/// Ends when the kind is not there, or the loop is gone.
+async fn follow_one(follow: Follow, nth: usize, told: mpsc::Sender<Message>) {
+    follow
+        .run(move |followed: Followed<IpAddress>| {
+            let told = told.clone();
+            async move {
+                let what = "IPAddress objects";
+                let change = match followed {
+                    Followed::Listed(all) => Change::All(all),
+                    Followed::Applied(one) => Change::One(one),
+                    Followed::Deleted(one) => Change::Gone(one),
+                    Followed::Alive => return told.send(Message::Watch { what, wrong: None }).await.is_ok(),
+                    Followed::Lost(ApiError::NotFound { .. }) => return false,
+                    Followed::Lost(error) => {
+                        let wrong = Some(error.to_string());
+                        return told.send(Message::Watch { what, wrong }).await.is_ok()
+                            && told.send(Message::WatchLost).await.is_ok();
+                    }
+                };
+                told.send(Message::Seen(Box::new(Seen::Addresses(nth, change)))).await.is_ok()
+            }
+            .boxed()
+        })
+        .await;
+}

@@ -1,0 +1,218 @@
+//! Clusters, as far as claims depend on them: the allocator leaves alone a claim of a paused Cluster, or of a Cluster
+//! that does not exist.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::names::{Key, Uid};
+use crate::protocol::{Claim, Hold};
+
+/// Grace period for a claim whose Cluster was not seen: both may have been made at the same time.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// Whether this API server has Clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// Not known yet: no claim can be judged.
+    #[default]
+    Unknown,
+    /// The API server does not serve the kind. The server may have just started: claims wait for their Clusters.
+    Missing,
+    /// The API server serves claims and not Clusters: a claim that names a Cluster does not wait.
+    Absent,
+    /// The Clusters were listed.
+    Listed,
+}
+
+/// The existing Clusters, and the claims that wait for theirs.
+///
+/// Invariants: a claim has its grace once, from the first time it is shown until [`GRACE`] is over, and `waiting` has
+/// its uid for exactly this time; `ends` has an entry for each waiting claim, in order of time (and perhaps entries of
+/// claims that are gone).
+#[derive(Debug, Default)]
+pub struct Clusters {
+    kind: Kind,
+    /// Whether each Cluster that was seen is paused.
+    paused: HashMap<Key, bool>,
+    /// Claims in their grace period.
+    waiting: HashMap<Uid, Key>,
+    ends: VecDeque<(Duration, Uid)>,
+}
+
+impl Clusters {
+    /// Whether claims can be judged.
+    #[must_use]
+    pub fn are_known(&self) -> bool {
+        self.kind != Kind::Unknown
+    }
+
+    /// A list begins. The first page clears the known state.
+    pub fn list_begins(&mut self) {
+        self.paused.clear();
+    }
+
+    /// A Cluster was shown. Returns whether claims must be judged again.
+    pub fn shown(&mut self, cluster: Key, paused: bool) -> bool {
+        self.paused.insert(cluster, paused) != Some(paused)
+    }
+
+    /// A Cluster is gone. Returns whether claims must be judged again.
+    pub fn gone(&mut self, cluster: &Key) -> bool {
+        self.paused.remove(cluster).is_some()
+    }
+
+    /// All Clusters were listed: all claims must be judged again.
+    pub fn list_ends(&mut self) {
+        self.kind = Kind::Listed;
+    }
+
+    /// The API server does not serve Clusters. Returns whether claims must be judged again. An API server that has just
+    /// started denies every kind for a moment; a server that has served claims is past this moment. Once Clusters were
+    /// listed, this answer means nothing.
+    pub fn not_served(&mut self, claims_were_listed: bool) -> bool {
+        let before = self.kind;
+        if matches!(before, Kind::Unknown | Kind::Missing) {
+            self.kind = if claims_were_listed { Kind::Absent } else { Kind::Missing };
+        }
+        self.kind == Kind::Absent && before != Kind::Absent
+    }
+
+    /// A claim was shown for the first time: if its Cluster was not shown, the claim has its grace period.
+    pub fn claim_shown_first(&mut self, now: Duration, claim: &Claim) {
+        if self.lacks(claim) && !self.waiting.contains_key(&claim.uid) {
+            self.waiting.insert(claim.uid.clone(), claim.key.clone());
+            self.ends.push_back((now + GRACE, claim.uid.clone()));
+        }
+        debug_assert!(self.waiting.len() <= self.ends.len(), "each grace ends");
+    }
+
+    /// A claim is gone.
+    pub fn claim_gone(&mut self, claim: &Uid) {
+        self.waiting.remove(claim);
+    }
+
+    /// Whether the Cluster that a claim names was not seen.
+    fn lacks(&self, claim: &Claim) -> bool {
+        cluster(claim).is_some_and(|cluster| self.kind != Kind::Absent && !self.paused.contains_key(&cluster))
+    }
+
+    /// The claims whose grace period is over: they must be judged again.
+    pub fn end_of_grace(&mut self, now: Duration) -> Vec<Key> {
+        let mut over = Vec::new();
+        while self.ends.front().is_some_and(|(at, _)| *at <= now) {
+            over.extend(self.ends.pop_front().and_then(|(_, uid)| self.waiting.remove(&uid)));
+        }
+        over
+    }
+
+    /// When [`Clusters::end_of_grace`] will have a claim for sure.
+    #[must_use]
+    pub fn next(&self) -> Option<Duration> {
+        self.ends.front().map(|(at, _)| *at)
+    }
+
+    /// Whether a claim must be left alone.
+    #[must_use]
+    pub fn hold(&self, claim: &Claim) -> Hold {
+        if claim.retained.paused || claim.retained.elsewhere {
+            return Hold::Paused;
+        }
+        let Some(cluster) = cluster(claim) else { return Hold::None };
+        match self.paused.get(&cluster) {
+            _ if self.kind == Kind::Absent => Hold::None,
+            Some(true) => Hold::Paused,
+            Some(false) => Hold::None,
+            None if self.waiting.contains_key(&claim.uid) && !claim.deleting => Hold::Paused,
+            None => Hold::NoCluster(Box::from(&*cluster.name)),
+        }
+    }
+}
+
+/// The Cluster that a claim names.
+fn cluster(claim: &Claim) -> Option<Key> {
+    let name = claim.retained.cluster.clone()?;
+    Some(Key { namespace: claim.key.namespace.clone(), name })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::names::{PoolKind, PoolRef, Version};
+    use crate::retained_meta::RetainedMeta;
+
+    const NOW: Duration = Duration::from_secs(9);
+
+    fn claim(cluster: Option<&str>) -> Claim {
+        Claim {
+            key: Key::new("n", "c"),
+            uid: Uid::from("u"),
+            version: Version::from("1"),
+            created: 0,
+            pool: Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "n", "p")),
+            deleting: false,
+            finalizer: false,
+            others: false,
+            bound: None,
+            voided: 0,
+            requested: None,
+            hold: Hold::None,
+            condition: None,
+            retained: RetainedMeta { cluster: cluster.map(Arc::from), ..RetainedMeta::default() },
+        }
+    }
+
+    #[test]
+    fn a_claim_waits_a_moment_for_its_cluster() {
+        let mut clusters = Clusters::default();
+        clusters.list_ends();
+        let claim = claim(Some("k"));
+        clusters.claim_shown_first(NOW, &claim);
+        assert_eq!(clusters.hold(&claim), Hold::Paused);
+        assert_eq!(clusters.hold(&Claim { deleting: true, ..claim.clone() }), Hold::NoCluster("k".into()));
+        assert_eq!(clusters.next(), Some(NOW + GRACE));
+        assert!(clusters.end_of_grace(NOW).is_empty());
+        assert_eq!(clusters.end_of_grace(NOW + GRACE), [Key::new("n", "c")]);
+        assert_eq!(clusters.hold(&claim), Hold::NoCluster("k".into()));
+        for (paused, hold) in [(true, Hold::Paused), (false, Hold::None)] {
+            assert!(clusters.shown(Key::new("n", "k"), paused));
+            assert!(!clusters.shown(Key::new("n", "k"), paused), "nothing new");
+            assert_eq!(clusters.hold(&claim), hold);
+        }
+        assert!(clusters.gone(&Key::new("n", "k")) && !clusters.gone(&Key::new("n", "k")));
+    }
+
+    #[test]
+    fn a_claim_that_is_gone_has_no_grace_left() {
+        let mut clusters = Clusters::default();
+        clusters.claim_shown_first(NOW, &claim(Some("k")));
+        clusters.claim_gone(&Uid::from("u"));
+        assert!(clusters.end_of_grace(NOW + GRACE).is_empty());
+    }
+
+    #[test]
+    fn without_the_kind_no_claim_waits_once_claims_were_listed() {
+        let (mut clusters, claim) = (Clusters::default(), claim(Some("k")));
+        assert!(!clusters.are_known());
+        assert!(!clusters.not_served(false), "the API server may have begun only now");
+        assert!(clusters.are_known());
+        assert_eq!(clusters.hold(&claim), Hold::NoCluster("k".into()));
+        assert!(clusters.not_served(true) && !clusters.not_served(true));
+        assert_eq!(clusters.hold(&claim), Hold::None);
+        clusters.list_ends();
+        assert!(!clusters.not_served(true), "they were listed");
+        assert_eq!(clusters.hold(&claim), Hold::NoCluster("k".into()));
+    }
+
+    #[test]
+    fn a_claim_that_names_none_is_held_by_itself_only() {
+        let clusters = Clusters::default();
+        let mut claim = claim(None);
+        assert_eq!(clusters.hold(&claim), Hold::None);
+        claim.retained.paused = true;
+        assert_eq!(clusters.hold(&claim), Hold::Paused);
+        (claim.retained.paused, claim.retained.elsewhere) = (false, true);
+        assert_eq!(clusters.hold(&claim), Hold::Paused);
+    }
+}

@@ -1,0 +1,246 @@
+//! What people do, and other programs.
+
+use crate::names::{Key, Uid, Version};
+use crate::protocol::{Address, Claim, Hold};
+use crate::retained_meta::RetainedMeta;
+
+use super::world::{World, plan_of};
+
+impl World {
+    fn name(&mut self) -> Key {
+        Key::new("ns", &format!("c{}", self.dice.roll(7)))
+    }
+
+    /// Some address that a pool has, or nearly.
+    fn some_address(&mut self, pool: usize) -> std::net::IpAddr {
+        let text = if pool < 3 {
+            format!("10.0.0.{}", 1 + self.dice.roll(8))
+        } else {
+            format!("fd00::{:x}", self.dice.roll(4) * 4)
+        };
+        text.parse().unwrap()
+    }
+
+    /// Claims come and go.
+    pub(super) fn claimants(&mut self) {
+        let key = self.name();
+        let Some(claim) = self.store.claims.get(&key).cloned() else {
+            let chosen = self.dice.pick(self.pools.len());
+            let pool = self.pools[chosen].clone();
+            let requested = self.dice.one_in(6).then(|| self.some_address(chosen).to_string().into());
+            let claim = Claim {
+                key,
+                uid: self.store.uid(),
+                version: Version("".into()),
+                created: self.store.wall,
+                pool,
+                deleting: false,
+                finalizer: self.dice.one_in(4),
+                others: self.dice.one_in(3),
+                bound: None,
+                voided: 0,
+                requested,
+                hold: Hold::None,
+                condition: None,
+                retained: RetainedMeta::default(),
+            };
+            self.trace.push(format!("create {} of {} {:?}", claim.key, claim.pool, claim.requested));
+            self.store.put_claim(claim);
+            return;
+        };
+        let change = match self.dice.roll(8) {
+            0..=2 if !claim.deleting => Claim { deleting: true, ..claim },
+            3 | 4 if claim.deleting && claim.others => Claim { others: false, ..claim },
+            5 if claim.hold == Hold::None => Claim { hold: Hold::Paused, ..claim },
+            6 if claim.hold == Hold::None => Claim { hold: Hold::NoCluster("x".into()), ..claim },
+            7 if claim.hold != Hold::None => Claim { hold: Hold::None, ..claim },
+            _ => return,
+        };
+        self.trace.push(format!("change {}: deleting {} hold {:?}", change.key, change.deleting, change.hold));
+        self.store.put_claim(change);
+    }
+
+    /// Pools are edited, paused, deleted and made again.
+    pub(super) fn pool_owners(&mut self) {
+        let i = self.dice.pick(self.pools.len());
+        let Some(mut pool) = self.store.pools.get(&*self.pools[i]).cloned() else {
+            self.trace.push(format!("make pool p{i}"));
+            return self.make_pool(i);
+        };
+        pool.generation += 1;
+        if self.dice.one_in(8) {
+            pool.deleting = true;
+            // Somebody may take the finalizer off.
+            pool.finalizer &= !self.dice.one_in(4);
+        } else {
+            pool.plan = plan_of(i, self.dice.roll(4));
+            pool.paused = self.dice.one_in(8);
+        }
+        let plan = pool.plan.as_ref().ok().map(|p| (&p.usable, p.quarantine));
+        self.trace.push(format!("pool p{i}: {plan:?} paused {} deleting {}", pool.paused, pool.deleting));
+        self.store.put_pool(pool);
+    }
+
+    /// People do to objects what they should not; nodes hear strangers.
+    pub(super) fn meddlers(&mut self) {
+        let kind = self.dice.roll(10);
+        if kind == 0 {
+            return self.make_by_hand();
+        }
+        if kind == 1 {
+            // An object of somebody else's pool has the name, and goes again.
+            let key = self.name();
+            if !self.store.foreign.remove(&key) && !self.store.addresses.contains_key(&key) {
+                self.trace.push(format!("foreign {key}"));
+                self.store.foreign.insert(key);
+            }
+            return;
+        }
+        let objects = self.store.addresses.len();
+        if objects == 0 {
+            return;
+        }
+        let chosen = self.dice.pick(objects);
+        let Some(object) = self.store.addresses.values().nth(chosen).cloned() else { return };
+        self.trace.push(format!("meddle {kind} with {} {}", object.key, object.uid));
+        match kind {
+            2 | 3 => {
+                self.store.put_address(Address { deleting: true, ..object });
+            }
+            4 if object.rest.is_none() => {
+                // By force.
+                self.store.forced.insert(object.uid.clone());
+                let claim = self.store.claims.get(&object.key).map(|c| c.uid.clone());
+                self.store.forced.extend(claim);
+                self.store.held.remove(&object.uid);
+                self.store.put_address(Address { deleting: true, finalizer: false, ..object });
+            }
+            5 if object.rest.is_none() => {
+                self.store.held.insert(object.uid);
+            }
+            6 => self.let_go(&object.uid),
+            7 => {
+                self.store.put_address(Address { owner: None, ..object });
+            }
+            _ if object.owner.is_some() && object.conflict.is_none() => {
+                self.store.put_address(Address { conflict: Some("node n1".into()), ..object });
+            }
+            _ if object.conflict.is_some() => {
+                self.store.put_address(Address { conflict: None, ..object });
+            }
+            _ => {}
+        }
+    }
+
+    /// Somebody else's finalizer on an object comes off.
+    fn let_go(&mut self, uid: &Uid) {
+        if self.store.held.remove(uid)
+            && let Some(object) = self.store.addresses.values().find(|a| a.uid == *uid).cloned()
+        {
+            self.store.put_address(object);
+        }
+    }
+
+    /// An object by hand: for a claim that is there or will be, or for none; of its pool or another; free, taken or absurd.
+    fn make_by_hand(&mut self) {
+        let named = self.dice.roll(4) > 0;
+        let other = self.dice.one_in(8);
+        let key = if named { self.name() } else { Key::new("ns", &format!("hand{}", self.dice.roll(3))) };
+        let claim = self.store.claims.get(&key);
+        let taken = self.store.addresses.contains_key(&key) || self.store.foreign.contains(&key);
+        // Whoever makes an object for a claim that has been told it is bound gives it that address himself.
+        if taken || claim.is_some_and(|c| c.bound.is_some()) {
+            return;
+        }
+        let wanted = claim.map(|c| c.pool.clone());
+        let chosen = match wanted {
+            Some(pool) if self.dice.roll(4) > 0 => self.pools.iter().position(|p| *p == pool).unwrap(),
+            _ => self.dice.pick(self.pools.len()),
+        };
+        let prefix = if self.pools[chosen].kind.of_prefixes() { 126 } else { 24 };
+        let absurd = self.dice.one_in(6);
+        let object = Address {
+            claim: if other { "c9".into() } else { key.name.clone() },
+            key,
+            uid: self.store.uid(),
+            version: Version("".into()),
+            pool: self.pools[chosen].clone(),
+            address: (!absurd).then(|| self.some_address(chosen)),
+            prefix,
+            owner: None,
+            deleting: false,
+            finalizer: false,
+            attempt: None,
+            rest: None,
+            conflict: None,
+            holder: None,
+            hints: None,
+        };
+        self.trace.push(format!("by hand {object:?}"));
+        self.store.put_address(object);
+    }
+
+    /// `clusterctl move`: other uids, no status, owners put right, nothing under way.
+    pub(super) fn move_all(&mut self) {
+        self.trace.push("move".into());
+        for writer in &mut self.writers {
+            writer.begin_anew();
+        }
+        let claims: Vec<Claim> = self.store.claims.values().cloned().collect();
+        let objects: Vec<Address> = self.store.addresses.values().cloned().collect();
+        let pools: Vec<_> = self.store.pools.values().cloned().collect();
+        self.store.claims.clear();
+        self.store.addresses.clear();
+        self.store.pools.clear();
+        self.store.held.clear();
+        self.store.logs = Default::default();
+        for pool in pools {
+            let uid = self.store.uid();
+            self.store.put_pool(crate::protocol::Pool { uid, deleting: false, ..pool });
+        }
+        for claim in claims.into_iter().filter(|c| !c.deleting) {
+            let uid = self.store.uid();
+            let own = objects.iter().filter(|a| a.owner.as_ref() == Some(&claim.uid));
+            for object in own.cloned().collect::<Vec<_>>() {
+                let address = self.store.uid();
+                if self.store.old_duplicates.contains(&object.uid) {
+                    self.store.old_duplicates.insert(address.clone());
+                }
+                let owner = Some(uid.clone());
+                self.store.put_address(Address { uid: address, owner, deleting: false, ..object });
+            }
+            self.store.put_claim(Claim { uid, bound: None, condition: None, ..claim });
+        }
+        for object in objects.into_iter().filter(|a| a.owner.is_none()) {
+            let uid = self.store.uid();
+            self.store.put_address(Address { uid, deleting: false, ..object });
+        }
+    }
+
+    /// At the end people put right what only they can.
+    pub(super) fn make_good(&mut self) {
+        for i in 0..self.pools.len() {
+            match self.store.pools.get(&*self.pools[i]).cloned() {
+                None => self.make_pool(i),
+                Some(mut pool) if pool.paused => {
+                    pool.paused = false;
+                    pool.generation += 1;
+                    self.store.put_pool(pool);
+                }
+                Some(_) => {}
+            }
+        }
+        let claims: Vec<_> = self.store.claims.values().cloned().collect();
+        for claim in claims.into_iter().filter(|c| c.hold == Hold::Paused) {
+            self.store.put_claim(Claim { hold: Hold::None, ..claim });
+        }
+        for uid in self.store.held.clone() {
+            if self.dice.one_in(2) {
+                self.let_go(&uid);
+            }
+        }
+        if self.dice.one_in(2) {
+            self.store.foreign.clear();
+        }
+    }
+}

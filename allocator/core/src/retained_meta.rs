@@ -1,0 +1,65 @@
+//! The parts of a claim that the allocation protocol does not read: metadata and status that a patch must not lose, and
+//! the data that tells which allocator the claim belongs to.
+
+use std::sync::Arc;
+
+use crate::block::Family;
+use crate::names::{Key, Uid};
+
+/// A list of finalizers. Many objects have the same list: it is stored once.
+pub type Finalizers = Arc<[Box<str>]>;
+
+/// A Service that has, or shares, a claim.
+pub type Member = (Key, Uid);
+
+/// The other parts of a claim.
+///
+/// `RetainedMeta` is part of [`crate::protocol::Claim`], so it always belongs to the same version as the rest of the
+/// claim. A patch that is made from it, and that carries this version, loses nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetainedMeta {
+    /// All finalizers of the claim.
+    pub finalizers: Finalizers,
+    /// The Cluster that the claim belongs to.
+    pub cluster: Option<Arc<str>>,
+    /// The claim has the annotation that pauses it.
+    pub paused: bool,
+    /// The claim belongs to another allocator, by its namespace or label.
+    pub elsewhere: bool,
+    /// The claim's status as JSON, unless the status is nothing but one `Ready` condition that is true.
+    pub status: Option<Box<str>>,
+    /// The API version in which the claim was read.
+    pub api: &'static str,
+    /// The Services that have the claim.
+    pub service: Option<Box<ForServices>>,
+}
+
+/// The claim's data about the Services that have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForServices {
+    /// Its label.
+    pub family: Family,
+    /// Its annotation.
+    pub members: Vec<Member>,
+    /// At least one of the Services owns the claim.
+    pub owned: bool,
+    /// Owners that are not Services.
+    pub owners: Vec<Owner>,
+}
+
+/// An entry of `ownerReferences`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// `apiVersion`
+    pub api_version: Box<str>,
+    /// `kind`
+    pub kind: Box<str>,
+    /// `name`
+    pub name: Box<str>,
+    /// `uid`
+    pub uid: Box<str>,
+    /// `controller`
+    pub controller: Option<bool>,
+    /// `blockOwnerDeletion`
+    pub block_owner_deletion: Option<bool>,
+}

@@ -1,0 +1,320 @@
+//! Claims: from JSON to what the protocol needs of them, and what patches need besides.
+
+use std::sync::Arc;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::{Key, Uid, Version};
+use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
+use mooring_allocator_core::retained_meta::{ForServices, Owner, RetainedMeta};
+use mooring_allocator_core::scope::Scope;
+use mooring_allocator_services::members;
+use mooring_api::claim::IpAddressClaimStatus;
+use mooring_api::versions::{IpamVersion, Version as _};
+use mooring_api::{conditions, finalizers};
+use serde::Deserialize;
+
+use super::meta::{Meta, NameJson, Owner as OwnerJson, PoolRefJson};
+use super::names::Names;
+use super::own_annotations;
+use super::text::Text;
+
+/// A claim as it comes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClaimJson<'a> {
+    #[serde(borrow)]
+    pub metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Option<Status<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    cluster_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pool_ref: PoolRefJson<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status<'a> {
+    #[serde(borrow)]
+    address_ref: Option<NameJson<'a>>,
+    #[serde(borrow)]
+    conditions: Vec<ConditionJson<'a>>,
+    #[serde(borrow, rename = "v1beta2")]
+    new_style: Option<NewStyle<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NewStyle<'a> {
+    #[serde(borrow)]
+    conditions: Vec<ConditionJson<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionJson<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    status: Text<'a>,
+    #[serde(borrow)]
+    reason: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// The status alone, whole.
+#[derive(Deserialize)]
+struct StatusOnly {
+    #[serde(default)]
+    status: Option<IpAddressClaimStatus>,
+}
+
+impl ClaimJson<'_> {
+    /// Translates. `bytes` is what this was read out of, alone. None: it is of no pool of ours.
+    ///
+    /// # Errors
+    /// A status that cannot be read whole.
+    pub fn translate(
+        &self,
+        names: &mut Names,
+        scope: &Scope,
+        api: IpamVersion,
+        whole: impl FnOnce() -> Result<Option<IpAddressClaimStatus>, serde_json::Error>,
+    ) -> Result<Option<Claim>, serde_json::Error> {
+        let meta = &self.metadata;
+        let Some(pool) = names.pool_ref(&self.spec.pool_ref, &meta.namespace) else { return Ok(None) };
+        let key = Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) };
+        let all = meta.finalizers.as_deref().unwrap_or_default();
+        let ours = |one: &&Text<'_>| ***one == *finalizers::RELEASE_ADDRESS;
+        let finalizer = all.iter().any(|one| ours(&one));
+        let labels = meta.labels.as_ref();
+        let annotations = meta.annotations.as_ref();
+        let its = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
+        let cluster = its.filter(|name| !name.is_empty()).map(|name| names.text(name));
+        let label = labels.and_then(|l| l.watch_filter.as_deref());
+        let status = if self.is_plain() { None } else { whole()? };
+        let retained = RetainedMeta {
+            finalizers: names.finalizers(all),
+            cluster,
+            paused: annotations.is_some_and(|a| a.paused.is_some()),
+            elsewhere: !scope.has(&key.namespace, label),
+            status: status.map(|status| serde_json::to_string(&status)).transpose()?.map(Into::into),
+            api: api.name(),
+            service: for_services(meta).map(Box::new),
+        };
+        Ok(Some(Claim {
+            uid: Uid::from(&*meta.uid),
+            version: Version::from(&*meta.resource_version),
+            created: meta.creation_timestamp.as_deref().and_then(own_annotations::read_moment).unwrap_or(0),
+            pool,
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizer,
+            others: all.len() > usize::from(finalizer),
+            bound: self.bound(&key),
+            voided: annotations
+                .and_then(|a| a.voided.as_ref()?.parse().ok())
+                .filter(|&count| count < u32::MAX)
+                .unwrap_or(0),
+            requested: annotations.and_then(|a| Some(Box::from(&**a.requested.as_ref()?))),
+            hold: Hold::None,
+            condition: self.ready(api),
+            key,
+            retained,
+        }))
+    }
+
+    fn bound(&self, key: &Key) -> Option<Arc<str>> {
+        let name = &self.status.as_ref()?.address_ref.as_ref()?.name;
+        // As a rule both have one name, and it is held once.
+        (!name.is_empty()).then(|| if **name == *key.name { key.name.clone() } else { Arc::from(&**name) })
+    }
+
+    fn ready(&self, api: IpamVersion) -> Option<Condition> {
+        let status = self.status.as_ref()?;
+        let all = match (&status.new_style, api) {
+            (Some(new_style), IpamVersion::V1beta1) => &new_style.conditions,
+            _ => &status.conditions,
+        };
+        let ready = all.iter().find(|one| &*one.kind == conditions::READY)?;
+        Some(Condition {
+            ready: &*ready.status == "True",
+            reason: reason(&ready.reason),
+            message: ready.message.0.clone().into_owned(),
+        })
+    }
+
+    /// Whether the status says no more than what can be written again without knowing it.
+    fn is_plain(&self) -> bool {
+        let Some(status) = &self.status else { return true };
+        let new_style = status.new_style.iter().flat_map(|one| &one.conditions);
+        status.conditions.iter().chain(new_style).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
+    }
+}
+
+/// The status that a claim keeps whole.
+///
+/// # Errors
+/// It cannot be read: a mistake of the program's, which has written it.
+pub fn status(retained: &RetainedMeta) -> Result<Option<IpAddressClaimStatus>, serde_json::Error> {
+    retained.status.as_deref().map(serde_json::from_str).transpose()
+}
+
+/// Reads a claim that stands alone.
+///
+/// # Errors
+/// It is none.
+pub fn read(
+    bytes: &[u8],
+    names: &mut Names,
+    scope: &Scope,
+    api: IpamVersion,
+) -> Result<Option<Claim>, serde_json::Error> {
+    let json: ClaimJson<'_> = serde_json::from_slice(bytes)?;
+    json.translate(names, scope, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
+}
+
+/// The label is what counts: a claim without it is not looked at on behalf of Services.
+fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
+    let family = match &**meta.labels.as_ref()?.family.as_ref()? {
+        "ipv4" => Family::V4,
+        "ipv6" => Family::V6,
+        _ => return None,
+    };
+    let members = meta.annotations.as_ref().and_then(|a| a.services.as_deref()).map(members::read).unwrap_or_default();
+    let (services, others): (Vec<_>, Vec<_>) =
+        meta.owner_references.iter().flatten().partition(|one| &*one.api_version == "v1" && &*one.kind == "Service");
+    let owner = |one: &OwnerJson<'_>| Owner {
+        api_version: Box::from(&*one.api_version),
+        kind: Box::from(&*one.kind),
+        name: Box::from(&*one.name),
+        uid: Box::from(&*one.uid),
+        controller: one.controller,
+        block_owner_deletion: one.block_owner_deletion,
+    };
+    Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
+}
+
+/// The value of the label.
+#[must_use]
+pub const fn family_label(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "ipv4",
+        Family::V6 => "ipv6",
+    }
+}
+
+fn reason(text: &str) -> Reason {
+    let all = [Reason::AddressAllocated, Reason::AllocationFailed, Reason::PoolNotReady, Reason::PoolExhausted];
+    all.into_iter().find(|one| one.name() == text).unwrap_or(Reason::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: &str = r#"{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","metadata":{
+        "creationTimestamp":"2026-11-20T10:00:00Z","generation":1,"labels":{"cluster.x-k8s.io/cluster-name":"old"},
+        "managedFields":[{"manager":"x","fieldsV1":{"f:spec":{}}}],"name":"c","namespace":"n","resourceVersion":"5","uid":"u"},
+        "spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":"p"}}}"#;
+
+    fn one(text: &str, api: IpamVersion) -> Claim {
+        read(text.as_bytes(), &mut Names::default(), &Scope::default(), api).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_new_claim_is_read() {
+        let claim = one(NEW, IpamVersion::V1beta2);
+        assert_eq!((claim.key.to_string().as_str(), &*claim.uid.0, &*claim.version.0), ("n/c", "u", "5"));
+        assert_eq!(
+            (claim.created, claim.deleting, claim.finalizer, claim.others),
+            (1_795_168_800, false, false, false)
+        );
+        assert_eq!((claim.bound, claim.voided, claim.requested, claim.condition), (None, 0, None, None));
+        assert_eq!(claim.retained.cluster.as_deref(), Some("old"), "the deprecated label");
+        assert!(claim.retained.status.is_none() && !claim.retained.paused);
+        let named = NEW.replace(r#""spec":{"#, r#""spec":{"clusterName":"new","#);
+        assert_eq!(one(&named, IpamVersion::V1beta2).retained.cluster.as_deref(), Some("new"), "the spec comes first");
+    }
+
+    #[test]
+    fn finalizers_and_annotations_are_read() {
+        let text = NEW.replace(
+            r#""name":"c""#,
+            r#""name":"c","deletionTimestamp":"2026-11-20T11:00:00Z","annotations":{"mooring.dev/voided":"3",
+            "mooring.dev/requested-address":"10.0.0.\u0037","cluster.x-k8s.io/paused":""},
+            "finalizers":["theirs","ipam.cluster.x-k8s.io/ReleaseAddress"]"#,
+        );
+        let claim = one(&text, IpamVersion::V1beta2);
+        assert_eq!((claim.deleting, claim.finalizer, claim.others, claim.voided), (true, true, true, 3));
+        assert_eq!(claim.requested.as_deref(), Some("10.0.0.7"), "escapes too");
+        assert!(claim.retained.paused);
+        assert_eq!(claim.retained.finalizers.len(), 2);
+    }
+
+    #[test]
+    fn only_a_status_that_patches_could_lose_is_kept() {
+        let with = |status: &str| NEW.replace(r#""spec":{"#, &format!(r#""status":{status},"spec":{{"#));
+        let ready = r#"{"type":"Ready","status":"True","reason":"AddressAllocated","message":"m"}"#;
+        let claim =
+            one(&with(&format!(r#"{{"addressRef":{{"name":"c"}},"conditions":[{ready}]}}"#)), IpamVersion::V1beta2);
+        assert_eq!(claim.bound.as_deref(), Some("c"));
+        assert!(Arc::ptr_eq(&claim.bound.unwrap(), &claim.key.name), "one text, held once");
+        assert_eq!(claim.condition.unwrap().reason, Reason::AddressAllocated);
+        assert!(claim.retained.status.is_none());
+        let theirs = r#"{"type":"Theirs","status":"True","reason":"X","message":"","new":1}"#;
+        let claim = one(&with(&format!(r#"{{"conditions":[{theirs},{ready}]}}"#)), IpamVersion::V1beta2);
+        assert!(claim.condition.unwrap().ready);
+        assert_eq!(status(&claim.retained).unwrap().unwrap().conditions[0].other["new"], 1);
+        let waits = r#"{"type":"Ready","status":"False","reason":"PoolExhausted","message":"m"}"#;
+        let claim = one(&with(&format!(r#"{{"conditions":[{waits}]}}"#)), IpamVersion::V1beta2);
+        assert_eq!(claim.condition.unwrap().reason, Reason::PoolExhausted);
+        assert!(claim.retained.status.is_some(), "the moment of its last change must stay");
+    }
+
+    #[test]
+    fn v1beta1_has_its_new_conditions_elsewhere() {
+        let status = r#""status":{"conditions":[{"type":"Ready","status":"False","severity":"Error","reason":"Old"}],
+            "v1beta2":{"conditions":[{"type":"Ready","status":"False","reason":"PoolNotReady","message":"new"}]}},"spec":{"#;
+        let text = NEW.replace(r#""spec":{"#, status);
+        let ready = |api| one(&text, api).condition.unwrap();
+        assert_eq!(ready(IpamVersion::V1beta1).reason, Reason::PoolNotReady);
+        assert_eq!(ready(IpamVersion::V1alpha1).reason, Reason::Other);
+    }
+
+    #[test]
+    fn what_services_have_is_read() {
+        let text = NEW.replace(
+            r#""labels":{"#,
+            r#""annotations":{"mooring.dev/services":"n/web=u1"},"ownerReferences":[
+            {"apiVersion":"v1","kind":"Service","name":"web","uid":"u1"},
+            {"apiVersion":"x/v1","kind":"Y","name":"y","uid":"u2","controller":true}],"labels":{"mooring.dev/service-family":"ipv6","#,
+        );
+        let service = one(&text, IpamVersion::V1beta2).retained.service.unwrap();
+        assert_eq!((service.family, service.owned), (Family::V6, true));
+        assert_eq!(service.members, [(Key::new("n", "web"), Uid::from("u1"))]);
+        assert_eq!(
+            service.owners.iter().map(|one| (&*one.name, one.controller)).collect::<Vec<_>>(),
+            [("y", Some(true))]
+        );
+        assert!(one(NEW, IpamVersion::V1beta2).retained.service.is_none());
+        let other = text.replace("\"ipv6\"", "\"ipx\"");
+        assert!(one(&other, IpamVersion::V1beta2).retained.service.is_none());
+    }
+
+    #[test]
+    fn another_providers_claim_is_none() {
+        let text = NEW.replace("InClusterIPPool", "PHPIPAMIPPool");
+        assert!(
+            read(text.as_bytes(), &mut Names::default(), &Scope::default(), IpamVersion::V1beta2).unwrap().is_none()
+        );
+        assert!(read(b"{\"metadata\":7}", &mut Names::default(), &Scope::default(), IpamVersion::V1beta2).is_err());
+    }
+}

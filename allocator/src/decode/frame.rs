@@ -1,0 +1,163 @@
+//! What holds objects together: pages of lists, lines of watches, errors.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::text::Text;
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub struct Page<'a, T> {
+    /// The objects; None: one that cannot be read.
+    #[serde(default = "Vec::new")]
+    pub items: Vec<Option<T>>,
+    /// What the list says of itself.
+    #[serde(borrow, default)]
+    pub metadata: PageMeta<'a>,
+}
+
+impl<'a, T: Deserialize<'a>> Page<'a, T> {
+    /// Reads a page. An object that cannot be read is logged and ignored: the others count.
+    ///
+    /// # Errors
+    /// It is no page.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
+        if let Ok(page) = serde_json::from_slice(bytes) {
+            return Ok(page);
+        }
+        let Page { items, metadata } = serde_json::from_slice::<Page<'a, &'a RawValue>>(bytes)?;
+        let item = |raw: Option<&'a RawValue>| {
+            let text = raw?.get();
+            serde_json::from_str(text).inspect_err(|error| passed_over(text, error)).ok()
+        };
+        Ok(Self { items: items.into_iter().map(item).collect(), metadata })
+    }
+}
+
+/// Says which object it is.
+fn passed_over(text: &str, error: &serde_json::Error) {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Named {
+        metadata: Names,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Names {
+        namespace: String,
+        name: String,
+    }
+    let Named { metadata: Names { namespace, name } } = serde_json::from_str(text).unwrap_or_default();
+    tracing::error!(%error, object = format!("{namespace}/{name}"), "object of a list cannot be read; ignored until it changes");
+}
+
+/// What a list says of itself.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PageMeta<'a> {
+    /// Asks for the next page; empty on the last.
+    #[serde(borrow, rename = "continue")]
+    pub next: Text<'a>,
+    /// Where a watch goes on from.
+    #[serde(borrow)]
+    pub resource_version: Text<'a>,
+}
+
+/// A line of a watch.
+#[derive(Debug)]
+pub enum Line<T> {
+    /// Made or changed.
+    Applied(T),
+    /// Gone.
+    Deleted(T),
+    /// Nothing but that the watch lives.
+    Bookmark,
+    /// The watch is over.
+    Error(ErrorBody),
+}
+
+/// `Status`: what the API server says of an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ErrorBody {
+    /// `Status`, if it is one.
+    pub kind: String,
+    /// HTTP status.
+    pub code: u16,
+    /// One word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+impl ErrorBody {
+    /// Whether it is one at all: also what stands for an object that is gone.
+    #[must_use]
+    pub fn is_status(&self) -> bool {
+        self.kind == "Status"
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct Raw<'a, T> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    object: T,
+}
+
+/// Reads a line of a watch. The API server writes `type` first.
+///
+/// # Errors
+/// It is no such line.
+pub fn line<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Line<T>, serde_json::Error> {
+    if bytes.starts_with(br#"{"type":"BOOKMARK""#) {
+        return Ok(Line::Bookmark);
+    }
+    if bytes.starts_with(br#"{"type":"ERROR""#) {
+        return serde_json::from_slice::<Raw<'_, ErrorBody>>(bytes).map(|raw| Line::Error(raw.object));
+    }
+    let raw: Raw<'a, T> = serde_json::from_slice(bytes)?;
+    Ok(if &*raw.kind == "DELETED" { Line::Deleted(raw.object) } else { Line::Applied(raw.object) })
+}
+
+/// The version that a line of a watch tells: where the next watch goes on from. None for an error.
+#[must_use]
+pub fn version_of(bytes: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Versioned<'a> {
+        #[serde(borrow, default)]
+        metadata: PageMeta<'a>,
+    }
+    let raw: Raw<'_, Versioned<'_>> = serde_json::from_slice(bytes).ok()?;
+    let version = raw.object.metadata.resource_version;
+    (&*raw.kind != "ERROR" && !version.is_empty()).then(|| version.0.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::IgnoredAny;
+
+    #[test]
+    fn lines_are_told_apart() {
+        let read = |text: &'static str| line::<IgnoredAny>(text.as_bytes()).unwrap();
+        assert!(matches!(read(r#"{"type":"ADDED","object":{}}"#), Line::Applied(_)));
+        assert!(matches!(read(r#"{"type":"MODIFIED","object":{}}"#), Line::Applied(_)));
+        assert!(matches!(read(r#"{"type":"DELETED","object":{}}"#), Line::Deleted(_)));
+        assert!(matches!(read(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#), Line::Bookmark));
+        let gone = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","metadata":{},"reason":"Expired","code":410}}"#;
+        assert!(matches!(read(gone), Line::Error(error) if error.code == 410 && error.reason == "Expired"));
+        assert_eq!(version_of(gone.as_bytes()), None);
+        assert!(line::<IgnoredAny>(b"{}").is_err());
+    }
+
+    #[test]
+    fn every_line_tells_its_version() {
+        for kind in ["ADDED", "DELETED", "BOOKMARK"] {
+            let text = format!(r#"{{"type":"{kind}","object":{{"spec":{{}},"metadata":{{"resourceVersion":"42"}}}}}}"#);
+            assert_eq!(version_of(text.as_bytes()).as_deref(), Some("42"));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Names that many objects have in common are held once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use mooring_allocator_core::names::{PoolKind, PoolRef};
+use mooring_allocator_core::retained_meta::Finalizers;
+use mooring_api::GROUP;
+
+use super::meta::PoolRefJson;
+use super::text::Text;
+
+/// Lists of finalizers beyond this many are not shared: then they are no custom of somebody, but made up.
+const MOST_LISTS: usize = 64;
+
+/// The pools of a namespace, by name.
+type Named = HashMap<Arc<str>, Arc<PoolRef>>;
+
+/// What is shared. It is never forgotten: there are few namespaces, Clusters and pools.
+#[derive(Debug, Default)]
+pub struct Names {
+    texts: HashSet<Arc<str>>,
+    pools: HashMap<PoolKind, HashMap<Arc<str>, Named>>,
+    finalizers: Vec<Finalizers>,
+}
+
+/// Which of our kinds of pools that is.
+#[must_use]
+pub fn pool_kind(kind: &str) -> Option<PoolKind> {
+    use PoolKind::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool};
+    let all = [InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool];
+    all.into_iter().find(|one| one.name() == kind)
+}
+
+impl Names {
+    /// The one text of these words.
+    pub fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return known.clone();
+        }
+        let new: Arc<str> = text.into();
+        self.texts.insert(new.clone());
+        new
+    }
+
+    /// The pool that a reference in this namespace means; none: it is not ours.
+    pub fn pool_ref(&mut self, reference: &PoolRefJson<'_>, namespace: &str) -> Option<Arc<PoolRef>> {
+        let ours = reference.api_group.as_deref() == Some(GROUP);
+        let kind = pool_kind(&reference.kind).filter(|_| ours && !reference.name.is_empty())?;
+        Some(self.pool(kind, namespace, &reference.name))
+    }
+
+    /// The pool of that name.
+    pub fn pool(&mut self, kind: PoolKind, namespace: &str, name: &str) -> Arc<PoolRef> {
+        let namespace = if kind.global() { "" } else { namespace };
+        let known = self.pools.get(&kind).and_then(|all| all.get(namespace)).and_then(|all| all.get(name));
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let (namespace, name) = (self.text(namespace), self.text(name));
+        let new = Arc::new(PoolRef { kind, namespace: namespace.clone(), name: name.clone() });
+        self.pools.entry(kind).or_default().entry(namespace).or_default().insert(name, new.clone());
+        new
+    }
+
+    /// The one list of these finalizers.
+    pub fn finalizers(&mut self, all: &[Text<'_>]) -> Finalizers {
+        let same = |known: &&Finalizers| known.len() == all.len() && known.iter().zip(all).all(|(a, b)| **a == **b);
+        if let Some(known) = self.finalizers.iter().find(same) {
+            return known.clone();
+        }
+        let new: Finalizers = all.iter().map(|one| Box::from(&**one)).collect();
+        if self.finalizers.len() < MOST_LISTS {
+            self.finalizers.push(new.clone());
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_ours_by_group_and_kind_and_held_once() {
+        let mut names = Names::default();
+        let read = |text| serde_json::from_str::<PoolRefJson<'_>>(text).unwrap();
+        let one = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":"p"}"#);
+        let first = names.pool_ref(&one, "n").unwrap();
+        assert!(Arc::ptr_eq(&first, &names.pool_ref(&one, "n").unwrap()));
+        assert_ne!(first, names.pool_ref(&one, "other").unwrap());
+        let global = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"GlobalInClusterIPPool","name":"p"}"#);
+        assert_eq!(names.pool_ref(&global, "n"), names.pool_ref(&global, "other"));
+        for foreign in [
+            r#"{"apiGroup":"ipam.metal3.io","kind":"InClusterIPPool","name":"p"}"#,
+            r#"{"kind":"InClusterIPPool","name":"p"}"#,
+            r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"IPPool","name":"p"}"#,
+            r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":""}"#,
+        ] {
+            assert_eq!(names.pool_ref(&read(foreign), "n"), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Pools: from the typed object to what may be handed out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use mooring_allocator_core::names::{PoolRef, Uid, Version};
+use mooring_allocator_core::pool::{LegacySpec, Network, Plan, Policy, PoolSpec, PrefixSpec, SpecError, Strategy};
+use mooring_allocator_services::objects::{Made, Source};
+use mooring_allocator_services::words;
+use mooring_api::pool::{AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, PoolStatus, PrefixPoolSpec, Quarantine};
+use mooring_api::{annotations, finalizers};
+use serde::Deserialize;
+
+/// A pool as it comes, of any of the four kinds.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, bound(deserialize = "S: Deserialize<'de> + Default"))]
+pub struct PoolJson<S> {
+    /// Name, labels and so on.
+    pub metadata: ObjectMeta,
+    /// What it has.
+    pub spec: S,
+    /// What is left.
+    pub status: Option<PoolStatus>,
+}
+
+/// The labels of namespaces, by name; asked for pools that select by label.
+pub type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
+
+/// What there is to know of a pool, whatever its kind.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Name, labels and so on, without `managedFields`.
+    pub meta: ObjectMeta,
+    /// What it says of itself.
+    pub status: Option<PoolStatus>,
+    /// Its spec.
+    pub spec: Spec,
+}
+
+/// A pool's spec.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spec {
+    /// Of addresses.
+    Addresses(Box<IpPoolSpec>),
+    /// Of prefixes.
+    Prefixes(Box<PrefixPoolSpec>),
+}
+
+impl From<PoolJson<IpPoolSpec>> for Seen {
+    fn from(pool: PoolJson<IpPoolSpec>) -> Self {
+        Self { meta: lean(pool.metadata), status: pool.status, spec: Spec::Addresses(Box::new(pool.spec)) }
+    }
+}
+
+impl From<PoolJson<PrefixPoolSpec>> for Seen {
+    fn from(pool: PoolJson<PrefixPoolSpec>) -> Self {
+        Self { meta: lean(pool.metadata), status: pool.status, spec: Spec::Prefixes(Box::new(pool.spec)) }
+    }
+}
+
+fn lean(meta: ObjectMeta) -> ObjectMeta {
+    ObjectMeta { managed_fields: None, ..meta }
+}
+
+impl Seen {
+    /// Whether it, for itself, is paused.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.meta.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::PAUSED))
+    }
+
+    /// Its uid.
+    #[must_use]
+    pub fn uid(&self) -> Uid {
+        Uid::from(self.meta.uid.as_deref().unwrap_or_default())
+    }
+
+    /// Whether the namespaces' labels play a part.
+    #[must_use]
+    pub fn needs_labels(&self) -> bool {
+        self.allowed().is_some_and(AllowedNamespaces::needs_labels)
+    }
+
+    fn allowed(&self) -> Option<&AllowedNamespaces> {
+        match &self.spec {
+            Spec::Addresses(spec) => spec.allowed_namespaces.as_ref(),
+            Spec::Prefixes(spec) => spec.allowed_namespaces.as_ref(),
+        }
+    }
+
+    /// As the protocol wants it. `generation` is another one whenever the plan may be.
+    #[must_use]
+    pub fn pool(
+        &self,
+        reference: Arc<PoolRef>,
+        namespaces: &Namespaces,
+        generation: u64,
+        paused: bool,
+        status: Option<mooring_allocator_core::protocol::PoolStatus>,
+    ) -> mooring_allocator_core::protocol::Pool {
+        let has = |name| self.meta.finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == name));
+        mooring_allocator_core::protocol::Pool {
+            reference,
+            uid: self.uid(),
+            version: Version::from(self.meta.resource_version.as_deref().unwrap_or_default()),
+            generation,
+            plan: self.plan(namespaces),
+            paused: paused || self.is_paused(),
+            deleting: self.meta.deletion_timestamp.is_some(),
+            finalizer: has(finalizers::PROTECT_POOL),
+            status,
+        }
+    }
+
+    /// What it was made from, if it was made for Services, and its spec as it is.
+    #[must_use]
+    pub fn made(&self, namespaces: &Namespaces) -> Option<Made> {
+        let label = self.meta.labels.as_ref()?.get(words::MADE_FROM)?;
+        if label != words::MADE_FROM_VALUE {
+            return None;
+        }
+        let source = Source::read(self.meta.annotations.as_ref()?.get(words::SOURCE)?)?;
+        let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
+        let Spec::Addresses(spec) = &self.spec else { return None };
+        // One that makes no sense is not what it should be, and is written anew.
+        let spec = allowed.ok().and_then(|allowed| addresses(spec, allowed).ok()).unwrap_or_default();
+        Some(Made { source, spec, interface: self.annotation(annotations::INTERFACE).map(Arc::from) })
+    }
+
+    /// Its spec as JSON.
+    ///
+    /// # Errors
+    /// It cannot be written: a mistake of the program's.
+    pub fn spec_value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        match &self.spec {
+            Spec::Addresses(spec) => serde_json::to_value(spec),
+            Spec::Prefixes(spec) => serde_json::to_value(spec),
+        }
+    }
+
+    /// An annotation.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.meta.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// What it may hand out.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn plan(&self, namespaces: &Namespaces) -> Result<Plan, Vec<SpecError>> {
+        let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
+        let allowed = allowed.map_err(|error| vec![error])?;
+        match &self.spec {
+            Spec::Addresses(spec) => addresses(spec, allowed)?.plan(),
+            Spec::Prefixes(spec) => prefixes(spec, allowed)?.plan(),
+        }
+    }
+}
+
+/// Those that may claim. A selector that makes no sense lets nobody in, and says so.
+fn allowed_names(allowed: &AllowedNamespaces, namespaces: &Namespaces) -> Result<BTreeSet<String>, SpecError> {
+    let mut names: BTreeSet<String> = allowed.names.iter().cloned().collect();
+    if allowed.needs_labels() {
+        for (name, labels) in namespaces {
+            match allowed.allows(name, labels) {
+                Ok(true) => {
+                    names.insert(name.clone());
+                }
+                Ok(false) => {}
+                Err(_) => {
+                    return Err(SpecError::Legacy("allowedNamespaces.selector makes no sense: correct it"));
+                }
+            }
+        }
+    }
+    Ok(names)
+}
+
+fn addresses(spec: &IpPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<PoolSpec, Vec<SpecError>> {
+    let Ok(listed) = spec.listed() else {
+        // The old form: its own reader says what is wrong, and where.
+        let legacy = LegacySpec {
+            addresses: Vec::new(),
+            subnet: spec.subnet.clone(),
+            start: spec.start.clone(),
+            end: spec.end.clone(),
+            prefix: spec.prefix.unwrap_or(0),
+            gateway: spec.gateway.clone(),
+        };
+        let why = "subnet, start and end name no addresses: write addresses and prefix instead";
+        return Err(legacy.modern().err().unwrap_or_else(|| vec![SpecError::Legacy(why)]));
+    };
+    let policy =
+        policy(spec.strategy.as_ref(), &spec.pre_allocations, spec.network.as_deref(), spec.quarantine, allowed)?;
+    Ok(PoolSpec {
+        addresses: listed.addresses.into_owned(),
+        excluded_addresses: spec.excluded_addresses.clone(),
+        prefix: listed.prefix.unwrap_or(0),
+        gateway: spec.gateway.clone(),
+        allocate_reserved_ip_addresses: spec.allocate_reserved_ip_addresses.unwrap_or(false),
+        address_reuse_grace_period_seconds: spec.address_reuse_grace_period_seconds.unwrap_or(0).into(),
+        policy,
+    })
+}
+
+fn prefixes(spec: &PrefixPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<PrefixSpec, Vec<SpecError>> {
+    let policy =
+        policy(spec.strategy.as_ref(), &spec.pre_allocations, spec.network.as_deref(), spec.quarantine, allowed)?;
+    Ok(PrefixSpec {
+        prefixes: spec.prefixes.clone(),
+        excluded_prefixes: spec.excluded_prefixes.clone(),
+        allocation_prefix_length: spec.allocation_prefix_length.unwrap_or_else(|| DEFAULT_PREFIX_LENGTH.into()),
+        gateway: spec.gateway.clone(),
+        policy,
+    })
+}
+
+fn policy(
+    strategy: Option<&mooring_api::pool::Strategy>,
+    pre_allocations: &BTreeMap<String, String>,
+    network: Option<&str>,
+    quarantine: Option<Quarantine>,
+    allowed_namespaces: Option<BTreeSet<String>>,
+) -> Result<Policy, Vec<SpecError>> {
+    use mooring_api::pool::Strategy as Api;
+    let strategy = match strategy {
+        None | Some(Api::LowestFree) => Strategy::Lowest,
+        Some(Api::HighestFree) => Strategy::Highest,
+        Some(Api::Random) => Strategy::Random,
+        Some(Api::LeastRecentlyUsed) => Strategy::LeastRecentlyUsed,
+        Some(Api::Unknown(_)) => {
+            let why = "strategy is one that this allocator does not know: give another, or a newer allocator";
+            return Err(vec![SpecError::Legacy(why)]);
+        }
+    };
+    Ok(Policy {
+        strategy,
+        pre_allocations: pre_allocations.clone(),
+        network: network.map_or(Network::Common, |name| Network::Named(name.to_owned())),
+        quarantine_seconds: quarantine.and_then(|q| q.after_release_seconds).unwrap_or(0).into(),
+        conflict_quarantine_seconds: quarantine.and_then(|q| q.after_conflict_seconds).map(i64::from),
+        allowed_namespaces,
+    })
+}
+
+/// The spec of a pool that is made for Services: what [`Seen::made`] reads.
+#[must_use]
+pub fn made_spec(spec: &PoolSpec) -> IpPoolSpec {
+    use mooring_api::pool::Strategy as Api;
+    let policy = &spec.policy;
+    IpPoolSpec {
+        addresses: spec.addresses.clone(),
+        prefix: Some(spec.prefix),
+        allocate_reserved_ip_addresses: spec.allocate_reserved_ip_addresses.then_some(true),
+        strategy: (policy.strategy == Strategy::Highest).then_some(Api::HighestFree),
+        allowed_namespaces: policy
+            .allowed_namespaces
+            .as_ref()
+            .map(|names| AllowedNamespaces { names: names.iter().cloned().collect(), selector: None }),
+        ..IpPoolSpec::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_allocator_core::block::Family;
+    use mooring_allocator_services::configmap::{Config, NewPool, pools};
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_read_as_it_was_made() {
+        let data = [
+            ("cidr-global", "10.0.0.0/24,fd00::/112"),
+            ("range-team", "10.1.0.5-10.1.0.9"),
+            ("search-order", "desc"),
+            ("interface-team", "eth1"),
+        ];
+        let config = Config::read(&data.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        let all = pools(&config, &BTreeSet::new());
+        assert_eq!(all.len(), 3);
+        for (source, made) in all {
+            let new = NewPool::new(made.clone(), None);
+            let interface = made.interface.iter().map(|name| (annotations::INTERFACE.to_owned(), name.to_string()));
+            let meta = ObjectMeta {
+                name: Some(new.reference.name.to_string()),
+                labels: Some([(words::MADE_FROM.to_owned(), words::MADE_FROM_VALUE.to_owned())].into()),
+                annotations: Some(interface.chain([(words::SOURCE.to_owned(), source.to_string())]).collect()),
+                ..ObjectMeta::default()
+            };
+            // As the API server gives it back.
+            let text = serde_json::to_string(&made_spec(&made.spec)).unwrap();
+            let spec = Spec::Addresses(serde_json::from_str(&text).unwrap());
+            let mut seen = Seen { meta, status: None, spec };
+            assert_eq!(seen.made(&Namespaces::new()), Some(made), "{source}");
+            assert!(source.family == Family::V6 || seen.plan(&Namespaces::new()).is_ok());
+            seen.meta.labels = None;
+            assert_eq!(seen.made(&Namespaces::new()), None);
+        }
+    }
+}

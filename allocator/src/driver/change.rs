@@ -1,0 +1,54 @@
+//! Changes in the index: Services and placement hints follow the allocation protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_allocator_core::names::{Key, PoolRef, Uid};
+use mooring_allocator_core::protocol::Event;
+
+/// A change. The objects themselves are in the [`super::index::Index`].
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Only time has passed.
+    Tick,
+    /// This allocator leads, surely until this time; None: it does not lead.
+    Leading(Option<Duration>),
+    /// These are all claims.
+    Claims(Vec<Key>),
+    /// A claim was made or changed.
+    Claim(Key, Uid),
+    /// A claim is gone.
+    ClaimGone(Key, Uid),
+    /// These are all addresses.
+    Addresses(Vec<Uid>),
+    /// An address was made or changed.
+    Address(Uid),
+    /// An address is gone.
+    AddressGone(Uid),
+    /// These are all pools.
+    Pools(Vec<Arc<PoolRef>>),
+    /// A pool was made or changed.
+    Pool(Arc<PoolRef>),
+    /// A pool is gone.
+    PoolGone(Arc<PoolRef>, Uid),
+}
+
+impl Change {
+    /// The change that an event of the allocation protocol means for the other controllers; None: none.
+    pub fn of(event: &Event) -> Option<Self> {
+        Some(match event {
+            Event::Tick => Self::Tick,
+            Event::Leading(until) => Self::Leading(*until),
+            Event::Claims(all) => Self::Claims(all.iter().map(|claim| claim.key.clone()).collect()),
+            Event::Claim(claim) => Self::Claim(claim.key.clone(), claim.uid.clone()),
+            Event::ClaimGone(key, uid) => Self::ClaimGone(key.clone(), uid.clone()),
+            Event::Addresses(all, _) => Self::Addresses(all.iter().map(|address| address.uid.clone()).collect()),
+            Event::Address(address) => Self::Address(address.uid.clone()),
+            Event::AddressGone(uid) => Self::AddressGone(uid.clone()),
+            Event::Pools(all) => Self::Pools(all.iter().map(|pool| pool.reference.clone()).collect()),
+            Event::Pool(pool) => Self::Pool(pool.reference.clone()),
+            Event::PoolGone(reference, uid) => Self::PoolGone(reference.clone(), uid.clone()),
+            Event::Answer { .. } | Event::ClaimRead { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! The controller of the allocation protocol: claims, addresses and pools go into the index, and the protocol's
+//! decisions go to the API server.
+
+mod answers;
+mod intake;
+mod notes;
+mod pool_status;
+mod pools;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::time::Duration;
+
+use mooring_allocator_core::protocol::{Action, Event, Pool, Write};
+use mooring_allocator_core::work::Failure;
+
+pub use answers::{claim_path, read_then_patch};
+pub use intake::{Intake, Unreadable, turned};
+
+use super::controller::{ClaimRead, Controller, Outbox, Outcome, Prepared};
+use super::index::Index;
+use super::queue::{Job, Numbered};
+use crate::clock;
+
+/// The allocation protocol's controller. The protocol itself is in the [`Index`]: the others look there.
+#[derive(Debug, Default)]
+pub struct ClaimController {
+    /// The events of lists and watches.
+    pub intake: Intake,
+}
+
+impl ClaimController {
+    /// Something happened.
+    pub fn step(index: &mut Index, event: Event, out: &mut Outbox) {
+        show_pools(&event, out);
+        for action in index.protocol.step(clock::moment(), event) {
+            match action {
+                Action::Write { id, write } => {
+                    notes::refusal(index, &write, out);
+                    out.queue.push(Job::Claims(Numbered { id, write }));
+                }
+                Action::ListAddresses { id } => {
+                    // The machine has one list under way at a time.
+                    if out.lists.try_send(id).is_err() {
+                        tracing::warn!("consistent list of IPAddresses could not be requested");
+                    }
+                }
+                Action::ReadClaim { id, key, owner } => out.reads.push(ClaimRead { id, key, owner }),
+                Action::Report(report) => {
+                    out.ops.report(&report);
+                    notes::report(index, &report, out);
+                }
+            }
+        }
+    }
+
+    /// Steps the claims whose hold has changed. Nothing else about them is new: the other controllers need no event.
+    pub fn step_changed_holds(&mut self, index: &mut Index, out: &mut Outbox) {
+        for key in self.intake.take_changed_holds(clock::now(), index) {
+            if let Some(claim) = index.protocol.claim(&key) {
+                let held = index.held((**claim).clone());
+                Self::step(index, Event::Claim(held), out);
+            }
+        }
+    }
+
+    /// The latest time at which a claim must be judged again.
+    pub fn next_hold(index: &Index) -> Option<Duration> {
+        index.clusters.next()
+    }
+}
+
+impl Controller for ClaimController {
+    type Job = Numbered<Write>;
+
+    fn next_tick(&self, index: &Index) -> Option<Duration> {
+        index.protocol.next_tick()
+    }
+
+    fn prepare(&self, index: &Index, job: &Self::Job) -> Prepared {
+        index.prepare(&job.write)
+    }
+
+    fn answered(&mut self, index: &mut Index, job: &Self::Job, outcome: Outcome, out: &mut Outbox) {
+        let write = &job.write;
+        let result = match outcome {
+            Outcome::NotSent | Outcome::Stale => Err(Failure::Conflict),
+            Outcome::Impossible(error) => Err(Failure::Refused(error)),
+            Outcome::Already => {
+                remember(index, write);
+                Ok(answers::NOT_SHOWN)
+            }
+            Outcome::Answered(result) => {
+                if let Err(error) = &result {
+                    out.ops.write_failed(write, error);
+                } else {
+                    remember(index, write);
+                    notes::binding(index, write, out);
+                }
+                index.done(write, result)
+            }
+        };
+        Self::step(index, Event::Answer { id: job.id, result }, out);
+    }
+}
+
+/// A pool's status cannot be read back completely: the written status is remembered.
+fn remember(index: &mut Index, write: &Write) {
+    if let Write::PoolStatus(target, status) = write
+        && let Some(pool) = index.pools.get(&target.reference)
+    {
+        let uid = pool.seen.uid();
+        index.written.written(&target.reference, &uid, status.clone());
+    }
+}
+
+/// The metrics show pools by their statuses: so allocators that do not lead show them too.
+fn show_pools(event: &Event, out: &Outbox) {
+    let metrics = &out.ops.metrics;
+    let show = |pool: &Pool| metrics.pool(&pool.reference, pool.status.as_ref().map(|status| &status.counts));
+    match event {
+        Event::Pools(all) => {
+            metrics.no_pools();
+            all.iter().for_each(show);
+        }
+        Event::Pool(pool) => show(pool),
+        Event::PoolGone(reference, _) => metrics.pool(reference, None),
+        _ => {}
+    }
+}

@@ -1,0 +1,182 @@
+//! Translates lists and watches of pools and namespaces to the protocol's events.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mooring_allocator_core::names::{PoolKind, PoolRef};
+use mooring_allocator_core::protocol::{Event, Pool};
+use mooring_api::pool::{IpPoolSpec, PrefixPoolSpec};
+use mooring_api::versions::{PoolVersion, Version as _};
+use serde::Deserialize;
+
+use super::super::index::{Index, KnownPool};
+use super::intake::{Intake, Unreadable, turned};
+use super::pool_status;
+use crate::api::{POOLS, Turned};
+use crate::decode::cluster::NamespaceJson;
+use crate::decode::frame::{Line, Page, line};
+use crate::decode::pool::{PoolJson, Seen};
+
+impl Intake {
+    pub(super) fn pools_page(
+        &mut self,
+        index: &mut Index,
+        kind: PoolKind,
+        (version, bytes): (&'static str, &Bytes),
+        first: bool,
+        events: &mut Vec<Event>,
+    ) -> Result<Turned, serde_json::Error> {
+        let api = PoolVersion::newest([version]).unwrap_or_default();
+        index.pools_served.insert(kind, api);
+        let (turned, seen) = read_pools(kind, bytes)?;
+        let there = self.pools.entry(kind).or_default();
+        if first {
+            there.clear();
+        }
+        for seen in seen {
+            let reference = keep_pool(index, kind, seen, api);
+            there.push(reference);
+        }
+        if turned.next.is_empty() {
+            let there: BTreeSet<Arc<PoolRef>> = there.drain(..).collect();
+            let stays = |reference: &PoolRef| reference.kind != kind || there.contains(reference);
+            index.pools.retain(|reference, _| stays(reference));
+            index.written.retain(stays);
+            self.pools_known.insert(kind);
+            events.append(&mut self.all_pools(index));
+        }
+        Ok(turned)
+    }
+
+    /// All pools, once all kinds are known.
+    pub(super) fn all_pools(&self, index: &Index) -> Vec<Event> {
+        if self.pools_known.len() < POOLS.len() {
+            return Vec::new();
+        }
+        vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
+    }
+}
+
+pub(super) fn namespaces_page(
+    index: &mut Index,
+    bytes: &Bytes,
+    first: bool,
+    events: &mut Vec<Event>,
+) -> Result<Turned, serde_json::Error> {
+    let page = Page::<'_, NamespaceJson<'_>>::read(bytes)?;
+    if first {
+        index.namespaces.clear();
+    }
+    for item in page.items.iter().flatten() {
+        index.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone());
+    }
+    if page.metadata.next.is_empty() {
+        index.namespaces_listed = true;
+        events.append(&mut pools_that_select(index));
+    }
+    Ok(turned(&page))
+}
+
+pub(super) fn namespace_line(
+    index: &mut Index,
+    text: &[u8],
+    each: &mut impl FnMut(Result<Event, Unreadable>),
+) -> Result<(), serde_json::Error> {
+    let changed = match line::<NamespaceJson<'_>>(text)? {
+        Line::Applied(json) => {
+            let labels = Some(json.metadata.labels);
+            index.namespaces.insert(json.metadata.name.to_string(), labels.clone().unwrap_or_default()) != labels
+        }
+        Line::Deleted(json) => index.namespaces.remove(&*json.metadata.name).is_some(),
+        Line::Bookmark | Line::Error(_) => false,
+    };
+    if changed {
+        for event in pools_that_select(index) {
+            each(Ok(event));
+        }
+    }
+    Ok(())
+}
+
+/// The pools that select namespaces by label, with a new plan.
+fn pools_that_select(index: &mut Index) -> Vec<Event> {
+    index.namespaces_changed += 1;
+    let selecting = index.pools.iter().filter(|(_, pool)| pool.seen.needs_labels());
+    selecting.filter_map(|(one, _)| Some(Event::Pool(Box::new(index.pool(one)?)))).collect()
+}
+
+fn keep_pool(index: &mut Index, kind: PoolKind, seen: Seen, api: PoolVersion) -> Arc<PoolRef> {
+    let meta = &seen.meta;
+    let name = meta.name.as_deref().unwrap_or_default();
+    let reference = index.names.pool(kind, meta.namespace.as_deref().unwrap_or_default(), name);
+    index.written.shown(&reference, &seen.uid());
+    index.pools.insert(reference.clone(), KnownPool { seen, api });
+    reference
+}
+
+pub(super) fn pool_line(index: &mut Index, kind: PoolKind, text: &[u8]) -> Result<Option<Event>, serde_json::Error> {
+    let (seen, gone) = match read_pool_line(kind, text)? {
+        Line::Applied(seen) => (seen, false),
+        Line::Deleted(seen) => (seen, true),
+        Line::Bookmark | Line::Error(_) => return Ok(None),
+    };
+    // Found again under the name that stands in the object.
+    let uid = seen.uid();
+    let api = index.pool_version(kind);
+    let reference = keep_pool(index, kind, seen, api);
+    if gone {
+        index.pools.remove(&reference);
+        index.written.gone(&reference);
+        return Ok(Some(Event::PoolGone(reference, uid)));
+    }
+    Ok(index.pool(&reference).map(|pool| Event::Pool(Box::new(pool))))
+}
+
+impl Index {
+    /// A pool as the protocol wants it.
+    #[must_use]
+    pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
+        let pool = self.pools.get(reference)?;
+        let changes = if pool.seen.needs_labels() { self.namespaces_changed << 40 } else { 0 };
+        let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
+        let unknown = pool.seen.needs_labels() && !self.namespaces_listed;
+        let elsewhere = !self.scope.has_namespace(&reference.namespace);
+        let status = self.written.of(reference, |written| pool_status::says(pool, written), || pool_status::read(pool));
+        Some(pool.seen.pool(
+            reference.clone(),
+            &self.namespaces,
+            generation.wrapping_add(changes),
+            elsewhere || unknown,
+            status,
+        ))
+    }
+}
+fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde_json::Error> {
+    fn read<S>(bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde_json::Error>
+    where
+        S: for<'de> Deserialize<'de> + Default,
+        Seen: From<PoolJson<S>>,
+    {
+        let page = Page::<'_, PoolJson<S>>::read(bytes)?;
+        let turned = turned(&page);
+        Ok((turned, page.items.into_iter().flatten().map(Seen::from).collect()))
+    }
+    if kind.of_prefixes() { read::<PrefixPoolSpec>(bytes) } else { read::<IpPoolSpec>(bytes) }
+}
+
+fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json::Error> {
+    fn read<S>(text: &[u8]) -> Result<Line<Seen>, serde_json::Error>
+    where
+        S: for<'de> Deserialize<'de> + Default,
+        Seen: From<PoolJson<S>>,
+    {
+        Ok(match line::<PoolJson<S>>(text)? {
+            Line::Applied(pool) => Line::Applied(pool.into()),
+            Line::Deleted(pool) => Line::Deleted(pool.into()),
+            Line::Bookmark => Line::Bookmark,
+            Line::Error(error) => Line::Error(error),
+        })
+    }
+    if kind.of_prefixes() { read::<PrefixPoolSpec>(text) } else { read::<IpPoolSpec>(text) }
+}

@@ -1,0 +1,277 @@
+//! Translates the protocol's writes to calls.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::jiff::Timestamp;
+use mooring_allocator_core::foreign_finalizers::FinalizersAt;
+use mooring_allocator_core::names::{PoolRef, Uid};
+use mooring_allocator_core::protocol::{self, Attempt, Claim, New, PoolTarget, Purpose, Target, Write};
+use mooring_allocator_services::words;
+use mooring_api::address::{IpAddress, IpAddressSpec, NameRef};
+use mooring_api::claim::{IpAddressClaim, IpAddressClaimSpec};
+use mooring_api::conditions::{self, Condition};
+use mooring_api::patch::{self, LockedPatch, MetaChange, NotSeen};
+use mooring_api::versions::{IpamVersion, Version as _};
+use mooring_api::{GROUP, annotations, finalizers, labels};
+use serde_json::json;
+
+use super::super::controller::Prepared;
+use super::super::index::{Index, KnownPool};
+use super::pool_status;
+use crate::api::{Call, Resource, Verb};
+use crate::decode::claim::{family_label, status};
+use crate::decode::{own_annotations, placement_hints};
+
+fn patch_of(resource: Resource, path: String, change: Result<Option<LockedPatch>, NotSeen>) -> Prepared {
+    match change {
+        Ok(Some(locked)) => match serde_json::to_vec(locked.body()) {
+            Ok(body) => {
+                Prepared::Call(Call { verb: Verb::Patch, resource: resource.plural(), path, body: body.into() })
+            }
+            Err(error) => Prepared::Impossible(error.to_string()),
+        },
+        Ok(None) => Prepared::Already,
+        Err(error) => Prepared::Impossible(error.to_string()),
+    }
+}
+
+/// Metadata that carries only the identity.
+fn identity(target: &Target) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(target.key.name.to_string()),
+        namespace: Some(target.key.namespace.to_string()),
+        uid: Some(target.uid.to_string()),
+        resource_version: Some(target.version.0.to_string()),
+        ..ObjectMeta::default()
+    }
+}
+
+impl Index {
+    /// The call for a write, now.
+    #[must_use]
+    pub fn prepare(&self, write: &Write) -> Prepared {
+        match write {
+            Write::AddFinalizer(target) => {
+                self.claim_meta(target, &MetaChange::new().finalizer(finalizers::RELEASE_ADDRESS))
+            }
+            Write::RemoveFinalizer(target) => {
+                self.claim_meta(target, &MetaChange::new().without_finalizer(finalizers::RELEASE_ADDRESS))
+            }
+            Write::Void(target, count) => {
+                self.claim_meta(target, &MetaChange::new().annotation(annotations::VOIDED, Some(&count.to_string())))
+            }
+            Write::Bind(target, name, condition) => self
+                .claim_status(target, condition, |claim, condition| patch::claim_status(claim, Some(name), condition)),
+            Write::Unbind(target, condition) => self.claim_status(target, condition, patch::claim_unbound),
+            Write::Condition(target, condition) => {
+                self.claim_status(target, condition, |claim, condition| patch::claim_status(claim, None, condition))
+            }
+            Write::Create(new) => self.create(new),
+            Write::Adopt(target, attempt) => self.adopt(target, attempt),
+            Write::RemoveAddressFinalizer(target) => self.strip(target),
+            Write::DeleteAddress(target) => self.delete(target),
+            Write::AddPoolFinalizer(target) => {
+                self.pool_meta(target, &MetaChange::new().finalizer(finalizers::PROTECT_POOL))
+            }
+            Write::RemovePoolFinalizer(target) => {
+                self.pool_meta(target, &MetaChange::new().without_finalizer(finalizers::PROTECT_POOL))
+            }
+            Write::PoolStatus(target, status) => self.pool_status(target, status),
+        }
+    }
+
+    fn path(&self, resource: Resource, target: &Target) -> String {
+        resource.object(self.served.name(), &target.key.namespace, &target.key.name)
+    }
+
+    fn claim_meta(&self, target: &Target, change: &MetaChange) -> Prepared {
+        let Some(known) = self.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
+        let list = known.retained.finalizers.iter().map(ToString::to_string).collect();
+        let meta = ObjectMeta { finalizers: Some(list), ..identity(target) };
+        patch_of(Resource::Claims, self.path(Resource::Claims, target), change.of(&meta))
+    }
+
+    fn claim_status(
+        &self,
+        target: &Target,
+        condition: &protocol::Condition,
+        change: impl FnOnce(&IpAddressClaim, &Condition) -> Result<Option<LockedPatch>, NotSeen>,
+    ) -> Prepared {
+        let Some(known) = self.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
+        let status = match status(&known.retained) {
+            Ok(status) => status,
+            Err(error) => return Prepared::Impossible(error.to_string()),
+        };
+        let mut claim = IpAddressClaim::new(&target.key.name, IpAddressClaimSpec::default());
+        (claim.version, claim.metadata, claim.status) =
+            (IpamVersion::newest([known.retained.api]).unwrap_or_default(), identity(target), status);
+        let now = Time(Timestamp::now());
+        let reason = condition.reason.name();
+        let condition = Condition::new(conditions::READY, condition.ready, reason, condition.message.clone(), &now);
+        let path = format!("{}/status", self.path(Resource::Claims, target));
+        patch_of(Resource::Claims, path, change(&claim, &condition))
+    }
+
+    fn create(&self, new: &New) -> Prepared {
+        let spec = IpAddressSpec {
+            claim_ref: NameRef { name: new.key.name.to_string() },
+            pool_ref: mooring_api::claim::PoolRef {
+                api_group: Some(GROUP.to_owned()),
+                kind: new.pool.kind.name().to_owned(),
+                name: new.pool.name.to_string(),
+            },
+            address: new.address.to_string(),
+            prefix: Some(i32::from(new.prefix)),
+            gateway: new.gateway.map(|gateway| gateway.to_string()),
+        };
+        let mut address = IpAddress::new(&new.key.name, spec);
+        address.version = self.served;
+        let meta = &mut address.metadata;
+        meta.namespace = Some(new.key.namespace.to_string());
+        let mut owners = Vec::new();
+        match &new.purpose {
+            Purpose::Claim(attempt) => {
+                let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
+                owners.push(self.claim_owner(claim, &attempt.claim));
+                meta.finalizers = Some(vec![finalizers::PROTECT_ADDRESS.to_owned()]);
+                let mut notes = BTreeMap::from([(annotations::ATTEMPT.to_owned(), own_annotations::attempt(attempt))]);
+                // Agents advertise this address, and follow the pool's texts.
+                if claim.retained.service.is_some()
+                    && let Some(pool) = self.pools.get(&new.pool)
+                {
+                    notes.extend(placement_hints::copied(&pool.seen.hints()));
+                }
+                meta.annotations = Some(notes);
+                let cluster =
+                    claim.retained.cluster.as_ref().map(|name| (labels::CLUSTER_NAME.to_owned(), name.to_string()));
+                // Agents advertise addresses with this label.
+                let family = claim
+                    .retained
+                    .service
+                    .as_ref()
+                    .map(|service| (words::SERVICE_FAMILY.to_owned(), family_label(service.family).to_owned()));
+                let all: BTreeMap<String, String> = cluster.into_iter().chain(family).collect();
+                meta.labels = (!all.is_empty()).then_some(all);
+            }
+            Purpose::Rest(rest) => {
+                meta.annotations = Some(
+                    [
+                        (annotations::RESTS_FOR.to_owned(), rest.of.to_string()),
+                        (annotations::QUARANTINED_UNTIL.to_owned(), own_annotations::moment(rest.until)),
+                    ]
+                    .into(),
+                );
+            }
+        }
+        owners.extend(self.pool_owner(&new.pool));
+        meta.owner_references = Some(owners);
+        match serde_json::to_vec(&address) {
+            Ok(body) => Prepared::Call(Call {
+                verb: Verb::Create,
+                resource: Resource::Addresses.plural(),
+                path: Resource::Addresses
+                    .object(self.served.name(), &new.key.namespace, "")
+                    .trim_end_matches('/')
+                    .into(),
+                body: body.into(),
+            }),
+            Err(error) => Prepared::Impossible(error.to_string()),
+        }
+    }
+
+    /// Exactly as in the contract, character for character.
+    fn claim_owner(&self, claim: &Claim, uid: &Uid) -> OwnerReference {
+        OwnerReference {
+            api_version: format!("{GROUP}/{}", self.served.name()),
+            kind: IpAddressClaim::KIND.to_owned(),
+            name: claim.key.name.to_string(),
+            uid: uid.to_string(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+
+    fn pool_owner(&self, reference: &PoolRef) -> Option<OwnerReference> {
+        let pool = self.pools.get(reference)?;
+        Some(OwnerReference {
+            api_version: format!("{GROUP}/{}", pool.api.name()),
+            kind: reference.kind.name().to_owned(),
+            name: reference.name.to_string(),
+            uid: pool.seen.meta.uid.clone()?,
+            controller: Some(false),
+            block_owner_deletion: Some(true),
+        })
+    }
+
+    fn adopt(&self, target: &Target, attempt: &Attempt) -> Prepared {
+        let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
+        let mut change = MetaChange::new()
+            .finalizer(finalizers::PROTECT_ADDRESS)
+            .owner(self.claim_owner(claim, &attempt.claim))
+            .annotation(annotations::ATTEMPT, Some(&own_annotations::attempt(attempt)));
+        if let Some(owner) = self.pool_owner(&claim.pool) {
+            change = change.owner(owner);
+        }
+        if let Some(cluster) = &claim.retained.cluster {
+            change = change.label(labels::CLUSTER_NAME, cluster);
+        }
+        if let Some(service) = &claim.retained.service {
+            change = change.label(words::SERVICE_FAMILY, family_label(service.family));
+        }
+        Prepared::ReadThenPatch { path: self.path(Resource::Addresses, target), target: target.clone(), change }
+    }
+
+    fn strip(&self, target: &Target) -> Prepared {
+        let change = MetaChange::new().without_finalizer(finalizers::PROTECT_ADDRESS);
+        let path = self.path(Resource::Addresses, target);
+        let list = match self.foreign_finalizers.at(target) {
+            FinalizersAt::OursAlone => vec![finalizers::PROTECT_ADDRESS.to_owned()],
+            FinalizersAt::All(all) => all.iter().map(ToString::to_string).collect(),
+            FinalizersAt::Unknown => return Prepared::ReadThenPatch { path, target: target.clone(), change },
+        };
+        let meta = ObjectMeta { finalizers: Some(list), ..identity(target) };
+        patch_of(Resource::Addresses, path, change.of(&meta))
+    }
+
+    fn delete(&self, target: &Target) -> Prepared {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": &*target.uid.0, "resourceVersion": &*target.version.0},
+        });
+        Prepared::Call(Call {
+            verb: Verb::Delete,
+            resource: Resource::Addresses.plural(),
+            path: self.path(Resource::Addresses, target),
+            body: body.to_string().into(),
+        })
+    }
+
+    fn pool_at(&self, target: &PoolTarget) -> Option<&KnownPool> {
+        self.pools.get(&target.reference).filter(|pool| {
+            let meta = &pool.seen.meta;
+            meta.uid.as_deref() == Some(&*target.uid.0) && meta.resource_version.as_deref() == Some(&*target.version.0)
+        })
+    }
+
+    fn pool_path(pool: &KnownPool, reference: &PoolRef) -> (Resource, String) {
+        let resource = Resource::Pools(reference.kind);
+        (resource, resource.object(pool.api.name(), &reference.namespace, &reference.name))
+    }
+
+    fn pool_meta(&self, target: &PoolTarget, change: &MetaChange) -> Prepared {
+        let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
+        let (resource, path) = Self::pool_path(pool, &target.reference);
+        patch_of(resource, path, change.of(&pool.seen.meta))
+    }
+
+    fn pool_status(&self, target: &PoolTarget, status: &protocol::PoolStatus) -> Prepared {
+        let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
+        let (resource, path) = Self::pool_path(pool, &target.reference);
+        let conditions = pool_status::conditions(pool, status, &Time(Timestamp::now()));
+        let counts = pool_status::counts(&status.counts);
+        let change = patch::pool_status(&pool.seen.meta, pool.seen.status.as_ref(), counts, &conditions);
+        patch_of(resource, format!("{path}/status"), change)
+    }
+}

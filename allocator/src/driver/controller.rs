@@ -1,0 +1,103 @@
+//! The common parts of the driver's controllers.
+//!
+//! ```text
+//!   watches ─▶ claims ──▶ Index ──┬─▶ service_controller        each: events ─▶ machine ─▶ Outbox
+//!                    └▶ Change ───┴─▶ placement_hints
+//!   Outbox.queue ─▶ driver: prepare ─▶ call ─▶ Outcome ─▶ answered
+//! ```
+//!
+//! A controller knows the [`Index`] and the [`Outbox`], and neither the driver nor another controller.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mooring_allocator_core::names::{Key, Uid};
+use mooring_allocator_core::work::Target;
+use mooring_api::patch::MetaChange;
+use tokio::sync::mpsc;
+
+use super::index::Index;
+use super::queue::Queue;
+use crate::api::{ApiError, Call};
+use crate::events::Events;
+use crate::ops::Ops;
+
+/// A machine that decides, and the code that connects it to the API server.
+pub trait Controller {
+    /// The controller's kind of write.
+    type Job: fmt::Debug;
+
+    /// The latest time for the machine's next step while this allocator leads; None: nothing waits for a time.
+    fn next_tick(&self, index: &Index) -> Option<Duration>;
+
+    /// The call to send for a write, now.
+    fn prepare(&self, index: &Index, job: &Self::Job) -> Prepared;
+
+    /// The result of a write.
+    fn answered(&mut self, index: &mut Index, job: &Self::Job, outcome: Outcome, out: &mut Outbox);
+}
+
+/// The call to send for a write.
+#[derive(Clone, Debug)]
+pub enum Prepared {
+    /// This call.
+    Call(Call),
+    /// The object is read first; if it is still the target, it gets this change.
+    ReadThenPatch {
+        /// Where it is.
+        path: String,
+        /// The uid and version that the object must have.
+        target: Target,
+        /// The change to make.
+        change: MetaChange,
+    },
+    /// Nothing to send: the object has the wanted state already.
+    Already,
+    /// Nothing to send: the state on which the write was decided is no longer the known state.
+    Stale,
+    /// The write cannot be encoded: a bug in the program.
+    Impossible(String),
+}
+
+/// The result of a write.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The write was decided while this allocator led, and was not sent, because it no longer leads.
+    NotSent,
+    /// [`Prepared::Already`]
+    Already,
+    /// [`Prepared::Stale`]
+    Stale,
+    /// [`Prepared::Impossible`]
+    Impossible(String),
+    /// The write was sent.
+    Answered(Result<Bytes, ApiError>),
+}
+
+/// A claim to read because of an address.
+#[derive(Debug)]
+pub struct ClaimRead {
+    /// The action's number.
+    pub id: u64,
+    /// The claim.
+    pub key: Key,
+    /// The uid that the address names as its owner.
+    pub owner: Uid,
+}
+
+/// The place where controllers put their actions.
+#[derive(Debug)]
+pub struct Outbox {
+    /// Writes.
+    pub queue: Queue,
+    /// Claims to read.
+    pub reads: Vec<ClaimRead>,
+    /// Asks the follower of addresses for a list.
+    pub lists: mpsc::Sender<u64>,
+    /// Kubernetes Events.
+    pub events: Events,
+    /// Metrics, health and the log.
+    pub ops: Arc<Ops>,
+}

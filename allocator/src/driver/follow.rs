@@ -1,0 +1,69 @@
+//! Which kinds are followed, and from when.
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::run::Driver;
+use super::service_controller::ServiceController;
+use crate::api::{Fed, Follow, POOLS, Resource};
+
+/// The tasks that follow kinds.
+#[derive(Debug)]
+pub(super) struct Followers {
+    tell: mpsc::Sender<Fed>,
+    /// Asks for a list of addresses.
+    lists_asked: Option<mpsc::Receiver<u64>>,
+    tasks: JoinSet<()>,
+    started: Vec<Resource>,
+}
+
+impl Followers {
+    pub(super) fn new(tell: mpsc::Sender<Fed>, lists_asked: mpsc::Receiver<u64>) -> Self {
+        Self { tell, lists_asked: Some(lists_asked), tasks: JoinSet::new(), started: Vec::new() }
+    }
+}
+
+impl Driver {
+    /// Follows the kinds whose turn has come: claims once Clusters are known, addresses once the first claims are
+    /// known.
+    pub(super) fn follow_more(&mut self) {
+        let mut wanted: Vec<Resource> = vec![Resource::Clusters];
+        wanted.extend(POOLS.map(Resource::Pools));
+        if self.index.clusters.are_known() {
+            wanted.push(Resource::Claims);
+        }
+        if self.claims.intake.claims_begun() {
+            wanted.push(Resource::Addresses);
+        }
+        if self.index.pools.values().any(|pool| pool.seen.needs_labels()) {
+            wanted.push(Resource::Namespaces);
+        }
+        wanted.extend(self.services.iter().flat_map(ServiceController::wanted));
+        let followers = &mut self.followers;
+        for resource in wanted {
+            if followers.started.contains(&resource) {
+                continue;
+            }
+            followers.started.push(resource);
+            let asks = if resource == Resource::Addresses { followers.lists_asked.take() } else { None };
+            let follow = Follow {
+                client: self.client.clone(),
+                resource,
+                only: self.services.as_ref().and_then(|services| services.only(resource)),
+                deadline: self.settings.list_deadline,
+                tell: followers.tell.clone(),
+                asks: asks.unwrap_or_else(|| mpsc::channel(1).1),
+                observe: self.out.ops.metrics.clone(),
+            };
+            followers.tasks.spawn(follow.run());
+        }
+    }
+
+    /// Endpoints are wanted only once a Service depends on them.
+    pub(super) fn follow_for_services(&mut self) {
+        let wants = self.services.as_ref().is_some_and(ServiceController::wants_endpoints);
+        if wants && !self.followers.started.contains(&Resource::Endpoints) {
+            self.follow_more();
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Sends the controllers' writes, and reports the results to the controllers.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::LocalBoxFuture;
+use mooring_allocator_core::protocol::Event;
+use mooring_allocator_core::work::Failure;
+
+use super::claims::{claim_path, read_then_patch};
+use super::controller::{ClaimRead, Controller as _, Outcome, Prepared};
+use super::queue::Job;
+use super::run::Driver;
+use crate::api::ApiError;
+use crate::clock;
+
+/// Interval for reading a claim of another provider's pool that owns an address of ours.
+const FOREIGN_AGAIN: Duration = Duration::from_mins(1);
+
+/// A finished call.
+pub(super) enum Ended {
+    /// A write.
+    Write(Job, Result<Bytes, ApiError>),
+    /// A claim was read.
+    Read(ClaimRead, Result<Bytes, ApiError>),
+    /// The claim read under this number is of no pool of ours. The protocol learns this late.
+    Foreign(u64),
+}
+
+impl Driver {
+    /// Sends the waiting writes, within the limits.
+    pub(super) fn pump(&mut self) {
+        while self.writing < self.settings.writes && !self.out.queue.is_empty() {
+            let now = clock::now();
+            if !self.pace.take(now) {
+                return;
+            }
+            let Some(job) = self.out.queue.pop() else { return };
+            let left = self.leads.map_or(Duration::ZERO, |until| until.saturating_sub(now));
+            if left.is_zero() {
+                self.answered(&job, Outcome::NotSent);
+            } else {
+                self.send(job, self.settings.call_deadline.min(left));
+            }
+        }
+    }
+
+    fn send(&mut self, job: Job, deadline: Duration) {
+        let (client, ops) = (self.client.clone(), self.out.ops.clone());
+        let call: LocalBoxFuture<'static, Ended> = match self.prepare(&job) {
+            Prepared::Call(call) => Box::pin(async move {
+                let result = client.call(&call, deadline, &ops.metrics).await;
+                Ended::Write(job, result)
+            }),
+            Prepared::ReadThenPatch { path, target, change } => Box::pin(async move {
+                let result = read_then_patch(&client, path, &target, &change, deadline, &ops.metrics).await;
+                Ended::Write(job, result)
+            }),
+            Prepared::Already => return self.answered(&job, Outcome::Already),
+            Prepared::Stale => return self.answered(&job, Outcome::Stale),
+            Prepared::Impossible(error) => {
+                tracing::error!(error, write = ?job, "write cannot be encoded; it counts as refused");
+                return self.answered(&job, Outcome::Impossible(error));
+            }
+        };
+        self.writing += 1;
+        self.calls.push(call);
+    }
+
+    fn prepare(&self, job: &Job) -> Prepared {
+        let index = &self.index;
+        match job {
+            Job::Claims(job) => self.claims.prepare(index, job),
+            Job::Services(job) => {
+                self.services.as_ref().map_or(Prepared::Stale, |services| services.prepare(index, job))
+            }
+            Job::Hints(job) => self.hints.prepare(index, job),
+        }
+    }
+
+    fn answered(&mut self, job: &Job, outcome: Outcome) {
+        let (index, out) = (&mut self.index, &mut self.out);
+        match job {
+            Job::Claims(job) => self.claims.answered(index, job, outcome, out),
+            Job::Services(job) => {
+                if let Some(services) = &mut self.services {
+                    services.answered(index, job, outcome, out);
+                }
+            }
+            Job::Hints(job) => self.hints.answered(index, job, outcome, out),
+        }
+    }
+
+    /// A call has ended.
+    pub(super) fn ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::Write(job, result) => {
+                self.writing -= 1;
+                self.answered(&job, Outcome::Answered(result));
+            }
+            Ended::Read(ClaimRead { id, key, owner }, result) => {
+                if let Some(result) = self.index.claim_read(&key, &owner, result) {
+                    return self.step(Event::ClaimRead { id, result });
+                }
+                // The protocol would ask again at once.
+                tracing::debug!(claim = %key, "IPAddress of ours is owned by a claim of another provider's pool; its owner is read again later");
+                self.calls.push(Box::pin(async move {
+                    tokio::time::sleep(FOREIGN_AGAIN).await;
+                    Ended::Foreign(id)
+                }));
+            }
+            // Only now may the claim be requested again.
+            Ended::Foreign(id) => self.step(Event::ClaimRead { id, result: Err(Failure::Unknown) }),
+        }
+    }
+
+    /// Reads the claims that the allocation protocol asks for.
+    pub(super) fn read_claims(&mut self) {
+        for read in std::mem::take(&mut self.out.reads) {
+            let (client, ops, deadline) = (self.client.clone(), self.out.ops.clone(), self.settings.call_deadline);
+            let call = claim_path(mooring_api::versions::Version::name(self.index.served), &read.key);
+            self.calls.push(Box::pin(async move {
+                let result = client.call(&call, deadline, &ops.metrics).await;
+                Ended::Read(read, result)
+            }));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The controller of Services of type `LoadBalancer`.
+//!
+//! Claims, addresses and pools come from the index ([`translate`]). Services, nodes, endpoints and the `ConfigMap` are followed
+//! for Services alone.
+
+mod intake;
+mod notes;
+#[cfg(test)]
+mod tests;
+mod translate;
+mod writes;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mooring_allocator_core::names::Key;
+use mooring_allocator_services::machine::{self, Action, Event, Failure, Machine, Write};
+
+use super::change::Change;
+use super::controller::{Controller, Outbox, Outcome, Prepared};
+use super::index::Index;
+use super::queue::{Job, Numbered};
+use crate::api::{ApiError, Fed, Resource, What};
+use crate::clock;
+use crate::settings::Services;
+
+use intake::Intake;
+
+/// The machine that decides about Services' addresses, and the state kept with it.
+#[derive(Debug)]
+pub struct ServiceController {
+    machine: Machine,
+    intake: Intake,
+    settings: Services,
+    /// The label that claims must have to be handled by this allocator.
+    watch_filter: Option<String>,
+    /// When Services without an address were first seen.
+    since: HashMap<Key, Duration>,
+    /// Whether the metrics may be out of date.
+    changed: bool,
+    /// When the metrics were last updated.
+    shown: Duration,
+}
+
+impl ServiceController {
+    pub fn new(settings: Services, watch_filter: Option<String>, server: Option<IpAddr>) -> Self {
+        let rules = machine::Settings { classes: settings.classes.clone(), home: settings.home.as_str().into() };
+        Self {
+            machine: Machine::new(rules),
+            intake: Intake::new(server),
+            settings,
+            watch_filter,
+            since: HashMap::new(),
+            changed: true,
+            shown: Duration::ZERO,
+        }
+    }
+
+    /// The kinds to follow.
+    pub fn wanted(&self) -> Vec<Resource> {
+        let mut all = vec![Resource::Config, Resource::ClusterInfo, Resource::Nodes, Resource::Services];
+        if self.wants_endpoints() {
+            all.push(Resource::Endpoints);
+        }
+        all
+    }
+
+    /// Whether to follow endpoints.
+    pub fn wants_endpoints(&self) -> bool {
+        self.machine.wants_endpoints()
+    }
+
+    /// The only object of this kind to follow.
+    pub fn only(&self, resource: Resource) -> Option<(String, String)> {
+        match resource {
+            Resource::Config => Some(self.settings.config_map.clone()),
+            Resource::ClusterInfo => Some(("kube-public".to_owned(), "cluster-info".to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Remembers since when a Service waits.
+    fn note_waiting(&mut self, event: &Event) {
+        let now = clock::now();
+        let mut seen = |service: &mooring_allocator_services::objects::Service| {
+            if !service.load_balancer || service.notes.record.is_some() {
+                self.since.remove(&service.key);
+            } else if self.machine.seen(&service.key).is_none_or(|before| !before.load_balancer) {
+                self.since.insert(service.key.clone(), now);
+            }
+        };
+        match event {
+            Event::Service(service) => seen(service),
+            // The waiting time of Services that exist at the start is unknown.
+            Event::Services(_) => self.since.clear(),
+            Event::ServiceGone(key, _) => _ = self.since.remove(key),
+            _ => {}
+        }
+    }
+}
+
+impl ServiceController {
+    /// The index has changed.
+    pub fn observe(&mut self, index: &Index, change: &Change, out: &mut Outbox) {
+        if let Some(event) = translate::event(change, index) {
+            self.step(event, out);
+        }
+    }
+
+    /// A list or watch shows something that only Services' addresses depend on.
+    pub fn received(&mut self, Fed { resource, what }: Fed, index: &mut Index, out: &mut Outbox) {
+        let mut events = Vec::new();
+        match what {
+            What::Page { bytes, first, reply, .. } => {
+                let shared = (&mut index.names, &index.scope);
+                match self.intake.page(shared, resource, &bytes, first) {
+                    Ok((turned, all)) => {
+                        // Nobody waits any more: the follower has ended, together with the whole allocator.
+                        let _ = reply.send(turned);
+                        events = all;
+                    }
+                    Err(error) => tracing::error!(%error, "list cannot be read; it is listed again"),
+                }
+            }
+            What::Lines(bytes) => {
+                let shared = (&mut index.names, &index.scope);
+                self.intake.lines(shared, resource, &bytes, |event| match event {
+                    Ok(event) => events.push(event),
+                    Err(error) => {
+                        tracing::error!(%error, "watch event cannot be read; the object is ignored until it changes");
+                    }
+                });
+            }
+            What::Missing => {
+                tracing::warn!(resource = resource.name(), "kind is not served by the API server; retrying");
+            }
+            What::Lost(error) => {
+                if resource == Resource::ClusterInfo && matches!(error, ApiError::Status { code: 403, .. }) {
+                    events.extend(self.intake.control_plane_denied());
+                    out.ops.readiness.set(resource.name(), None);
+                }
+                tracing::warn!(resource = resource.name(), %error, "list or watch failed; retrying");
+            }
+            What::Live => {
+                out.ops.readiness.set(resource.name(), None);
+                tracing::debug!(resource = resource.name(), "list is complete; watching");
+            }
+        }
+        for event in events {
+            self.step(event, out);
+        }
+    }
+
+    /// Processes an event that Services' addresses depend on.
+    fn step(&mut self, event: Event, out: &mut Outbox) {
+        self.note_waiting(&event);
+        self.changed |= !matches!(event, Event::Tick | Event::Leading(_));
+        for action in self.machine.step(clock::moment(), event) {
+            match action {
+                Action::Write { id, write } => out.queue.push(Job::Services(Numbered { id, write })),
+                Action::Report(report) => self.note(report, out),
+            }
+        }
+    }
+}
+
+impl Controller for ServiceController {
+    type Job = Numbered<Write>;
+
+    fn next_tick(&self, _: &Index) -> Option<Duration> {
+        self.machine.next_tick()
+    }
+
+    fn prepare(&self, index: &Index, job: &Self::Job) -> Prepared {
+        self.prepare_write(index, &job.write)
+    }
+
+    fn answered(&mut self, _: &mut Index, job: &Self::Job, outcome: Outcome, out: &mut Outbox) {
+        let write = &job.write;
+        let result = match outcome {
+            // No new event will come for the Service.
+            Outcome::NotSent => Err(Failure::Unknown),
+            Outcome::Already | Outcome::Stale => Err(Failure::Conflict),
+            Outcome::Impossible(error) => Err(Failure::Refused(error)),
+            Outcome::Answered(result) => {
+                if let Err(error) = &result {
+                    out.ops.write_not_done(notes::name(write), write, error);
+                }
+                writes::done(write, result)
+            }
+        };
+        self.step(Event::Answer { id: job.id, result }, out);
+    }
+}

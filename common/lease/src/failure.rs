@@ -1,0 +1,14 @@
+//! How a call about a Lease fails.
+
+use serde::{Deserialize, Serialize};
+
+/// How a call to the API failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// Another write came first (409).
+    Conflict,
+    /// No answer about the Lease: refused, timed out, forbidden, or an error of the server. A write may have taken
+    /// effect all the same.
+    Away,
+}

@@ -1,0 +1,149 @@
+//! The Lease: the record that client-go's electors read and write, and Mooring's annotations on it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::mac::Mac;
+use super::time::WallTime;
+
+/// The `spec` of a `coordination.k8s.io/v1` Lease, as client-go's leader election uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// `holderIdentity`; empty when the Lease was released.
+    pub holder: String,
+    /// `leaseDurationSeconds`; an absent, zero or negative value is read as zero.
+    pub duration: Duration,
+    /// `acquireTime`.
+    pub acquired: Option<WallTime>,
+    /// `renewTime`.
+    pub renewed: Option<WallTime>,
+    /// `leaseTransitions`; negative ones count as 0.
+    pub transitions: u32,
+}
+
+/// A Lease as one read or watch event showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// `metadata.resourceVersion`: what a compare-and-swap compares.
+    pub version: String,
+    /// The holder, and since when it holds the Lease.
+    pub record: Record,
+    /// Mooring's annotations on the Lease.
+    #[serde(default)]
+    pub notes: Notes,
+}
+
+/// Mooring's annotations on a Lease. client-go and kube-vip keep annotations when they take a Lease, so each part says
+/// which tenure it belongs to, and is void in any other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notes {
+    /// `mooring.dev/tenure`: the holder takes part in witnessing.
+    pub tenure: Option<Declaration>,
+    /// `mooring.dev/handover`: the node that is to take a released Lease.
+    pub handover: Option<Handover>,
+    /// `mooring.dev/participants`: the nodes that take part, by name. Facts about nodes, not about a tenure.
+    pub participants: BTreeMap<String, Participant>,
+}
+
+/// The holder takes part: it answers probes while it carries the VIP, and yields to the rightful holder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declaration {
+    /// Must equal the record's `holder`.
+    pub holder: String,
+    /// Must equal the record's `transitions`.
+    pub transitions: u32,
+    /// Must equal the record's `acquired`.
+    pub acquired: Option<WallTime>,
+    /// The MAC addresses from which the holder answers for the VIP.
+    pub macs: Vec<Mac>,
+}
+
+/// A planned hand-over: `from` serves until it hears its successor's announcement.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// The node that released the Lease.
+    pub from: String,
+    /// The node that is to take the Lease; any node may 200 ms later. Empty: any node, at once.
+    pub to: String,
+    /// The released record's `transitions`: in any other tenure the hand-over is void.
+    pub transitions: u32,
+    /// The released record's `acquired`, likewise.
+    pub acquired: Option<WallTime>,
+}
+
+/// A node that takes part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Participant {
+    /// All its MAC addresses on the segment.
+    pub macs: Vec<Mac>,
+    /// Its own addresses on the segment, at most one a family.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl LeaseView {
+    /// The holder's declaration for the tenure that the record shows. None if the Lease has no holder, or if the holder
+    /// does not take part (client-go, kube-vip).
+    #[must_use]
+    pub fn declaration(&self) -> Option<&Declaration> {
+        let record = &self.record;
+        self.notes.tenure.as_ref().filter(|d| {
+            !record.holder.is_empty()
+                && d.holder == record.holder
+                && d.transitions == record.transitions
+                && d.acquired == record.acquired
+        })
+    }
+
+    /// The hand-over under way, if the Lease is released for one.
+    #[must_use]
+    pub fn handover(&self) -> Option<&Handover> {
+        let record = &self.record;
+        self.notes.handover.as_ref().filter(|h| {
+            record.holder.is_empty() && h.transitions == record.transitions && h.acquired == record.acquired
+        })
+    }
+
+    /// The participant that has this MAC address.
+    #[must_use]
+    pub fn participant_with(&self, mac: Mac) -> Option<&str> {
+        let declared = self.declaration().filter(|d| d.macs.contains(&mac)).map(|d| d.holder.as_str());
+        declared.or_else(|| {
+            let mut all = self.notes.participants.iter();
+            all.find(|(_, p)| p.macs.contains(&mac)).map(|(name, _)| name.as_str())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held() -> LeaseView {
+        let record = Record { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), ..Record::default() };
+        let tenure = Declaration { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), macs: vec![] };
+        let notes = Notes { tenure: Some(tenure), ..Notes::default() };
+        LeaseView { version: "1".into(), record, notes }
+    }
+
+    #[test]
+    fn a_declaration_kept_by_another_holder_is_void() {
+        let mut view = held();
+        assert!(view.declaration().is_some());
+        view.record.holder = "cp2".into();
+        assert!(view.declaration().is_none());
+    }
+
+    #[test]
+    fn a_declaration_of_an_earlier_tenure_of_the_same_node_is_void() {
+        let mut view = held();
+        view.record.acquired = Some(WallTime(8));
+        assert!(view.declaration().is_none());
+        let mut view = held();
+        view.record.transitions = 4;
+        assert!(view.declaration().is_none());
+    }
+}

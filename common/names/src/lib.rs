@@ -1,0 +1,12 @@
+//! Names of annotations, labels and groups, letter by letter. Each is spelled here and nowhere else.
+
+#![warn(missing_docs)]
+
+pub mod annotations;
+pub mod labels;
+mod read;
+pub mod services;
+pub mod sessions;
+
+/// The group of claims, addresses and pools. Cluster API and its in-cluster provider share it.
+pub const GROUP: &str = "ipam.cluster.x-k8s.io";

@@ -1,0 +1,112 @@
+//! The way to one API server.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceExt as _};
+
+use crate::connection::{Options, service};
+use crate::kubeconfig::ConfigError;
+
+/// The way to one API server, with its credentials. Clones share their connections.
+#[derive(Clone)]
+pub struct Client(BoxCloneSyncService<Request<Full<Bytes>>, Response<Incoming>, BoxError>);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// The head of an answer; its body is still to come.
+pub type Head = Response<Incoming>;
+
+/// An answer whose status is not 2xx.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// HTTP status.
+    pub code: u16,
+    /// One word: `AlreadyExists`.
+    pub reason: String,
+    /// The API server's words.
+    pub message: String,
+    /// When to retry, if the API server says so.
+    pub retry_after: Option<Duration>,
+}
+
+/// `Status`, as far as it counts.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    reason: String,
+    message: String,
+}
+
+impl Client {
+    /// Makes no connection before it is used, and does not retry.
+    ///
+    /// # Errors
+    /// The credentials cannot be used.
+    pub fn new(config: kube::Config, options: Options) -> Result<Self, ConfigError> {
+        Ok(Self(BoxCloneSyncService::new(service(config, options)?)))
+    }
+
+    /// Sends a request. When this ends, only the head of the answer has arrived.
+    ///
+    /// # Errors
+    /// There is no connection, or it broke before the answer began.
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Head, BoxError> {
+        self.0.clone().oneshot(request.map(Full::new)).await
+    }
+}
+
+/// The rest of an answer, if it is not longer than this many bytes.
+///
+/// # Errors
+/// It broke off, or is longer.
+pub async fn body(response: Head, longest: usize) -> Result<Bytes, BoxError> {
+    Ok(Limited::new(response.into_body(), longest).collect().await?.to_bytes())
+}
+
+/// Whether an unanswered request may have been sent. Without a connection or credentials, nothing was sent.
+#[must_use]
+pub fn may_be_sent(error: &BoxError) -> bool {
+    error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|error| !error.is_connect())
+}
+
+impl Refusal {
+    /// Reads the API server's error: normally a `Status`; a proxy in front of it may send something else.
+    #[must_use]
+    pub fn new(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
+        let said: Option<Status> = serde_json::from_slice(body).ok();
+        let said =
+            said.unwrap_or_else(|| Status { message: String::from_utf8_lossy(body).into_owned(), ..Status::default() });
+        let after = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        Self { code, reason: said.reason, message: said.message, retry_after: after.map(Duration::from_secs) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_what_the_status_says_or_the_text() {
+        let headers = HeaderMap::from_iter([(header::RETRY_AFTER, header::HeaderValue::from_static("2"))]);
+        let said = Refusal::new(429, &headers, br#"{"kind":"Status","reason":"TooManyRequests","message":"later"}"#);
+        let expected = Refusal {
+            code: 429,
+            reason: "TooManyRequests".into(),
+            message: "later".into(),
+            retry_after: Some(Duration::from_secs(2)),
+        };
+        assert_eq!(said, expected);
+        let text = Refusal::new(502, &HeaderMap::new(), b"bad gateway");
+        assert_eq!((&*text.reason, &*text.message, text.retry_after), ("", "bad gateway", None));
+    }
+}

@@ -1,0 +1,361 @@
+//! One call to the first API server that answers.
+//!
+//! The preferred API server is asked first. If it cannot answer, the next one is asked at once. If it is silent for a
+//! while, the next one is asked *in parallel*, and the first answer counts. This is safe for writes too: each write
+//! carries the version that it is based on, so at most one is applied. One API server that forbids a call does not
+//! prove that all do, so the next one is asked.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use http::Request;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
+
+use super::client::{Head, body};
+use super::servers::{Key, Servers};
+use super::{ApiError, Away, Call, Client, Failure, Refusal, Try, Verb, unsayable};
+use crate::text::{chain, cut};
+
+/// The size limit of an answer, in bytes.
+const LONGEST: usize = 8 << 20;
+
+/// How long a call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The whole call, with all API servers tried.
+    pub deadline: Duration,
+    /// When the next API server is asked as well.
+    pub patience: Duration,
+}
+
+impl Limits {
+    /// The next API server is asked after 1 s or half the deadline, whichever is shorter.
+    #[must_use]
+    pub fn within(deadline: Duration) -> Self {
+        Self { deadline, patience: (deadline / 2).min(Duration::from_secs(1)) }
+    }
+}
+
+/// A call, and what it is about.
+pub struct NamedCall {
+    /// The call. Its resource is named as in RBAC, with the API group: `leases.coordination.k8s.io`.
+    pub call: Call,
+    /// For people: `Lease kube-system/plndr-cp-lock`.
+    pub what: String,
+}
+
+impl NamedCall {
+    /// One with this request, if it can be written down.
+    pub fn new<E: std::error::Error>(
+        verb: Verb,
+        resource: &'static str,
+        what: String,
+        request: Result<http::Request<Vec<u8>>, E>,
+    ) -> Result<Self, ApiError> {
+        let (parts, body) = request.map_err(|error| unsayable(&error))?.into_parts();
+        Ok(Self { call: Call { verb, resource, path: parts.uri.to_string(), body: body.into() }, what })
+    }
+}
+
+/// A part of a list.
+pub struct ListPart<T> {
+    /// The objects.
+    pub items: Vec<T>,
+    /// The token for the next part, if there is one.
+    pub more: Option<String>,
+    /// The version from which a watch goes on.
+    pub version: String,
+}
+
+/// How a call ended.
+pub struct Outcome<T> {
+    /// What it brought.
+    pub result: Result<T, ApiError>,
+    /// The API server that answered.
+    pub server: Option<Key>,
+    /// Another API server got the same write and did not answer: it may have applied the write.
+    pub doubt: bool,
+}
+
+/// The failure at one API server.
+pub enum Miss {
+    /// It answered with an error.
+    Said(Refusal),
+    /// It did not answer.
+    Failed(Failure),
+}
+
+/// The head of a good answer.
+///
+/// # Errors
+/// The answer is an error, or there is none.
+pub async fn head(client: Client, request: Request<Bytes>) -> Result<Head, Miss> {
+    let response = client.send(request).await.map_err(|error| Miss::Failed(Failure::of(&*error)))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let headers = response.headers().clone();
+    let body = rest(response).await?;
+    Err(Miss::Said(Refusal::new(status.as_u16(), &headers, &body)))
+}
+
+async fn rest(response: Head) -> Result<Bytes, Miss> {
+    body(response, LONGEST).await.map_err(|error| Miss::Failed(Failure::Broken(chain(&*error, 200))))
+}
+
+fn nonsense(error: &serde_json::Error, call: &NamedCall, server: Option<&Key>) -> ApiError {
+    let server = server.map(ToString::to_string).unwrap_or_default();
+    let tries = vec![Try { server, failure: Failure::Malformed(cut(&error.to_string(), 120)) }];
+    ApiError::Away(Away { tries, after: std::time::Duration::ZERO, maybe_applied: call.call.verb.writes() })
+}
+
+struct Running {
+    key: Key,
+    began: Instant,
+    /// Knows whether the request was given a connection, so that it may have been seen by the API server.
+    sent: CaptureConnection,
+    done: bool,
+}
+
+impl Running {
+    fn was_sent(&self) -> bool {
+        self.sent.connection_metadata().is_some()
+    }
+}
+
+impl Servers {
+    /// Asks, and reads the whole answer.
+    pub async fn ask(&self, call: &NamedCall, limits: Limits) -> Outcome<Bytes> {
+        self.race(call, limits, |client, request| async move { rest(head(client, request).await?).await }).await
+    }
+
+    /// Asks for one object; also returns whether another API server may have applied a write.
+    pub async fn ask_for<T: DeserializeOwned>(&self, call: &NamedCall, limits: Limits) -> (Result<T, ApiError>, bool) {
+        let outcome = self.ask(call, limits).await;
+        let read = |body: Bytes| {
+            serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, outcome.server.as_ref()))
+        };
+        (outcome.result.and_then(read), outcome.doubt)
+    }
+
+    /// Asks for a part of a list.
+    pub async fn ask_for_list<T: DeserializeOwned>(
+        &self,
+        call: &NamedCall,
+        limits: Limits,
+    ) -> Result<ListPart<T>, ApiError> {
+        #[derive(Deserialize)]
+        struct Items<T> {
+            #[serde(default)]
+            metadata: More,
+            #[serde(default = "Vec::new")]
+            items: Vec<T>,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct More {
+            #[serde(rename = "continue")]
+            token: Option<String>,
+            resource_version: String,
+        }
+        let list = self.ask_for::<Items<T>>(call, limits).await.0?;
+        let More { token, resource_version: version } = list.metadata;
+        Ok(ListPart { items: list.items, more: token.filter(|token| !token.is_empty()), version })
+    }
+
+    /// Runs `op` with a client and the request.
+    pub async fn race<T, F, Fut>(&self, call: &NamedCall, limits: Limits, op: F) -> Outcome<T>
+    where
+        F: Fn(Client, Request<Bytes>) -> Fut,
+        Fut: Future<Output = Result<T, Miss>>,
+    {
+        let request = match call.call.request() {
+            Ok(request) => request,
+            Err(error) => return Outcome { result: Err(unsayable(&error)), server: None, doubt: false },
+        };
+        let began = Instant::now();
+        let mut outcome = self.race_once(call, &request, limits, &op).await;
+        // The credentials are no longer valid: the files may already have newer ones.
+        let refused = match &outcome.result {
+            Err(ApiError::Unauthorized { .. }) => true,
+            Err(ApiError::Away(away)) => away.tries.iter().any(|t| matches!(t.failure, Failure::Tls(_))),
+            _ => false,
+        };
+        let left = limits.deadline.saturating_sub(began.elapsed());
+        if refused && self.renew().await && !left.is_zero() {
+            let before = outcome.doubt;
+            outcome = self.race_once(call, &request, Limits { deadline: left, ..limits }, &op).await;
+            outcome.doubt |= before;
+            if let Err(ApiError::Away(away)) = &mut outcome.result {
+                away.maybe_applied |= before;
+            }
+        }
+        if let (Err(ApiError::Unauthorized { server, .. }), Some(key)) = (&mut outcome.result, &outcome.server) {
+            *server = key.to_string();
+        }
+        outcome
+    }
+
+    async fn race_once<T, F, Fut>(
+        &self,
+        call: &NamedCall,
+        request: &Request<Bytes>,
+        limits: Limits,
+        op: &F,
+    ) -> Outcome<T>
+    where
+        F: Fn(Client, Request<Bytes>) -> Fut,
+        Fut: Future<Output = Result<T, Miss>>,
+    {
+        let began = Instant::now();
+        let end = began + limits.deadline;
+        let order = match self.order().await {
+            Ok(order) => order,
+            Err(error) => {
+                return Outcome { result: Err(error), server: None, doubt: false };
+            }
+        };
+        let mut next = order.into_iter();
+        let mut tries: Vec<Try> = Vec::new();
+        let mut doubt = false;
+        let mut runners: Vec<Running> = Vec::new();
+        let mut running = FuturesUnordered::new();
+        let mut config = None;
+        let mut forbidden = None;
+        let mut start = |runners: &mut Vec<Running>, running: &FuturesUnordered<_>| {
+            for key in next.by_ref() {
+                match self.client(&key) {
+                    Ok(client) => {
+                        let mut request = request.clone();
+                        let sent = capture_connection(&mut request);
+                        let at = runners.len();
+                        runners.push(Running { key, began: Instant::now(), sent, done: false });
+                        let answer = op(client, request);
+                        running.push(async move { (at, answer.await) });
+                        return true;
+                    }
+                    Err(error) => config = Some(error),
+                }
+            }
+            false
+        };
+        start(&mut runners, &running);
+        let mut patience = Instant::now() + limits.patience;
+        let (result, server) = loop {
+            if running.is_empty() {
+                break (None, None);
+            }
+            tokio::select! {
+                biased;
+                Some((at, answer)) = running.next() => {
+                    let Some(runner) = runners.get_mut(at) else { continue };
+                    runner.done = true;
+                    let (key, sent) = (runner.key.clone(), runner.was_sent());
+                    let took = runner.began.elapsed();
+                    match judge(call, answer) {
+                        Ok(Ok(value)) => {
+                            self.observer().on_call(call.call.verb, call.call.resource, "ok", took);
+                            self.good(&key);
+                            break (Some(Ok(value)), Some(key));
+                        }
+                        Ok(Err(error @ ApiError::Forbidden { .. })) => {
+                            // An API server that has lost its view of RBAC (a cache that does not follow, a webhook)
+                            // forbids calls that the others allow: its refusal counts if no other server answers
+                            // differently.
+                            self.observer().on_call(call.call.verb, call.call.resource, error.category(), took);
+                            self.bad(&key);
+                            forbidden.get_or_insert((error, key));
+                            if start(&mut runners, &running) {
+                                patience = Instant::now() + limits.patience;
+                            }
+                        }
+                        Ok(Err(error)) => {
+                            self.observer().on_call(call.call.verb, call.call.resource, error.category(), took);
+                            self.good(&key);
+                            break (Some(Err(error)), Some(key));
+                        }
+                        Err(failure) => {
+                            self.observer().on_call(call.call.verb, call.call.resource, failure.category(), took);
+                            doubt |= sent && failure.leaves_doubt();
+                            self.bad(&key);
+                            tries.push(Try { server: key.to_string(), failure });
+                            if start(&mut runners, &running) {
+                                patience = Instant::now() + limits.patience;
+                            }
+                        }
+                    }
+                }
+                () = sleep_until(patience.min(end)) => {
+                    if Instant::now() >= end {
+                        break (None, None);
+                    }
+                    // Slow API servers are given up only at the end; but the next call begins with another.
+                    if let Some(last) = runners.last().filter(|r| !r.done) {
+                        self.bad(&last.key);
+                    }
+                    patience = if start(&mut runners, &running) { Instant::now() + limits.patience } else { end };
+                }
+            }
+        };
+        drop(running);
+        doubt |= self.give_up(call, &runners, result.is_none().then_some(&mut tries));
+        doubt &= call.call.verb.writes();
+        let (result, server) = match forbidden {
+            Some((error, key)) if result.is_none() => (Some(Err(error)), Some(key)),
+            _ => (result, server),
+        };
+        let result = result.unwrap_or_else(|| match config.filter(|_| tries.is_empty()) {
+            Some(error) => Err(ApiError::Config(error)),
+            None => Err(ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: doubt })),
+        });
+        Outcome { result, server, doubt }
+    }
+
+    /// API servers that have not answered are too late. True if one of them may have carried out the call.
+    fn give_up(&self, call: &NamedCall, runners: &[Running], mut tries: Option<&mut Vec<Try>>) -> bool {
+        let mut doubt = false;
+        for slow in runners.iter().filter(|r| !r.done) {
+            let after = slow.began.elapsed();
+            self.observer().on_call(call.call.verb, call.call.resource, "timeout", after);
+            doubt |= slow.was_sent();
+            if let Some(tries) = &mut tries {
+                self.bad(&slow.key);
+                tries.push(Try { server: slow.key.to_string(), failure: Failure::Timeout(after) });
+            }
+        }
+        doubt
+    }
+}
+
+/// A success, an answer with an error, or no answer.
+fn judge<T>(call: &NamedCall, answer: Result<T, Miss>) -> Result<Result<T, ApiError>, Failure> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(Miss::Said(said)) => refusal(call, &said).map(Err),
+        Err(Miss::Failed(failure)) => Err(failure),
+    }
+}
+
+/// Translates an error answer: either a final error, or a failure to answer.
+///
+/// # Errors
+/// The API server cannot answer at the moment.
+pub fn refusal(call: &NamedCall, said: &Refusal) -> Result<ApiError, Failure> {
+    let (code, message, what) = (said.code, cut(&said.message, 300), call.what.clone());
+    Ok(match code {
+        401 => ApiError::Unauthorized { server: String::from("the API server"), message },
+        403 => ApiError::Forbidden { verb: call.call.verb.as_str(), resource: call.call.resource.to_owned(), message },
+        404 => ApiError::NotFound { what, message },
+        409 => ApiError::Conflict { what, message },
+        410 => ApiError::Gone { message },
+        400..=499 if code != 429 && code != 408 => ApiError::Rejected { code, message },
+        _ => return Err(Failure::Server { code, message }),
+    })
+}

@@ -1,0 +1,72 @@
+//! How long anything may take, out of the settings: the table in the docs.
+
+use std::time::Duration;
+
+use mooring_agent_core::rules::{AWAY, CHALLENGE, MARGIN, MOVES, SELF_PROBE};
+
+use super::Elector;
+use super::client::PING;
+use super::settings::servers;
+use crate::bounds::Bounds;
+use crate::clock::{MS, Nanos, SECOND};
+use crate::settings::Settings;
+use crate::world::nanos;
+
+/// The bounds that only the Elector's checks have.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The holder falls silent, and etcd's leader with it, or the majority. None: settings forbid to carry without the API.
+    pub crash_with_leader: Option<Nanos>,
+    /// What it costs to lose the race for a Lease that its holder gives back at that moment.
+    pub outrun: Nanos,
+    /// The holder falls silent, and no candidate may take early.
+    pub expiry: Nanos,
+}
+
+/// Those of a run.
+#[must_use]
+pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
+    let rules = &settings.rules;
+    let (retry, lease) = (nanos(rules.retry_period), nanos(rules.lease_duration));
+    let api = 2 * settings.api.1;
+    let ping = 2 * PING;
+    let witness = !rules.witness_interval.is_zero();
+    let window = nanos(if witness { rules.witness_interval } else { Duration::from_millis(100) });
+    // A window that has just begun, and as many missed; each may close a little late.
+    let silence = window * (u64::from(rules.witness_misses) + 1) + 2 * MS * u64::from(rules.witness_misses);
+    // The Lease is taken and the address put there.
+    let take = 2 * api + 10 * MS;
+    // An observer knows of the last renewal when its watch tells; a foreign owner is ruled out before.
+    let expiry = lease + silence + take + nanos(rules.stale_after()) + ping;
+    let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + silence + take;
+    // The holder's last renewal may take longer to be seen than its silence.
+    let late_news = if silence < 2 * api { outrun } else { 0 };
+    let crash = if witness { silence + take + ping + late_news } else { expiry };
+    let alone = rules.provisional && rules.hold_without_api;
+    // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
+    let crash_with_leader =
+        alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + 2 * SECOND);
+    let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.frame.1;
+    let outage =
+        expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
+    let servers = servers(settings) as u64;
+    // A renewal or a take every eighth of a retry period at most, a read every half of one, and the watch, each tried
+    // with all servers; and what a new hold or a hand-over takes beside.
+    let calls = servers * (10 * SECOND / retry * 10 + 14) + 30;
+    let own = Own { crash_with_leader, outrun, expiry };
+    let bounds = Bounds {
+        owners,
+        owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),
+        owners_unknown: owners + nanos(rules.renew_deadline),
+        moment: PING + 50 * MS,
+        crash,
+        stopped: 3 * SECOND + 2 * retry,
+        outage,
+        informed: 5 * SECOND + 3 * retry + 5 * window,
+        settle: outage + 5 * SECOND,
+        stay: 8 * SECOND,
+        moves: u32::try_from(MOVES).unwrap_or(4) + 1,
+        calls: u32::try_from(calls).unwrap_or(u32::MAX),
+    };
+    (bounds, own)
+}

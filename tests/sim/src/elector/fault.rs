@@ -1,0 +1,119 @@
+//! Faults that only the Elector's world knows: of etcd, of the Lease, of its watch, of the API servers' health.
+
+use std::fmt;
+
+use super::Elector;
+use super::settings::servers;
+use crate::fault::{Fault as Any, Lasts, OwnFault};
+use crate::plan::how;
+use crate::rng::Rng;
+use crate::settings::{Settings, name};
+
+/// A fault. Hosts and servers are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// etcd has no leader.
+    NoLeader,
+    /// etcd was restored from a backup: the Lease is as it was some writes ago.
+    Restore,
+    /// Somebody deletes the Lease.
+    Delete,
+    /// Somebody strips Mooring's annotations.
+    StripNotes,
+    /// A node's watch breaks.
+    WatchBreak(usize),
+    /// A node's watch falls silent without breaking.
+    WatchHang(usize),
+    /// The API answers a node's watch that its version is too old (410).
+    WatchGone(usize),
+    /// A node's watch says again what it said before.
+    WatchReplay(usize),
+    /// An API server shows what happens so many milliseconds late.
+    WatchLag(usize, u16),
+    /// A node's API server is not ready.
+    Unhealthy(usize),
+    /// No node's is.
+    AllUnhealthy,
+}
+
+impl OwnFault for Fault {
+    const NODE: &str = "cp";
+
+    fn lasts(self) -> Lasts {
+        match self {
+            Self::Restore
+            | Self::Delete
+            | Self::StripNotes
+            | Self::WatchBreak(_)
+            | Self::WatchGone(_)
+            | Self::WatchReplay(_) => Lasts::Instant,
+            Self::NoLeader => Lasts::Millis(500, 6_000),
+            _ => Lasts::Any,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoLeader => f.write_str("etcd has no leader"),
+            Self::Restore => f.write_str("etcd is restored from a backup"),
+            Self::Delete => f.write_str("the Lease is deleted"),
+            Self::StripNotes => f.write_str("the Lease's annotations are stripped"),
+            Self::WatchBreak(n) => write!(f, "the watch of {} breaks", name::<Self>(n)),
+            Self::WatchHang(n) => write!(f, "the watch of {} falls silent", name::<Self>(n)),
+            Self::WatchGone(n) => write!(f, "the watch of {} is told 410", name::<Self>(n)),
+            Self::WatchReplay(n) => write!(f, "the watch of {} repeats itself", name::<Self>(n)),
+            Self::WatchLag(server, ms) => write!(f, "API server {} shows changes {ms} ms late", server + 1),
+            Self::Unhealthy(n) => write!(f, "the API server of {} is not ready", name::<Self>(n)),
+            Self::AllUnhealthy => f.write_str("no API server is ready"),
+        }
+    }
+}
+
+/// Draws a fault: how often each comes.
+#[must_use]
+pub fn draw(rng: &mut Rng, settings: &Settings<Elector>) -> Any<Fault> {
+    let nodes = settings.nodes;
+    let node = rng.index(nodes);
+    let other = (node + 1 + rng.index(nodes.max(2) - 1)) % nodes.max(2);
+    let servers = servers(settings);
+    let all = |n: usize| (1_u64 << n.min(63)) - 1;
+    let some = |rng: &mut Rng, n: usize| (rng.draw() & all(n)).max(1);
+    match rng.below(100) {
+        0..9 => Any::Crash(node),
+        9..16 => Any::Freeze(node),
+        16..20 => Any::Kill(node),
+        20..23 => Any::Restart(node),
+        23 => Any::Upgrade(rng.pick(&[500, 2_000, 4_000])),
+        24..27 => Any::Starve(node, rng.pick(&[30, 120, 400, 1_500])),
+        27..30 => Any::Suspend(node),
+        30..33 => Any::Stun(node, rng.chance(600)),
+        33..35 => Any::WallJump(node, rng.pick(&[-86_400, -30, 2, 40, 86_400])),
+        35..40 => Any::LinkDown(node, 0, true),
+        40..48 => Any::Partition(some(rng, nodes), None, rng.chance(500)),
+        48..51 => Any::Loss(node, other, rng.pick(&[200, 600, 1_000, 1_000])),
+        51..53 => Any::Noise(node, rng.pick(&[50, 200, 500, 900])),
+        53..55 => Any::Delay(node, other, rng.pick(&[3, 40, 150, 600])),
+        55 => Any::Twice(node, rng.pick(&[200, 1_000])),
+        56..64 => Any::Api(all(servers), how(rng, true)),
+        64..67 => Any::Api(some(rng, servers), how(rng, true)),
+        67..74 => Any::ApiOf(node, how(rng, true)),
+        74..77 => Any::Own(Fault::NoLeader),
+        77 => Any::Own(if rng.chance(250) { Fault::Restore } else { Fault::WatchBreak(node) }),
+        78 => Any::Own(if rng.chance(300) { Fault::Delete } else { Fault::StripNotes }),
+        79 => Any::Own(Fault::WatchBreak(node)),
+        80..82 => Any::Own(Fault::WatchHang(node)),
+        82 => Any::Own(Fault::WatchGone(node)),
+        83 => Any::Own(Fault::WatchReplay(node)),
+        84..86 => Any::Own(Fault::WatchLag(rng.index(servers), rng.pick(&[100, 700, 3_000]))),
+        86..90 => Any::Own(Fault::Unhealthy(node)),
+        90 => Any::Own(Fault::AllUnhealthy),
+        91..93 => Any::Strip(node),
+        93 => Any::Primary(node),
+        94..96 => Any::SlowKernel(node, rng.pick(&[20, 300, 700])),
+        96 => Any::Refuse(node),
+        97..99 => Any::Foreign(rng.chance(600)),
+        _ => Any::Crash(other),
+    }
+}

@@ -1,0 +1,95 @@
+//! The agent asks its node's API server how it is, as `common/src/api/health.rs` and `agent/src/control_plane` have it. While
+//! nothing changes the questions are left out: their answers would change nothing.
+
+use mooring_agent_core::control_plane::{Event, Input};
+use mooring_agent_core::health::Health;
+
+use crate::clock::{MS, Nanos};
+use crate::elector::Elector;
+use crate::elector::queue::Item;
+use crate::queue::Item as Common;
+use crate::settings::Settings;
+use crate::subject::Subject as _;
+use crate::world::World;
+
+/// What the agent knows of its API server's health.
+#[derive(Debug)]
+pub struct Prober {
+    health: Health,
+    asleep: bool,
+    /// When the next request would have been due.
+    next: Nanos,
+}
+
+impl Prober {
+    /// It knows nothing yet.
+    #[must_use]
+    pub fn new(settings: &Settings<Elector>) -> Self {
+        Self { health: Health::new(settings.own.health.rise, settings.own.health.fall), asleep: false, next: 0 }
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn verdict(&self) -> Option<bool> {
+        self.health.verdict()
+    }
+}
+
+impl World<'_, Elector> {
+    /// One question, and its answer.
+    pub fn ask_health(&mut self, host: usize) {
+        let ready = if self.api.servers.remote { Some(true) } else { self.is_ready(host) };
+        let settings = self.plan.settings.own.health;
+        let life = self.hosts[host].life;
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let took = if ready.is_some() { MS } else { settings.timeout };
+        let verdict = agent.own.prober.health.result(ready == Some(true));
+        agent.own.prober.next = self.now + settings.interval.max(took);
+        // Another result like this one would change nothing.
+        agent.own.prober.asleep = agent.own.prober.health.verdict() == Some(ready == Some(true));
+        if !agent.own.prober.asleep {
+            let at = agent.own.prober.next;
+            self.queue.put(at, Common::Own(Item::Health { host, life }));
+        }
+        if let Some(verdict) = verdict {
+            agent.own.client.prefer_local = verdict;
+            // The set of hosts that can serve has changed.
+            Elector::touched(self);
+            self.tell_after(took, host, Event::Input(Input::Health(verdict)));
+        }
+    }
+
+    /// Something about API servers has changed: those who had stopped asking ask again, at their own times.
+    pub fn wake_probers(&mut self) {
+        let interval = self.plan.settings.own.health.interval;
+        for host in 0..self.hosts.len() {
+            let (life, now) = (self.hosts[host].life, self.now);
+            let Some(agent) = &mut self.hosts[host].agent else { continue };
+            if std::mem::take(&mut agent.own.prober.asleep) {
+                let behind = now.saturating_sub(agent.own.prober.next);
+                let at = agent.own.prober.next + behind.div_ceil(interval) * interval;
+                self.queue.put(at.max(now), Common::Own(Item::Health { host, life }));
+            }
+        }
+    }
+
+    /// An agent asks its peers' API servers.
+    pub fn ask_peers(&mut self, host: usize, id: u64, within: Nanos) {
+        let mut healthy = vec![];
+        let mut took = 4 * MS;
+        if self.api.servers.remote {
+            // What the agent takes for peers are the API servers: none of them is a node.
+            took = 3 * MS;
+        } else {
+            // The own one is asked as well: its verdict may be older than what the peers say now.
+            for peer in 0..self.hosts.len() {
+                match self.is_ready(peer).filter(|_| self.reaches(host, peer)) {
+                    Some(true) => healthy.push(crate::settings::own(peer, 0)),
+                    Some(false) => {}
+                    None => took = within,
+                }
+            }
+        }
+        self.tell_after(took, host, Event::Input(Input::Peers { id, healthy }));
+    }
+}

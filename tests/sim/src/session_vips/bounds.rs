@@ -1,0 +1,66 @@
+//! How long anything may take, out of the settings.
+
+use std::time::Duration;
+
+use mooring_agent_core::rules::{AWAY, CHALLENGE, MARGIN, SELF_PROBE};
+
+use super::{BURST, SessionVips};
+use crate::bounds::Bounds;
+use crate::clock::{MS, Nanos, SECOND};
+use crate::settings::Settings;
+use crate::world::nanos;
+
+/// Between two probes of the client.
+pub const PING: Nanos = 100 * MS;
+
+/// The bounds that only the checks of session VIPs have.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// So many calls after one another, and the address put there.
+    pub take: Nanos,
+    /// How long witnesses have heard nothing before they end a session.
+    pub silence: Nanos,
+}
+
+/// Those of a run.
+#[must_use]
+pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
+    let rules = &settings.rules;
+    let (retry, lease) = (nanos(rules.retry_period), nanos(rules.lease_duration));
+    let api = 2 * settings.api.1;
+    let most = (settings.own.vips + BURST) as u64;
+    let witness = !rules.witness_interval.is_zero();
+    let window = nanos(if witness { rules.witness_interval } else { Duration::from_millis(100) });
+    let silence = window * u64::from(rules.witness_misses);
+    let take = 3 * api + 20 * MS;
+    // The watchers' order, and another look should the end be contested.
+    let expiry = lease + nanos(rules.stale_after()) + 2 * SECOND + take;
+    let crash = if witness { silence + window + 8 * MS + take + 2 * PING } else { expiry + 2 * PING };
+    // A round of probes, or its parts.
+    let round = nanos(SELF_PROBE).max(most * 5 * MS);
+    let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
+    // Turns of those before in order who do not take: dead, refusing, or in their own doubt; and one that finds a peer.
+    let turns = 2 * SECOND * 3;
+    let outage = expiry
+        + silence
+        + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN)
+        + turns
+        + 2 * retry
+        + 3 * SECOND;
+    let calls = 10 * SECOND / retry * 8 + 40 + most * 3;
+    let bounds = Bounds {
+        owners,
+        owners_after_sleep: owners + retry.max(SECOND) + nanos(CHALLENGE),
+        owners_unknown: owners + retry + SECOND,
+        moment: PING + 50 * MS,
+        crash,
+        stopped: 3 * SECOND + 2 * retry,
+        outage,
+        informed: 8 * SECOND + 3 * retry + 5 * window,
+        settle: outage + 5 * SECOND,
+        stay: 8 * SECOND,
+        moves: 3,
+        calls: u32::try_from(calls).unwrap_or(u32::MAX),
+    };
+    (bounds, Own { take, silence })
+}

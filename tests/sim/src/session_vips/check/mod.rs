@@ -1,0 +1,97 @@
+//! What must hold of sessions and many VIPs, whatever goes wrong, beside what [`crate::check`] asks of every core.
+
+mod serving;
+mod settle;
+mod single;
+mod writes;
+
+use std::collections::BTreeMap;
+
+use super::bounds;
+use super::fault::Fault;
+use super::{Plan, SessionVips};
+use crate::check::Single;
+use crate::clock::{Nanos, SECOND};
+use crate::fault::Fault as Any;
+use crate::subject::Subject as _;
+use crate::world::World;
+
+/// What the checks remember.
+#[derive(Debug)]
+pub struct Checks {
+    bounds: bounds::Own,
+    /// Since when each VIP has not answered the client.
+    silent: Vec<Option<Nanos>>,
+    /// Since when each host could serve each VIP.
+    able: Vec<Vec<Option<Nanos>>>,
+    /// When a fault began or ended last.
+    pub(super) last: Nanos,
+    single: Option<Single>,
+    settled: Option<Vec<Option<usize>>>,
+    /// When anything last happened that does not go on for ever: who carries what, a record, a session's begin or end.
+    stirred: Nanos,
+    pub(super) moves: Vec<u32>,
+    moved: Vec<u32>,
+    abandoned: Vec<u32>,
+    /// When incarnations ended, and when sessions began.
+    ended: BTreeMap<(String, String, u32), Nanos>,
+    began: BTreeMap<String, Nanos>,
+    /// When a node that was leaving stayed after all.
+    withdrawn: BTreeMap<String, Nanos>,
+    /// Frames for VIPs that the record has long named the sender for: who, from whom, when.
+    heard_held: BTreeMap<(usize, usize), Nanos>,
+    /// Since when a record names its holder.
+    recorded: Vec<Nanos>,
+    planned: bool,
+    /// When the store was last restored from a backup.
+    pub(super) restored: Option<Nanos>,
+}
+
+impl Checks {
+    /// At the beginning of a run.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
+        let (nodes, most) = (plan.settings.nodes, SessionVips::vips(&plan.settings));
+        Self {
+            bounds: bounds::of(&plan.settings).1,
+            silent: vec![Some(0); most],
+            able: vec![vec![None; most]; nodes],
+            last: 0,
+            single: None,
+            settled: None,
+            stirred: 0,
+            moves: vec![0; most],
+            moved: vec![0; most],
+            abandoned: vec![0; nodes],
+            ended: BTreeMap::new(),
+            began: BTreeMap::new(),
+            withdrawn: BTreeMap::new(),
+            heard_held: BTreeMap::new(),
+            recorded: vec![0; most],
+            planned: true,
+            restored: None,
+        }
+    }
+}
+
+/// What was decided by what a store said before it was restored has been written after so long.
+const AFTER_RESTORE: Nanos = 10 * SECOND;
+
+impl World<'_, SessionVips> {
+    /// The store went back in time: an end that somebody has seen is undone, and he cannot know.
+    fn is_restored(&self) -> bool {
+        self.checks.restored.is_some_and(|at| self.now < at + AFTER_RESTORE)
+    }
+
+    /// Something has happened that does not happen all the time.
+    pub fn stirred(&mut self) {
+        self.checks.stirred = self.now;
+    }
+
+    /// Requests of one node within ten seconds.
+    pub(super) fn own_calls_allowed(&self) -> u32 {
+        // Each write of a record that another's comes before is one more of its own, and a read.
+        let nudged = self.plan.faults.iter().any(|planned| matches!(planned.fault, Any::Own(Fault::Nudge(_))));
+        self.bounds.calls + if nudged { u32::try_from(self.vips * 6).unwrap_or(u32::MAX) } else { 0 }
+    }
+}

@@ -1,0 +1,81 @@
+//! When faults stop, exactly one node carries each VIP soon, is in its record, and stays.
+
+use mooring_agent_core::session::View;
+
+use crate::check::{Look, Rule};
+use crate::clock::{Nanos, SECOND};
+use crate::queue::Item;
+use crate::session_vips::SessionVips;
+use crate::world::{World, nanos};
+
+impl World<'_, SessionVips> {
+    /// All should be settled.
+    pub fn check_settled(&mut self) {
+        match self.settled() {
+            Ok(settled) => self.checks.settled = Some(settled),
+            Err(text) => self.violated(Rule::Settle, format!("long after the last fault, {text}")),
+        }
+    }
+
+    /// Nothing but renewals has happened for longer than a Lease: nothing else is to come.
+    pub fn check_quiet(&mut self) {
+        if self.checks.settled.is_some() {
+            return;
+        }
+        let lease = nanos(self.plan.settings.rules.lease_duration);
+        if self.now > self.checks.stirred + lease + 5 * SECOND
+            && self.all_can_act()
+            && let Ok(settled) = self.settled()
+        {
+            self.checks.settled = Some(settled);
+            self.over = self.now + self.bounds.stay;
+            return;
+        }
+        self.put(SECOND, Item::Look(Look::Quiet));
+    }
+
+    /// Every agent runs, with an API, and renews its session.
+    fn all_can_act(&self) -> bool {
+        let retry = nanos(self.plan.settings.rules.retry_period);
+        let renews = |h: usize| {
+            let name = &self.names[h];
+            self.api.store.sessions.get(name).is_some_and(View::is_live)
+                && self.api.store.renewed.get(name).is_some_and(|at: &Nanos| self.now < at + 2 * retry + SECOND)
+        };
+        self.segment.clean && (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && renews(h))
+    }
+
+    /// Who carries each VIP, if each is carried by exactly one node that is in its record; else what is wrong.
+    fn settled(&self) -> Result<Vec<Option<usize>>, String> {
+        let mut settled = vec![None; self.vips];
+        for (vip, settled) in settled.iter_mut().enumerate() {
+            let who = self.carriers(vip);
+            let [one] = who[..] else {
+                let expected = self.api.wanted.contains(&vip) && self.able_since(vip).is_some();
+                if expected || who.len() > 1 {
+                    return Err(format!("{} carries VIP {vip}", self.names_of(&who)));
+                }
+                continue;
+            };
+            let record = self.api.store.addresses.get(&vip).and_then(|a| a.holder.clone());
+            let name = &self.names[one];
+            let live = self.api.store.sessions.get(name).filter(|s| s.is_live()).map(View::incarnation);
+            let named = record.as_ref().filter(|h| h.node == *name && Some(&h.session) == live.as_ref());
+            if !self.api.wanted.contains(&vip) || named.is_none() {
+                return Err(format!("{name} carries VIP {vip}, and its record says {record:?}"));
+            }
+            *settled = Some(one);
+        }
+        Ok(settled)
+    }
+
+    /// From then on nothing changes.
+    pub fn watch_settled(&mut self, vip: usize) {
+        let Some(settled) = &self.checks.settled else { return };
+        let (expected, who) = (settled[vip], self.carriers(vip));
+        if who.first().copied() != expected || who.len() > 1 {
+            let text = format!("all was quiet, and {} carries VIP {vip} now", self.names_of(&who));
+            self.violated(Rule::Settle, text);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One fault, in a world where all was settled: what it may do, by its class. The tight bounds.
+
+use crate::check::{Rule, Single};
+use crate::clock::{Nanos, SECOND};
+use crate::fault::{Fault as Any, How};
+use crate::session_vips::SessionVips;
+use crate::session_vips::fault::Fault;
+use crate::settings::number;
+use crate::world::{World, nanos};
+
+impl World<'_, SessionVips> {
+    /// A fault begins or ends.
+    pub fn note_single(&mut self, fault: usize) {
+        let now = self.now;
+        if self.checks.single.is_some_and(|s| s.fault == fault) {
+            return;
+        }
+        self.checks.single = None;
+        let alone = self.active.is_empty() && now > self.checks.last + self.bounds.informed;
+        let settled = alone && self.all_settled();
+        if settled && let Some((mut bound, stays)) = self.single_bound(fault) {
+            // Whose API was away looks at the segment before it takes anything, for a Lease.
+            let lease = nanos(self.plan.settings.rules.lease_duration).max(5 * SECOND);
+            if self.checks.last > 0 && now < self.checks.last + lease + 2 * SECOND {
+                bound += self.checks.bounds.silence;
+            }
+            self.checks.single = Some(Single { fault, at: now, bound, stays });
+        }
+    }
+
+    fn all_settled(&self) -> bool {
+        let live = (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses);
+        let heard = self.segment.clean && self.hosts.iter().all(|h| h.plugged.iter().all(|up| *up));
+        let quiet = |h: usize| {
+            self.hosts[h]
+                .agent
+                .as_ref()
+                .is_some_and(|a| !a.own.watches.iter().any(|w| w.silent) && !a.ending && !a.own.drained)
+        };
+        live && heard
+            && (0..self.hosts.len()).all(quiet)
+            && self.api.wanted.iter().all(|vip| {
+                let holder = self.api.store.addresses.get(vip).and_then(|a| a.holder.as_ref());
+                let holder = holder.and_then(|h| number::<Fault>(&h.node));
+                holder.is_some_and(|h| self.hosts[h].vips[*vip].is_some()) && self.checks.moved[*vip] < 3
+            })
+    }
+
+    /// How long a VIP may be silent, and whether all stay where they are. None: the general bound.
+    fn single_bound(&self, number: usize) -> Option<(Nanos, bool)> {
+        let planned = self.plan.faults[number];
+        let (bounds, rules) = (&self.bounds, &self.plan.settings.rules);
+        let lease = nanos(rules.lease_duration);
+        let hold = rules.hold_without_api;
+        let short = planned.lasts + bounds.stopped < lease;
+        let moment = bounds.moment;
+        match planned.fault {
+            // Who answers again, from its own address, before it was missed is not ended for that.
+            Any::Crash(_) if planned.lasts < bounds.crash => None,
+            // With a single segment, or no node that is on one only, every watcher sees all of it.
+            Any::Crash(h) | Any::Suspend(h) | Any::Stun(h, _) => {
+                let early = self.checks.abandoned[h] < 3;
+                // A node that returns with its VIPs before anybody has them is no matter; one that was ended meanwhile is.
+                (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5, false))
+            }
+            Any::Freeze(_) => short.then_some((moment, true)),
+            Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::Rebalance(_)) if self.hosts.len() > 1 => {
+                Some((moment, false))
+            }
+            // The last endpoint is gone before anybody is told.
+            Any::Own(Fault::NoEndpoints(_)) if self.hosts.len() > 1 => {
+                Some((self.checks.bounds.take + 2 * moment, false))
+            }
+            Any::WallJump(..)
+            | Any::Strip(_)
+            | Any::Own(
+                Fault::WatchBreak(..)
+                | Fault::WatchHang(..)
+                | Fault::WatchLag(..)
+                | Fault::Nudge(_)
+                | Fault::StripSession(_)
+                | Fault::StripRecord(_)
+                | Fault::AllUnready
+                | Fault::Cordon(_)
+                | Fault::NoEndpointsAnywhere,
+            ) => Some((moment, true)),
+            Any::Api(_, How::Refused | How::Hangs | How::Errors) => hold.then_some((moment, true)),
+            Any::ApiOf(_, How::Refused | How::Hangs | How::Errors) => (hold && short).then_some((moment, true)),
+            Any::LinkDown(_, _, true) => {
+                Some((nanos(rules.link_down_delay) + self.checks.bounds.take + 3 * moment, false))
+            }
+            _ => None,
+        }
+    }
+
+    /// The record of a VIP has gone from one node to another.
+    pub fn check_stays(&mut self, vip: usize, from: &str, to: &str) {
+        let now = self.now;
+        if let Some(single) = self.checks.single.filter(|s| s.stays && now > s.at) {
+            let after = (self.now - single.at) / crate::clock::MS;
+            let text = format!(
+                "VIP {vip} went from {from} to {to} {after} ms after fault {}, which is no reason",
+                single.fault
+            );
+            return self.violated(Rule::Moves, text);
+        }
+        self.checks.moves[vip] += 1;
+        self.checks.moved[vip] += 1;
+        let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Any::Upgrade(_)) && p.at <= now).count();
+        let active = |which: fn(&Any<Fault>) -> bool| self.active.iter().any(|n| which(&self.plan.faults[*n].fault));
+        let refuses = if active(|f| matches!(f, Any::Refuse(_))) { 8 } else { 0 };
+        // Nodes that do not hear one another end each other, until that has been too often.
+        let deaf = active(|f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..)));
+        let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX) + refuses + if deaf { 2 } else { 0 };
+        if self.checks.moves[vip] > self.bounds.moves + more {
+            let text = format!("VIP {vip} has moved {} times since anything happened", self.checks.moves[vip]);
+            self.violated(Rule::Moves, text);
+        }
+    }
+}

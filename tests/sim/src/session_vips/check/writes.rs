@@ -1,0 +1,221 @@
+//! What is written: records only after an end or with consent, ends only of who is silent or was not renewed.
+
+use std::net::IpAddr;
+
+use mooring_agent_core::Probe;
+use mooring_agent_core::rules::SELF_PROBE;
+use mooring_agent_core::session::{EndCause, Holder, View};
+use mooring_agent_core::session_vips::Call;
+
+use crate::check::Rule;
+use crate::clock::{MS, Nanos, SECOND};
+use crate::session_vips::SessionVips;
+use crate::session_vips::fault::Fault;
+use crate::settings::number;
+use crate::subject::Subject as _;
+use crate::world::{World, nanos};
+
+/// A record that has stood for so long is one that witnesses ask for.
+const STOOD: Nanos = 3 * SECOND;
+
+/// A take that rests on a consent has been written so long after that was withdrawn.
+const WITHDRAWN: Nanos = 10 * SECOND;
+
+impl World<'_, SessionVips> {
+    /// A node's session is about to be written.
+    pub fn check_session_write(&mut self, by: usize, before: Option<&View>, after: &View) {
+        let key = |v: &View| (v.node.clone(), v.uid.clone(), v.record.transitions);
+        if after.is_live() {
+            if before.is_some_and(View::is_leaving) && !after.is_leaving() {
+                self.checks.withdrawn.insert(after.node.clone(), self.now);
+            }
+            if before.is_none_or(|b| !b.is_live() || b.incarnation() != after.incarnation()) {
+                self.stirred();
+                self.checks.began.insert(after.node.clone(), self.now);
+                if let Some(before) = before {
+                    let now = self.now;
+                    self.checks.ended.entry(key(before)).or_insert(now);
+                }
+            }
+            return;
+        }
+        let now = self.now;
+        self.stirred();
+        self.checks.ended.entry(key(after)).or_insert(now);
+        let cause = after.end.as_ref().map(|end| end.cause);
+        let Some(of) = number::<Fault>(&after.node).filter(|of| *of != by) else { return };
+        let name = self.names[by].clone();
+        self.note(|_| format!("{name} ends the session of {}: {cause:?}", after.node));
+        if cause == Some(EndCause::Abandoned) {
+            self.checks.abandoned[of] += 1;
+        }
+        let lease = nanos(self.plan.settings.rules.lease_duration);
+        let renewed = self.api.store.renewed.get(&after.node).copied().unwrap_or(0);
+        if cause == Some(EndCause::Expired) && before.is_some_and(View::is_live) && !self.is_restored() {
+            let age = self.now - renewed;
+            if age + SECOND / 2 < lease {
+                let text = format!("{name} ends {} as expired, and it was renewed {} ms ago", after.node, age / MS);
+                return self.violated(Rule::Fence, text);
+            }
+            let host = &self.hosts[of];
+            let slept = host.asleep.is_some() || host.slept > 0 && host.slept + lease > self.now;
+            let slow = host.kernel > 0 || host.slow_until > self.now;
+            if let Some(vip) =
+                host.vips.iter().position(|s| s.is_some_and(|s| s.leased)).filter(|_| host.up && !slept && !slow)
+            {
+                let text = format!("{name} ends {} as expired, and that one still carries VIP {vip} by it", after.node);
+                self.violated(Rule::Fence, text);
+            }
+        }
+    }
+
+    /// An agent writes an end: a witness must not have heard who it thinks is silent.
+    pub fn check_end_sent(&mut self, by: usize, call: &Call) {
+        let Call::WriteSession { node, end: Some(end), .. } = call else { return };
+        let Some(of) = number::<Fault>(node).filter(|of| *of != by && end.cause == EndCause::Abandoned) else {
+            return;
+        };
+        // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
+        if self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now {
+            return;
+        }
+        let heard = self.checks.heard_held.get(&(by, of)).copied();
+        let bound = self.checks.bounds.silence;
+        let third = self.hosts[by].agent.as_ref().and_then(|a| a.own.third.iter().max().copied()).unwrap_or(0);
+        if let Some(ago) = heard.map(|at| self.now - at).filter(|ago| ago + 3 * MS < bound) {
+            let text = format!("{} abandons {node}, and an answer reached it {} ms ago", self.names[by], ago / MS);
+            self.violated(Rule::Witness, text);
+        } else if self.now - third > bound + 1_500 * MS {
+            let text =
+                format!("{} abandons {node}, and has heard nobody for {} ms", self.names[by], (self.now - third) / MS);
+            self.violated(Rule::Witness, text);
+        }
+    }
+
+    /// An agent takes a VIP to be nobody's: who heard nothing at all does not know.
+    pub fn check_provisional(&mut self, by: usize, address: IpAddr) {
+        let Some(vip) = self.vip_of(address) else { return };
+        let host = &self.hosts[by];
+        if host.starved > 0 || host.slept > 0 && host.slept + 5 * SECOND > self.now {
+            return;
+        }
+        let segment = SessionVips::segment_of(&self.plan.settings, vip);
+        let third = host.agent.as_ref().and_then(|a| a.own.third.get(segment).copied()).unwrap_or(0);
+        if self.now - third > self.checks.bounds.silence + 1_500 * MS {
+            let (name, ago) = (self.names[by].clone(), (self.now - third) / MS);
+            self.violated(
+                Rule::Witness,
+                format!("{name} takes VIP {vip} for nobody's, and has heard nobody for {ago} ms"),
+            );
+        }
+    }
+
+    /// An agent asks for an address.
+    pub fn note_asked(&mut self, by: usize, ask: &Probe) {
+        let now = self.now;
+        if let Some(vip) = self.vip_of(ask.address).filter(|_| ask.to.is_none())
+            && let Some(agent) = &mut self.hosts[by].agent
+        {
+            agent.own.asked[vip] = now;
+        }
+    }
+
+    /// An agent writes a record to take a VIP: not before it has looked around after a late step, and what nobody held not
+    /// before it has asked for another owner.
+    pub fn check_take_sent(&mut self, by: usize, call: &Call) {
+        let Call::WriteHolder { address, holder: Some(Holder { to: None, .. }), .. } = call else {
+            return;
+        };
+        let Some(vip) = self.vip_of(*address) else { return };
+        let name = self.names[by].clone();
+        let record = self.api.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
+        if record.is_some_and(|h| h.node == name) {
+            return;
+        }
+        let clock = self.hosts[by].moment(self.now).now;
+        let Some(agent) = &self.hosts[by].agent else { return };
+        if let Some(late) = agent.late.filter(|late| clock.since(*late) < SELF_PROBE) {
+            let ago = clock.since(late).as_millis();
+            return self.violated(Rule::Late, format!("{name} takes VIP {vip} {ago} ms after a late step"));
+        }
+        let free = agent.core.vip(*address).is_some_and(|v| v.carried.is_none() && v.holder.is_none());
+        let ago = self.now - agent.own.asked[vip];
+        let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now;
+        if free && !slept && self.plan.settings.rules.conflict_probe && ago > self.checks.bounds.silence + 3 * SECOND {
+            let text =
+                format!("{name} takes VIP {vip}, which nobody holds, and last asked for its owner {} ms ago", ago / MS);
+            self.violated(Rule::Witness, text);
+        }
+    }
+
+    /// A frame for a VIP reaches an agent.
+    pub fn note_heard(&mut self, to: usize, vip: usize, from: usize) {
+        let now = self.now;
+        if now <= self.checks.recorded[vip] + STOOD {
+            return;
+        }
+        let holder = self.api.store.addresses.get(&vip).and_then(|a| a.holder.as_ref());
+        if holder.is_some_and(|h| number::<Fault>(&h.node) == Some(from) && h.to.is_none()) {
+            self.checks.heard_held.insert((to, from), now);
+        }
+    }
+
+    /// A VIP's record is about to be written.
+    pub fn check_record_write(&mut self, by: usize, vip: usize, before: Option<&Holder>, after: Option<&Holder>) {
+        let name = self.names[by].clone();
+        let now = self.now;
+        let Some(after) = after else {
+            if let Some(before) = before.filter(|before| before.node != name) {
+                self.violated(
+                    Rule::Record,
+                    format!("{name} clears the record of VIP {vip}, which is {}'s", before.node),
+                );
+            }
+            return;
+        };
+        if before.is_none_or(|b| b.session != after.session || b.node != after.node) {
+            self.checks.recorded[vip] = now;
+        }
+        let Some(before) = before else { return };
+        if before.node == after.node && before.session == after.session {
+            return;
+        }
+        let session = self.api.store.sessions.get(&before.node);
+        let live = session.is_some_and(|s| s.is_live() && s.is_of(&before.session));
+        // A consent that is withdrawn crosses with takes that rest on it: there the record decides.
+        let withdrawn = self.checks.withdrawn.get(&before.node).is_some_and(|at| now < at + WITHDRAWN);
+        let consents = before.to.is_some() || session.is_some_and(View::is_leaving) || withdrawn;
+        if live && !consents && !self.is_restored() {
+            let text = format!("{name} takes VIP {vip} from {}, whose session has not ended", before.node);
+            return self.violated(Rule::Record, text);
+        }
+        let key = (before.node.clone(), before.session.uid.clone(), before.session.transitions);
+        if let Some(ended) = self.checks.ended.get(&key).copied().filter(|_| !live) {
+            let began = |node: &str| self.checks.began.get(node).copied();
+            // Who carries it already, without the API, writes its record first.
+            let has =
+                self.hosts[by].agent.as_ref().and_then(|a| a.core.vip(SessionVips::vip(&self.plan.settings, vip)));
+            let provisional = has.is_some_and(|v| v.carried == Some("provisional"));
+            let late = !provisional && began(&name).is_some_and(|at| at > ended);
+            let older = (0..self.hosts.len()).find(|h| {
+                let other = &self.names[*h];
+                *h != by
+                    && self.api.store.sessions.get(other).is_some_and(View::is_live)
+                    && began(other).is_some_and(|at| at + 10 * SECOND < ended)
+                    && self.checks.able[*h][vip].is_some_and(|at| at + 10 * SECOND < ended)
+            });
+            if let Some(older) = older.filter(|_| late && self.now < ended + 3 * SECOND / 2) {
+                let text = format!(
+                    "{name} takes VIP {vip} at once, and began its session after {}'s had ended; {} was there before",
+                    before.node, self.names[older]
+                );
+                return self.violated(Rule::Record, text);
+            }
+        }
+        if before.node != after.node {
+            let (from, to) = (before.node.clone(), after.node.clone());
+            self.note(|_| format!("record of VIP {vip}: {from} -> {to}"));
+            self.check_stays(vip, &from, &to);
+        }
+    }
+}

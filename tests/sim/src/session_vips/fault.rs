@@ -1,0 +1,189 @@
+//! Faults that only the world of session VIPs knows: of sessions, records, VIPs that come and go, endpoints, nodes, watches.
+
+use std::fmt;
+
+use super::api::Of;
+use super::{Plan, SessionVips};
+use crate::fault::{Fault as Any, How, Lasts, OwnFault};
+use crate::plan::how;
+use crate::rng::Rng;
+use crate::settings::{Settings, name};
+
+/// A fault. Hosts and VIPs are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The store was restored from a backup.
+    Restore,
+    /// Somebody deletes a session's Lease.
+    DeleteSession(usize),
+    /// Somebody strips a session's annotations.
+    StripSession(usize),
+    /// Somebody strips the record of a VIP.
+    StripRecord(usize),
+    /// A VIP's `IPAddress` is deleted, and made again at the end.
+    Delete(usize),
+    /// So many VIPs more are wanted; at the end they are not.
+    Burst(usize),
+    /// A node's watch breaks: one of them, or all.
+    WatchBreak(usize, Option<Of>),
+    /// A node's watch falls silent without breaking.
+    WatchHang(usize, Option<Of>),
+    /// A node's watch shows what happens so many milliseconds late.
+    WatchLag(usize, u16, Option<Of>),
+    /// A VIP is not wanted any more, and its `IPAddress` stays; at the end it is wanted again.
+    Withdraw(usize),
+    /// A VIP's `IPAddress` is deleted, and made again at once.
+    Remake(usize),
+    /// Somebody else writes `IPAddress` objects too: so many of a thousand record writes come too late.
+    Nudge(u16),
+    /// A node has no endpoints; at the end it has again.
+    NoEndpoints(usize),
+    /// No node has any.
+    NoEndpointsAnywhere,
+    /// Kubernetes says that no node is ready.
+    AllUnready,
+    /// Kubernetes says that a node is cordoned.
+    Cordon(usize),
+    /// A node is drained.
+    Drain(usize),
+    /// Somebody asks a node to rebalance.
+    Rebalance(usize),
+}
+
+impl OwnFault for Fault {
+    const NODE: &str = "node";
+
+    fn lasts(self) -> Lasts {
+        match self {
+            Self::Restore
+            | Self::DeleteSession(_)
+            | Self::StripSession(_)
+            | Self::StripRecord(_)
+            | Self::WatchBreak(..)
+            | Self::Remake(_)
+            | Self::Rebalance(_) => Lasts::Instant,
+            _ => Lasts::Any,
+        }
+    }
+}
+
+/// Which watch, for people.
+fn watch(of: Option<Of>) -> &'static str {
+    match of {
+        None => "watches",
+        Some(Of::Sessions) => "watch of sessions",
+        Some(Of::Others) => "watch of all but sessions",
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Restore => f.write_str("etcd is restored from a backup"),
+            Self::DeleteSession(n) => write!(f, "the session of {} is deleted", name::<Self>(n)),
+            Self::StripSession(n) => write!(f, "the annotations of the session of {} are stripped", name::<Self>(n)),
+            Self::StripRecord(vip) => write!(f, "the record of VIP {vip} is stripped"),
+            Self::Delete(vip) => write!(f, "the IPAddress of VIP {vip} is deleted"),
+            Self::Burst(count) => write!(f, "{count} VIPs more are wanted"),
+            Self::WatchBreak(n, of) => write!(f, "{}: its {} break", name::<Self>(n), watch(of)),
+            Self::WatchHang(n, of) => write!(f, "{}: its {} fall silent", name::<Self>(n), watch(of)),
+            Self::WatchLag(n, ms, of) => write!(f, "{}: its {} show changes {ms} ms late", name::<Self>(n), watch(of)),
+            Self::Withdraw(vip) => write!(f, "VIP {vip} is not wanted, and its IPAddress stays"),
+            Self::Remake(vip) => write!(f, "the IPAddress of VIP {vip} is deleted and made again"),
+            Self::Nudge(p) => write!(f, "before {p} of 1000 record writes somebody else writes the IPAddress"),
+            Self::NoEndpoints(n) => write!(f, "{} has no endpoints", name::<Self>(n)),
+            Self::NoEndpointsAnywhere => f.write_str("no node has endpoints"),
+            Self::AllUnready => f.write_str("no node is ready"),
+            Self::Cordon(n) => write!(f, "{} is cordoned", name::<Self>(n)),
+            Self::Drain(n) => write!(f, "{} is drained", name::<Self>(n)),
+            Self::Rebalance(n) => write!(f, "{} is asked to rebalance", name::<Self>(n)),
+        }
+    }
+}
+
+/// Whether somebody may hold a VIP of that segment, be heard by others, and not by clients.
+#[must_use]
+pub fn may_hide_holders(fault: &Any<Fault>, segment: usize) -> bool {
+    match fault {
+        // Who notices that its link is down hands over.
+        Any::LinkDown(_, of, noticed) => !noticed && *of == segment,
+        Any::Partition(_, of, _) => of.is_none_or(|of| of == segment),
+        _ => false,
+    }
+}
+
+/// Draws a fault: how often each comes.
+#[must_use]
+pub fn draw(rng: &mut Rng, settings: &Settings<SessionVips>) -> Any<Fault> {
+    let nodes = settings.nodes;
+    let node = rng.index(nodes);
+    let other = (node + 1 + rng.index(nodes.max(2) - 1)) % nodes.max(2);
+    let vip = rng.index(settings.own.vips);
+    let some = (rng.draw() & ((1_u64 << nodes.min(63)) - 1)).max(1);
+    let segment = rng.index(settings.segments);
+    match rng.below(100) {
+        0..13 => Any::Crash(node),
+        13..20 => Any::Freeze(node),
+        20..24 => Any::Kill(node),
+        24..29 => Any::Restart(node),
+        29 => Any::Upgrade(rng.pick(&[500, 2_000, 4_000])),
+        30..33 => Any::Starve(node, rng.pick(&[30, 120, 400, 1_500])),
+        33..36 => Any::Suspend(node),
+        36..39 => Any::Stun(node, rng.chance(600)),
+        39 => Any::WallJump(node, rng.pick(&[-86_400, -30, 2, 40, 86_400])),
+        40..45 => Any::LinkDown(node, segment, rng.chance(600)),
+        45..52 => Any::Partition(some, rng.chance(400).then_some(segment), rng.chance(500)),
+        52..54 => Any::Loss(node, other, rng.pick(&[200, 600, 1_000, 1_000])),
+        54 => Any::Delay(node, other, rng.pick(&[3, 40, 150, 600])),
+        55..63 => Any::Api(1, how(rng, false)),
+        63..71 => Any::ApiOf(node, how(rng, false)),
+        71 => Any::Own(if rng.chance(300) { Fault::Restore } else { Fault::DeleteSession(node) }),
+        72 => Any::Own(Fault::StripSession(node)),
+        73 => Any::Own(Fault::StripRecord(vip)),
+        74..76 => Any::Own(Fault::Delete(vip)),
+        76..78 => Any::Own(Fault::Burst(rng.pick(&[1, 5, 20]))),
+        78 => Any::Own(Fault::WatchBreak(node, None)),
+        79..81 => Any::Own(Fault::WatchHang(node, None)),
+        81..83 => Any::Own(Fault::WatchLag(node, rng.pick(&[100, 700, 3_000]), None)),
+        83..86 => Any::Own(Fault::NoEndpoints(node)),
+        86 => Any::Own(Fault::NoEndpointsAnywhere),
+        87 => Any::Own(Fault::AllUnready),
+        88 => Any::Own(Fault::Cordon(node)),
+        89..91 => Any::Own(Fault::Drain(node)),
+        91 => Any::Own(Fault::Rebalance(node)),
+        92 => Any::Strip(node),
+        93..95 => Any::SlowKernel(node, rng.pick(&[20, 300, 700])),
+        95..97 => Any::Refuse(node),
+        97 => Any::Foreign(false),
+        _ => Any::Crash(other),
+    }
+}
+
+/// Faults that came later are drawn apart, so that seeds which once found something go on to be what they were.
+pub fn widen(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 13);
+    plan.settings.own.apart = rng.chance(600);
+    let apart = plan.settings.own.apart;
+    let some = |rng: &mut Rng| rng.chance(700).then(|| rng.pick(&Of::BOTH));
+    for planned in &mut plan.faults {
+        match &mut planned.fault {
+            Any::Own(Fault::WatchBreak(_, of) | Fault::WatchHang(_, of) | Fault::WatchLag(_, _, of)) if apart => {
+                *of = some(&mut rng);
+            }
+            Any::Own(Fault::Delete(vip)) if rng.chance(400) => {
+                (planned.fault, planned.lasts) = (Any::Own(Fault::Remake(*vip)), 0);
+            }
+            Any::Own(Fault::Delete(vip)) if rng.chance(500) => planned.fault = Any::Own(Fault::Withdraw(*vip)),
+            Any::LinkDown(host, segment, true) if rng.chance(300) => {
+                let (host, segment) = (*host, *segment);
+                if plan.settings.is_on(host, segment) {
+                    planned.fault = Any::Unplug(host, segment);
+                }
+            }
+            Any::Api(_, How::Errors | How::Slow(_)) if rng.chance(300) => {
+                planned.fault = Any::Own(Fault::Nudge(rng.pick(&[100, 500, 1_000])));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the world of session VIPs keeps of an agent's process.
+
+use mooring_agent_core::action::Cause;
+use mooring_agent_core::session_vips::{Event, Input, Report};
+
+use super::SessionVips;
+use super::api::Watch;
+use crate::clock::Nanos;
+use crate::segment::{Frame, What};
+use crate::settings::Settings;
+use crate::subject::Subject as _;
+use crate::world::World;
+
+/// What is kept of a process.
+#[derive(Debug)]
+pub struct Process {
+    /// The watches.
+    pub watches: [Watch; 2],
+    /// It is drained.
+    pub drained: bool,
+    /// Whether it is to stay has changed in this step.
+    pub changed: bool,
+    /// When a third party was heard, by segment.
+    pub third: Vec<Nanos>,
+    /// When it last asked everybody for each VIP.
+    pub asked: Vec<Nanos>,
+}
+
+impl Process {
+    /// One that has just begun.
+    #[must_use]
+    pub fn new(settings: &Settings<SessionVips>) -> Self {
+        Self {
+            watches: Default::default(),
+            drained: false,
+            changed: false,
+            third: vec![0; settings.segments],
+            asked: vec![0; SessionVips::vips(settings)],
+        }
+    }
+}
+
+impl World<'_, SessionVips> {
+    /// A process begins.
+    pub(super) fn own_start(&mut self, host: usize) {
+        let found = self.adopt_left_over(host);
+        let event = self.node_event(host);
+        self.tell(host, event);
+        self.tell(host, Event::LeftOver(found));
+        for of in self.watches() {
+            self.follow(host, *of);
+        }
+        self.eligible();
+    }
+
+    /// The core is about to get this input.
+    pub(super) fn own_before_step(&mut self, host: usize, event: &Event) {
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        match event {
+            Event::Input(Input::Session(view) | Input::WroteSession { result: Ok(view), .. }) => {
+                agent.was_shown(&view.record);
+            }
+            Event::Input(Input::Sessions { result: Ok(views), .. }) => {
+                for view in views {
+                    agent.was_shown(&view.record);
+                }
+            }
+            Event::Shutdown => agent.own.changed = true,
+            Event::Input(Input::Drain(drained)) => (agent.own.drained, agent.own.changed) = (*drained, true),
+            _ => {}
+        }
+    }
+
+    /// The core has got its input.
+    pub(super) fn own_after_step(&mut self, host: usize) {
+        let agent = self.hosts[host].agent.as_mut();
+        if agent.is_some_and(|agent| std::mem::take(&mut agent.own.changed)) {
+            self.eligible();
+        }
+    }
+
+    /// The core reports something.
+    pub(super) fn own_reported(&mut self, host: usize, report: &Report) {
+        if let Report::Took { address, cause: Cause::Provisional } = report {
+            self.check_provisional(host, *address);
+        }
+        self.note(|w| format!("{}: {report:?}", w.names[host]));
+    }
+
+    /// The agent takes a frame in. It passes on what means something: an agent that was never told of a VIP hears nothing of it.
+    pub(super) fn own_frame_taken(&mut self, frame: &Frame) -> bool {
+        let (now, address) = (self.now, self.address(frame.segment, frame.what));
+        let Some(agent) = &mut self.hosts[frame.to].agent else { return false };
+        match frame.what {
+            What::Vip(_) if !agent.core.knows(address) => return false,
+            What::Vip(vip) => self.note_heard(frame.to, vip, frame.from),
+            What::Own(_) => agent.own.third[frame.segment] = now,
+        }
+        true
+    }
+}

@@ -1,0 +1,163 @@
+//! Sessions and placement: one seed is one run, seeds that once found something find nothing any more.
+
+use std::collections::BTreeSet;
+
+use mooring_agent_core::rules::Rules;
+use mooring_sim::clock::{MS, SECOND};
+use mooring_sim::fault::{Fault, How, Planned};
+use mooring_sim::many::{Order, many};
+use mooring_sim::record::Record;
+use mooring_sim::run::{finish, run};
+use mooring_sim::session_vips::{Plan, SessionVips, World};
+use mooring_sim::shrink::shrink;
+
+/// Seeds that showed a defect of the core, or of the simulator.
+const KEPT: &[u64] =
+    &[34, 131, 162, 203, 253, 254, 294, 299, 605, 872, 893, 927, 948, 995, 1260, 1405, 1407, 1451, 1883];
+
+/// The same, as they are drawn since.
+const KEPT_SINCE: &[u64] = &[2341, 4453, 8332, 12877, 15795, 16030, 16327, 25581];
+
+fn text(seed: u64) -> (String, u64) {
+    let plan = Plan::of(seed, None);
+    let mut world = World::new(&plan);
+    (world.log, world.verbose) = (Some(Record::default()), true);
+    let outcome = finish(&mut world);
+    (world.log.as_ref().map(Record::text).unwrap_or_default(), outcome.digest)
+}
+
+#[test]
+fn one_seed_is_one_run_whether_or_not_anybody_looks() {
+    for seed in 0..8 {
+        let (first, digest) = text(seed);
+        assert!(first.lines().count() > 100);
+        assert_eq!((first, digest), text(seed), "seed {seed}");
+        assert_eq!(run(&Plan::of(seed, None)).digest, digest, "seed {seed}, not recorded");
+    }
+}
+
+#[test]
+fn kept_seeds_find_nothing_any_more() {
+    for seed in KEPT {
+        let outcome = run(&Plan::plain(*seed, None));
+        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
+    }
+    for seed in KEPT_SINCE {
+        let outcome = run(&Plan::of(*seed, None));
+        assert_eq!(outcome.violation, None, "cargo lab sim --sessions --seed {seed} --timeline");
+    }
+}
+
+/// `SIM_SEED=n cargo test -p mooring-sim --test session_vips one_seed_told -- --nocapture` tells one run, with the fewest faults
+/// that still fail if it fails; `SIM_VERBOSE=1` all that goes into the cores and comes out of them.
+#[test]
+fn one_seed_told() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let Some(seed) = number("SIM_SEED") else { return };
+    let mut plan = Plan::of(seed, None);
+    if let Some(violation) = run(&plan).violation {
+        let kept = shrink(&plan, violation.rule);
+        plan = plan.only(&kept);
+    }
+    let mut world = World::new(&plan);
+    (world.log, world.verbose) = (Some(Record::default()), number("SIM_VERBOSE").is_some());
+    let outcome = finish(&mut world);
+    let text = world.log.as_ref().map(Record::text).unwrap_or_default();
+    println!("{:?}\n{text}{:?}", plan.settings, outcome.violation);
+}
+
+/// Requests of all nodes from one moment to another.
+fn calls(world: &mut World<'_>, from: u64, to: u64) -> u64 {
+    world.run(from);
+    let before = world.counts.calls;
+    world.run(to);
+    assert_eq!(world.violation, None);
+    world.counts.calls - before
+}
+
+/// What the nodes ask of the API is their own renewals, whatever the VIPs are; after a node's crash, an end and a record for
+/// each of its VIPs; after an outage, one list a node more.
+#[test]
+fn a_hundred_nodes_ask_little_of_the_api() {
+    let mut plan = Plan::of(1, Some(100));
+    plan.settings.rules = Rules::default();
+    (plan.settings.own.vips, plan.settings.segments, plan.settings.own.local) = (200, 1, BTreeSet::new());
+    (plan.settings.single_homed, plan.settings.spread) = (None, 500 * MS);
+    let at = |seconds, lasts, fault| Planned { at: seconds * SECOND, lasts: lasts * SECOND, fault };
+    plan.faults = vec![at(50, 60, Fault::Crash(7)), at(80, 5, Fault::Api(1, How::Refused))];
+    let mut world = World::new(&plan);
+    let steady = calls(&mut world, 30 * SECOND, 50 * SECOND);
+    assert!((900..=1_100).contains(&steady), "100 nodes that renew every 2 s: {steady} requests in 20 s");
+    let crash = calls(&mut world, 50 * SECOND, 70 * SECOND);
+    assert!(crash <= steady + 60, "a crash: {crash} requests in 20 s");
+    let outage = calls(&mut world, 70 * SECOND, 90 * SECOND);
+    // While calls are refused, each node tries its renewal, a list and its watch about once a second each; after it, all renew
+    // and list until one list is younger than the API's return.
+    assert!(outage <= 5 * steady, "an outage of 5 s: {outage} requests in 20 s");
+    let after = calls(&mut world, 90 * SECOND, 110 * SECOND);
+    assert!(after <= steady + 60, "after it: {after} requests in 20 s");
+}
+
+#[test]
+fn a_hundred_nodes_keep_the_rules() {
+    let outcome = run(&Plan::of(2, Some(100)));
+    assert_eq!(outcome.violation, None, "cargo lab sim --sessions --seed 2 --nodes 100 --timeline");
+}
+
+/// `SIM_SEEDS=n` runs so many; a few without that.
+#[test]
+fn seeds_keep_the_rules() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (from, seeds) = (number("SIM_FROM").unwrap_or(0), number("SIM_SEEDS").unwrap_or(300));
+    let sum = many::<SessionVips>(&Order::new(from, seeds, jobs), &|_, _| {});
+    let failed: Vec<String> = sum
+        .failed
+        .iter()
+        .filter_map(|f| {
+            let replay = format!("cargo lab sim --sessions --seed {} --timeline", f.seed);
+            f.violation.as_ref().map(|v| format!("seed {}: {}: {}; {replay}", f.seed, v.rule, v.text))
+        })
+        .collect();
+    println!(
+        "{} runs, {} faults, {} s, {} steps, {} failed",
+        sum.runs,
+        sum.faults,
+        sum.seconds,
+        sum.steps,
+        failed.len()
+    );
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// `SIM_COST=1 cargo test --release -p mooring-sim --test session_vips what_a_core_costs -- --nocapture`: the processor's time of the
+/// cores alone would be less, for the world is in it too.
+#[test]
+fn what_a_core_costs() {
+    if std::env::var_os("SIM_COST").is_none() {
+        return;
+    }
+    let mut plan = Plan::plain(1, Some(20));
+    plan.settings.rules = Rules::default();
+    (plan.settings.own.vips, plan.settings.segments, plan.settings.own.local) = (500, 1, BTreeSet::new());
+    (plan.settings.single_homed, plan.settings.spread) = (None, 500 * MS);
+    plan.faults = vec![Planned { at: 100 * SECOND, lasts: 60 * SECOND, fault: Fault::Crash(7) }];
+    let mut world = World::new(&plan);
+    for (from, to, what) in [(0, 40, "the beginning"), (40, 100, "a quiet minute"), (100, 105, "a crash")] {
+        let (began, steps) = (std::time::Instant::now(), world.counts.steps);
+        world.run(to * SECOND);
+        let (took, steps) = (began.elapsed(), world.counts.steps - steps);
+        let share = took.as_secs_f64() / f64::from(u32::try_from(to - from).unwrap_or(1)) / 20.0 * 100.0;
+        println!("{what}: {took:?}, {steps} steps, {share:.3} % of a core for each agent; {:?}", world.violation);
+    }
+}
+
+#[test]
+fn what_is_drawn_shows_who_has_which_vip() {
+    let plan = Plan::of(1, None);
+    let mut world = World::new(&plan);
+    world.log = Some(Record::default());
+    finish(&mut world);
+    let drawing = world.draw();
+    assert!(drawing.starts_with("<svg") && drawing.contains(r#"class="vip""#) && drawing.contains("node1"));
+}

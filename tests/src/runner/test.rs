@@ -1,0 +1,137 @@
+//! What is tested, and what runs it.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use super::steps;
+
+/// What a test may use: its own directory for logs, and what all tests share.
+#[derive(Debug)]
+pub struct Ctx<S> {
+    /// The test's name.
+    pub name: String,
+    /// Its directory; every `*.log` in it is quoted when the test fails.
+    pub dir: PathBuf,
+    /// What the tests share: where the binaries are, say.
+    pub shared: Arc<S>,
+}
+
+impl<S> Ctx<S> {
+    /// Writes a line to the test's own log.
+    pub fn note(&self, text: &str) {
+        let file = OpenOptions::new().create(true).append(true).open(self.dir.join("test.log"));
+        // The log is for people; a test does not fail for it.
+        if let Err(error) = file.and_then(|mut file| writeln!(file, "{text}")) {
+            tracing::warn!(%error, test = %self.name, "the test's log cannot be written");
+        }
+    }
+}
+
+/// The function of a test.
+pub type Run<S> = for<'a> fn(&'a mut Ctx<S>) -> BoxFuture<'a, anyhow::Result<()>>;
+
+/// What a test does.
+#[derive(Clone, Debug)]
+pub enum Work<S> {
+    /// A function.
+    Function(Run<S>),
+    /// A program; it passes when it ends with status 0.
+    Program(steps::Program),
+}
+
+/// What may run beside a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Beside {
+    /// Nothing: it needs every processor.
+    Nothing,
+    /// Others of this kind.
+    Anything,
+    /// Others of this kind: each counts lost packets, and none of them starts a cluster while another one counts.
+    Counting,
+}
+
+/// In which rounds a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// Only when everything is tested.
+    Whole,
+    /// Also in the quick round, `--quick`.
+    Both,
+    /// Only in the quick round: a smaller form of a test of the whole one.
+    Quick,
+}
+
+/// One thing that is tested.
+#[derive(Clone, Debug)]
+pub struct Test<S> {
+    /// Its name: unique, and what filters are compared with (as `GROUP/NAME`).
+    pub name: String,
+    /// What it belongs to.
+    pub group: String,
+    /// When it is given up.
+    pub limit: Duration,
+    /// What may run beside it.
+    pub beside: Beside,
+    /// In which rounds it runs.
+    pub rounds: Rounds,
+    /// What it does.
+    pub work: Work<S>,
+}
+
+/// A test ends with this error when it cannot be done here and that is no failure.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Skip(
+    /// Why.
+    pub String,
+);
+
+impl<S> Test<S> {
+    /// A test that runs beside others, when everything is tested.
+    #[must_use]
+    pub fn new(group: &str, name: &str, limit: Duration, work: Work<S>) -> Self {
+        Self {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            limit,
+            beside: Beside::Anything,
+            rounds: Rounds::Whole,
+            work,
+        }
+    }
+
+    /// Nothing else may run beside it.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { beside: Beside::Nothing, ..self }
+    }
+
+    /// It counts every lost packet: nothing that takes processors away may run beside it.
+    #[must_use]
+    pub fn counting(self) -> Self {
+        Self { beside: Beside::Counting, ..self }
+    }
+
+    /// It belongs to the quick round as well.
+    #[must_use]
+    pub fn quick(self) -> Self {
+        Self { rounds: Rounds::Both, ..self }
+    }
+
+    /// It belongs to the quick round only.
+    #[must_use]
+    pub fn only_quick(self) -> Self {
+        Self { rounds: Rounds::Quick, ..self }
+    }
+
+    /// `GROUP/NAME`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{}/{}", self.group, self.name)
+    }
+}
