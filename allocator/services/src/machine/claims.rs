@@ -301,16 +301,22 @@ impl Machine {
         Some(Write::Exchange(target, owner))
     }
 
-    /// Whether nobody asked for the claim's address, and nobody uses the address yet. (A node may report the address as
-    /// its own because it holds the address for us.)
+    /// Whether nobody asked for the claim's address, and no Service shows the address yet. A holder alone is no reason to
+    /// keep the address: agents may take it before the watch of Nodes shows whose it is.
     pub(super) fn by_chance(&self, key: &Key, ip: IpAddr) -> bool {
         let Some(slot) = self.claims.get(key) else { return false };
         let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
         slot.requested.is_none()
             && slot.seen.as_ref().is_none_or(|claim| claim.requested.is_none())
             && self.asked(key, slot).is_none()
-            && self.address_of(key).is_some_and(|address| address.holder.is_none())
+            && self.address_of(key).is_some_and(|address| !self.is_of_holder(ip, address.holder.as_deref()))
             && !members.any(|member| request::shows(&member.service, ip))
+    }
+
+    /// Whether the node that reports an address as its own is the VIP's holder: the address is on its interface because it
+    /// holds the VIP for us.
+    pub(super) fn is_of_holder(&self, ip: IpAddr, holder: Option<&str>) -> bool {
+        matches!(self.seen.reserved.get(&ip), Some(Reserved::Node(node)) if holder == Some(&**node))
     }
 
     /// The address that a claim is to ask for. Once the claim is bound, only an address that people asked for counts,

@@ -129,9 +129,9 @@ impl Machine {
             (slot.belongs_to(&(service.key.clone(), service.uid.clone())), self.address_of(claim))
             && let Some(ip) = address.address
         {
-            // If the Service shows the address already, a node may report the address as its own because it holds the
-            // address for us.
+            // If the Service shows the address already, any node may report the address as its own: it held the VIP for us.
             if !shows(service, ip)
+                && !self.is_of_holder(ip, address.holder.as_deref())
                 && let Some(trouble) = self.reserved_for(ip)
             {
                 if self.by_chance(claim, ip) {

@@ -1,6 +1,6 @@
 //! Addresses that are asked for.
 
-use super::world::World;
+use super::world::{World, ip};
 use crate::machine::testing::service;
 use crate::objects::{Reserved, Service};
 
@@ -172,4 +172,46 @@ fn an_address_that_is_a_nodes_by_chance_is_exchanged() {
     world.reserve(&[("10.0.0.3", Reserved::Node("n1".into()))]);
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.3");
+}
+
+/// Agents act within milliseconds: the record of a holder may reach the allocator before the claim's binding or the
+/// addresses of nodes do, or in place of the version that the allocator wanted to mark.
+#[test]
+fn an_address_that_is_a_nodes_is_exchanged_although_an_agent_has_taken_it() {
+    use crate::machine::testing::pool;
+
+    let mut world = World::new(&[]);
+    let spec = mooring_allocator_core::pool::PoolSpec {
+        addresses: vec!["10.0.0.1-10.0.0.3".to_owned()],
+        prefix: 16,
+        ..mooring_allocator_core::pool::PoolSpec::default()
+    };
+    world.reserve(&[("10.0.0.1", Reserved::Node("n1".into())), ("10.0.0.2", Reserved::ControlPlane)]);
+    world.pool(pool("p", &["10.0.0.1-10.0.0.3"]), spec);
+    let web = world.apply(service("a", "web"));
+    world.allocates = false;
+    world.agents = false;
+    world.run();
+    let claim = world.claims.keys().next().unwrap().clone();
+    for taken in ["10.0.0.1", "10.0.0.2"] {
+        assert!(world.allocate(&claim) && world.advertise(&claim), "{taken}");
+        assert!(world.used().contains(&ip(taken)));
+        world.run();
+        assert!(!world.addresses.contains_key(&claim), "{taken} stays");
+    }
+    world.allocates = true;
+    world.agents = true;
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.3");
+    // A node that reports an address because it holds the VIP keeps it, although no Service shows the address yet.
+    world.agents = false;
+    let other = world.apply(service("a", "other"));
+    world.untaken("10.0.0.1");
+    world.reserve(&[("10.0.0.1", Reserved::Node("node-a".into())), ("10.0.0.2", Reserved::ControlPlane)]);
+    world.allocates = false;
+    world.run();
+    let claim = world.claims_of(&other)[0].key.clone();
+    assert!(world.allocate(&claim) && world.advertise(&claim));
+    world.run();
+    assert_eq!(world.shows(&other), "10.0.0.1");
 }
