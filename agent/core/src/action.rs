@@ -1,4 +1,4 @@
-//! What the elector wants done, and what it reports.
+//! The elector's actions and reports.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::lease::{Notes, Record};
 use super::mac::Mac;
 use super::time::Time;
 
-/// Something to do. No action waits for another one; an event tells what came of it.
+/// Something to do. No action waits for another action; an event reports each result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a handful live for a moment")]
@@ -41,7 +41,7 @@ pub enum Action {
         /// After this long those that did not answer are not healthy.
         within: Duration,
     },
-    /// Have the VIP on the interface, fenced so that the kernel drops it before the deadline.
+    /// Put the VIP on the interface, fenced so that the kernel drops it before the deadline.
     Carry {
         /// The VIP.
         address: IpAddr,
@@ -49,26 +49,26 @@ pub enum Action {
         #[serde(rename = "until")]
         deadline: Time,
     },
-    /// Have the VIP off the interface.
+    /// Remove the VIP from the interface.
     Drop {
         /// The VIP.
         address: IpAddr,
     },
-    /// Tell the segment that the VIP is here.
+    /// Announce the VIP on the segment.
     Announce {
         /// The VIP.
         address: IpAddr,
     },
-    /// Ask the segment who has an address.
+    /// Probe the segment for the owner of an address.
     Probe {
         /// A VIP or a third party's address.
         address: IpAddr,
-        /// Whom to ask; None: everybody.
+        /// The host to ask; None: everybody on the segment.
         to: Option<Mac>,
     },
-    /// Tell people.
+    /// Report to people.
     Report(Report),
-    /// The process may end; addresses still there end by their fence.
+    /// The process may end. The fence ends addresses that are still there.
     Exit,
 }
 
@@ -112,7 +112,7 @@ pub enum Why {
     CannotCarry,
 }
 
-/// What people may want to know. Reports become log lines, Events and metrics.
+/// A report to people. Reports become log lines, Events and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
@@ -129,7 +129,7 @@ pub enum Report {
         /// The successor, if one is known.
         to: Option<String>,
     },
-    /// The service is unhealthy here, and better on no other node: nothing moves.
+    /// The API server is unhealthy on this node, and better on no other node: the VIPs stay.
     NobodyBetter,
     /// Another host answers for a VIP that is not taken for that reason.
     ForeignOwner {

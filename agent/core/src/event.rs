@@ -1,4 +1,4 @@
-//! What the elector is told, and the moment at which a core steps.
+//! The elector's events, and the moment at which a core steps.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Moment {
     pub wall: WallTime,
 }
 
-/// What is known of this node.
+/// The elector's view of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// What the node declares about itself on the Lease.
@@ -30,13 +30,13 @@ pub struct Node {
     pub gateways: Vec<IpAddr>,
 }
 
-/// Something happened.
+/// An event of the elector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// Nothing but time has passed.
     Tick,
-    /// The interface is there, or is another, or has other addresses.
+    /// The interface has appeared or changed, or the node's addresses have changed.
     Node(Node),
     /// The VIPs that should exist. They change when a DNS name changes.
     Vips(Vec<IpAddr>),
@@ -66,17 +66,17 @@ pub enum Event {
     Peers {
         /// The call's number.
         id: u64,
-        /// Those that are healthy; the node's own addresses too, if its own answered just as well.
+        /// The addresses of the healthy API servers; the node's own addresses too, if its own server is healthy.
         healthy: Vec<IpAddr>,
     },
-    /// A frame of another host was heard that speaks for `address`.
+    /// A frame of another host claimed `address`.
     Heard {
         /// The VIP, or a third party's address.
         address: IpAddr,
-        /// Who speaks.
+        /// The sender.
         mac: Mac,
     },
-    /// The VIP is on the interface, until the fence that was asked for.
+    /// The VIP is on the interface, until the requested deadline.
     Put {
         /// The VIP.
         address: IpAddr,
@@ -85,7 +85,7 @@ pub enum Event {
     PutFailed {
         /// The VIP.
         address: IpAddr,
-        /// What the datapath says.
+        /// The kernel's error, for people.
         reason: String,
     },
     /// The VIP left the interface, and this agent did not remove it.

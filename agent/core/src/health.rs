@@ -1,4 +1,4 @@
-//! A verdict from single probe results: so many good ones in a row, or so many bad ones.
+//! Makes a verdict out of single probe results. The verdict changes only after several equal results in a row.
 
 use super::planted::planted;
 
@@ -8,20 +8,20 @@ pub struct Health {
     rise: u32,
     fall: u32,
     verdict: Option<bool>,
-    /// Results in a row, up to now, that speak against the verdict; or, before there is one, for `last`.
+    /// How many of the latest results in a row were equal to `last`.
     row: u32,
     last: bool,
 }
 
 impl Health {
-    /// Healthy after `rise` good results in a row, unhealthy after `fall` bad ones; 0 counts as 1. Before that unknown.
+    /// Healthy after `rise` good results in a row, unhealthy after `fall` bad results; 0 counts as 1. Unknown before that.
     #[must_use]
     pub const fn new(rise: u32, fall: u32) -> Self {
         let (rise, fall) = (if rise == 0 { 1 } else { rise }, if fall == 0 { 1 } else { fall });
         Self { rise, fall, verdict: None, row: 0, last: false }
     }
 
-    /// One more result. Answers with the verdict if it changed.
+    /// Takes one more result, and returns the verdict if the verdict has changed.
     pub fn result(&mut self, ok: bool) -> Option<bool> {
         self.row = if self.last == ok { self.row.saturating_add(1) } else { 1 };
         self.last = ok;
@@ -33,7 +33,7 @@ impl Health {
         self.verdict
     }
 
-    /// What holds now. None: not known yet.
+    /// The verdict. None: unknown yet.
     #[must_use]
     pub const fn verdict(&self) -> Option<bool> {
         self.verdict

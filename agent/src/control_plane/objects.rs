@@ -1,4 +1,4 @@
-//! The VIPs that are named by their `IPAddress`: read once, and remembered for the next start.
+//! The VIPs that are named by their `IPAddress`. The agent reads each once, and remembers it for the next start.
 //!
 //! The address of an `IPAddress` never changes: its spec cannot be changed. So the agent carries an address once read
 //! until the agent restarts, whatever happens to the object: a VIP that clients know is not exchanged because an object
@@ -20,15 +20,17 @@ use crate::cluster::Cluster;
 use crate::ops::Ops;
 use crate::settings::{Address, usable};
 
-/// The time limit of each call; for the first ones.
+/// The time limit of a call.
 const WITHIN: Duration = Duration::from_secs(3);
+/// The time limit of the first calls.
 const BRIEFLY: Duration = Duration::from_secs(1);
-/// The time between two looks while an object is not known, the first time and at most.
+/// The first pause between two looks while an object is not known. Each later pause is twice as long.
 const FIRST: Duration = Duration::from_millis(500);
+/// The longest such pause.
 const LAST: Duration = Duration::from_secs(4);
 /// The time between two checks of a known object: whether its address is still the same.
 const FOLLOW: Duration = Duration::from_secs(30);
-/// In the agent's own directory.
+/// The name of the file in the agent's own directory.
 const FILE: &str = "named-addresses.json";
 
 /// Why an `IPAddress` gives no VIP (yet).

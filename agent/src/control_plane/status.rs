@@ -1,4 +1,4 @@
-//! The state as others see it: `mooring-agent status`, gauges, readiness.
+//! Publishes the state: `mooring-agent status`, gauges, readiness.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::ops::Ops;
 use crate::ops::status::{ApiStatus, Candidate, LeaseReport, Report, Transition, VipReport, WitnessReport};
 use crate::settings::Settings;
 
-/// Keeps what others see up to date.
+/// The published state.
 #[derive(Debug)]
 pub struct Status {
     ops: Arc<Ops>,
@@ -44,10 +44,10 @@ impl Status {
         }
         let metrics = &self.ops.metrics;
         metrics.lease_held(snapshot.role == "holding");
-        let until = kernels(snapshot.fence);
+        let deadline = kernels(snapshot.fence);
         for (address, put) in &snapshot.vips {
             metrics.held(*address, *put);
-            metrics.fence(*address, until.filter(|_| *put));
+            metrics.fence(*address, deadline.filter(|_| *put));
         }
         let dropped =
             self.last.iter().flat_map(|last| &last.vips).filter(|(a, _)| !snapshot.vips.iter().any(|(b, _)| a == b));
@@ -66,7 +66,7 @@ impl Status {
         self.last = Some(snapshot);
     }
 
-    /// What is to be said of the interface and of addresses on it, the place says.
+    /// Sets readiness. The address task reports the interface and its addresses itself.
     fn waits(&self, snapshot: &Snapshot, api: &LeaseClient) {
         let readiness = &self.ops.readiness;
         readiness.set("link", (snapshot.link == Some(false)).then(|| "the interface's link is down".to_owned()));
@@ -139,5 +139,5 @@ fn witness(snapshot: &Snapshot, settings: &Settings) -> &'static str {
 
 /// When the kernel drops an address: the end of the Lease, or of a short fence, less the margin of its lifetime.
 fn kernels(fence: Option<Time>) -> Option<Time> {
-    fence.map(|until| until - fence::LIFETIME_MARGIN)
+    fence.map(|deadline| deadline - fence::LIFETIME_MARGIN)
 }

@@ -127,7 +127,7 @@ pub fn drifts(rng: &mut Rng, nodes: usize) -> Vec<i64> {
     (0..nodes).map(|_| if drifts { i64::try_from(rng.below(801)).unwrap_or(0) - 400 } else { 0 }).collect()
 }
 
-/// Rules that the agent's settings allow (see `agent/src/settings/validate.rs`), but seldom the default ones.
+/// Rules that the agent's settings allow (see `agent/src/settings/validate`), but seldom the default ones.
 #[must_use]
 pub fn rules(rng: &mut Rng) -> Rules {
     let lease = rng.pick(&[3, 4, 5, 6, 8, 10, 15, 20, 30]);

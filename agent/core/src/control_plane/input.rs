@@ -1,4 +1,4 @@
-//! What the control plane's core alone is told: its VIPs, the Lease, and the health of API servers.
+//! The inputs of the control plane's core alone: its VIPs, the Lease, and the health of API servers.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::event::{Event as ForElector, Failure};
 use crate::lease::LeaseView;
 
-/// Something that the settings, DNS, the API or the kernel said.
+/// News from the settings, DNS, the API or the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The VIPs that should exist. They change when a DNS name does.
@@ -37,7 +37,7 @@ pub enum Input {
     Peers {
         /// The call's number.
         id: u64,
-        /// Those that are healthy; the node's own addresses too, if its own server answered just as well.
+        /// The addresses of the healthy API servers; the node's own addresses too, if its own server is healthy.
         healthy: Vec<IpAddr>,
     },
 }

@@ -5,8 +5,8 @@
 //!             the interface; the node's own VIPs                             the interface; lists
 //! ```
 //!
-//! The Elector knows neither interfaces nor lists. This core picks the interface, tells the Elector what the node looks like
-//! there, keeps VIPs from it that are the node's own addresses, and puts what it wants into the words of every core.
+//! The Elector knows neither interfaces nor lists. This core picks the interface and describes the node to the Elector. VIPs
+//! that are the node's own addresses do not reach the Elector. The Elector's actions become outputs that every core has.
 
 mod input;
 mod output;
@@ -20,6 +20,7 @@ pub use output::{Call, Report};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::action::Action;
 use crate::core::{self, Core, Interface};
@@ -30,12 +31,12 @@ use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
 
-/// What this core is told.
+/// This core's events.
 pub type Event = core::Event<Input>;
-/// What this core wants done.
+/// This core's outputs.
 pub type Output = core::Output<Call, Report>;
 
-/// Is shown each step of the Elector: the moment, the event, and the actions that it gave.
+/// Is called after each step of the Elector, with the moment, the event, and the actions.
 pub type Observer = Box<dyn FnMut(Moment, &ForElector, &[Action]) + Send>;
 
 /// The VIPs of one Lease on one interface.
@@ -44,13 +45,13 @@ pub struct ControlPlane {
     observer: Option<Observer>,
     /// The interface that carries the VIPs; None: it is not there.
     place: Option<Place>,
-    /// The VIPs that should exist, the node's own among them.
-    vips: Vec<IpAddr>,
+    /// The VIPs that should exist, the node's own among them. Shared with every report.
+    vips: Arc<[IpAddr]>,
     /// The VIPs that are permanent addresses of the node: the node is no candidate for them.
     own: BTreeSet<IpAddr>,
 }
 
-/// What the Elector was told of the interface.
+/// The interface as the Elector knows it.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     index: u32,
@@ -70,9 +71,9 @@ impl Core for ControlPlane {
             Event::Node { interfaces, macs } => self.node(at, interfaces, macs, &mut out),
             Event::Input(Input::Vips(vips)) => {
                 // A report of this step is about the VIPs that go, not about those that stay.
-                self.vips.retain(|known| !vips.contains(known));
+                self.vips = self.vips.iter().copied().filter(|known| !vips.contains(known)).collect();
                 self.elect(at, ForElector::Vips(self.not_own(&vips)), &mut out);
-                self.vips = vips;
+                self.vips = vips.into();
             }
             Event::Input(Input::Own(own)) => {
                 self.own = own;
@@ -102,14 +103,14 @@ impl Core for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Of a node that knows nothing yet.
+    /// The core of a node that knows nothing yet.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let elector = Elector::new(rules);
-        Self { elector, observer: None, place: None, vips: vec![], own: BTreeSet::new() }
+        Self { elector, observer: None, place: None, vips: Arc::default(), own: BTreeSet::new() }
     }
 
-    /// From now on, each step of the Elector is shown: `mooring-agent run --record` writes them down.
+    /// Calls the observer after each step of the Elector: `mooring-agent run --record` writes the steps down.
     #[must_use]
     pub fn observed_by(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
@@ -122,7 +123,7 @@ impl ControlPlane {
         self.elector.snapshot()
     }
 
-    /// The Elector, to look at.
+    /// The Elector, for reading.
     #[must_use]
     pub const fn elector(&self) -> &Elector {
         &self.elector
@@ -134,8 +135,8 @@ impl ControlPlane {
         &self.vips
     }
 
-    /// The first interface is the one. The Elector is told what has changed; of the link also when the interface is another
-    /// one, so that VIPs are put there and announced.
+    /// The VIPs are on the first interface. The Elector gets an event for each change. A change of the interface counts as
+    /// a change of the link, so that VIPs are put on the new interface and announced.
     fn node(&mut self, at: Moment, interfaces: Vec<Interface>, macs: Vec<Mac>, out: &mut Vec<Output>) {
         let Some(interface) = interfaces.into_iter().next() else {
             if self.place.take().is_some_and(|place| place.up) {
@@ -162,7 +163,7 @@ impl ControlPlane {
         }
     }
 
-    /// One event of every core as one of the Elector. None: it does not concern the VIPs' interface.
+    /// Translates an event of every core into the Elector's. None: the event is about another interface.
     fn translate(&mut self, event: Event) -> Option<ForElector> {
         let index = self.place.as_ref().map(|place| place.index);
         Some(match event {

@@ -1,6 +1,7 @@
-//! What the control plane's core alone wants done, and the Elector's actions in the words of every core.
+//! The calls and reports of the control plane's core, and the Elector's actions as outputs of every core.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Output;
@@ -41,18 +42,18 @@ pub enum Call {
     },
 }
 
-/// What people may want to know.
+/// A report to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The VIPs that the report is about.
-    pub vips: Vec<IpAddr>,
+    pub vips: Arc<[IpAddr]>,
     /// What has happened.
     pub what: action::Report,
 }
 
-/// Adds what the Elector wants done. An action like the one before it goes into the same list, so that many VIPs are one
-/// request to the kernel; the order stays.
-pub(super) fn push(out: &mut Vec<Output>, action: Action, interface: u32, vips: &[IpAddr]) {
+/// Adds an action of the Elector to the outputs. Equal actions in a row go into one output, so that many VIPs are one
+/// request to the kernel. The order stays.
+pub(super) fn push(out: &mut Vec<Output>, action: Action, interface: u32, vips: &Arc<[IpAddr]>) {
     let more = match action {
         Action::Carry { address, deadline } => {
             let vip = Vip { address, interface };
@@ -84,7 +85,7 @@ pub(super) fn push(out: &mut Vec<Output>, action: Action, interface: u32, vips: 
             Output::Call(Call::Write { id, base, record, notes, within })
         }
         Action::AskPeers { id, within } => Output::Call(Call::AskPeers { id, within }),
-        Action::Report(what) => Output::Report(Report { vips: vips.to_vec(), what }),
+        Action::Report(what) => Output::Report(Report { vips: vips.clone(), what }),
         Action::Exit => Output::Exit,
     };
     out.push(more);

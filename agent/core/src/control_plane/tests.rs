@@ -163,7 +163,7 @@ fn a_report_names_the_vips_that_it_is_about() {
     let (mut core, _) = holding();
     let out = core.step(at(500), Event::Input(Input::Vips(vec![OTHER])));
     assert_eq!(out.first(), Some(&Output::Remove(vec![VIP])));
-    let report = Report { vips: vec![VIP], what: What::LetGo(Why::NotWanted) };
+    let report = Report { vips: [VIP].into(), what: What::LetGo(Why::NotWanted) };
     assert_eq!(out.get(1), Some(&Output::Report(report)), "{out:?}");
     let out = core.step(at(600), Event::Input(Input::Vips(vec![])));
     assert!(out.contains(&Output::Remove(vec![OTHER])), "{out:?}");

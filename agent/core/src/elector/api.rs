@@ -6,7 +6,7 @@ use crate::action::Cause;
 use crate::lease::Record;
 use crate::time::Time;
 
-/// So many writes without an answer are remembered.
+/// How many writes without an answer are remembered.
 const UNANSWERED: usize = 8;
 
 /// The API, as far as this elector's own calls tell. One read and one write may be under way at a time.
@@ -18,11 +18,11 @@ pub(super) struct Api {
     pub(super) reading: Option<Reading>,
     /// The write under way.
     pub(super) flight: Option<Flight>,
-    /// The last writes that were given up without an answer, oldest first: they may have taken effect, or may yet.
+    /// The last writes that were given up without an answer, oldest first. They may have taken effect, or may do so later.
     pub(super) unanswered: VecDeque<Flight>,
-    /// The Lease is not read before.
+    /// The earliest time of the next read of the Lease.
     pub(super) next_read: Time,
-    /// The Lease is not written before, by a node that carries the VIPs.
+    /// The earliest time of the next write of the Lease by a node that carries the VIPs.
     pub(super) next_write: Time,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Api {
 pub(super) struct Reading {
     pub(super) id: u64,
     pub(super) sent: Time,
-    /// Without an answer it has failed then.
+    /// Without an answer the read has failed at this time.
     pub(super) fails_at: Time,
     /// The version of the Lease that was known when the read was sent.
     pub(super) known: Option<String>,
@@ -43,9 +43,9 @@ pub(super) struct Flight {
     pub(super) id: u64,
     pub(super) purpose: Purpose,
     pub(super) sent: Time,
-    /// Without an answer it has failed then.
+    /// Without an answer the write has failed at this time.
     pub(super) fails_at: Time,
-    /// The version that the write was based on. By this and by `record` the write is recognised if its answer is lost.
+    /// The version that the write was based on. If the answer is lost, this and `record` identify the write.
     pub(super) base: Option<String>,
     pub(super) record: Record,
 }
@@ -60,12 +60,12 @@ pub(super) enum Purpose {
 }
 
 impl Api {
-    /// The API has answered.
+    /// Notes that the API has answered.
     pub(super) fn answered(&mut self) {
         self.away = None;
     }
 
-    /// A call that was sent then has not been answered.
+    /// Notes that a call was not answered. `sent`: when the call was sent.
     pub(super) fn not_answered(&mut self, sent: Time) {
         self.away.get_or_insert(sent);
     }

@@ -7,24 +7,24 @@ use crate::time::Time;
 /// What a candidate remembers of earlier tries, and of earlier holders. It outlives the roles.
 #[derive(Debug, Default)]
 pub(super) struct Candidacy {
-    /// Nothing is taken before: a conflict, a lost race, a foreign owner.
+    /// The Lease is not taken before this time, after a conflict, a lost race or a foreign owner.
     pub(super) hold_off: Time,
-    /// The interface took none of the VIPs: nothing is carried before, by whatever right.
+    /// The interface refused all VIPs: this node carries none before this time, with or without the Lease.
     pub(super) refused_until: Time,
-    /// When this node adds itself to the participants that the Lease names.
+    /// When this node writes its own entry among the Lease's participants.
     pub(super) participate_at: Option<Time>,
-    /// How often this node carried the VIPs without a Lease, or let them go again, since it last took the Lease: each time
-    /// its turn is another one.
+    /// How often this node has carried the VIPs without a Lease, or let them go again, since it last took the Lease. Each
+    /// time gives it another turn.
     pub(super) turns: u32,
-    /// The tenure whose holder was reported to be silent: once, however often the Lease is tried.
+    /// The tenure whose holder was reported as silent: each tenure is reported once.
     pub(super) reported_silent: Option<Declaration>,
-    /// How often the VIPs have moved lately.
+    /// The recent moves of the VIPs.
     pub(super) moves: Moves,
     last_holder: String,
 }
 
 impl Candidacy {
-    /// The Lease names that holder.
+    /// Notes the holder that the Lease names.
     pub(super) fn saw_holder(&mut self, now: Time, holder: &str) {
         if holder.is_empty() || holder == self.last_holder {
             return;

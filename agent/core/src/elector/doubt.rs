@@ -8,20 +8,20 @@ use crate::planted::planted;
 use crate::rules::{MARGIN, SELF_PROBE};
 use crate::time::Time;
 
-/// What a late step left behind.
+/// The consequences of a late step.
 #[derive(Debug, Default)]
 pub(super) struct Doubt {
     /// Nothing is announced or refreshed until the Lease or the segment was looked at since. Only a node that carries VIPs
     /// can be unsure.
     unsure: Option<Unsure>,
-    /// The last late step: what was sent before it proves nothing any more.
+    /// The last late step. The answer to a call that was sent before this time proves nothing.
     pub(super) late_at: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Unsure {
     since: Time,
-    /// The segment was asked for another owner.
+    /// Whether the segment was asked for another owner.
     probed: bool,
 }
 
@@ -38,14 +38,14 @@ impl Doubt {
         self.unsure.is_none()
     }
 
-    /// Whether a call that was sent then, and succeeded, proves what became doubtful.
+    /// Whether a successful call ends the doubt. `sent`: when the call was sent.
     pub(super) fn is_ended_by(&self, sent: Time) -> bool {
         self.unsure.is_some_and(|unsure| sent >= unsure.since)
     }
 }
 
 impl Elector {
-    /// This step came late: VIPs that the fence no longer covers are dropped, and nothing is sure.
+    /// Takes in that this step came late: drops VIPs that the fence no longer covers, and begins the doubt.
     pub(super) fn late(&mut self, by: Duration) {
         let now = self.step.at.now;
         self.doubt.late_at = now;

@@ -10,14 +10,14 @@ use crate::action::{Action, Report};
 use crate::lease::Participant;
 use crate::time::Time;
 
-/// How long the peers may take to say how they are, before a hand-over.
+/// How long the peers may take for their answer about their health, before a hand-over.
 const ASK_WITHIN: Duration = Duration::from_millis(150);
 /// A peer that was heard within this time is alive.
 const HEARD_FRESH: Duration = Duration::from_secs(1);
 /// A shared outage ends on each node at a slightly different moment: right after one, a better peer is asked again after
 /// this.
 const RECOVERS: Duration = Duration::from_secs(1);
-/// How long a successor that nobody knows of is waited for: client-go's candidates look at the Lease every 2 to 2.4 s.
+/// How long the holder waits for an unknown successor: client-go's candidates look at the Lease every 2 to 2.4 s.
 const STRANGER_WITHIN: Duration = Duration::from_secs(3);
 
 impl Elector {
@@ -101,8 +101,8 @@ impl Elector {
         self.become_role(Role::Leaving(leaving));
     }
 
-    /// A participant that was heard just now, one with a healthy service if there is any. A peer's service is matched by the
-    /// address of its API server.
+    /// A participant that was heard just now; one with a healthy service, if there is one. The address of an API server
+    /// says which participant it belongs to.
     fn successor(&self, healthy: &[IpAddr]) -> Option<String> {
         let now = self.step.at.now;
         let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);

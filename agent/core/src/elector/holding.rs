@@ -1,4 +1,4 @@
-//! The holder by Lease: renewing, the fence, and what another's frame does to it.
+//! The holder by Lease: renewals, the fence, and challenges by other hosts' frames.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,32 +11,32 @@ use crate::planted::planted;
 use crate::rules::{AWAY, CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
 
-/// A holder goes over to a short fence so long before the kernel would drop the VIP.
+/// How long before the kernel would drop the VIP a holder changes to a short fence.
 const BEFORE_DROPPED: Duration = Duration::from_millis(100);
 
 /// This node's own write made it the holder.
 #[derive(Debug)]
 pub(super) struct Holding {
-    /// When the last successful write was sent: the fence counts from then.
+    /// When the last successful write was sent. The fence counts from this time.
     pub(super) sent: Time,
     pub(super) acquired: Option<WallTime>,
     pub(super) transitions: u32,
     challenge: Option<Challenge>,
-    /// When each challenger was last answered: its frames of the next moment are answered together, later.
+    /// When each challenger was last answered. Its next frames within [`DEFEND`] are answered together.
     challenged: BTreeMap<Challenger, Time>,
-    /// Frames that wait for that.
+    /// Frames that wait for that answer.
     waiting: BTreeMap<Challenger, (IpAddr, Mac)>,
-    /// A hand-over for health has begun: the peers are asked.
+    /// Since when the peers are asked for a successor.
     pub(super) leaving_since: Option<Time>,
-    /// The last holder did not let the VIP go, and may come back with it until its Lease would have ended.
+    /// Until when the last holder may come back with the VIP: it did not let the VIP go, and its Lease would have ended then.
     pub(super) returns_until: Option<Time>,
-    /// A renewal met a conflict, and the Lease was not read since: it may belong to another node.
+    /// A renewal met a conflict, and the Lease was not read since: the Lease may belong to another node.
     pub(super) in_doubt: bool,
     /// When the segment is asked next whether somebody else has the VIP.
     look: Time,
 }
 
-/// A participant, by the MAC address that spoke. None: any stranger, so that nobody gains by inventing addresses.
+/// A participant, by its MAC address. None: any stranger, so that nobody gains by inventing addresses.
 type Challenger = Option<Mac>;
 
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ impl Elector {
         }
     }
 
-    /// Another host speaks for a VIP held here. No defence rests on a remembered Lease: a renewal is sent at once.
+    /// Another host claims a VIP that is held here. No defence rests on a remembered Lease: a renewal is sent at once.
     pub(super) fn challenged(&mut self, address: IpAddr, mac: Mac) {
         let now = self.step.at.now;
         let participant = self.lease.view().and_then(|v| v.participant_with(mac)).map(str::to_owned);
@@ -155,7 +155,7 @@ impl Elector {
         self.consider_leaving();
     }
 
-    /// Gives the VIPs the deadline that renewals have brought since the last time, when that was long enough ago.
+    /// Gives the VIPs the deadline of the latest renewal, if the last request to the kernel is old enough.
     fn refresh_late(&mut self, deadline: Time) {
         let last = self.ensured;
         let longer = !self.rules.refresh.is_zero() && last.deadline < deadline && self.doubt.is_sure();
@@ -164,7 +164,7 @@ impl Elector {
         }
     }
 
-    /// Takes up frames that came during another challenge, or soon after one by the same host.
+    /// Answers frames that came during another challenge, or soon after a challenge by the same host.
     fn challenge_again(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
         if holding.challenge.is_some() {
@@ -182,8 +182,8 @@ impl Elector {
         }
     }
 
-    /// When a holder gives up renewing: at the deadline, or just before the kernel drops the VIP (a Lease of a few seconds, a
-    /// slow answer) if it is to go on under a short fence.
+    /// When a holder lapses: at the renew deadline; or just before the kernel drops the VIP (a Lease of a few seconds, a slow
+    /// answer), if the holder is to go on under a short fence.
     fn lapses_at(&self, sent: Time) -> Time {
         let deadline = sent + self.rules.lapses_after();
         let covered = self.rules.hold_without_api && self.ensured.dropped_at > sent;

@@ -1,4 +1,4 @@
-//! Takes in each event: what is known afterwards. What follows from it is decided by `advance`.
+//! Takes in each event: changes what is known. `advance` decides what to do about it.
 
 use std::net::IpAddr;
 use std::time::Duration;

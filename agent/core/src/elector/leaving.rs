@@ -18,7 +18,7 @@ pub(super) struct Leaving {
     pub(super) deadline: Time,
     /// When another host was first heard to have the VIP.
     pub(super) heard: Option<Time>,
-    /// When a host was heard that no Lease names yet: the watch may be slower than the segment.
+    /// When a host with the VIP was heard that no Lease names yet: the watch may be slower than the segment.
     pub(super) heard_unnamed: Option<Time>,
     /// When the Lease was last read because of such a host.
     pub(super) looked_up: Option<Time>,
@@ -32,12 +32,12 @@ pub(super) struct Leaving {
     pub(super) to: Option<String>,
 }
 
-/// The peers are asked again after this, when none was better.
+/// The pause before the next question to the peers, when none was better.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How often the old holder asks the segment for its successor, in case the announcement is lost.
 pub(super) const LISTEN: Duration = Duration::from_millis(100);
 
-/// A watch shows a write within this time.
+/// A host that was heard within this time before the Lease named another holder is that holder: a watch is not slower.
 const JUST_BEFORE: Duration = Duration::from_millis(500);
 /// How long a holder listens for a successor when its process is to end and its release was not answered.
 const LISTEN_LONGER: Duration = Duration::from_millis(1_500);

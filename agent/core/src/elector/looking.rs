@@ -1,4 +1,4 @@
-//! Which addresses the segment is asked for, and who else is heard.
+//! Which addresses this node probes on the segment, and which frames it needs.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::action::{Action, Report};
 use crate::lease::LeaseView;
 use crate::witness::Target;
 
-/// So many of the holder's VIPs are asked for at a time.
+/// How many of the holder's VIPs are probed at a time.
 const WITNESSED: usize = 2;
 
 impl Elector {

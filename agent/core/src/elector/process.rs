@@ -1,18 +1,18 @@
 //! Whether the process goes on.
 
-/// How far the end of the process is. It never goes back.
+/// The phase of the process. A phase never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Process {
-    /// Nobody has asked it to end.
+    /// Nobody has asked the process to end.
     Running,
-    /// It was asked to end, and hands over first.
+    /// The process was asked to end, and hands over first.
     Ending,
-    /// [`crate::action::Action::Exit`] was told: addresses that are still there end by their fence.
+    /// [`crate::action::Action::Exit`] was given: the fence ends the addresses that are still there.
     Left,
 }
 
 impl Process {
-    /// It is asked to end.
+    /// Notes the request to end.
     pub(super) fn end(&mut self) {
         *self = (*self).max(Self::Ending);
     }

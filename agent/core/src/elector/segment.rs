@@ -1,4 +1,4 @@
-//! What is known of the segment: the link, who was heard, and who has VIPs that no Lease gave to them.
+//! What is known of the segment: the link, the hosts that were heard, and foreign owners of VIPs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::Witness;
 
-/// A foreign owner is reported, and looked for, this often.
+/// How often a foreign owner is reported.
 const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 
 /// The segment that the VIPs are on.
@@ -25,20 +25,20 @@ pub(super) struct Segment {
 /// The link of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// Nothing has said so far.
+    /// No event has told yet.
     Unknown,
     /// Frames pass.
     Up,
-    /// Frames do not pass, since then.
+    /// Frames do not pass. Since when.
     Down(Time),
 }
 
 /// Other hosts that have a VIP which this node wants to take.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
-    /// The answer that was considered last: who had the VIP, and when that was heard.
+    /// The last answer that was considered: the owner's MAC address, and when it was heard.
     pub(super) heard: Option<(Mac, Time)>,
-    /// Who was reported last, and when.
+    /// The MAC address that was reported last, and when.
     pub(super) reported: Option<(Mac, Time)>,
 }
 
@@ -52,7 +52,7 @@ impl Segment {
         }
     }
 
-    /// This node was late: what was not heard says nothing.
+    /// This node was late: silence says nothing.
     pub(super) fn forget(&mut self, now: Time) {
         self.witness.forget(now);
         self.third_heard.clear();
@@ -73,7 +73,7 @@ impl Link {
         }
     }
 
-    /// The link is down now; when it went down before, that counts.
+    /// Notes that the link is down. The first moment counts.
     pub(super) fn went_down(&mut self, now: Time) {
         if !matches!(self, Self::Down(_)) {
             *self = Self::Down(now);
@@ -82,9 +82,9 @@ impl Link {
 }
 
 impl Foreign {
-    /// Another host answered for a VIP. Whether that is to be reported: it was heard twice, and not reported lately. Heard
-    /// once, it may be a peer that holds provisionally and that no Lease names yet: that one takes the Lease now; or one that
-    /// has released the Lease, and removes the VIP.
+    /// Notes that another host answered for a VIP. True: report it, because the host was heard twice and not reported
+    /// recently. A host that was heard once may be a peer that holds provisionally and now takes the Lease, or a peer that
+    /// has released the Lease and is removing the VIP.
     pub(super) fn answered(&mut self, now: Time, mac: Mac, heard: Time) -> bool {
         let known = self.heard.replace((mac, heard));
         let first = known.is_none_or(|(who, at)| who != mac || heard.since(at) > FOREIGN_AGAIN);

@@ -1,4 +1,4 @@
-//! What the elector looks like from outside: for `mooring-agent status`, metrics and readiness.
+//! The elector's state for `mooring-agent status`, metrics and readiness.
 
 use std::net::IpAddr;
 
@@ -32,14 +32,14 @@ pub struct Snapshot {
     pub misses: u32,
     /// When the VIP's holder was last heard, to the second.
     pub heard: Option<Time>,
-    /// The verdict on the own service, when there is one.
+    /// The verdict on this node's own service, if there is one.
     pub healthy: Option<bool>,
     /// Whether the link is up, when known.
     pub link: Option<bool>,
 }
 
 impl Elector {
-    /// Whether this node carries the VIPs, by whatever right.
+    /// Whether this node carries the VIPs, with or without the Lease.
     #[must_use]
     pub const fn is_carrying(&self) -> bool {
         !matches!(self.role, Role::Following(_))

@@ -7,9 +7,9 @@ use crate::rules::DEFEND;
 use crate::schedule::Schedule;
 use crate::time::Time;
 
-/// A VIP that was removed this often within [`REMOVED_WITHIN`] is no longer put back at once.
+/// After so many removals within [`REMOVED_WITHIN`], a VIP is no longer put back at once.
 const REMOVED_OFTEN: usize = 5;
-/// Removals count for so long.
+/// How long a removal counts.
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A VIP.
@@ -17,20 +17,20 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Vip {
     pub(super) schedule: Schedule,
     pub(super) put: Put,
-    /// When it was last announced against another host's claim.
+    /// When the VIP was last announced against another host's claim.
     defended: Option<Time>,
-    /// When others removed it, lately.
+    /// When other programs removed the VIP recently.
     removed: VecDeque<Time>,
 }
 
 /// Whether a VIP is on the interface, as far as the datapath has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It is not.
+    /// The VIP is not on the interface.
     No,
-    /// It is.
+    /// The VIP is on the interface.
     Yes,
-    /// It is not: the datapath refused it the last time.
+    /// The VIP is not on the interface: the kernel refused the last request.
     Refused,
 }
 
@@ -43,13 +43,13 @@ impl Vip {
         self.put == Put::Yes
     }
 
-    /// The VIP is no longer on the interface, and not announced.
+    /// Notes that the VIP is no longer on the interface; ends its announcements.
     pub(super) fn take_off(&mut self, put: Put) {
         self.put = put;
         self.schedule.stop();
     }
 
-    /// Others removed it. False if they do that so often that it is not put back at once.
+    /// Notes that another program removed the VIP. False: this happens so often that the VIP is not put back at once.
     pub(super) fn was_removed(&mut self, now: Time) -> bool {
         self.removed.retain(|at| now.since(*at) < REMOVED_WITHIN);
         let seldom = self.removed.len() < REMOVED_OFTEN;
@@ -59,7 +59,7 @@ impl Vip {
         seldom
     }
 
-    /// Whether it is announced against another's claim: it is here, and that was not done just now.
+    /// Whether to announce the VIP against another host's claim: the VIP is here, and was not defended just now.
     pub(super) fn defend(&mut self, now: Time) -> bool {
         let defends = self.is_put() && self.defended.is_none_or(|at| now.since(at) >= DEFEND);
         if defends {

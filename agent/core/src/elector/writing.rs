@@ -1,4 +1,4 @@
-//! Reads and writes of the Lease: one write in flight at a time, each with an end.
+//! Reads and writes of the Lease. One read and one write are in flight at a time; each has a deadline.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::rules::MARGIN;
 
 /// How long a take or a release may go unanswered.
 const TAKE_WITHIN: Duration = Duration::from_secs(1);
-/// When the Lease changes hands and lists more participants than this, the list begins anew.
+/// A take that finds more participants than this on the Lease begins a new list.
 const MANY: usize = 16;
-/// An annotation that was written and is gone is written again after this.
+/// The pause before this node's entry among the participants is written again, after others have removed it.
 const PARTICIPATE_AGAIN: Duration = Duration::from_secs(30);
 
 impl Elector {
