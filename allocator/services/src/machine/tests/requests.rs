@@ -1,7 +1,9 @@
 //! Addresses that are asked for.
 
+use mooring_allocator_core::pool::PoolSpec;
+
 use super::world::{World, ip};
-use crate::machine::testing::service;
+use crate::machine::testing::{pool, service};
 use crate::objects::{Reserved, Service};
 
 fn asks(name: &str, ip: &str) -> Service {
@@ -149,18 +151,18 @@ fn who_waits_for_an_address_gets_it_when_it_comes_free() {
     assert_eq!(world.shows(&other), "10.0.0.8");
 }
 
-#[test]
-fn an_address_that_is_a_nodes_by_chance_is_exchanged() {
-    use crate::machine::testing::pool;
-
+/// A pool of three addresses: a node has the first, the control plane the second.
+fn with_one_free_address() -> World {
     let mut world = World::new(&[]);
-    let spec = mooring_allocator_core::pool::PoolSpec {
-        addresses: vec!["10.0.0.1-10.0.0.3".to_owned()],
-        prefix: 16,
-        ..mooring_allocator_core::pool::PoolSpec::default()
-    };
+    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.3".to_owned()], prefix: 16, ..PoolSpec::default() };
     world.reserve(&[("10.0.0.1", Reserved::Node("n1".into())), ("10.0.0.2", Reserved::ControlPlane)]);
     world.pool(pool("p", &["10.0.0.1-10.0.0.3"]), spec);
+    world
+}
+
+#[test]
+fn an_address_that_is_a_nodes_by_chance_is_exchanged() {
+    let mut world = with_one_free_address();
     let web = world.apply(service("a", "web"));
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.3");
@@ -178,16 +180,7 @@ fn an_address_that_is_a_nodes_by_chance_is_exchanged() {
 /// addresses of nodes do, or in place of the version that the allocator wanted to mark.
 #[test]
 fn an_address_that_is_a_nodes_is_exchanged_although_an_agent_has_taken_it() {
-    use crate::machine::testing::pool;
-
-    let mut world = World::new(&[]);
-    let spec = mooring_allocator_core::pool::PoolSpec {
-        addresses: vec!["10.0.0.1-10.0.0.3".to_owned()],
-        prefix: 16,
-        ..mooring_allocator_core::pool::PoolSpec::default()
-    };
-    world.reserve(&[("10.0.0.1", Reserved::Node("n1".into())), ("10.0.0.2", Reserved::ControlPlane)]);
-    world.pool(pool("p", &["10.0.0.1-10.0.0.3"]), spec);
+    let mut world = with_one_free_address();
     let web = world.apply(service("a", "web"));
     world.allocates = false;
     world.agents = false;
