@@ -1,4 +1,4 @@
-//! `IPAddress` objects: from JSON to what the protocol needs of them.
+//! `IPAddress` objects: JSON to the protocol's address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::names::Names;
 use super::own_annotations;
 use super::text::Text;
 
-/// An `IPAddress` as it comes.
+/// An `IPAddress`, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct AddressJson<'a> {
@@ -38,7 +38,7 @@ struct Spec<'a> {
     prefix: Option<i64>,
 }
 
-/// A claim whose texts an address shares.
+/// A claim with which an address shares texts.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// The claim's uid.
@@ -48,7 +48,7 @@ pub struct Shared {
 }
 
 impl AddressJson<'_> {
-    /// The node that holds it, by its own word. What cannot be read is nobody.
+    /// The node that recorded itself as the holder. An unreadable record counts as none.
     #[must_use]
     pub fn holder(&self) -> Option<Arc<str>> {
         #[derive(Deserialize)]
@@ -61,8 +61,8 @@ impl AddressJson<'_> {
         (!holder.node.is_empty()).then(|| Arc::from(&*holder.node))
     }
 
-    /// Translates; `claim` finds a claim by its uid. With the address come its finalizers, if there are others than ours.
-    /// None: it is of no pool of ours.
+    /// Translates to the protocol's address. `claim` finds a claim by its uid. The finalizers are returned if there are
+    /// others besides ours. None: the address is of no pool of ours.
     pub fn translate(
         &self,
         names: &mut Names,
@@ -101,7 +101,7 @@ impl AddressJson<'_> {
             uid: Uid::from(&*meta.uid),
             version: Version::from(&*meta.resource_version),
             pool,
-            // IPv4 in IPv6's clothes is the same address.
+            // An IPv4-mapped IPv6 address is the same address as the IPv4 address.
             address: self.spec.address.parse().ok().map(|one: IpAddr| one.to_canonical()),
             prefix: self.spec.prefix.and_then(|one| u8::try_from(one).ok()).unwrap_or(u8::MAX),
             claim: claim_name,
@@ -109,7 +109,7 @@ impl AddressJson<'_> {
             deleting: meta.deletion_timestamp.is_some(),
             finalizer,
             attempt,
-            // A claim's is none, whatever it says.
+            // An address that a claim owns is not a tombstone, whatever its annotations say.
             rest: rest.filter(|_| owner.is_none()),
             conflict: annotations.and_then(|a| Some(Box::from(&**a.conflict.as_ref()?))),
             holder: self.holder(),

@@ -1,4 +1,4 @@
-//! Claims: from JSON to what the protocol needs of them, and what patches need besides.
+//! Claims: JSON to the protocol's claim, with the parts that patches need.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use mooring_api::versions::{IpamVersion, Version as _};
 use mooring_api::{conditions, finalizers};
 use serde::Deserialize;
 
-use super::meta::{Meta, NameJson, Owner as OwnerJson, PoolRefJson};
+use super::meta::{ConditionJson, Meta, NameJson, Owner as OwnerJson, PoolRefJson};
 use super::names::Names;
 use super::own_annotations;
 use super::text::Text;
 
-/// A claim as it comes.
+/// A claim, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClaimJson<'a> {
@@ -57,20 +57,7 @@ struct NewStyle<'a> {
     conditions: Vec<ConditionJson<'a>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ConditionJson<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    status: Text<'a>,
-    #[serde(borrow)]
-    reason: Text<'a>,
-    #[serde(borrow)]
-    message: Text<'a>,
-}
-
-/// The status alone, whole.
+/// The complete status, without the other fields.
 #[derive(Deserialize)]
 struct StatusOnly {
     #[serde(default)]
@@ -78,10 +65,11 @@ struct StatusOnly {
 }
 
 impl ClaimJson<'_> {
-    /// Translates. `bytes` is what this was read out of, alone. None: it is of no pool of ours.
+    /// Translates to the protocol's claim. `whole` reads the complete status, if it is needed. None: the claim is of no
+    /// pool of ours.
     ///
     /// # Errors
-    /// A status that cannot be read whole.
+    /// The status cannot be read completely.
     pub fn translate(
         &self,
         names: &mut Names,
@@ -133,7 +121,7 @@ impl ClaimJson<'_> {
 
     fn bound(&self, key: &Key) -> Option<Arc<str>> {
         let name = &self.status.as_ref()?.address_ref.as_ref()?.name;
-        // As a rule both have one name, and it is held once.
+        // Usually claim and address have the same name: store the text once.
         (!name.is_empty()).then(|| if **name == *key.name { key.name.clone() } else { Arc::from(&**name) })
     }
 
@@ -151,7 +139,7 @@ impl ClaimJson<'_> {
         })
     }
 
-    /// Whether the status says no more than what can be written again without knowing it.
+    /// Whether the status has only fields that a later write can rebuild without knowing them.
     fn is_plain(&self) -> bool {
         let Some(status) = &self.status else { return true };
         let new_style = status.new_style.iter().flat_map(|one| &one.conditions);
@@ -159,18 +147,18 @@ impl ClaimJson<'_> {
     }
 }
 
-/// The status that a claim keeps whole.
+/// The complete status that was stored with a claim.
 ///
 /// # Errors
-/// It cannot be read: a mistake of the program's, which has written it.
+/// The stored text cannot be read: a bug, because this program wrote the text.
 pub fn status(retained: &RetainedMeta) -> Result<Option<IpAddressClaimStatus>, serde_json::Error> {
     retained.status.as_deref().map(serde_json::from_str).transpose()
 }
 
-/// Reads a claim that stands alone.
+/// Reads a single claim.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are not a claim.
 pub fn read(
     bytes: &[u8],
     names: &mut Names,
@@ -181,7 +169,7 @@ pub fn read(
     json.translate(names, scope, api, || serde_json::from_slice::<StatusOnly>(bytes).map(|one| one.status))
 }
 
-/// The label is what counts: a claim without it is not looked at on behalf of Services.
+/// The data that Services need. Only the label decides: a claim without the label is not a Service's.
 fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
     let family = match &**meta.labels.as_ref()?.family.as_ref()? {
         "ipv4" => Family::V4,
@@ -202,7 +190,7 @@ fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
     Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
 }
 
-/// The value of the label.
+/// The value of the label for a family.
 #[must_use]
 pub const fn family_label(family: Family) -> &'static str {
     match family {

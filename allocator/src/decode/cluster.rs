@@ -1,13 +1,11 @@
-//! Clusters and namespaces, as far as they say something to us.
-
-use std::collections::BTreeMap;
+//! Clusters and namespaces: the few fields that claims and pools depend on.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::meta::Meta;
-use super::text::Text;
+use super::meta::{Meta, Texts};
 
-/// A Cluster as it comes.
+/// A Cluster, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClusterJson<'a> {
@@ -23,30 +21,19 @@ struct Spec {
 }
 
 impl ClusterJson<'_> {
-    /// Whether it is paused, by its spec or by annotation.
+    /// Whether the Cluster is paused, by its spec or by annotation.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.spec.paused == Some(true) || self.metadata.annotations.as_ref().is_some_and(|a| a.paused.is_some())
     }
 }
 
-/// A namespace as it comes.
+/// A namespace, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NamespaceJson<'a> {
     #[serde(borrow)]
-    pub metadata: NamespaceMeta<'a>,
-}
-
-/// Its name and labels.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NamespaceMeta<'a> {
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    #[serde(borrow)]
-    pub resource_version: Text<'a>,
-    pub labels: BTreeMap<String, String>,
+    pub metadata: Meta<'a, Texts, IgnoredAny>,
 }
 
 #[cfg(test)]

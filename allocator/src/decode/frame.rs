@@ -1,4 +1,4 @@
-//! What holds objects together: pages of lists, lines of watches, errors.
+//! The frames around objects: pages of lists, lines of watches, errors.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,10 +9,10 @@ use super::text::Text;
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct Page<'a, T> {
-    /// The objects; None: one that cannot be read.
+    /// The objects; None: an object that cannot be read.
     #[serde(default = "Vec::new")]
     pub items: Vec<Option<T>>,
-    /// What the list says of itself.
+    /// The list's metadata.
     #[serde(borrow, default)]
     pub metadata: PageMeta<'a>,
 }
@@ -21,7 +21,7 @@ impl<'a, T: Deserialize<'a>> Page<'a, T> {
     /// Reads a page. An object that cannot be read is logged and ignored: the others count.
     ///
     /// # Errors
-    /// It is no page.
+    /// The bytes are not a page.
     pub fn read(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
         if let Ok(page) = serde_json::from_slice(bytes) {
             return Ok(page);
@@ -35,7 +35,7 @@ impl<'a, T: Deserialize<'a>> Page<'a, T> {
     }
 }
 
-/// Says which object it is.
+/// Logs which object cannot be read.
 fn passed_over(text: &str, error: &serde_json::Error) {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -52,14 +52,14 @@ fn passed_over(text: &str, error: &serde_json::Error) {
     tracing::error!(%error, object = format!("{namespace}/{name}"), "object of a list cannot be read; ignored until it changes");
 }
 
-/// What a list says of itself.
+/// A list's metadata.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PageMeta<'a> {
-    /// Asks for the next page; empty on the last.
+    /// The token that asks for the next page; empty on the last page.
     #[serde(borrow, rename = "continue")]
     pub next: Text<'a>,
-    /// Where a watch goes on from.
+    /// The version from which a watch continues.
     #[serde(borrow)]
     pub resource_version: Text<'a>,
 }
@@ -67,32 +67,32 @@ pub struct PageMeta<'a> {
 /// A line of a watch.
 #[derive(Debug)]
 pub enum Line<T> {
-    /// Made or changed.
+    /// The object was made or changed.
     Applied(T),
-    /// Gone.
+    /// The object is gone.
     Deleted(T),
-    /// Nothing but that the watch lives.
+    /// Only a sign that the watch is alive.
     Bookmark,
-    /// The watch is over.
+    /// The watch has ended.
     Error(ErrorBody),
 }
 
-/// `Status`: what the API server says of an error.
+/// `Status`: the API server's description of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ErrorBody {
-    /// `Status`, if it is one.
+    /// `Status` for an error; objects have another kind.
     pub kind: String,
-    /// HTTP status.
+    /// The HTTP status.
     pub code: u16,
-    /// One word.
+    /// The reason, in one word: `Expired`.
     pub reason: String,
-    /// A sentence.
+    /// The message, for people.
     pub message: String,
 }
 
 impl ErrorBody {
-    /// Whether it is one at all: also what stands for an object that is gone.
+    /// Whether this is a `Status`. The API server also answers with a `Status` when a write has removed the object.
     #[must_use]
     pub fn is_status(&self) -> bool {
         self.kind == "Status"
@@ -110,7 +110,7 @@ struct Raw<'a, T> {
 /// Reads a line of a watch. The API server writes `type` first.
 ///
 /// # Errors
-/// It is no such line.
+/// The bytes are not a line of a watch.
 pub fn line<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Line<T>, serde_json::Error> {
     if bytes.starts_with(br#"{"type":"BOOKMARK""#) {
         return Ok(Line::Bookmark);
@@ -122,7 +122,7 @@ pub fn line<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Line<T>, serde_js
     Ok(if &*raw.kind == "DELETED" { Line::Deleted(raw.object) } else { Line::Applied(raw.object) })
 }
 
-/// The version that a line of a watch tells: where the next watch goes on from. None for an error.
+/// The version in a line of a watch, from which the next watch continues. None for an error.
 #[must_use]
 pub fn version_of(bytes: &[u8]) -> Option<String> {
     #[derive(Deserialize)]

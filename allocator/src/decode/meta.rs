@@ -1,4 +1,6 @@
-//! The parts of objects that are read: everything else in them is passed over, not decoded.
+//! The parts that several kinds of objects share. All other fields are skipped, not decoded.
+
+use std::collections::BTreeMap;
 
 use mooring_allocator_services::words;
 use mooring_names::{annotations, labels, read_by_name};
@@ -7,10 +9,14 @@ use serde::de::IgnoredAny;
 
 use super::text::Text;
 
-/// `metadata`.
+/// `metadata`, with the labels and annotations that a kind needs.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Meta<'a> {
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound(deserialize = "L: Deserialize<'de> + Default, A: Deserialize<'de> + Default")
+)]
+pub struct Meta<'a, L = Labels<'a>, A = Annotations<'a>> {
     #[serde(borrow)]
     pub name: Text<'a>,
     #[serde(borrow)]
@@ -26,13 +32,14 @@ pub struct Meta<'a> {
     pub finalizers: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
     pub owner_references: Option<Vec<Owner<'a>>>,
-    #[serde(borrow)]
-    pub labels: Option<Labels<'a>>,
-    #[serde(borrow)]
-    pub annotations: Option<Annotations<'a>>,
+    pub labels: Option<L>,
+    pub annotations: Option<A>,
 }
 
-/// An owner.
+/// All labels or annotations, as texts of their own.
+pub type Texts = BTreeMap<String, String>;
+
+/// An owner reference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner<'a> {
@@ -49,7 +56,7 @@ pub struct Owner<'a> {
 }
 
 read_by_name! {
-    /// The labels that say something to us.
+    /// The labels that this program reads.
     #[derive(Debug, Default)]
     pub struct Labels<'a> {
         labels::CLUSTER_NAME => cluster: Text<'a>,
@@ -60,7 +67,7 @@ read_by_name! {
 }
 
 read_by_name! {
-    /// The annotations that say something to us.
+    /// The annotations that this program reads.
     #[derive(Debug, Default)]
     pub struct Annotations<'a> {
         annotations::PAUSED => paused: IgnoredAny,
@@ -89,6 +96,20 @@ pub struct PoolRefJson<'a> {
     pub kind: Text<'a>,
     #[serde(borrow)]
     pub name: Text<'a>,
+}
+
+/// A condition in a status.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ConditionJson<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub status: Text<'a>,
+    #[serde(borrow)]
+    pub reason: Text<'a>,
+    #[serde(borrow)]
+    pub message: Text<'a>,
 }
 
 /// A reference by name.

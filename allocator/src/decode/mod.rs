@@ -1,6 +1,7 @@
-//! Objects as the API server sends them, and the small types of the core that are made of them.
+//! Decodes the API server's objects into the core's types.
 //!
-//! Only what is needed is decoded, mostly without copying: fifty thousand claims and addresses are listed at a start.
+//! Only the needed fields are decoded, mostly without copying: at a start, fifty thousand claims and addresses may be
+//! listed.
 
 pub mod address;
 pub mod claim;

@@ -1,4 +1,4 @@
-//! Names that many objects have in common are held once.
+//! Stores names that many objects share only once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use mooring_api::GROUP;
 use super::meta::PoolRefJson;
 use super::text::Text;
 
-/// Lists of finalizers beyond this many are not shared: then they are no custom of somebody, but made up.
+/// Limit of shared lists of finalizers: programs use few different lists, and others are not worth sharing.
 const MOST_LISTS: usize = 64;
 
 /// The pools of a namespace, by name.
 type Named = HashMap<Arc<str>, Arc<PoolRef>>;
 
-/// What is shared. It is never forgotten: there are few namespaces, Clusters and pools.
+/// The shared texts. Nothing is ever removed: there are few namespaces, Clusters and pools.
 #[derive(Debug, Default)]
 pub struct Names {
     texts: HashSet<Arc<str>>,
@@ -24,7 +24,7 @@ pub struct Names {
     finalizers: Vec<Finalizers>,
 }
 
-/// Which of our kinds of pools that is.
+/// The kind of pool with this name; None: not a kind of ours.
 #[must_use]
 pub fn pool_kind(kind: &str) -> Option<PoolKind> {
     use PoolKind::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool};
@@ -33,7 +33,7 @@ pub fn pool_kind(kind: &str) -> Option<PoolKind> {
 }
 
 impl Names {
-    /// The one text of these words.
+    /// The shared copy of a text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
             return known.clone();
@@ -43,14 +43,14 @@ impl Names {
         new
     }
 
-    /// The pool that a reference in this namespace means; none: it is not ours.
+    /// The pool that a reference in this namespace names; None: the pool is of no kind of ours.
     pub fn pool_ref(&mut self, reference: &PoolRefJson<'_>, namespace: &str) -> Option<Arc<PoolRef>> {
         let ours = reference.api_group.as_deref() == Some(GROUP);
         let kind = pool_kind(&reference.kind).filter(|_| ours && !reference.name.is_empty())?;
         Some(self.pool(kind, namespace, &reference.name))
     }
 
-    /// The pool of that name.
+    /// The shared reference of a pool.
     pub fn pool(&mut self, kind: PoolKind, namespace: &str, name: &str) -> Arc<PoolRef> {
         let namespace = if kind.global() { "" } else { namespace };
         let known = self.pools.get(&kind).and_then(|all| all.get(namespace)).and_then(|all| all.get(name));
@@ -63,7 +63,7 @@ impl Names {
         new
     }
 
-    /// The one list of these finalizers.
+    /// The shared copy of a list of finalizers.
     pub fn finalizers(&mut self, all: &[Text<'_>]) -> Finalizers {
         let same = |known: &&Finalizers| known.len() == all.len() && known.iter().zip(all).all(|(a, b)| **a == **b);
         if let Some(known) = self.finalizers.iter().find(same) {

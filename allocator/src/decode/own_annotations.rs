@@ -1,4 +1,4 @@
-//! Our annotations, as text.
+//! The annotations that only the allocator writes: to text and back.
 
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::names::Uid;
@@ -11,7 +11,8 @@ pub fn attempt(attempt: &Attempt) -> String {
     format!("{} {}{adopted}", attempt.claim, attempt.number)
 }
 
-/// Reads `mooring.dev/attempt`; `uid` makes a uid of a text. Nonsense is nothing: then somebody else made the object.
+/// Reads `mooring.dev/attempt`; `uid` makes a uid from a text. None for an invalid value: the object counts as made by
+/// somebody else.
 pub fn read_attempt(text: &str, uid: impl FnOnce(&str) -> Uid) -> Option<Attempt> {
     let mut parts = text.split(' ');
     let (claim, number) = (parts.next()?, parts.next()?.parse().ok()?);
@@ -30,14 +31,15 @@ pub fn moment(seconds: u64) -> String {
     second.unwrap_or(Timestamp::MAX).to_string()
 }
 
-/// Seconds since 1970 of a moment as Kubernetes writes it.
+/// Seconds since 1970 of a time as Kubernetes writes it (RFC 3339).
 #[must_use]
 pub fn read_moment(text: &str) -> Option<u64> {
     let at: Timestamp = text.parse().ok()?;
     u64::try_from(at.as_second()).ok()
 }
 
-/// Reads a tombstone's annotations. One whose end cannot be read rests for ever: better than handing the address out.
+/// Reads a tombstone's annotations. If the end cannot be read, the address rests for ever: that is safer than handing the
+/// address out.
 #[must_use]
 pub fn read_rest(of: &str, until: Option<&str>) -> Rest {
     Rest { of: Uid::from(of), until: until.and_then(read_moment).unwrap_or(u64::MAX) }

@@ -1,4 +1,4 @@
-//! What pools say of interface and nodes, and what of it stands on addresses: annotations, as text and back.
+//! Placement hints (interface and nodes) on pools and on addresses: annotations to values and back.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::address::AddressJson;
 use super::pool::Seen;
 use super::text::Text;
 
-/// The annotation's name.
+/// The name of a hint's annotation.
 #[must_use]
 pub const fn annotation(hint: Hint) -> &'static str {
     match hint {
@@ -20,18 +20,18 @@ pub const fn annotation(hint: Hint) -> &'static str {
     }
 }
 
-/// The same without what all of ours begin with: its key in the record.
+/// The annotation's name without our prefix: the key of the hint in the record.
 fn short(hint: Hint) -> &'static str {
     annotation(hint).trim_start_matches(annotations::OURS)
 }
 
-/// What is empty is as if it were not there.
+/// The trimmed text; None: it is empty, which means absent.
 fn filled(text: &str) -> Option<Box<str>> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.into())
 }
 
-/// The value of the record: JSON; None: nothing was copied.
+/// The record of the copied hints, as JSON; None: nothing was copied.
 #[must_use]
 pub fn record(given: &Texts) -> Option<String> {
     let all =
@@ -40,13 +40,13 @@ pub fn record(given: &Texts) -> Option<String> {
     (!all.is_empty()).then(|| Value::from(all).to_string())
 }
 
-/// Reads the record. Nonsense is nothing: then what stands there is somebody's own.
+/// Reads the record. An invalid record counts as empty: then the address's annotations count as set by people.
 fn read_record(text: &str) -> Texts {
     let all: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
     HINTS.map(|hint| all.get(short(hint)).map(|text| text.as_str().into()))
 }
 
-/// The annotations of an address that is made for a pool that says this.
+/// The annotations that a new address gets from its pool's hints.
 #[must_use]
 pub fn copied(hints: &Hints) -> BTreeMap<String, String> {
     let texts = hints.sound();
@@ -56,7 +56,7 @@ pub fn copied(hints: &Hints) -> BTreeMap<String, String> {
     words.chain(record).map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// A write as a merge patch.
+/// The merge patch of a write.
 #[must_use]
 pub fn patch(write: &Write) -> Value {
     let texts = write.texts.iter().map(|(hint, text)| (annotation(*hint), json!(text)));
@@ -69,7 +69,7 @@ pub fn patch(write: &Write) -> Value {
 }
 
 impl AddressJson<'_> {
-    /// What the placement hints depend on.
+    /// The fields on which the placement hints depend.
     #[must_use]
     pub fn facts(&self) -> Facts {
         let meta = &self.metadata;
@@ -89,7 +89,7 @@ impl AddressJson<'_> {
 }
 
 impl Seen {
-    /// What it says to the nodes that hold its addresses.
+    /// The pool's hints for the nodes that hold its addresses.
     #[must_use]
     pub fn hints(&self) -> Hints {
         Hints(HINTS.map(|hint| self.annotation(annotation(hint)).and_then(filled)))

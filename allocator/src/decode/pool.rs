@@ -1,4 +1,4 @@
-//! Pools: from the typed object to what may be handed out.
+//! Pools: the typed object to the plan of what the pool may hand out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use mooring_api::pool::{AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, Po
 use mooring_api::{annotations, finalizers};
 use serde::Deserialize;
 
-/// A pool as it comes, of any of the four kinds.
+/// A pool of any of the four kinds, as the API server sends it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, bound(deserialize = "S: Deserialize<'de> + Default"))]
 pub struct PoolJson<S> {
-    /// Name, labels and so on.
+    /// The object's metadata.
     pub metadata: ObjectMeta,
-    /// What it has.
+    /// The pool's spec.
     pub spec: S,
-    /// What is left.
+    /// The pool's status.
     pub status: Option<PoolStatus>,
 }
 
-/// The labels of namespaces, by name; asked for pools that select by label.
+/// The labels of namespaces, by name. Needed only if a pool selects namespaces by label.
 pub type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What there is to know of a pool, whatever its kind.
+/// A pool of any kind.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Name, labels and so on, without `managedFields`.
+    /// The object's metadata, without `managedFields`.
     pub meta: ObjectMeta,
-    /// What it says of itself.
+    /// The pool's status.
     pub status: Option<PoolStatus>,
-    /// Its spec.
+    /// The pool's spec.
     pub spec: Spec,
 }
 
 /// A pool's spec.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spec {
-    /// Of addresses.
+    /// A pool of addresses.
     Addresses(Box<IpPoolSpec>),
-    /// Of prefixes.
+    /// A pool of prefixes.
     Prefixes(Box<PrefixPoolSpec>),
 }
 
@@ -64,19 +64,19 @@ fn lean(meta: ObjectMeta) -> ObjectMeta {
 }
 
 impl Seen {
-    /// Whether it, for itself, is paused.
+    /// Whether the pool's own annotation pauses the pool.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.meta.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::PAUSED))
     }
 
-    /// Its uid.
+    /// The pool's uid.
     #[must_use]
     pub fn uid(&self) -> Uid {
         Uid::from(self.meta.uid.as_deref().unwrap_or_default())
     }
 
-    /// Whether the namespaces' labels play a part.
+    /// Whether the pool selects namespaces by label.
     #[must_use]
     pub fn needs_labels(&self) -> bool {
         self.allowed().is_some_and(AllowedNamespaces::needs_labels)
@@ -89,7 +89,7 @@ impl Seen {
         }
     }
 
-    /// As the protocol wants it. `generation` is another one whenever the plan may be.
+    /// The protocol's pool. `generation` must change whenever the plan may have changed.
     #[must_use]
     pub fn pool(
         &self,
@@ -113,7 +113,7 @@ impl Seen {
         }
     }
 
-    /// What it was made from, if it was made for Services, and its spec as it is.
+    /// The source of a pool that this program made for Services, and the pool's current spec. None for other pools.
     #[must_use]
     pub fn made(&self, namespaces: &Namespaces) -> Option<Made> {
         let label = self.meta.labels.as_ref()?.get(words::MADE_FROM)?;
@@ -123,15 +123,15 @@ impl Seen {
         let source = Source::read(self.meta.annotations.as_ref()?.get(words::SOURCE)?)?;
         let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
         let Spec::Addresses(spec) = &self.spec else { return None };
-        // One that makes no sense is not what it should be, and is written anew.
+        // A spec that cannot be read differs from the wanted spec, so it is rewritten.
         let spec = allowed.ok().and_then(|allowed| addresses(spec, allowed).ok()).unwrap_or_default();
         Some(Made { source, spec, interface: self.annotation(annotations::INTERFACE).map(Arc::from) })
     }
 
-    /// Its spec as JSON.
+    /// The pool's spec as JSON.
     ///
     /// # Errors
-    /// It cannot be written: a mistake of the program's.
+    /// The spec cannot be encoded: a bug in the program.
     pub fn spec_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         match &self.spec {
             Spec::Addresses(spec) => serde_json::to_value(spec),
@@ -139,16 +139,16 @@ impl Seen {
         }
     }
 
-    /// An annotation.
+    /// The value of an annotation of the pool.
     #[must_use]
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.meta.annotations.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// What it may hand out.
+    /// The plan of what the pool may hand out.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All errors in the spec.
     pub fn plan(&self, namespaces: &Namespaces) -> Result<Plan, Vec<SpecError>> {
         let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
         let allowed = allowed.map_err(|error| vec![error])?;
@@ -159,7 +159,7 @@ impl Seen {
     }
 }
 
-/// Those that may claim. A selector that makes no sense lets nobody in, and says so.
+/// The namespaces that may claim from the pool. An invalid selector is an error of the pool: it admits no namespace.
 fn allowed_names(allowed: &AllowedNamespaces, namespaces: &Namespaces) -> Result<BTreeSet<String>, SpecError> {
     let mut names: BTreeSet<String> = allowed.names.iter().cloned().collect();
     if allowed.needs_labels() {
@@ -180,7 +180,7 @@ fn allowed_names(allowed: &AllowedNamespaces, namespaces: &Namespaces) -> Result
 
 fn addresses(spec: &IpPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<PoolSpec, Vec<SpecError>> {
     let Ok(listed) = spec.listed() else {
-        // The old form: its own reader says what is wrong, and where.
+        // The v1alpha1 form: its own reader finds the errors and their fields.
         let legacy = LegacySpec {
             addresses: Vec::new(),
             subnet: spec.subnet.clone(),
@@ -245,7 +245,7 @@ fn policy(
     })
 }
 
-/// The spec of a pool that is made for Services: what [`Seen::made`] reads.
+/// The spec of a pool that this program makes for Services. [`Seen::made`] reads the same fields.
 #[must_use]
 pub fn made_spec(spec: &PoolSpec) -> IpPoolSpec {
     use mooring_api::pool::Strategy as Api;
@@ -290,7 +290,7 @@ mod tests {
                 annotations: Some(interface.chain([(words::SOURCE.to_owned(), source.to_string())]).collect()),
                 ..ObjectMeta::default()
             };
-            // As the API server gives it back.
+            // As the API server returns it.
             let text = serde_json::to_string(&made_spec(&made.spec)).unwrap();
             let spec = Spec::Addresses(serde_json::from_str(&text).unwrap());
             let mut seen = Seen { meta, status: None, spec };

@@ -1,6 +1,5 @@
-//! Services: from JSON to what decides about their addresses.
+//! Services: JSON to the fields that decide about their addresses.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
@@ -11,40 +10,22 @@ use mooring_allocator_services::ports::{Port, Protocol};
 use mooring_allocator_services::reason::Condition;
 use mooring_allocator_services::words;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::meta::{ConditionJson, Meta, Texts};
 use super::names::Names;
 use super::text::Text;
 
-/// A Service as it comes.
+/// A Service, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceJson<'a> {
     #[serde(borrow)]
-    pub metadata: Meta<'a>,
+    pub metadata: Meta<'a, Texts, Texts>,
     #[serde(borrow)]
     spec: Spec<'a>,
     #[serde(borrow)]
     status: Status<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Meta<'a> {
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    #[serde(borrow)]
-    pub namespace: Text<'a>,
-    #[serde(borrow)]
-    pub uid: Text<'a>,
-    #[serde(borrow)]
-    resource_version: Text<'a>,
-    deletion_timestamp: Option<IgnoredAny>,
-    #[serde(borrow)]
-    finalizers: Vec<Text<'a>>,
-    labels: BTreeMap<String, String>,
-    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -99,26 +80,13 @@ struct IngressJson<'a> {
     ip_mode: Text<'a>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ConditionJson<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    status: Text<'a>,
-    #[serde(borrow)]
-    reason: Text<'a>,
-    #[serde(borrow)]
-    message: Text<'a>,
-}
-
-/// Text that is not empty.
+/// The trimmed text; None: it is empty.
 fn filled(text: Option<&Text<'_>>) -> Option<Box<str>> {
     text.map(|text| text.trim()).filter(|text| !text.is_empty()).map(Box::from)
 }
 
 impl ServiceJson<'_> {
-    /// Translates.
+    /// Translates to the machine's Service.
     pub fn translate(&self, names: &mut Names) -> Service {
         let (meta, spec) = (&self.metadata, &self.spec);
         let family = |text: &Text<'_>| match &**text {
@@ -133,7 +101,7 @@ impl ServiceJson<'_> {
             uid: Uid::from(&*meta.uid),
             version: Version::from(&*meta.resource_version),
             deleting: meta.deletion_timestamp.is_some(),
-            cleanup: meta.finalizers.iter().any(|one| &**one == words::CLEANUP),
+            cleanup: meta.finalizers.iter().flatten().any(|one| &**one == words::CLEANUP),
             load_balancer: &*spec.kind == "LoadBalancer",
             class: filled(spec.load_balancer_class.as_ref()),
             families: spec.ip_families.iter().filter_map(family).collect(),
@@ -145,8 +113,8 @@ impl ServiceJson<'_> {
             local: &*spec.external_traffic_policy == "Local",
             ports: spec.ports.iter().map(port).collect(),
             load_balancer_ip: filled(spec.load_balancer_ip.as_ref()),
-            notes: Notes::read(|key| meta.annotations.get(key).map(String::as_str)),
-            implementation: meta.labels.get(words::IMPLEMENTATION).map(String::as_str)
+            notes: Notes::read(|key| meta.annotations.as_ref()?.get(key).map(String::as_str)),
+            implementation: meta.labels.as_ref().and_then(|all| all.get(words::IMPLEMENTATION)).map(String::as_str)
                 == Some(words::IMPLEMENTATION_VALUE),
             ingress: all.iter().filter_map(|one| ingress(one)).collect(),
             names: all.iter().filter(|one| is_name(one)).map(|one| one.get().into()).collect(),
@@ -171,11 +139,11 @@ fn port(json: &PortJson<'_>) -> Port {
 fn ingress(raw: &RawValue) -> Option<Ingress> {
     let json: IngressJson<'_> = serde_json::from_str(raw.get()).ok()?;
     let ip = json.ip.parse().ok()?;
-    // Without a mode it is a VIP: so the API server reads it.
+    // An entry without a mode is a VIP: the API server's default.
     Some(Ingress { ip, vip: &*json.ip_mode != "Proxy" })
 }
 
-/// Whether an entry has no address: nobody's traffic goes by it, and it is not ours.
+/// Whether an entry has a name and no address: such an entry is never ours.
 fn is_name(raw: &RawValue) -> bool {
     serde_json::from_str::<IngressJson<'_>>(raw.get()).is_ok_and(|json| json.ip.is_empty())
 }

@@ -1,4 +1,4 @@
-//! What else decides about Services' addresses: nodes, endpoints, `ConfigMaps`.
+//! The other kinds on which Services' addresses depend: nodes, endpoints, `ConfigMap`s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -7,28 +7,21 @@ use std::sync::Arc;
 use kube::config::Kubeconfig;
 use mooring_allocator_core::names::Key;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
+use super::meta::Meta;
 use super::names::Names;
 use super::text::Text;
 
-/// Name and namespace.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Meta<'a> {
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    #[serde(borrow)]
-    pub namespace: Text<'a>,
-    #[serde(borrow)]
-    pub uid: Text<'a>,
-}
+/// Metadata without labels and annotations.
+type Plain<'a> = Meta<'a, IgnoredAny, IgnoredAny>;
 
-/// A Node as it comes.
+/// A Node, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeJson<'a> {
     #[serde(borrow)]
-    pub metadata: Meta<'a>,
+    pub metadata: Plain<'a>,
     #[serde(borrow)]
     status: NodeStatus<'a>,
 }
@@ -48,7 +41,7 @@ struct NodeAddress<'a> {
 }
 
 impl NodeJson<'_> {
-    /// Its addresses; names among them are left out.
+    /// The node's addresses, without host names.
     #[must_use]
     pub fn addresses(&self) -> BTreeSet<IpAddr> {
         let ip = |one: &NodeAddress<'_>| one.address.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
@@ -56,30 +49,20 @@ impl NodeJson<'_> {
     }
 }
 
-/// An `EndpointSlice` as it comes.
+/// An `EndpointSlice`, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SliceJson<'a> {
     #[serde(borrow)]
-    pub metadata: SliceMeta<'a>,
+    pub metadata: Meta<'a, SliceLabels<'a>, IgnoredAny>,
     #[serde(borrow)]
     endpoints: Option<Vec<Endpoint<'a>>>,
 }
 
+/// The labels of an `EndpointSlice`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct SliceMeta<'a> {
-    #[serde(borrow)]
-    pub name: Text<'a>,
-    #[serde(borrow)]
-    pub namespace: Text<'a>,
-    #[serde(borrow)]
-    labels: SliceLabels<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SliceLabels<'a> {
+pub struct SliceLabels<'a> {
     #[serde(borrow, rename = "kubernetes.io/service-name")]
     service: Option<Text<'a>>,
 }
@@ -99,30 +82,30 @@ struct Conditions {
 }
 
 impl SliceJson<'_> {
-    /// The Service it belongs to, and the nodes on which that has ready endpoints. None: it belongs to none.
+    /// The slice's Service, and the nodes with ready endpoints in the slice. None: the slice has no Service.
     pub fn nodes(&self, names: &mut Names) -> Option<(Key, BTreeSet<Arc<str>>)> {
-        let service = self.metadata.labels.service.as_ref().filter(|name| !name.is_empty())?;
+        let service = self.metadata.labels.as_ref()?.service.as_ref().filter(|name| !name.is_empty())?;
         let key = Key { namespace: names.text(&self.metadata.namespace), name: Arc::from(&**service) };
-        // An endpoint that does not say whether it is ready counts as ready: so the API has it.
+        // An endpoint without a ready condition counts as ready (discovery.k8s.io/v1).
         let ready = self.endpoints.iter().flatten().filter(|one| one.conditions.ready != Some(false));
         let nodes = ready.filter_map(|one| one.node_name.as_ref()).map(|name| names.text(name)).collect();
         Some((key, nodes))
     }
 }
 
-/// A `ConfigMap` as it comes.
+/// A `ConfigMap`, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfigMapJson<'a> {
     #[serde(borrow)]
-    pub metadata: Meta<'a>,
-    /// Its data.
+    pub metadata: Plain<'a>,
+    /// The data of the `ConfigMap`.
     pub data: Option<BTreeMap<String, String>>,
 }
 
 impl ConfigMapJson<'_> {
-    /// The address of the API server that `kube-public/cluster-info` names: with kubeadm, the control-plane endpoint. A host
-    /// name says nothing.
+    /// The API server's address in `kube-public/cluster-info`: with kubeadm, the control-plane endpoint. None for a host
+    /// name.
     #[must_use]
     pub fn server(&self) -> Option<IpAddr> {
         let text = self.data.as_ref()?.get("kubeconfig")?;

@@ -1,4 +1,4 @@
-//! Texts that are not copied out of what came, unless they must be.
+//! Texts that borrow from the received bytes where possible.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A text in JSON: borrowed where it has no escapes. (`Cow` alone would be copied within lists.)
+/// A JSON text: borrowed if it has no escapes. (serde copies a plain `Cow` inside lists.)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text<'a>(pub Cow<'a, str>);
 

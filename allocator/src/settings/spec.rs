@@ -3,7 +3,7 @@
 use mooring_allocator_services::words::CLASS;
 use mooring_common::settings::{Spec, noted};
 
-/// What the names of all environment variables begin with.
+/// The prefix of all environment variables.
 pub const ENV_PREFIX: &str = "MOORING_ALLOCATOR_";
 
 const API: &str = "Kubernetes API";
@@ -22,7 +22,7 @@ const fn spec(
     Spec { prefix: ENV_PREFIX, name, group, value, default, default_note: "", empty_counts: false, help }
 }
 
-/// Every setting, in the order in which people read them.
+/// All settings, in the order of the documentation.
 pub const SETTINGS: &[Spec] = &[
     noted(
         spec(
@@ -30,27 +30,21 @@ pub const SETTINGS: &[Spec] = &[
             "kubeconfig",
             "FILE",
             "",
-            "The kubeconfig. Waited for if it does not exist, read again when it changes",
+            "The kubeconfig file. If it does not exist, the allocator waits for it; if it changes, it is read again",
         ),
         "the pod's service account",
     ),
-    spec(API, "writes", "COUNT", "32", "Writes that may be under way at a time, 1 to 500"),
-    spec(
-        API,
-        "writes-per-second",
-        "COUNT",
-        "0",
-        "Writes a second at most, up to 100000. 0: as many as the API server takes",
-    ),
-    spec(API, "call-deadline", "TIME", "10s", "For the answer to a write or a read of one object, 500ms to 5m"),
-    spec(API, "list-deadline", "TIME", "60s", "For a page of a list, and for a watch to be opened, 1s to 10m"),
+    spec(API, "writes", "COUNT", "32", "Number of concurrent writes, 1 to 500"),
+    spec(API, "writes-per-second", "COUNT", "0", "Limit of writes per second, up to 100000. 0: no limit"),
+    spec(API, "call-deadline", "TIME", "10s", "Timeout for a write or a read of one object, 500ms to 5m"),
+    spec(API, "list-deadline", "TIME", "60s", "Timeout for a page of a list, and for opening a watch, 1s to 10m"),
     noted(
         spec(
             SCOPE,
             "namespaces",
             "NAME,...",
             "",
-            "Only claims and pools of these namespaces, and pools without one. What others hand out is seen all the same, and is taken",
+            "Only serve claims and pools of these namespaces, and cluster-wide pools. Addresses that other allocators hand out still count as used",
         ),
         "all",
     ),
@@ -60,7 +54,7 @@ pub const SETTINGS: &[Spec] = &[
             "watch-filter",
             "VALUE",
             "",
-            "Only claims whose label cluster.x-k8s.io/watch-filter has this value",
+            "Only serve claims whose label cluster.x-k8s.io/watch-filter has this value",
         ),
         "all",
     ),
@@ -76,7 +70,7 @@ pub const SETTINGS: &[Spec] = &[
         "services-configmap",
         "NAMESPACE/NAME",
         "kube-system/kubevip",
-        "The ConfigMap with addresses for Services, as kube-vip's cloud provider reads it. The allocator must be allowed to read it",
+        "The ConfigMap with addresses for Services, in the format of kube-vip's cloud provider. The allocator needs permission to read it",
     ),
     noted(
         spec(
@@ -84,7 +78,7 @@ pub const SETTINGS: &[Spec] = &[
             "services-namespace",
             "NAME",
             "",
-            "The namespace of the claims that Services of several namespaces share. It counts as one of --namespaces",
+            "The namespace of claims that are shared by Services of several namespaces. It counts as one of --namespaces",
         ),
         "the pod's, or kube-system",
     ),
@@ -93,52 +87,58 @@ pub const SETTINGS: &[Spec] = &[
         "lb-class-name",
         "NAME,...",
         CLASS,
-        "The loadBalancerClass of the Services that get addresses; of several classes any. none stands for no class",
+        "Serve Services with one of these loadBalancerClasses. none stands for Services without a class",
     ),
     spec(
         SERVICES,
         "lb-class-only",
         "ON|OFF",
         "off",
-        "Not those without a loadBalancerClass. Without lb-class-legacy-handling it says nothing: they are left out anyway",
+        "Do not serve Services without a loadBalancerClass. No effect if lb-class-legacy-handling is off: then they are not served anyway",
     ),
     spec(
         SERVICES,
         "lb-class-legacy-handling",
         "ON|OFF",
         "on",
-        "Those without a loadBalancerClass get addresses too. off: only if none is among lb-class-name",
+        "Also serve Services without a loadBalancerClass. off: only if lb-class-name contains none",
     ),
     spec(
         ELECTION,
         "leader-election",
         "ON|OFF",
         "on",
-        "Whether several allocators elect one that works. No address is given twice without it either; but two get in each other's way",
+        "Whether several allocators elect a leader. Without an election no address is given twice either, but two allocators disturb each other",
     ),
     noted(spec(ELECTION, "lease-namespace", "NAME", "", "The namespace of the Lease"), "the pod's, or kube-system"),
-    spec(ELECTION, "lease-name", "NAME", "mooring-allocator", "The Lease that decides who leads"),
-    spec(ELECTION, "lease-duration", "TIME", "15s", "For how long a renewal lasts. Whole seconds, 3s to 10m"),
+    spec(ELECTION, "lease-name", "NAME", "mooring-allocator", "The Lease of the election"),
+    spec(
+        ELECTION,
+        "lease-duration",
+        "TIME",
+        "15s",
+        "Time after which a Lease that is not renewed expires. Whole seconds, 3s to 10m",
+    ),
     spec(
         ELECTION,
         "renew-deadline",
         "TIME",
         "10s",
-        "When a renewal that keeps failing is given up. Shorter than lease-duration",
+        "Time after which the leader gives up a renewal that keeps failing. Shorter than lease-duration",
     ),
     spec(
         ELECTION,
         "retry-period",
         "TIME",
         "2s",
-        "Between two renewals, 100ms or more. 1.2 times this must be shorter than renew-deadline",
+        "Time between two renewals, at least 100ms. 1.2 times this must be shorter than renew-deadline",
     ),
     noted(
-        spec(ELECTION, "identity", "NAME", "", "This allocator's name in the Lease; no two may have the same"),
+        spec(ELECTION, "identity", "NAME", "", "This allocator's name in the Lease; it must be unique"),
         "the host's name and a random part",
     ),
-    spec(OPERATE, "events", "ON|OFF", "on", "Whether Kubernetes Events are written. They never make a claim wait"),
-    spec(OPERATE, "metrics", "ADDRESS:PORT", ":2114", "Where /metrics, /healthz and /readyz are served. off: nowhere"),
+    spec(OPERATE, "events", "ON|OFF", "on", "Whether Kubernetes Events are written. Events never delay a claim"),
+    spec(OPERATE, "metrics", "ADDRESS:PORT", ":2114", "The address of /metrics, /healthz and /readyz. off: not served"),
     spec(OPERATE, "log-level", "LEVEL", "info", "error, warn, info, debug or trace"),
     spec(OPERATE, "log-format", "FORMAT", "text", "text, or json: one object a line"),
 ];

@@ -88,7 +88,7 @@ fn what_an_unknown_pool_has_counts_everywhere() {
     assert_eq!((book.rivals(0), book.rivals(1)), (vec![1], vec![0]));
     book.vacate(Holder::Object(1));
     assert_eq!(next(&book, a).as_deref(), Some("10.0.0.2"));
-    // It turns out to be of another network.
+    // Now the pool is of another network.
     let mut apart = plan(&["10.0.0.1"], 24, Strategy::Lowest);
     apart.network = Network::Named("vlan7".into());
     book.set_plan(later, Some(apart));
@@ -102,7 +102,7 @@ fn however_much_an_unknown_pool_has_is_passed_over_at_once() {
         let mut book = Book::default();
         let a = pool(&mut book, "a", plan(&["fd00::/64"], 64, strategy));
         let unknown = book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterPrefixPool, "elsewhere", "none")));
-        // Made by hand, or left of a pool that is gone: 2^63 addresses of the pool, then all of them.
+        // An object made by hand, or left over from a pool that is gone: it covers 2^63 addresses of the pool, then all of them.
         book.occupy(Holder::Object(0), unknown, Block::prefix("fd00::".parse().unwrap(), 65));
         assert!(book.next_free(a, 7).is_some_and(|b| b.first() >= host("fd00::8000:0:0:0").first()));
         book.occupy(Holder::Object(1), unknown, Block::prefix("fd00::".parse().unwrap(), 16));
@@ -140,7 +140,7 @@ fn the_one_released_longest_ago_comes_last_of_all_fresh_ones() {
     book.vacate(Holder::Object(1));
     book.vacate(Holder::Object(0));
     assert_eq!(take(&mut book, 2), "10.0.0.3");
-    // A pool's edit does not forget.
+    // An edit of the pool keeps the order of release.
     book.set_plan(id, Some(plan(&["10.0.0.1-10.0.0.4"], 24, Strategy::LeastRecentlyUsed)));
     assert_eq!(take(&mut book, 3), "10.0.0.4");
     assert_eq!(take(&mut book, 4), "10.0.0.2");
@@ -174,7 +174,7 @@ fn random_reaches_all_and_skips_the_used() {
     assert_eq!(seen.len(), 100);
 }
 
-/// A pool as a naive model sees it: every unit listed.
+/// The naive model of a pool: every unit is listed.
 struct Naive {
     usable: BTreeSet<Block>,
     network: usize,
@@ -198,7 +198,7 @@ fn step() -> impl proptest::strategy::Strategy<Value = Step> {
     ]
 }
 
-/// Overlapping pools of two networks, of addresses and of prefixes, in one small space.
+/// Overlapping pools of two networks, of addresses and of prefixes, in one small range.
 fn plans() -> Vec<Option<Plan>> {
     let addresses = |text: &str| plan(&[text], 120, Strategy::Lowest);
     let prefixes = |length, excluded: &str| {
@@ -274,7 +274,7 @@ proptest! {
                 assert_eq!(counts.total, number(naive[p].usable.len()));
                 assert_eq!(counts.used, number(mine.count()));
                 assert_eq!(counts.out_of_range, number(out));
-                // What unknown pools have is left out when a unit is chosen, not counted before.
+                // Blocks of unknown pools are skipped when a unit is chosen; the counts do not include them.
                 let known: Vec<_> = held.values().filter(|(o, _)| naive[*o].network != 0).copied().collect();
                 let available = naive[p].usable.iter().filter(|u| !known.iter().any(|(o, b)| {
                     naive[*o].network == naive[p].network && b.overlaps(**u)

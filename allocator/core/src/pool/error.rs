@@ -1,12 +1,12 @@
-//! Why a pool hands out nothing.
+//! Errors in a pool's spec. A pool with an error hands out nothing.
 
 use crate::block::Family;
 use crate::text::TextError;
 
-/// What is wrong with a pool's spec, and what to do about it.
+/// An error in a pool's spec, and what people can do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// Nothing is listed.
+    /// A field lists nothing.
     #[error("{field} is empty: list what the pool may hand out")]
     Empty {
         /// `addresses` or `prefixes`.
@@ -17,29 +17,29 @@ pub enum SpecError {
     Text {
         /// The field.
         field: &'static str,
-        /// What is wrong with the entry.
+        /// The error in the entry.
         source: TextError,
     },
-    /// Two families in one field.
+    /// A field has entries of two families.
     #[error("{field} has IPv4 and IPv6 entries: make one pool for each family")]
     MixedFamilies {
         /// The field.
         field: &'static str,
     },
-    /// A field is of another family than the addresses.
+    /// A field's family differs from the family of the addresses.
     #[error("{field} is {found}, but the addresses are {expected}: make one pool for each family")]
     OtherFamily {
         /// The field.
         field: &'static str,
-        /// Its family.
+        /// The field's family.
         found: Family,
-        /// The addresses'.
+        /// The family of the addresses.
         expected: Family,
     },
     /// The prefix length is impossible.
     #[error("prefix {prefix} is not a prefix length of {family}: it must be 0 to {}", family.bits())]
     Prefix {
-        /// What is there.
+        /// The given prefix length.
         prefix: i64,
         /// The family of the addresses.
         family: Family,
@@ -54,25 +54,25 @@ pub enum SpecError {
         /// The subnet of the lowest address.
         subnet: String,
     },
-    /// A time below zero.
+    /// A time is negative.
     #[error("{field} is {seconds}: it must not be negative")]
     Negative {
         /// The field.
         field: &'static str,
-        /// What is there.
+        /// The given time.
         seconds: i64,
     },
-    /// An address is kept for a claim that the pool could never hand out.
+    /// `preAllocations` keeps an address that the pool can never hand out.
     #[error("preAllocations keeps {address} for claim {claim:?}, but it is {why}: correct it, or list it in addresses")]
     PreAllocationOutside {
         /// The claim.
         claim: String,
         /// The address.
         address: String,
-        /// Where it stands.
+        /// Why the pool cannot hand out the address.
         why: &'static str,
     },
-    /// An address is kept for two claims.
+    /// `preAllocations` keeps an address for two claims.
     #[error("preAllocations keeps {address} for claims {first:?} and {second:?}: an address can be one claim's only")]
     PreAllocationTwice {
         /// The address.
@@ -82,10 +82,10 @@ pub enum SpecError {
         /// The other.
         second: String,
     },
-    /// The old form lacks something, or mixes two forms.
+    /// The v1alpha1 form lacks a field, or is mixed with the new form.
     #[error("{0}")]
     Legacy(&'static str),
-    /// `start` or `end` outside `subnet`.
+    /// `start` or `end` is not in `subnet`.
     #[error("{field} {address} is not in subnet {subnet}: correct one of them")]
     OutsideSubnet {
         /// `start` or `end`.
@@ -111,15 +111,15 @@ pub enum SpecError {
         /// The entry.
         entry: String,
     },
-    /// A prefix with host bits.
+    /// A prefix has host bits.
     #[error("prefixes: {entry:?} has host bits: write {network}")]
     Unaligned {
         /// The entry.
         entry: String,
-        /// What it should be.
+        /// The prefix without host bits.
         network: String,
     },
-    /// A prefix smaller than what should be handed out of it.
+    /// A prefix is smaller than one unit of the pool.
     #[error(
         "prefixes: {entry:?} is smaller than one /{length}: give a larger prefix, or a longer allocationPrefixLength"
     )]

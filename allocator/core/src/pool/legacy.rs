@@ -1,4 +1,4 @@
-//! The old form of a pool, v1alpha1: `subnet`, `start` and `end` instead of `addresses`.
+//! The v1alpha1 form of a pool: `subnet`, `start` and `end` instead of `addresses`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,22 +13,25 @@ use super::spec::PoolSpec;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LegacySpec {
-    /// As in v1alpha2; then `subnet`, `start` and `end` must be absent.
+    /// As in v1alpha2. If given, `subnet`, `start` and `end` must be absent.
     pub addresses: Vec<String>,
     /// The subnet, as a prefix.
     pub subnet: Option<String>,
-    /// The first address; absent: the one after the subnet's own.
+    /// The first address; absent: the address after the subnet's own address.
     pub start: Option<String>,
-    /// The last address; absent: the one before the subnet's last.
+    /// The last address; absent: the address before the subnet's last address.
     pub end: Option<String>,
-    /// The subnet's prefix length; absent or 0: that of `subnet`.
+    /// The subnet's prefix length; absent or 0: the length of `subnet`.
     pub prefix: i64,
     /// The subnet's gateway.
     pub gateway: Option<String>,
 }
 
 impl LegacySpec {
-    /// What it means in the new form.
+    /// Translates to the v1alpha2 form.
+    ///
+    /// # Errors
+    /// All errors in the spec.
     pub fn modern(&self) -> Result<PoolSpec, Vec<SpecError>> {
         let given = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
         let (subnet, start, end) = (given(&self.subnet), given(&self.start), given(&self.end));

@@ -1,4 +1,4 @@
-//! What a pool is: from what people write to a [`Plan`] of what may be handed out.
+//! Pools: reads a pool's spec into a [`Plan`] of what the pool may hand out.
 
 mod error;
 mod legacy;

@@ -1,4 +1,4 @@
-//! Pools against a naive model that lists every address, in every form that people write, sensible or not.
+//! Compares pools with a naive model that lists every address, for valid and invalid forms of entries.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use crate::block::{Block, Family, number};
 
 use super::{LegacySpec, Plan, PoolSpec, PrefixSpec, Standing};
 
-/// Where the small space begins in which everything happens: so near the end of a subnet that entries leave it.
+/// The start of the small range that the tests use: near the end of a subnet, so that some entries leave the subnet.
 const V4: u32 = u32::from_be_bytes([10, 0, 0, 192]);
 const V6: u128 = 0xfd00_0000_0000_0000_0000_0000_0000_00c0;
 
@@ -21,14 +21,14 @@ fn at(v6: bool, offset: u8) -> IpAddr {
     }
 }
 
-/// An entry, and what it means.
+/// An entry of a field.
 #[derive(Clone, Debug)]
 enum Entry {
     Single(bool, u8),
     Range(bool, u8, u8),
-    /// The ends are of two families.
+    /// A range whose ends are of two families.
     Mixed(u8, u8),
-    /// So many host bits; below zero: a length that is too long.
+    /// A prefix with this number of host bits; negative: the length is too long.
     Prefix(bool, u8, i8),
     Junk(&'static str),
 }
@@ -44,7 +44,7 @@ impl Entry {
         }
     }
 
-    /// The addresses, and the family (IPv6: true); None: it makes no sense.
+    /// The entry's addresses and family (IPv6: true); None: the entry is invalid.
     fn addresses(&self) -> Option<(bool, BTreeSet<u128>)> {
         match *self {
             Self::Single(v6, a) => Some((v6, [number(at(v6, a))].into())),
@@ -88,7 +88,7 @@ fn entry(v6: impl Strategy<Value = bool> + Clone + 'static) -> impl Strategy<Val
     ]
 }
 
-/// Mostly of one family, and sensible: else nearly all pools would be refused for the same reason.
+/// Mostly valid entries of one family: otherwise nearly all pools would be refused for the same reason.
 fn entries(most: usize) -> impl Strategy<Value = Vec<Entry>> {
     let odd = prop_oneof![
         40 => Just(None),
@@ -107,7 +107,7 @@ fn entries(most: usize) -> impl Strategy<Value = Vec<Entry>> {
     })
 }
 
-/// All addresses of a field and its family; None: it makes no sense. `Some(None)`: it is empty.
+/// All addresses of a field, and its family; None: the field is invalid; `Some(None)`: it is empty.
 type Field = Option<Option<(bool, BTreeSet<u128>)>>;
 
 fn field(entries: &[Entry]) -> Field {
@@ -123,7 +123,7 @@ fn field(entries: &[Entry]) -> Field {
     Some(all)
 }
 
-/// What a pool of these may hand out, as CAIP's rules say it; None: it is refused.
+/// What a pool with these fields may hand out by the in-cluster provider's rules; None: the pool is refused.
 fn naive(
     addresses: &[Entry],
     excluded: &[Entry],
@@ -141,7 +141,7 @@ fn naive(
     let (low, high) = (*usable.first()?, *usable.last()?);
     let size = 1u128.checked_shl(host)?;
     let first = low / size * size;
-    // IPv4's own space ends below the larger one.
+    // IPv4's range lies inside IPv6's.
     let last = first + (size - 1);
     if high > last {
         return None;
@@ -216,7 +216,7 @@ proptest! {
         prefixes in proptest::collection::vec((any::<u8>(), -1..8i8, any::<bool>()), 0..4), excluded in entries(3),
         length in prop_oneof![20 => 121..=128i64, 1 => any::<i64>()],
     ) {
-        // Aligned, mostly: people who know prefixes write them so.
+        // Mostly aligned prefixes.
         let entries: Vec<Entry> = prefixes.iter().map(|&(a, host, exact)| {
             let mask = if exact { 0xffu8.checked_shl(u32::try_from(host.max(0)).unwrap()).unwrap_or(0) } else { 0xff };
             Entry::Prefix(true, a & mask, host)
@@ -279,7 +279,7 @@ proptest! {
                 (inside && first <= last).then_some((first, last))
             }
         };
-        // A reversed range is found when the new form is read.
+        // A reversed range is found only when the v1alpha2 form is read.
         let found = spec.modern().ok().and_then(|s| field_of(&s.addresses)).filter(|(first, last)| first <= last);
         assert_eq!(found, naive);
     }
@@ -332,13 +332,13 @@ proptest! {
     }
 }
 
-/// First and last of a field of one range.
+/// The first and last address of a field with one range.
 fn field_of(addresses: &[String]) -> Option<(u128, u128)> {
     let (first, last) = addresses.first()?.split_once('-')?;
     Some((number(first.parse().ok()?), number(last.parse().ok()?)))
 }
 
-/// All that a plan, or its errors, can be asked.
+/// Calls everything that a plan, or its errors, offer.
 fn shown(plan: Result<Plan, Vec<super::SpecError>>) {
     match plan {
         Ok(plan) => {

@@ -1,4 +1,4 @@
-//! What a pool may hand out: its spec, read and checked.
+//! What a pool may hand out: the pool's spec, read and checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,23 +12,23 @@ use super::error::SpecError;
 use super::remark::Remark;
 use super::spec::{Network, Policy, PoolSpec, Strategy};
 
-/// Where an address stands in a pool, whoever has it.
+/// Whether a pool may hand out an address, apart from who has the address now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It may be handed out.
+    /// The pool may hand out the address.
     Usable,
-    /// The pool does not list it.
+    /// The pool does not list the address.
     Outside,
-    /// It is the gateway.
+    /// The address is the gateway.
     Gateway,
-    /// It is the subnet's own or broadcast address.
+    /// The address is the subnet's own address or its broadcast address.
     Reserved,
-    /// It is excluded.
+    /// The pool excludes the address.
     Excluded,
 }
 
 impl Standing {
-    /// In words, after "it is".
+    /// In words, to follow "it is".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -41,38 +41,41 @@ impl Standing {
     }
 }
 
-/// What a pool may hand out. It hands out *units*: single addresses, or prefixes of one length.
+/// What a pool may hand out. A pool hands out *units*: single addresses, or prefixes of one length.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The bits of 128 that are a unit's number.
+    /// The length of a unit's prefix, 0 to 128; 128 for single addresses.
     pub(crate) unit: u8,
-    /// The units that may be handed out.
+    /// The units that the pool may hand out.
     pub(crate) usable: RangeSet,
-    /// What is excluded and what is reserved, as addresses: to say why not.
+    /// Excluded and reserved addresses: used to explain a refusal.
     excluded: RangeSet,
     reserved: RangeSet,
     /// The `prefix` of each `IPAddress`.
     pub prefix: u8,
     /// The `gateway` of each `IPAddress`.
     pub gateway: Option<IpAddr>,
-    /// In which order.
+    /// The order in which free units are handed out.
     pub strategy: Strategy,
-    /// The units that are kept for claims, by claim name or `namespace/name`.
+    /// The units kept for claims, by claim name or `namespace/name`.
     pub(crate) kept: BTreeMap<String, Block>,
-    /// Whose addresses these must not overlap with.
+    /// The pools with which this pool shares one view of what is used.
     pub network: Network,
     /// How long a released unit rests.
     pub quarantine: Duration,
-    /// How long one rests that somebody else was heard to have.
+    /// How long a unit rests after another host was heard to have it.
     pub conflict_quarantine: Duration,
     /// Only claims of these namespaces; None: all.
     pub allowed_namespaces: Option<BTreeSet<String>>,
-    /// What is odd.
+    /// Oddities that do not keep the pool from working.
     pub remarks: Vec<Remark>,
 }
 
 impl PoolSpec {
-    /// Reads and checks. All that is wrong is told at once.
+    /// Reads and checks the spec.
+    ///
+    /// # Errors
+    /// All errors in the spec, not only the first.
     pub fn plan(&self) -> Result<Plan, Vec<SpecError>> {
         let mut errors = Vec::new();
         if self.addresses.is_empty() {
@@ -124,7 +127,7 @@ impl PoolSpec {
         let unreserved = !usable.is_empty();
         usable.remove_all(&reserved);
         if family == Family::V6 {
-            // IPv4's place in IPv6 is no place to hand out from.
+            // IPv4-mapped addresses (::ffff:0:0/96) are IPv4 addresses, and are never handed out as IPv6.
             usable.remove(MAPPED, MAPPED_LAST);
         }
         if usable.is_empty() {
@@ -150,7 +153,7 @@ impl PoolSpec {
 }
 
 impl Plan {
-    /// A plan of prefixes; all its errors but the policy's are known.
+    /// A plan of prefixes, before the policy is checked.
     pub(super) fn of_prefixes(
         unit: u8,
         usable: RangeSet,
@@ -176,7 +179,7 @@ impl Plan {
         }
     }
 
-    /// Reads what needs the usable set: the addresses that are kept for claims.
+    /// Checks the policy, and reads the addresses kept for claims, which need the usable set.
     pub(super) fn finish(mut self, policy: &Policy, mut errors: Vec<SpecError>) -> Result<Self, Vec<SpecError>> {
         negative("quarantine.afterReleaseSeconds", policy.quarantine_seconds, &mut errors);
         negative("quarantine.afterConflictSeconds", policy.conflict_quarantine_seconds.unwrap_or(0), &mut errors);
@@ -200,7 +203,7 @@ impl Plan {
         if errors.is_empty() { Ok(self) } else { Err(errors) }
     }
 
-    /// The unit that a text means: an address, or in pools of prefixes a prefix (its length may be left out).
+    /// The unit that a text names: an address, or in a pool of prefixes a prefix (with or without its length).
     pub(crate) fn unit_of(&self, text: &str) -> Result<Block, text::TextError> {
         let bare = match text.split_once('/') {
             Some((bare, length)) if length.parse() == Ok(self.prefix) => bare,
@@ -209,18 +212,18 @@ impl Plan {
         };
         let at = number(text::address(bare)?);
         let block = Block::around(at, self.unit);
-        // Of a prefix, its first address: anything else is not what people think they get.
+        // A prefix must be given by its first address: otherwise people would get another prefix than they wrote.
         if block.first() == at { Ok(block) } else { Err(text::TextError::Unparsable(text.into())) }
     }
 
-    /// The family of what may be handed out; None: nothing may.
+    /// The family of the usable units; None: there are none.
     #[must_use]
     pub fn family(&self) -> Option<Family> {
         let unit = self.usable.first()?;
         Some(Family::of(self.block(unit).address()))
     }
 
-    /// Where a unit stands, whoever has it.
+    /// Whether the pool may hand out a unit, apart from who has the unit now.
     #[must_use]
     pub fn standing(&self, block: Block) -> Standing {
         if self.covers(block) {
@@ -238,12 +241,12 @@ impl Plan {
         }
     }
 
-    /// Whether this is one of the units that may be handed out.
+    /// Whether the block is a usable unit.
     pub(crate) fn covers(&self, block: Block) -> bool {
         block.length() == self.unit && self.usable.contains(self.unit_number(block.first()))
     }
 
-    /// How many units may be handed out; at most `i64::MAX`, as CAIP counts.
+    /// The number of usable units; at most `i64::MAX`, the limit of the in-cluster provider's counters.
     #[must_use]
     pub fn total(&self) -> i64 {
         i64::try_from(self.usable.size()).unwrap_or(i64::MAX)
@@ -266,7 +269,7 @@ impl Plan {
     }
 }
 
-/// Reads the entries of a field. Those that cannot be read are errors, as are two families.
+/// Reads the entries of a field. Unreadable entries are errors, and so are entries of two families.
 pub(super) fn spans<'a>(
     entries: &'a [String],
     field: &'static str,
@@ -284,7 +287,7 @@ pub(super) fn spans<'a>(
     spans
 }
 
-/// The value, or the error noted.
+/// The value; None: the error was added to `errors`.
 pub(super) fn fault<T>(
     read: Result<T, text::TextError>,
     field: &'static str,
@@ -305,14 +308,14 @@ fn negative(field: &'static str, seconds: i64, errors: &mut Vec<SpecError>) {
     }
 }
 
-/// How long an address rests that somebody else was heard to have, where its pool does not say.
+/// How long an address rests after another host was heard to have it, if the pool gives no time.
 const CONFLICT_RESTS: Duration = Duration::from_mins(10);
 
 fn conflict_quarantine(policy: &Policy) -> Duration {
     policy.conflict_quarantine_seconds.map_or(CONFLICT_RESTS, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)))
 }
 
-/// Entries that are the same, or overlap.
+/// Remarks about entries that are equal or overlap.
 pub(super) fn odd(entries: &[(&str, Span)], field: &str) -> Vec<Remark> {
     let mut sorted: Vec<_> = entries.iter().collect();
     sorted.sort_by_key(|(_, s)| (s.first, s.last));

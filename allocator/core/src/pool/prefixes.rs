@@ -17,19 +17,22 @@ use super::spec::Policy;
 pub struct PrefixSpec {
     /// IPv6 prefixes, without host bits.
     pub prefixes: Vec<String>,
-    /// The length of what is handed out; 0 or absent: 64.
+    /// The length of the prefixes to hand out, 1 to 128; 0 or absent: 64.
     pub allocation_prefix_length: i64,
-    /// Told to the consumers; it takes nothing away.
+    /// Written to each `IPAddress`. The gateway is not excluded from the pool.
     pub gateway: Option<String>,
-    /// Addresses, ranges or prefixes: what overlaps with them is not handed out.
+    /// Addresses, ranges or prefixes. Units that overlap with them are not handed out.
     pub excluded_prefixes: Vec<String>,
-    /// Beyond CAIP.
+    /// Fields that the in-cluster provider does not have.
     #[serde(flatten)]
     pub policy: Policy,
 }
 
 impl PrefixSpec {
-    /// Reads and checks. All that is wrong is told at once.
+    /// Reads and checks the spec.
+    ///
+    /// # Errors
+    /// All errors in the spec, not only the first.
     pub fn plan(&self) -> Result<Plan, Vec<SpecError>> {
         let mut errors = Vec::new();
         let length = if self.allocation_prefix_length == 0 { 64 } else { self.allocation_prefix_length };
@@ -79,13 +82,13 @@ impl PrefixSpec {
     }
 }
 
-/// The numbers of the units of this length that lie wholly in `listed` and have nothing in common with `blocked`.
+/// The numbers of the units of this length that lie completely in `listed` and do not overlap with `blocked`.
 fn units(listed: &RangeSet, blocked: &RangeSet, length: u8) -> RangeSet {
     let shift = 128 - u32::from(length);
     let low_bits = (1u128 << (shift % 128)) - 1;
     let mut units = RangeSet::default();
     for (first, last) in listed.iter() {
-        // All entries are aligned and no smaller than a unit, so both ends are a unit's.
+        // All entries are aligned and at least as large as a unit, so both ends are ends of units.
         units.insert(first >> shift, last >> shift);
     }
     for (first, last) in blocked.iter() {

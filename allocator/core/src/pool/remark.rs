@@ -1,20 +1,20 @@
-//! What is odd about a pool that works all the same.
+//! Oddities in a pool's spec that do not keep the pool from working.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something to tell people about a pool.
+/// A remark for people about a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Remark {
-    /// Two entries are the same.
+    /// Two entries are equal.
     Duplicate {
         /// The field.
         field: String,
         /// The entry.
         entry: String,
     },
-    /// Two entries overlap; what both say counts once.
+    /// Two entries overlap; the common addresses count once.
     Overlap {
         /// The field.
         field: String,
@@ -30,17 +30,17 @@ pub enum Remark {
         /// The subnet.
         subnet: String,
     },
-    /// An exclusion that excludes nothing.
+    /// An entry excludes nothing that the pool lists.
     ExcludesNothing {
         /// The entry.
         entry: String,
     },
-    /// Nothing is left to hand out.
+    /// The pool has nothing to hand out.
     NothingUsable {
-        /// It would be otherwise with `allocateReservedIPAddresses`.
+        /// Whether `allocateReservedIPAddresses` would change that.
         reserved: bool,
     },
-    /// More addresses than are counted.
+    /// The pool has more units than the counters can show.
     Huge,
 }
 

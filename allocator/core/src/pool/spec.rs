@@ -1,10 +1,10 @@
-//! The spec of a pool of addresses, as its object says it. The texts are not yet read.
+//! The spec of a pool of addresses, as in the object: the texts are not parsed yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// In which order free addresses are handed out.
+/// The order in which free addresses are handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
     /// The lowest free address.
@@ -12,36 +12,36 @@ pub enum Strategy {
     Lowest,
     /// The highest free address.
     Highest,
-    /// The next free one from a random place on.
+    /// The first free address after a random place.
     Random,
-    /// One that was not used since the allocator started (the lowest), else the one released longest ago. Of pools
-    /// larger than what was ever used, an address is not handed out again before all others were.
+    /// The lowest address that was not used since the allocator started; if there is none, the address that was
+    /// released longest ago.
     LeastRecentlyUsed,
 }
 
-/// Which pools share one view of what is used.
+/// The pools that share one view of what is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Network {
-    /// All pools that name none.
+    /// All pools without a network name.
     #[default]
     Common,
-    /// The pools of an isolated network (a VLAN, a VRF) of this name.
+    /// The pools of the isolated network (a VLAN, a VRF) with this name.
     Named(String),
 }
 
-/// What Mooring's pools say beyond CAIP's; all of it may be absent.
+/// The fields of Mooring's pools that the in-cluster provider's pools do not have. All may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Policy {
-    /// In which order.
+    /// The order in which free addresses are handed out.
     pub strategy: Strategy,
-    /// Addresses that are kept for claims: claim name, or `namespace/name`, to address.
+    /// Addresses kept for claims: claim name, or `namespace/name`, to address.
     pub pre_allocations: BTreeMap<String, String>,
-    /// Whose addresses these must not overlap with.
+    /// The pools with which this pool shares one view of what is used.
     pub network: Network,
     /// How long a released address rests, in seconds.
     pub quarantine_seconds: i64,
-    /// How long an address rests that somebody else was heard to have, in seconds; None: 600.
+    /// How long an address rests after another host was heard to have it, in seconds; None: 600.
     pub conflict_quarantine_seconds: Option<i64>,
     /// Only claims of these namespaces; None: all.
     pub allowed_namespaces: Option<BTreeSet<String>>,
@@ -53,17 +53,17 @@ pub struct Policy {
 pub struct PoolSpec {
     /// Single addresses, ranges and prefixes.
     pub addresses: Vec<String>,
-    /// Which of them not, in the same forms.
+    /// Addresses of the pool that are not handed out, in the same forms.
     pub excluded_addresses: Vec<String>,
-    /// The prefix length of the subnet they are in.
+    /// The prefix length of the addresses' subnet.
     pub prefix: i64,
-    /// The subnet's gateway; never handed out.
+    /// The subnet's gateway, which is never handed out.
     pub gateway: Option<String>,
-    /// Hand out the subnet's own address (and IPv4's broadcast address) too.
+    /// Whether the subnet's own address (and IPv4's broadcast address) may be handed out.
     pub allocate_reserved_ip_addresses: bool,
     /// How long a released address rests, in seconds; the longer of this and `quarantine_seconds` counts.
     pub address_reuse_grace_period_seconds: i64,
-    /// Beyond CAIP.
+    /// Fields that the in-cluster provider does not have.
     #[serde(flatten)]
     pub policy: Policy,
 }

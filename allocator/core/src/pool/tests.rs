@@ -77,7 +77,7 @@ fn gateway_and_exclusions_are_never_usable() {
     assert_eq!(at("10.0.0.15"), Standing::Reserved);
     assert_eq!(at("10.0.0.16"), Standing::Outside);
     assert_eq!(at("10.0.0.2"), Standing::Usable);
-    // Even where reserved addresses may be handed out.
+    // Also if reserved addresses may be handed out.
     let pool = PoolSpec { allocate_reserved_ip_addresses: true, ..pool };
     assert!(!usable(&pool.plan().unwrap()).contains(&"10.0.0.1".to_owned()));
 }
@@ -175,7 +175,7 @@ fn the_old_form() {
     ));
     assert!(matches!(refused(old("10.0.0.0/24", "", "", 25))[..], [SpecError::PrefixOfSubnet { prefix: 25, .. }]));
     assert!(matches!(refused(old("10.0.0.0/33", "x", "", 0))[..], [_, SpecError::Text { field: "subnet", .. }]));
-    // Nothing lies between the first and the last of a /32.
+    // A /32 has nothing between its first and its last address.
     let reversed = refused(old("10.0.0.5/32", "", "", 0));
     assert!(matches!(reversed[..], [SpecError::Text { field: "subnet", .. }]));
 }
@@ -185,12 +185,12 @@ fn prefixes_are_the_units_that_fit_whole() {
     let plan = prefixes(&["fd00::/62"], 0, &["fd00:0:0:1::5"]).plan().unwrap();
     assert_eq!(usable(&plan), ["fd00::/64", "fd00:0:0:2::/64", "fd00:0:0:3::/64"]);
     assert_eq!(plan.prefix, 64);
-    // Two neighbours are one space.
+    // Two adjacent prefixes form one range.
     assert_eq!(prefixes(&["fd00::/64", "fd00:0:0:1::/64"], 64, &[]).plan().unwrap().total(), 2);
     assert_eq!(prefixes(&["fd00::/48"], 56, &["fd00::/49"]).plan().unwrap().total(), 128);
     let wide = prefixes(&["fd00::/56"], 60, &["fd00:0:0:8::-fd00:0:0:8::1"]).plan().unwrap();
     assert_eq!((wide.total(), usable(&wide)[0].as_str()), (15, "fd00:0:0:10::/60"));
-    // The gateway takes nothing away.
+    // The gateway is not excluded.
     let pool = PrefixSpec { gateway: Some("fd00::1".into()), ..prefixes(&["fd00::/64"], 64, &[]) };
     let plan = pool.plan().unwrap();
     assert_eq!((plan.total(), plan.gateway), (1, Some("fd00::1".parse::<IpAddr>().unwrap())));

@@ -1,4 +1,4 @@
-//! Arbitrary events, also those that no API server would send: the machine must bear them all, and each step must end.
+//! Arbitrary events, also events that no API server would send: the machine must not panic, and each step must end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{
     Action, Address, Attempt, Claim, Condition, Done, Event, Failure, Hold, Machine, Moment, Object, Pool, Reason, Rest,
 };
 
-/// A dice with names.
+/// Makes random objects.
 struct Arbitrary(Dice);
 
 impl Arbitrary {

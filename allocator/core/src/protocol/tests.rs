@@ -1,4 +1,4 @@
-//! What a claim is told, and what becomes of it, when nothing is lost or late: one allocator, one store.
+//! One allocator and one store, without lost or late messages: what claims get, and what their conditions say.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::retained_meta::RetainedMeta;
 use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
 use super::{Action, Address, Claim, Condition, Event, Failure, Hold, Machine, Moment, Pool, Reason, Report, Write};
 
-/// One allocator over a store that does at once what it is asked.
+/// One allocator, and a store that applies each write at once.
 struct Bench {
     store: Store,
     machine: Machine<InCluster>,
@@ -56,7 +56,7 @@ fn claim(name: &str, of: &str) -> Claim {
     }
 }
 
-/// As another provider would have made it; without a claim, as a human.
+/// An address as another provider makes it; without a claim, as a human makes it.
 fn address(name: &str, of: &str, at: &str, claim: Option<&Claim>) -> Address {
     Address {
         key: Key::new("ns", name),
@@ -114,7 +114,7 @@ impl Bench {
         });
     }
 
-    /// A new process: it lists, and leads.
+    /// Starts a new process, which lists everything and leads.
     fn start(&mut self) {
         self.machine = Machine::new(InCluster::default(), 2);
         self.seen = [CLAIMS, ADDRESSES, POOLS].map(|kind| self.store.logs[kind].len());
@@ -152,7 +152,7 @@ impl Bench {
         }
     }
 
-    /// So many seconds go by, in which everything is shown.
+    /// Lets this many seconds pass. The watches show everything.
     fn rest(&mut self, seconds: u64) {
         for _ in 0..seconds * 20 {
             for kind in [POOLS, CLAIMS, ADDRESSES] {
@@ -190,7 +190,7 @@ impl Bench {
         self.rest(1);
     }
 
-    /// Makes a claim, and waits.
+    /// Creates a claim, and waits.
     fn make(&mut self, claim: Claim) {
         self.store.put_claim(claim);
         self.rest(1);
@@ -200,7 +200,7 @@ impl Bench {
         self.make(Claim { requested: Some(at.into()), ..claim(name, of) });
     }
 
-    /// What a claim has.
+    /// The address to which a claim is bound.
     fn has(&self, name: &str) -> Option<IpAddr> {
         let claim = self.claim(name);
         claim.bound.as_ref().and_then(|_| self.address(name).address)
@@ -240,7 +240,7 @@ fn who_asks_for_what_is_taken_is_told_by_whom() {
     bench.start();
     bench.asks("first", "p", "10.0.0.2");
     bench.asks("second", "p", "10.0.0.2");
-    // Another pool of the network does not make it another address.
+    // In another pool of the same network it is still the same address.
     bench.asks("third", "q", "10.0.0.2");
     let message =
         "the requested address 10.0.0.2 is taken by claim ns/first: delete that one, or ask for another".to_owned();
@@ -530,11 +530,11 @@ fn an_object_by_hand_for_somebody_else_is_not_taken() {
 
 #[test]
 fn an_object_by_hand_that_a_bound_claim_owns_is_not_listed_for_without_end() {
-    // Under its name for somebody else, and for it under another name.
+    // An object with the claim's name for another claim, and an object for this claim with another name.
     for (name, of) in [("c", "x"), ("y", "c")] {
         let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
         let bound = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
-        // Its own object was taken away by force.
+        // The claim's own object was removed by force.
         bench.store.forced.insert(bound.uid.clone());
         bench.store.put_address(Address { claim: of.into(), ..address(name, "p", "10.0.0.2", Some(&bound)) });
         bench.store.put_claim(bound);
@@ -576,7 +576,7 @@ fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
     bench.refuse = |w| matches!(w, Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
     bench.change("c", |c| c.deleting = true);
     assert!(bench.number(|w| matches!(w, Write::RemoveAddressFinalizer(_))) > 0);
-    // Somebody takes the owner off: now it is as if made by hand, and the next claim of the name has it.
+    // Somebody removes the owner: the object now counts as made by hand, and the next claim of this name gets it.
     bench.change_address("c", |a| a.owner = None);
     bench.rest(5);
     assert!(bench.store.claims.is_empty());
@@ -594,7 +594,7 @@ fn what_was_taken_away_by_force_comes_back_as_it_was() {
     bench.make(claim("c", "p"));
     assert_eq!(bench.has("c"), some("10.0.0.2"));
     bench.change("low", |c| c.deleting = true);
-    // The process that comes next has never seen the object.
+    // The next process has never seen the object.
     bench.store.forced.insert(bench.claim("c").uid.clone());
     let gone = Address { deleting: true, finalizer: false, ..bench.address("c").clone() };
     bench.store.put_address(gone);
@@ -619,12 +619,12 @@ fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     force(&mut bench);
     bench.rest(3);
     assert_eq!((bench.has("c"), bench.has("waits")), (some("10.0.0.1"), None));
-    // The process that comes next has never seen the object.
+    // The next process has never seen the object.
     force(&mut bench);
     bench.start();
     bench.rest(3);
     assert_eq!((bench.has("c"), bench.has("waits")), (some("10.0.0.1"), None));
-    // A machine that is not gone yet keeps it; then it is free.
+    // The claim keeps the address while its machine exists; then the address is free.
     bench.change("c", |c| (c.deleting, c.others) = (true, true));
     force(&mut bench);
     bench.rest(3);

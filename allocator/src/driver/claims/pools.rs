@@ -69,7 +69,7 @@ pub(super) fn namespaces_page(
         index.namespaces.clear();
     }
     for item in page.items.iter().flatten() {
-        index.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone());
+        index.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone().unwrap_or_default());
     }
     if page.metadata.next.is_empty() {
         index.namespaces_listed = true;
@@ -85,8 +85,8 @@ pub(super) fn namespace_line(
 ) -> Result<(), serde_json::Error> {
     let changed = match line::<NamespaceJson<'_>>(text)? {
         Line::Applied(json) => {
-            let labels = Some(json.metadata.labels);
-            index.namespaces.insert(json.metadata.name.to_string(), labels.clone().unwrap_or_default()) != labels
+            let labels = json.metadata.labels.unwrap_or_default();
+            index.namespaces.insert(json.metadata.name.to_string(), labels.clone()) != Some(labels)
         }
         Line::Deleted(json) => index.namespaces.remove(&*json.metadata.name).is_some(),
         Line::Bookmark | Line::Error(_) => false,

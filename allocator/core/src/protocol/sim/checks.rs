@@ -1,4 +1,4 @@
-//! What must hold at the end, when all has come to rest.
+//! The checks at the end of a run, when nothing changes any more.
 
 use crate::block::Block;
 use crate::pool::{Plan, Standing};
@@ -7,9 +7,9 @@ use crate::protocol::{Address, Claim, Condition, Hold, Reason};
 use super::world::World;
 
 impl World {
-    /// Nothing was leaked, and everybody has an address or knows why not.
+    /// Nothing leaked, and each claim has an address or a condition that says why not.
     pub(super) fn final_check(&self) -> Result<(), String> {
-        // By now what people did by force is put right too; of what is left alone nobody can say.
+        // By now the damage done by force is repaired as well, except on claims that the allocator must leave alone.
         let spared = |c: &Claim| c.hold != Hold::None || c.deleting && self.store.forced.contains(&c.uid);
         self.store.check_but(spared)?;
         for claim in self.store.claims.values() {
@@ -26,7 +26,7 @@ impl World {
             let resting = address.rest.as_ref().is_some_and(|r| r.until + 1 >= self.store.wall);
             let by_hand = address.rest.is_none() && address.owner.is_none();
             let held = self.store.held.contains(&address.uid);
-            // A machine that is not gone yet keeps what its claim has.
+            // A claim keeps its address while its machine exists.
             let owned = self.store.claims.values().any(|c| {
                 address.owner.as_ref() == Some(&c.uid)
                     && (c.bound.is_none() || self.store.own(c).is_some_and(|a| a.uid == address.uid))
@@ -75,7 +75,7 @@ impl World {
         self.is_true(claim, condition)
     }
 
-    /// Whether what a condition says is so.
+    /// Whether a condition is true.
     fn is_true(&self, claim: &Claim, condition: &Condition) -> Result<(), String> {
         let pool = self.store.pools.get(&*claim.pool);
         let usable = pool.filter(|p| !p.deleting).and_then(|p| p.plan.as_ref().ok());
@@ -98,7 +98,7 @@ impl World {
             let same = pool.is_none_or(|p| p.network == plan.network);
             same && self.store.block(a).is_some_and(|b| b.overlaps(block))
         };
-        // What a claim lost by force is kept for it, as long as it cannot have it again: while it is paused, say.
+        // An address that a claim lost by force stays reserved until the claim can get it again, for example while it is paused.
         let kept = |c: &Claim| {
             let had = c.condition.as_ref().filter(|one| one.ready).and_then(|one| Block::read(&one.message));
             c.bound.is_some() && self.store.own(c).is_none() && had.is_some_and(|b| b.overlaps(block))

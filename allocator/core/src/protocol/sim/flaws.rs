@@ -1,10 +1,10 @@
-//! Each guard left out once: the simulator must notice.
+//! Leaves out one guard at a time: the simulator must notice.
 
 use crate::protocol::flaws::{Flaw, plant};
 
 use super::run;
 
-/// Looks at a few hundred runs, from shortly before the first that noticed it when this was written.
+/// Runs up to 1000 seeds, starting shortly before the first seed that found the flaw when the test was written.
 fn noticed(flaw: Flaw, from: u64) {
     plant(Some(flaw));
     let seen = (from..from + 1000).find_map(|seed| run(seed).err());

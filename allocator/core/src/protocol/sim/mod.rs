@@ -1,6 +1,7 @@
-//! The protocol against a store: several writers at once, whose watches lag, break and show old events again, whose writes
-//! are lost before or after their effect or land late, who lead and do not lead, crash, freeze and thaw; and people who make,
-//! delete, pause and move claims, pools and objects as they should and as they should not.
+//! Simulates the protocol with one store and several allocators (writers).
+//!
+//! Watches lag, break, and repeat old events. Writes are lost before or after their effect, or arrive late. Writers gain and
+//! lose the lead, crash, freeze and thaw. People make, delete, pause and move claims, pools and objects, rightly and wrongly.
 
 mod checks;
 mod flaws;
@@ -11,7 +12,7 @@ mod writer;
 
 use self::world::World;
 
-/// splitmix64, as everywhere.
+/// Random numbers by splitmix64.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -28,13 +29,13 @@ impl Dice {
         self.roll(sides) == 0
     }
 
-    /// One of so many.
+    /// A random index below `of`.
     pub(super) fn pick(&mut self, of: usize) -> usize {
         usize::try_from(self.roll(of as u64)).unwrap()
     }
 }
 
-/// One run; what went wrong in it.
+/// One run; returns the violation that it found.
 fn run(seed: u64) -> Result<(), String> {
     let mut world = World::new(seed);
     let result = world.run();
@@ -52,7 +53,7 @@ fn run(seed: u64) -> Result<(), String> {
     })
 }
 
-/// Runs that found something.
+/// Seeds whose runs once found a defect.
 const FOUND: [u64; 4] = [23_175, 26_551, 37_881, 103_693];
 
 #[test]
@@ -66,7 +67,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(otherwise)
 }
 
-/// `SIM_FIRST` and `SIM_SEEDS` choose the seeds, `SIM_TRACE` prints what happened where something went wrong.
+/// `SIM_FIRST` and `SIM_SEEDS` choose the seeds; `SIM_TRACE` prints the events of failed runs.
 #[test]
 fn whatever_happens() {
     let first = number("SIM_FIRST", 0);

@@ -1,5 +1,5 @@
-//! A store with one order, as the API server's: it checks uid and version, keeps finalizers' promises, and remembers all
-//! that happened so that watches can be behind, break, and show again.
+//! A store with one total order, like the API server's. The store checks uid and version, honours finalizers, and keeps all
+//! events, so that watches can lag, break, and repeat events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,21 +16,21 @@ pub(in crate::protocol) struct Store {
     pub(in crate::protocol) claims: BTreeMap<Key, Claim>,
     pub(in crate::protocol) addresses: BTreeMap<Key, Address>,
     pub(in crate::protocol) pools: BTreeMap<PoolRef, Pool>,
-    /// Claims, addresses, pools: what each watch shows, in order.
+    /// The events of each watch, in order: claims, addresses, pools.
     pub(in crate::protocol) logs: [Vec<Event>; 3],
     pub(in crate::protocol) wall: u64,
-    /// The uids that a tombstone ever stood for.
+    /// The uids of all objects that ever had a tombstone.
     pub(in crate::protocol) rested: BTreeSet<Uid>,
-    /// Objects of other pools: nobody here is told of them, but their names are taken.
+    /// Names taken by objects of other providers' pools. The watches do not show these objects.
     pub(in crate::protocol) foreign: BTreeSet<Key>,
-    /// The uids of objects that somebody else's finalizer holds.
+    /// The uids of objects with somebody else's finalizer.
     pub(in crate::protocol) held: BTreeSet<Uid>,
-    /// The uids of objects that people took away by force, and of their claims: under such a name a write that was under
-    /// way may meet another object. That must be put right, but cannot be kept from happening.
+    /// The uids of objects that people removed by force, and of the claims. A write under way may meet another object of
+    /// the same name: this cannot be prevented, but it must be repaired.
     pub(in crate::protocol) forced: BTreeSet<Uid>,
-    /// Pools that once were gone, or made no sense.
+    /// Pools that were gone or invalid at some time.
     pub(in crate::protocol) unclear: BTreeSet<PoolRef>,
-    /// The uids of objects that another provider has left, which may have had addresses twice.
+    /// The uids of objects that another provider left; some may share an address.
     pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
 }
 
@@ -46,7 +46,7 @@ impl Store {
 
     pub(in crate::protocol) fn uid(&mut self) -> Uid {
         self.revision += 1;
-        // Not in the order of creation: uids are random.
+        // Uids are random: their order is not the order of creation.
         Uid(format!("{:016x}", crate::book::mix(self.revision)).into())
     }
 
@@ -64,7 +64,7 @@ impl Store {
         if gone {
             self.claims.remove(&claim.key);
             self.logs[CLAIMS].push(Event::ClaimGone(claim.key.clone(), claim.uid.clone()));
-            // The garbage collector deletes what it owned.
+            // The garbage collector deletes the objects that the claim owned.
             let owned = self.addresses.values().filter(|a| a.owner.as_ref() == Some(&claim.uid)).cloned();
             for mut address in owned.collect::<Vec<_>>() {
                 address.deleting = true;
@@ -97,7 +97,7 @@ impl Store {
         if pool.deleting && !pool.finalizer {
             self.pools.remove(&*pool.reference);
             self.logs[POOLS].push(Event::PoolGone(pool.reference.clone(), pool.uid.clone()));
-            // The garbage collector deletes what it alone owned.
+            // The garbage collector deletes the objects that only the pool owned.
             let rests = self.addresses.values().filter(|a| a.rest.is_some() && a.pool == pool.reference).cloned();
             for address in rests.collect::<Vec<_>>() {
                 self.put_address(Address { deleting: true, ..address });
@@ -223,15 +223,15 @@ impl Store {
         }
     }
 
-    /// A claim's own object, if it is bound to one that stands.
+    /// The object to which a claim is bound, if the object exists.
     pub(in crate::protocol) fn own(&self, claim: &Claim) -> Option<&Address> {
         let name = claim.bound.clone()?;
         let address = self.addresses.get(&Key { namespace: claim.key.namespace.clone(), name })?;
-        // Somebody may have taken its owner off.
+        // Somebody may have removed the owner.
         address.owner.as_ref().is_none_or(|owner| *owner == claim.uid).then_some(address)
     }
 
-    #[expect(clippy::unused_self, reason = "it reads like the others")]
+    #[expect(clippy::unused_self, reason = "called like the other methods")]
     pub(in crate::protocol) fn block(&self, address: &Address) -> Option<Block> {
         let at = address.address?;
         if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
@@ -241,15 +241,15 @@ impl Store {
         Some(self.pools.get(&*address.pool)?.plan.as_ref().ok()?.network.clone())
     }
 
-    /// What must hold after each write.
+    /// The checks after each write.
     pub(in crate::protocol) fn check(&self) -> Result<(), String> {
         self.check_but(|claim| self.forced.contains(&claim.uid))
     }
 
-    /// The same, but for some claims.
+    /// The same checks, without some claims.
     pub(in crate::protocol) fn check_but(&self, spared: impl Fn(&Claim) -> bool) -> Result<(), String> {
         let mut bound: Vec<(Network, Block, &Claim, &Uid)> = Vec::new();
-        // Once a claim is being deleted and nobody else holds it, its machine is gone: it uses nothing.
+        // A claim that is being deleted and has no other finalizers has no machine, so it uses no address.
         let using = self.claims.values().filter(|c| c.bound.is_some() && (!c.deleting || c.others));
         for claim in using.filter(|c| !spared(c)) {
             let Some(address) = self.own(claim) else {

@@ -1,4 +1,4 @@
-//! What people do, and other programs.
+//! The actions of people and of other programs.
 
 use crate::names::{Key, Uid, Version};
 use crate::protocol::{Address, Claim, Hold};
@@ -11,7 +11,7 @@ impl World {
         Key::new("ns", &format!("c{}", self.dice.roll(7)))
     }
 
-    /// Some address that a pool has, or nearly.
+    /// An address in a pool, or close to the pool.
     fn some_address(&mut self, pool: usize) -> std::net::IpAddr {
         let text = if pool < 3 {
             format!("10.0.0.{}", 1 + self.dice.roll(8))
@@ -21,7 +21,7 @@ impl World {
         text.parse().unwrap()
     }
 
-    /// Claims come and go.
+    /// Creates, changes or deletes a claim.
     pub(super) fn claimants(&mut self) {
         let key = self.name();
         let Some(claim) = self.store.claims.get(&key).cloned() else {
@@ -60,7 +60,7 @@ impl World {
         self.store.put_claim(change);
     }
 
-    /// Pools are edited, paused, deleted and made again.
+    /// Edits, pauses, deletes or re-creates a pool.
     pub(super) fn pool_owners(&mut self) {
         let i = self.dice.pick(self.pools.len());
         let Some(mut pool) = self.store.pools.get(&*self.pools[i]).cloned() else {
@@ -70,7 +70,7 @@ impl World {
         pool.generation += 1;
         if self.dice.one_in(8) {
             pool.deleting = true;
-            // Somebody may take the finalizer off.
+            // Somebody may remove the finalizer.
             pool.finalizer &= !self.dice.one_in(4);
         } else {
             pool.plan = plan_of(i, self.dice.roll(4));
@@ -81,14 +81,14 @@ impl World {
         self.store.put_pool(pool);
     }
 
-    /// People do to objects what they should not; nodes hear strangers.
+    /// Changes an object in a way that people should not, or as a node that hears another host.
     pub(super) fn meddlers(&mut self) {
         let kind = self.dice.roll(10);
         if kind == 0 {
             return self.make_by_hand();
         }
         if kind == 1 {
-            // An object of somebody else's pool has the name, and goes again.
+            // An object of another provider takes the name, or frees it again.
             let key = self.name();
             if !self.store.foreign.remove(&key) && !self.store.addresses.contains_key(&key) {
                 self.trace.push(format!("foreign {key}"));
@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    /// Somebody else's finalizer on an object comes off.
+    /// Removes somebody else's finalizer from an object.
     fn let_go(&mut self, uid: &Uid) {
         if self.store.held.remove(uid)
             && let Some(object) = self.store.addresses.values().find(|a| a.uid == *uid).cloned()
@@ -141,14 +141,15 @@ impl World {
         }
     }
 
-    /// An object by hand: for a claim that is there or will be, or for none; of its pool or another; free, taken or absurd.
+    /// Creates an object by hand: for an existing, a future or no claim; of the claim's pool or another; with a free, a taken
+    /// or an invalid address.
     fn make_by_hand(&mut self) {
         let named = self.dice.roll(4) > 0;
         let other = self.dice.one_in(8);
         let key = if named { self.name() } else { Key::new("ns", &format!("hand{}", self.dice.roll(3))) };
         let claim = self.store.claims.get(&key);
         let taken = self.store.addresses.contains_key(&key) || self.store.foreign.contains(&key);
-        // Whoever makes an object for a claim that has been told it is bound gives it that address himself.
+        // A bound claim gets no object by hand: that would bind the claim to the object without the allocator.
         if taken || claim.is_some_and(|c| c.bound.is_some()) {
             return;
         }
@@ -180,7 +181,7 @@ impl World {
         self.store.put_address(object);
     }
 
-    /// `clusterctl move`: other uids, no status, owners put right, nothing under way.
+    /// `clusterctl move`: new uids, no status, corrected owners, no writes under way.
     pub(super) fn move_all(&mut self) {
         self.trace.push("move".into());
         for writer in &mut self.writers {
@@ -217,7 +218,7 @@ impl World {
         }
     }
 
-    /// At the end people put right what only they can.
+    /// At the end people repair what only they can repair.
     pub(super) fn make_good(&mut self) {
         for i in 0..self.pools.len() {
             match self.store.pools.get(&*self.pools[i]).cloned() {

@@ -1,4 +1,4 @@
-//! One run: what there is at its start, and in which order things happen.
+//! One run: the objects at its start, and the order of events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn prefixes(of: &str, length: i64, quarantine_seconds: i64) -> Plan {
     spec.plan().unwrap()
 }
 
-/// What a pool may hand out, before and after people's edits; the last edit is one that makes no sense.
+/// A pool's plan before and after an edit; the last edit is invalid.
 pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
     let apart = || Network::Named("apart".into());
     Ok(match (pool, edit) {
@@ -94,7 +94,8 @@ impl World {
         });
     }
 
-    /// What another provider has left: claims bound to objects without a mark; some addresses twice where its pools overlap.
+    /// Adds what another provider leaves behind: claims bound to objects without our annotation. Some addresses are used
+    /// twice, because the provider's pools overlap.
     fn take_over(&mut self) {
         for i in 0..self.dice.roll(5) {
             let pool = self.dice.pick(2);
@@ -146,7 +147,7 @@ impl World {
         self.store.wall += self.now.as_secs() - before;
     }
 
-    /// One thing happens somewhere.
+    /// Does one random thing.
     fn happen(&mut self, quiesce: bool) -> Result<(), String> {
         let millis = match self.dice.roll(20) {
             0 => 1500,
@@ -176,7 +177,7 @@ impl World {
         for _ in 0..900 {
             self.happen(false)?;
         }
-        // People come to an end, and so do faults.
+        // From now on there are no more actions of people, and no faults.
         self.make_good();
         for writer in &mut self.writers {
             writer.recover();

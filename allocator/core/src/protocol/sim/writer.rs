@@ -1,4 +1,4 @@
-//! One allocator, and the network between it and the store.
+//! One allocator (writer), and the network between the writer and the store.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ enum Call {
         id: u64,
         key: Key,
     },
-    /// An answer on its way back.
+    /// An answer that has not arrived yet.
     Answer(Event),
 }
 
@@ -33,13 +33,13 @@ enum Call {
 pub(super) struct Writer {
     machine: Machine<InCluster>,
     foreign: ForeignFinalizers,
-    /// Where each watch stands; None: it is broken.
+    /// The position of each watch in the store's log; None: the watch is broken.
     watches: [Option<usize>; 3],
     calls: Vec<Call>,
-    /// Writes without anybody who waits for an answer: they may land at any time, or never.
+    /// Writes whose answer nobody awaits: they may take effect at any time, or never.
     strays: Vec<Write>,
     frozen: bool,
-    /// It leads until then.
+    /// The writer leads until this time.
     leads: Duration,
     seed: u64,
 }
@@ -63,7 +63,7 @@ impl Writer {
         self.frozen = false;
     }
 
-    /// Nothing is under way, and nothing is left to be shown.
+    /// Whether no call is under way and the watches have shown everything.
     pub(super) fn is_quiet(&self, store: &Store) -> bool {
         let shown = (0..3).all(|k| self.watches[k] == Some(store.logs[k].len()));
         shown && self.calls.is_empty() && self.strays.is_empty()
@@ -82,7 +82,7 @@ impl Writer {
         self.leads = Duration::ZERO;
     }
 
-    /// As the allocator of another cluster: nothing of this one's is under way.
+    /// Starts as the allocator of another cluster: no write of the old cluster is under way.
     pub(super) fn begin_anew(&mut self) {
         self.crash();
         self.strays.clear();
@@ -152,7 +152,7 @@ impl Writer {
             self.leads = Duration::MAX;
             self.step(now, store, Event::Leading(Some(self.leads)));
         } else if !quiesce && (now >= self.leads && dice.one_in(8) || dice.one_in(60)) {
-            // Renewed in time, or taken anew.
+            // The lead is renewed in time, or gained anew.
             self.leads = now + Duration::from_millis(50 + dice.roll(4000));
             self.step(now, store, Event::Leading(Some(self.leads)));
         } else if !quiesce && dice.one_in(300) {
@@ -185,7 +185,7 @@ impl Writer {
         }
     }
 
-    /// A patch that takes our finalizer off writes the whole list: it must have the others.
+    /// The patch that removes our finalizer writes the whole list, so the list must contain the other finalizers.
     fn keeps_the_others(&self, write: &Write, store: &Store) -> Result<(), String> {
         let Write::RemoveAddressFinalizer(target) = write else { return Ok(()) };
         let other = |address: &Address| address.uid != target.uid || address.version != target.version;
@@ -230,7 +230,7 @@ impl Writer {
                 self.keeps_the_others(&write, store)?;
                 let fault = if quiesce { 99 } else { dice.roll(100) };
                 let result = match fault {
-                    // Lost before its effect, lost after it, late.
+                    // The call is lost before its effect, its answer is lost, or the call takes effect late.
                     0..4 => Err(Failure::Unknown),
                     4..8 => {
                         let _ = apply(store, &write, trace, "write")?;
@@ -250,7 +250,7 @@ impl Writer {
     }
 }
 
-/// The finalizers of an address that has others than ours: every third has.
+/// The finalizers of an address that has others besides ours: every third address does.
 fn others(uid: &Uid) -> Option<Finalizers> {
     let sum = uid.0.bytes().fold(0u32, |sum, byte| sum + u32::from(byte));
     sum.is_multiple_of(3).then(|| [Box::from("theirs"), Box::from("ours")].into())
@@ -259,7 +259,7 @@ fn others(uid: &Uid) -> Option<Finalizers> {
 type Applied = Result<crate::protocol::Done, Failure>;
 
 fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -> Result<Applied, String> {
-    // An address that was bound must rest where its pool says so.
+    // An address that was bound must rest if its pool asks for it.
     let ends = match write {
         Write::RemoveAddressFinalizer(t) | Write::DeleteAddress(t) => store.addresses.get(&t.key).cloned(),
         _ => None,
@@ -273,9 +273,9 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
     store.check()?;
     if let Some(address) = ends.filter(|a| bound && store.addresses.get(&a.key).is_none_or(|b| b.uid != a.uid)) {
         let plan = store.pools.get(&*address.pool).and_then(|p| p.plan.as_ref().ok());
-        // The rest counts from when the machine was gone; it may be over before the object is.
+        // The rest counts from the time when the machine was gone, so it may end before the object is gone.
         let rests = store.rested.contains(&address.uid);
-        // Pool p1 asks for it, whatever its edit; of a pool that is gone or makes no sense nobody knows.
+        // Every plan of pool p1 asks for a rest. A pool that was gone or invalid at some time proves nothing.
         let known = !store.unclear.contains(&*address.pool);
         let conflict = address.conflict.is_some() && address.attempt.as_ref().is_some_and(|m| !m.adopted);
         if known && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2)) && !rests {
