@@ -239,7 +239,7 @@ impl<A: Adapter> EventLoop<A> {
             Frame::Ended(index) => {
                 let name = self.interfaces.iter().find(|one| one.index == index).map(|one| one.name.clone());
                 let interface = name.unwrap_or_default();
-                tracing::warn!(interface, index, "no longer listening on the segment; looking for the interface");
+                tracing::warn!(interface, index, "sockets of the segment were closed; looking for the interface");
                 self.segments.close(index);
             }
         }

@@ -21,7 +21,7 @@ pub fn failure(error: &ApiError, what: &'static str) -> Failure {
         // A write to a Lease that was deleted meanwhile.
         ApiError::NotFound { .. } if what == "write" => Failure::Conflict,
         _ => {
-            tracing::debug!(%error, what, "a call about the Lease has failed");
+            tracing::debug!(%error, what, "request for the Lease failed; retrying");
             Failure::Away
         }
     }
@@ -40,7 +40,7 @@ impl LeaseWatchAdapter {
             Watched::Seen { view, flaws, .. } => {
                 let text = flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
                 if !text.is_empty() && text != self.flawed {
-                    tracing::warn!(flaws = text, "the Lease holds fields that make no sense; they are ignored");
+                    tracing::warn!(flaws = text, "Lease has invalid fields; they are ignored");
                 }
                 self.flawed = text;
                 self.complaint.clear();
@@ -51,7 +51,7 @@ impl LeaseWatchAdapter {
             Watched::Alive { .. } => None,
             Watched::Lost { error, .. } => {
                 if self.complaint != error.category() {
-                    tracing::warn!(%error, "the Lease cannot be watched; trying again");
+                    tracing::warn!(%error, "watch of the Lease failed; retrying");
                     error.category().clone_into(&mut self.complaint);
                 }
                 Some(Shown::WatchLost)

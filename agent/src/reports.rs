@@ -58,7 +58,7 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         Report::Took(cause) => format!("carries {all}: {}", because(*cause)),
         Report::Confirmed => format!("holds the Lease for {all} again"),
         Report::LetGo(why) => format!("no longer carries {all}: {}", let_go(*why)),
-        Report::Lapsed => format!("the Lease could not be renewed; keeps {all} until another host is heard to have it"),
+        Report::Lapsed => format!("the Lease could not be renewed: keeps {all} until another host is heard to have it"),
         Report::HandingOver { to: Some(to) } => format!("hands {all} over to {to}"),
         Report::HandingOver { to: None } => {
             format!("releases the Lease of {all}, and serves on until another node takes it or 3 s have passed")
@@ -73,13 +73,13 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         }
         Report::Contested { address, mac, participant: Some(node) } => {
             format!(
-                "{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"
+                "{node} ({mac}) answers for {address}, which is held here; if that lasts, set strictARP in kube-proxy on that node"
             )
         }
         Report::Contested { address, mac, participant: None } => {
             format!("{mac} claims {address}, which is held here; find that host and remove the address")
         }
-        Report::Defended { address } => format!("announced {address} against another's claim"),
+        Report::Defended { address } => format!("announced {address} again because another host claimed it"),
         Report::Restored { address } => {
             format!(
                 "{address} was removed from the interface by another program, and put back; look for what manages addresses there"
@@ -89,7 +89,10 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
             "another program removes {address} again and again: it is put back with the next renewal; find that program"
         ),
         Report::CannotCarry { address, reason } => format!("cannot carry {address}: {reason}"),
-        Report::Late { by } => format!("came late by {} ms: the node was stopped or starved", by.as_millis()),
+        Report::Late { by } => format!(
+            "the agent ran {} ms late: the node was stopped or starved of CPU; looking again before anything is announced",
+            by.as_millis()
+        ),
         Report::Abandoned { holder } => format!("{holder} no longer answers for {all} while others on the segment do"),
         Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
         Report::Outrun => "another node wrote the Lease first".to_owned(),
@@ -114,7 +117,7 @@ pub const fn because(cause: Cause) -> &'static str {
         Cause::Expiry => "the last holder's Lease ended",
         Cause::Witness => "the last holder fell silent on the segment",
         Cause::Adopted => "it was held here before",
-        Cause::Provisional => "the API cannot be asked and nobody else has it",
+        Cause::Provisional => "the API does not answer and no other host has it",
     }
 }
 
@@ -125,7 +128,7 @@ pub const fn let_go(why: Why) -> &'static str {
         Why::Yielded => "another node answers for it",
         Why::HandedOver => "handed over",
         Why::ApiLost => "the Lease could not be renewed",
-        Why::Late => "the agent came too late to be sure",
+        Why::Late => "the agent ran too late to be sure of it",
         Why::LinkDown => "the link is down",
         Why::NotWanted => "it is no longer configured",
         Why::CannotCarry => "it could not be put on the interface",

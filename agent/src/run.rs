@@ -52,6 +52,6 @@ fn serve(settings: &Settings, ops: &Arc<Ops>) {
     }
     match StatusServer::bind(&settings.status_socket) {
         Ok(server) => drop(tokio::spawn(server.serve(ops.clone()))),
-        Err(error) => tracing::warn!(%error, "`mooring-agent status` will not work"),
+        Err(error) => tracing::warn!(%error, "status socket cannot be opened: `mooring-agent status` does not work"),
     }
 }

@@ -91,7 +91,7 @@ impl Segments {
                     self.open.insert(index, open);
                 }
                 Err(error) => {
-                    tracing::error!(interface = %interface.name, %error, "cannot speak on the segment: VIPs are not announced");
+                    tracing::error!(interface = %interface.name, %error, "sockets of the segment cannot be opened: VIPs are not announced on it");
                 }
             }
         }

@@ -24,7 +24,7 @@ pub async fn start_address_task(needs: Needs, settings: &Settings, ops: &Arc<Ops
     let started = address_task::start(Policy::Services, needs, &settings.run_dir, ops, heart);
     let mut started = started.map_err(RunError::thread)?;
     if let Ok(Err(error)) = (&mut started.opened).await {
-        tracing::error!(%error, "no datapath: no VIP of a Service is carried");
+        tracing::error!(%error, "netlink cannot be used: this node carries no VIP of a Service");
     }
     Ok(started)
 }

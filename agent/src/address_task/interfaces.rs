@@ -104,7 +104,7 @@ impl Task {
             Ok(seen) => seen,
             Err(error) => {
                 self.ops.metrics.netlink_error(Netlink::Dump);
-                return tracing::debug!(%error, "the node cannot be looked at");
+                return tracing::debug!(%error, "addresses of the interface cannot be read; keeping what is known");
             }
         };
         if found.index != known.index || found.mac != known.mac {
@@ -115,7 +115,7 @@ impl Task {
         }
         let found = Interface { up: known.up, ..found };
         if found != known {
-            tracing::info!(interface = %found.name, addresses = ?found.addresses, gateways = ?found.gateways, "the node has changed");
+            tracing::info!(interface = %found.name, addresses = ?found.addresses, gateways = ?found.gateways, "addresses or gateways of the interface changed");
         }
         if found != known || macs != known_macs {
             self.known = Some((vec![found.clone()], macs.clone()));
@@ -149,7 +149,7 @@ impl Task {
             Err(error) => {
                 self.refresh = Instant::now() + LOOK_AGAIN;
                 self.ops.metrics.netlink_error(Netlink::Dump);
-                return tracing::warn!(%error, "the interfaces cannot be looked at; trying again");
+                return tracing::warn!(%error, "interfaces cannot be read; retrying");
             }
         };
         let none = found.is_empty();
@@ -217,7 +217,7 @@ impl Task {
         let ours = match self.datapath.ours().await {
             Ok(ours) => ours,
             Err(error) => {
-                tracing::warn!(%error, "cannot look for VIPs of an earlier run; trying again");
+                tracing::warn!(%error, "addresses of this node cannot be read to find VIPs of an earlier run; retrying");
                 return None;
             }
         };

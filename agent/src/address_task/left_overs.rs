@@ -32,7 +32,7 @@ impl Task {
                 Ok(found) => found,
                 Err(error) => {
                     self.ops.metrics.netlink_error(Netlink::Dump);
-                    tracing::error!(%address, %error, "cannot look whether an earlier run left the VIP on this node");
+                    tracing::error!(%address, %error, "addresses of this node cannot be read: a VIP that an earlier run left behind may stay until its lifetime ends");
                     continue;
                 }
             };

@@ -175,7 +175,7 @@ impl AddressTask {
 
     fn send(&self, job: Job) {
         if self.jobs.send(job).is_err() {
-            tracing::error!("the datapath's task has ended: no VIP is put on an interface or removed any more");
+            tracing::error!("address task has ended: no VIP is put on an interface or removed any more");
         }
     }
 }

@@ -185,7 +185,7 @@ impl Task {
         let there: BTreeSet<IpAddr> = match self.datapath.ours().await {
             Ok(ours) => ours.iter().map(|(vip, ..)| vip.address).collect(),
             Err(error) => {
-                return tracing::warn!(%error, "cannot look which VIPs are on the interfaces after kernel events were lost");
+                return tracing::warn!(%error, "kernel events were lost, and addresses of the interfaces cannot be read: a VIP that is gone may be noticed late");
             }
         };
         let gone: Vec<IpAddr> = self.put.keys().filter(|address| !there.contains(address)).copied().collect();

@@ -240,7 +240,7 @@ impl Catalog {
             insert(self.by_ip.entry(ip).or_default(), &key);
             self.dirty.insert(ip);
         } else {
-            tracing::warn!(object = %key, "its spec.address cannot be read: it is not advertised");
+            tracing::warn!(object = %key, "spec.address of an IPAddress cannot be read: the address is not advertised");
         }
         self.addresses.insert(key, Box::new(Address { object, shown_by }));
     }

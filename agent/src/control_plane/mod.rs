@@ -93,7 +93,7 @@ fn recorder(settings: &Settings, rules: &Rules) -> Result<Option<Observer>, RunE
         if let Some(open) = recorder.as_mut().filter(|_| !quiet)
             && let Err(error) = open.step(at, event, actions)
         {
-            tracing::error!(%error, "the trace cannot be written any more: recording has ended");
+            tracing::error!(%error, "recording cannot be written; it ends here");
             recorder = None;
         }
     })))
@@ -160,7 +160,9 @@ impl Adapter for ControlPlaneAdapter {
 
     fn asked_to_end(&mut self, again: bool) {
         if again {
-            tracing::warn!("asked to end twice: ending at once; the VIPs' fences end by themselves");
+            tracing::warn!(
+                "second signal to end: ending at once; the kernel removes the VIPs when their lifetime ends"
+            );
         } else {
             tracing::info!("asked to end");
         }

@@ -56,11 +56,7 @@ pub async fn follow(
                 Err(error) => Some(error.to_string()),
             };
             if let Some(wrong) = wrong.as_ref().filter(|wrong| told.as_ref() != Some(wrong)) {
-                tracing::warn!(
-                    name,
-                    wrong,
-                    "the VIP's name does not resolve; the last answer is kept, and it is tried again"
-                );
+                tracing::warn!(name, wrong, "DNS name of the VIP does not resolve; keeping the last answer, retrying");
             }
             *told = wrong;
         }
@@ -70,7 +66,7 @@ pub async fn follow(
         all.sort_unstable();
         all.dedup();
         if all != sent {
-            tracing::info!(addresses = ?all, "the VIPs that are named are known");
+            tracing::info!(addresses = ?all, "addresses of the VIPs that are given by name");
             sent.clone_from(&all);
             if changed.send(all).await.is_err() {
                 return;

@@ -149,22 +149,22 @@ impl Named {
             }
             (Ok(ip), Some(known)) => {
                 let text = format!(
-                    "it was made again with the address {ip}: {known} is carried on until the agent starts anew"
+                    "it was made again with the address {ip}: the VIP stays {known} until the agent is restarted"
                 );
                 self.tell(events, text);
                 None
             }
             (Err(Why::Api(error)), Some(_)) => {
-                tracing::debug!(object = %self.key, %error, "not looked at");
+                tracing::debug!(object = %self.key, %error, "IPAddress of the VIP could not be read; retrying");
                 None
             }
             (Err(why), Some(known)) => {
-                self.tell(events, format!("{why}: {known} is carried on until the agent starts anew"));
+                self.tell(events, format!("{why}: the VIP stays {known} until the agent is restarted"));
                 None
             }
             (Err(Why::Api(error)), None) if self.remembered.is_some() => {
                 let address = self.remembered;
-                tracing::warn!(object = %self.key, ?address, %error, "what the IPAddress said before is carried");
+                tracing::warn!(object = %self.key, ?address, %error, "IPAddress of the VIP cannot be read; the address stored by an earlier run is used");
                 self.known = address;
                 None
             }
@@ -184,7 +184,7 @@ impl Named {
         if self.told == text {
             return;
         }
-        tracing::warn!(object = %self.key, "the IPAddress that names the VIP: {text}");
+        tracing::warn!(object = %self.key, "IPAddress of the VIP: {text}");
         let Key { namespace, name } = self.key.clone();
         events.send(EventNote {
             regarding: Regarding::Address { namespace, name, uid: None },
@@ -222,7 +222,7 @@ async fn load(file: &Path) -> BTreeMap<String, IpAddr> {
         Err(error) => Err(error),
     };
     read.unwrap_or_else(|error| {
-        tracing::warn!(file = %file.display(), %error, "what was remembered of IPAddress objects cannot be read");
+        tracing::warn!(file = %file.display(), %error, "stored addresses of IPAddress objects cannot be read; they are read from an API server");
         BTreeMap::new()
     })
 }
@@ -240,7 +240,7 @@ async fn save(file: &Path, all: &[Named]) {
     };
     if let Err(error) = write.await {
         let file = file.display();
-        tracing::warn!(%file, %error, "the address is not remembered: an agent that starts while no API server answers will wait");
+        tracing::warn!(%file, %error, "address of the IPAddress could not be stored: an agent that starts while no API server answers has to wait");
     }
 }
 

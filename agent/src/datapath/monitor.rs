@@ -86,7 +86,7 @@ pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<
             let (connection, messages) = match socket.take().map_or_else(connect, Ok) {
                 Ok(open) => open,
                 Err(error) => {
-                    tracing::warn!(%error, "the kernel's events cannot be watched; trying again");
+                    tracing::warn!(%error, "kernel events cannot be watched; retrying");
                     tokio::time::sleep(AGAIN).await;
                     continue;
                 }
@@ -94,7 +94,7 @@ pub(super) fn spawn(known: Shared, events: mpsc::Sender<KernelEvent>) -> Result<
             if follow(connection, messages, &known, &events).await.is_none() {
                 return;
             }
-            tracing::warn!("the kernel's event socket broke; opening another");
+            tracing::warn!("socket of kernel events broke; opening another");
             tokio::time::sleep(AGAIN).await;
             socket = connect().ok();
             if events.send(KernelEvent::Resync).await.is_err() {

@@ -156,7 +156,7 @@ impl Record {
         let read = if text.is_empty() { Ok(BTreeSet::new()) } else { serde_json::from_slice(&text) };
         let entries = read.unwrap_or_else(|error| {
             // The addresses in the record have finite lifetimes and end by themselves.
-            tracing::warn!(path = %path.display(), %error, "the record of own addresses cannot be read and starts anew");
+            tracing::warn!(path = %path.display(), %error, "file of own addresses cannot be read; starting with an empty one");
             BTreeSet::new()
         });
         Ok(Self { path, entries })

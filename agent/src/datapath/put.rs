@@ -166,7 +166,7 @@ impl Datapath {
             }
         }
         if let Err(error) = self.known.lock().all_removed(not_added) {
-            tracing::warn!(%error, "the record of own addresses is not up to date");
+            tracing::warn!(%error, "file of own addresses could not be written: after a restart the agent may not recognise them");
         }
         self.settle(&mut there, failed).await;
         there
@@ -217,14 +217,14 @@ impl Datapath {
             }
         }
         if !in_the_way.is_empty() {
-            tracing::info!(addresses = ?in_the_way, "removing what was left of VIPs elsewhere");
+            tracing::info!(addresses = ?in_the_way, "removing VIPs that were left on other interfaces");
             let removed = self.delete_all(&in_the_way).await;
             if !of_services {
                 added.retain(|(vip, _)| !removed.failed.iter().any(|(address, _)| *address == vip.address));
             }
             failed.extend(removed.failed);
             if let Err(error) = self.known.lock().all_removed(removed.gone) {
-                tracing::warn!(%error, "the record of own addresses is not up to date");
+                tracing::warn!(%error, "file of own addresses could not be written: after a restart the agent may not recognise them");
             }
         }
         (adopted, added)
@@ -259,7 +259,7 @@ impl Datapath {
         let noted = self.known.lock().read_back(there.proto.is_some());
         if let Err(error) = noted {
             if there.proto.is_some() {
-                tracing::warn!(%error, "a record of own addresses that is not needed could not be removed");
+                tracing::warn!(%error, "file of own addresses is not needed and could not be removed");
                 return Ok(());
             }
             self.delete_one((vip, index)).await?;

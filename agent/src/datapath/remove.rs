@@ -57,7 +57,7 @@ impl Datapath {
         let deleted = self.delete_all(&places).await;
         failed.extend(deleted.failed);
         if let Err(error) = self.known.lock().all_removed(deleted.gone) {
-            tracing::warn!(%error, "the record of own addresses is not up to date");
+            tracing::warn!(%error, "file of own addresses could not be written: after a restart the agent may not recognise them");
         }
         RemoveAll { removed: deleted.removed, failed }
     }

@@ -144,13 +144,13 @@ impl LeaseVipsAdapter {
     fn watch(&mut self, what: &'static str, wrong: Option<String>) -> bool {
         let Some(text) = wrong else {
             if self.wrong.remove(what).is_some() {
-                tracing::info!("{what} are watched again");
+                tracing::info!("watch of {what} works again");
             }
             return false;
         };
         // The error text changes with every try; the loss is reported once.
         if self.wrong.insert(what, text.clone()).is_none() {
-            tracing::warn!(error = text, "{what} cannot be watched; all stays as it is until they can");
+            tracing::warn!(error = text, "watch of {what} failed; retrying, VIPs stay as they are");
         }
         // The rights of kube-vip's role do not cover `IPAddress` objects.
         if what == "IPAddress objects" && !self.known && self.objects != Objects::No {

@@ -65,7 +65,7 @@ impl Records {
             let api = api.clone();
             tokio::spawn(async move {
                 if let Err(error) = api.place(&key, &version, record.as_ref(), WITHIN).await {
-                    tracing::debug!(object = %key, %error, "who holds it could not be written; it is tried again");
+                    tracing::debug!(object = %key, %error, "holder could not be written to the IPAddress; retrying");
                 }
             });
         }

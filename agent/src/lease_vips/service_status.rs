@@ -64,7 +64,7 @@ impl ServiceStatus {
             let (servers, key, node) = (self.servers.clone(), key.clone(), self.node.clone());
             tokio::spawn(async move {
                 if let Err(error) = services::tell(&servers, &key, &node, &addresses, WITHIN).await {
-                    tracing::debug!(service = %key, %error, "who holds it could not be written; it is tried again");
+                    tracing::debug!(service = %key, %error, "status of the Service could not be written; retrying");
                 }
             });
         }

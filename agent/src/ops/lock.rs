@@ -67,7 +67,7 @@ impl Lock {
                     tracing::warn!(
                         uid,
                         pid,
-                        "somebody who is no agent occupies @mooring-agent: running without the lock"
+                        "another program has the socket @mooring-agent: running without the lock that keeps a second agent from starting"
                     );
                     return Ok(Self { _listener: None });
                 }
@@ -76,7 +76,7 @@ impl Lock {
             }
         }
         tracing::warn!(
-            "somebody who is no agent occupies @mooring-agent and does not listen: running without the lock"
+            "another program has the socket @mooring-agent and does not listen: running without the lock that keeps a second agent from starting"
         );
         Ok(Self { _listener: None })
     }

@@ -63,7 +63,7 @@ impl Listener {
             let wait = [self.announcer.wait(), down.map(|_| LOOK)].into_iter().flatten().min();
             let Some(ready) = self.wait(wait) else { return };
             if down.is_some() && ready.is_empty() && current_name(self.index).is_none() {
-                tracing::debug!(interface = self.name, "the interface is gone");
+                tracing::debug!(interface = self.name, "interface is gone; its sockets are closed");
                 return;
             }
             for nth in ready {
@@ -90,7 +90,7 @@ impl Listener {
             Ok(_) => Some((0..fds.len()).filter(|&nth| fds[nth].any() == Some(true)).collect()),
             Err(Errno::EINTR) => Some(Vec::new()),
             Err(error) => {
-                tracing::warn!(interface = self.name, %error, "the sockets cannot be waited for");
+                tracing::warn!(interface = self.name, %error, "sockets of the segment cannot be polled; they are closed and opened again");
                 None
             }
         }
@@ -125,7 +125,7 @@ impl Listener {
                 Err(Errno::EINTR) => {}
                 Err(Errno::ENETDOWN) => *down = Some(clock::boottime()),
                 Err(error) => {
-                    tracing::warn!(interface = self.name, %error, "frames cannot be read");
+                    tracing::warn!(interface = self.name, %error, "frames of the segment cannot be read; the sockets are closed and opened again");
                     return Next::Stop;
                 }
             }

@@ -110,7 +110,7 @@ impl Calls {
         let Some(api) = self.addresses.clone() else { return };
         tokio::spawn(async move {
             if let Err(error) = api.tell_conflict(&key, uid.as_deref(), &text, TELL).await {
-                tracing::warn!(object = %key, %error, "the conflict could not be told on the IPAddress");
+                tracing::warn!(object = %key, %error, "conflict could not be written to the IPAddress: the allocator does not know of it");
             }
         });
     }
@@ -147,11 +147,11 @@ fn failure(error: &ApiError, what: &'static str, writes: bool) -> Failure {
         // A write to an object that was deleted meanwhile.
         ApiError::NotFound { .. } if writes => Failure::Conflict,
         error if error.answered() => {
-            tracing::warn!(%error, what, "the API server refuses a call");
+            tracing::warn!(%error, what, "API server refused a request; retrying");
             Failure::Away
         }
         error => {
-            tracing::debug!(%error, what, "no API server answers a call");
+            tracing::debug!(%error, what, "no API server answered a request; retrying");
             Failure::Away
         }
     }

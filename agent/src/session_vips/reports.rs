@@ -84,12 +84,12 @@ impl Reports {
             Some(text) => {
                 // The error text changes with every try; the loss is reported once.
                 if self.wrong.insert(what, text.clone()).is_none() {
-                    tracing::warn!(error = text, "{what} cannot be watched; all stays as it is until they can");
+                    tracing::warn!(error = text, "watch of {what} failed; retrying, VIPs stay as they are");
                 }
             }
             None => {
                 if self.wrong.remove(what).is_some() {
-                    tracing::info!("{what} are watched again");
+                    tracing::info!("watch of {what} works again");
                 }
             }
         }
@@ -100,7 +100,7 @@ impl Reports {
         let text = "the cluster has no kind IPAddress (ipam.cluster.x-k8s.io, v1beta1 or v1beta2): install the CRDs; \
                     until then there are no VIPs of Services";
         match version {
-            Some(version) => tracing::info!(version, "IPAddress objects say which VIPs there are"),
+            Some(version) => tracing::info!(version, "kind IPAddress found; its objects say which VIPs there are"),
             None if self.wrong.insert("kind", text.into()).is_none() => tracing::warn!("{text}"),
             None => {}
         }
@@ -161,16 +161,19 @@ impl Reports {
                 (Normal, "SessionBegan", None, "the node's session goes on after a restart".to_owned())
             }
             Report::Ended if self.leaving => {
-                (Normal, "SessionEnded", None, "the node's session has ended, as asked".to_owned())
+                (Normal, "SessionEnded", None, "the node's session ended because the agent was told to end".to_owned())
             }
-            Report::Ended => {
-                (Warning, "SessionEnded", None, "the node's session was ended: all VIPs are let go".to_owned())
-            }
+            Report::Ended => (
+                Warning,
+                "SessionEnded",
+                None,
+                "another node ended this node's session: all VIPs are removed".to_owned(),
+            ),
             Report::Lapsed => (
                 Warning,
                 "SessionLapsed",
                 None,
-                "the session could not be renewed; its VIPs stay until another host is heard to have them".to_owned(),
+                "the session could not be renewed: its VIPs stay until another host is heard to have them".to_owned(),
             ),
             Report::Confirmed => (Normal, "SessionConfirmed", None, "the session is renewed again".to_owned()),
             Report::EndedOther { node, cause } => {
@@ -201,12 +204,15 @@ impl Reports {
                 "AddressContested",
                 Some(*address),
                 format!(
-                    "{node} ({mac}) answers for {address}, which is held here; if that lasts, is it kube-proxy without strictARP?"
+                    "{node} ({mac}) answers for {address}, which is held here; if that lasts, set strictARP in kube-proxy on that node"
                 ),
             ),
-            Report::Defended { address } => {
-                (Normal, "AddressDefended", Some(*address), format!("announced {address} against another's claim"))
-            }
+            Report::Defended { address } => (
+                Normal,
+                "AddressDefended",
+                Some(*address),
+                format!("announced {address} again because another host claimed it"),
+            ),
             Report::Restored { address } => (
                 Warning,
                 "AddressRestored",
@@ -222,7 +228,10 @@ impl Reports {
             }
             // A starved node makes no API call about this: that would be more work.
             Report::Late { by } => {
-                return tracing::warn!("came late by {} ms: the node was stopped or starved", by.as_millis());
+                return tracing::warn!(
+                    "the agent ran {} ms late: the node was stopped or starved of CPU; looking again before anything is announced",
+                    by.as_millis()
+                );
             }
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
             Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 
 <!-- Made from agent/src/settings by its tests: UPDATE_DOCS=1 cargo test -p mooring-agent settings::docs -->
 
-A flag wins over the `MOORING_*` environment variable, that over kube-vip's, that over the default.
+A flag overrides the `MOORING_*` environment variable, which overrides kube-vip's variable, which overrides the default.
 `mooring-agent config` prints each effective setting and where it came from.
 
 Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
@@ -21,8 +21,8 @@ Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
 const KUBE_VIP: &str = "
 ## kube-vip's settings
 
-A manifest of kube-vip's works when only its image is changed, or the agent refuses to start and names what is in the way.
-kube-vip's subcommand `manager` is understood as `run`. Where two names mean the same setting, the upper one wins.
+If you change only the image in a manifest of kube-vip, it works, or the agent refuses to start and names the settings that prevent it.
+kube-vip's subcommand `manager` means `run`. Where two names mean the same setting, the upper one wins.
 
 | environment | flag | here |
 | --- | --- | --- |

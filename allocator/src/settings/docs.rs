@@ -9,7 +9,7 @@ const HEAD: &str = "\
 
 <!-- Made from allocator/src/settings by its tests: UPDATE_DOCS=1 cargo test -p mooring-allocator settings::docs -->
 
-A flag wins over the environment variable, that over the default. Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
+A flag overrides the environment variable, which overrides the default. Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
 ";
 
 /// The whole page.

@@ -179,4 +179,6 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 }
 
 #[cfg(test)]
+mod book;
+#[cfg(test)]
 mod tests;
