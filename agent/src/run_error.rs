@@ -24,10 +24,3 @@ pub enum RunError {
         source: std::io::Error,
     },
 }
-
-impl RunError {
-    /// The datapath's thread could not be started.
-    pub(crate) fn thread(source: std::io::Error) -> Self {
-        Self::Io { what: "cannot start the datapath's thread".into(), source }
-    }
-}

@@ -6,7 +6,6 @@ use crate::address_task::{self, Needs, Policy, Started};
 use crate::core::placement::Interface;
 use crate::event_loop::STUCK;
 use crate::ops::Ops;
-use crate::run_error::RunError;
 use crate::settings::{Services, ServicesInterface, Settings};
 
 /// The first interface, and the default interface for VIPs that specify none.
@@ -18,13 +17,15 @@ pub fn interfaces(settings: &Settings, services: &Services) -> (Option<String>, 
     }
 }
 
-/// Starts the address task. Without a datapath the agent runs on, and `/livez` fails.
-pub async fn start_address_task(needs: Needs, settings: &Settings, ops: &Arc<Ops>) -> Result<Started, RunError> {
+/// Starts the address task. If the task cannot start, the agent goes on with the control plane's VIP, and `/livez` fails.
+pub async fn start_address_task(needs: Needs, settings: &Settings, ops: &Arc<Ops>) -> Started {
     let heart = ops.liveness.watch("services-datapath", STUCK);
-    let started = address_task::start(Policy::Services, needs, &settings.run_dir, ops, heart);
-    let mut started = started.map_err(RunError::thread)?;
+    let mut started = address_task::start(Policy::Services, needs, &settings.run_dir, ops, heart);
     if let Ok(Err(error)) = (&mut started.opened).await {
-        tracing::error!(%error, "netlink cannot be used: this node carries no VIP of a Service");
+        tracing::error!(
+            %error,
+            "this node carries no VIP of a Service until the agent is restarted; /livez fails, so that the kubelet restarts it"
+        );
     }
-    Ok(started)
+    started
 }

@@ -38,6 +38,8 @@ pub mod schedule;
 pub mod session;
 pub mod session_vips;
 pub(crate) mod step;
+#[cfg(test)]
+mod test_world;
 pub mod trace;
 pub mod witness;
 

@@ -116,19 +116,19 @@ pub struct Started {
     pub opened: oneshot::Receiver<Result<(), Error>>,
 }
 
-/// Starts the thread.
-///
-/// # Errors
-/// The system gives no thread, or no runtime for it.
-pub fn start(policy: Policy, needs: Needs, run_dir: &Path, ops: &Arc<Ops>, heart: Heart) -> std::io::Result<Started> {
+/// Starts the thread. [`Started::opened`] also reports a system that gives no thread, or no runtime for the thread.
+pub fn start(policy: Policy, needs: Needs, run_dir: &Path, ops: &Arc<Ops>, heart: Heart) -> Started {
     let (jobs, work) = mpsc::unbounded_channel();
     let (notice, notices) = mpsc::channel(NOTICES);
     let (open, opened) = oneshot::channel();
     let let_go = LetGo::default();
     let options = Options { run_dir: run_dir.to_owned(), whose: policy.whose(), ..Options::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (ops, known) = (ops.clone(), let_go.clone());
-    std::thread::Builder::new().name(policy.thread().into()).stack_size(STACK).spawn(move || {
+    let thread = std::thread::Builder::new().name(policy.thread().into()).stack_size(STACK).spawn(move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(source) => return drop(open.send(Err(Error::Thread(source)))),
+        };
         runtime.block_on(async move {
             // The receiver may be gone: the process then ends.
             match Task::open(&options, policy, needs, known, notice, ops, heart) {
@@ -139,8 +139,16 @@ pub fn start(policy: Policy, needs: Needs, run_dir: &Path, ops: &Arc<Ops>, heart
                 Err(error) => drop(open.send(Err(error))),
             }
         });
-    })?;
-    Ok(Started { task: AddressTask { jobs, let_go }, notices, opened })
+    });
+    let opened = match thread {
+        Ok(_) => opened,
+        Err(source) => {
+            let (open, failed) = oneshot::channel();
+            let _ = open.send(Err(Error::Thread(source)));
+            failed
+        }
+    };
+    Started { task: AddressTask { jobs, let_go }, notices, opened }
 }
 
 impl AddressTask {

@@ -48,7 +48,7 @@ pub async fn run(settings: Arc<Settings>, cluster: Cluster, ops: Arc<Ops>) -> Re
     let needs = Needs { first: settings.interface.clone(), ..Needs::default() };
     let policy = Policy::ControlPlane(settings.prefix);
     let place_heart = ops.liveness.watch("datapath", STUCK);
-    let started = address_task::start(policy, needs, &settings.run_dir, &ops, place_heart).map_err(RunError::thread)?;
+    let started = address_task::start(policy, needs, &settings.run_dir, &ops, place_heart);
     // The thread ends only with the loop, or when it could not open the datapath.
     if let Ok(opened) = started.opened.await {
         opened?;

@@ -102,6 +102,11 @@ pub enum Error {
         /// Why it could not be removed.
         source: Box<Error>,
     },
+    /// The system gave no thread for the addresses, or no runtime for the thread.
+    #[error(
+        "the thread that puts addresses on interfaces cannot start: {0}; look at the limits of threads and open files"
+    )]
+    Thread(std::io::Error),
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -124,6 +129,7 @@ impl Error {
             Self::Stranger { .. } => "stranger",
             Self::PrefixWouldTakeOthers { .. } | Self::BadPrefix { .. } => "prefix",
             Self::Late { .. } | Self::LateAndLeft { .. } => "late",
+            Self::Thread(_) => "thread",
             Self::File { .. } => "file",
         }
     }

@@ -1,5 +1,5 @@
-//! The agent's loop, as `agent/src/event_loop.rs` has it: events go into the core one by one, and what the core wants to the address
-//! task, the segments, the API.
+//! The agent's loop, as in `agent/src/event_loop.rs`: events go into the core one by one, and the core's outputs go to the
+//! address task, the segments and the API.
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ impl<S: Subject> World<'_, S> {
         let Some(agent) = &mut self.hosts[host].agent else { return };
         agent.ending |= matches!(event, Event::Shutdown);
         if matches!(event, Event::ClockJump(_)) || agent.wake.is_some_and(|wake| at.now > wake + LATE) {
-            // Who carries nothing has nothing to be unsure of; it begins to look anew.
+            // An agent that carries nothing has nothing to be unsure of.
             agent.late = Some(at.now).filter(|_| !S::is_idle(&agent.core));
         }
         let outputs = agent.core.step(at, event);
@@ -139,7 +139,7 @@ impl<S: Subject> World<'_, S> {
         }
         self.set_timer(host, wake);
         self.record_role(host);
-        // Who has let go has nothing to be unsure of any more; what it takes next it looks for anew.
+        // An agent that has let go of everything has nothing to be unsure of any more.
         if let Some(agent) = self.hosts[host].agent.as_mut().filter(|agent| agent.late.is_some())
             && S::is_idle(&agent.core)
         {

@@ -80,7 +80,7 @@ pub enum Fault<O> {
 
 /// What a fault that only one core's world knows brings.
 pub trait OwnFault: Copy + fmt::Debug + PartialEq + fmt::Display + Send + Sync {
-    /// What the nodes of that world are called, but for their number: names decide who comes first.
+    /// The nodes' name without its number. Names decide the order of candidates.
     const NODE: &str;
 
     /// How long the fault lasts.

@@ -111,7 +111,7 @@ impl<S: Subject> World<'_, S> {
             Fault::Primary(host) => self.hosts[host].own_address = true,
             Fault::Foreign(_) => self.segment.foreign = false,
             Fault::SlowKernel(host, ms) => {
-                // What the kernel was asked before takes as long as it does.
+                // Requests that the slow kernel has already taken still take that long.
                 let wait = 4 * Nanos::from(ms) * MS;
                 self.hosts[host].slow_until = self.now + wait;
                 self.put(wait, Item::Look(Look::Again));

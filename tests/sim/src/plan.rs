@@ -52,7 +52,7 @@ impl<S: Subject> Plan<S> {
         Self { seed, settings, faults }
     }
 
-    /// The same with only those of its faults whose numbers are given.
+    /// The same plan with only the faults of these numbers.
     #[must_use]
     pub fn only(&self, kept: &[usize]) -> Self {
         let faults = kept.iter().filter_map(|n| self.faults.get(*n).copied()).collect();

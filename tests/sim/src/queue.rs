@@ -21,7 +21,7 @@ pub enum Item<S: Subject> {
         segment: usize,
         /// The address.
         what: What,
-        /// Who asks.
+        /// The host that asks.
         by: usize,
     },
     /// An event for an agent.

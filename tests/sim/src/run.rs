@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::check::{Rule, Violation};
 use crate::clock::Nanos;
 use crate::plan::Plan;
+use crate::record::Record;
 use crate::subject::Subject;
 use crate::world::World;
 
@@ -43,6 +44,15 @@ pub fn run<S: Subject>(plan: &Plan<S>) -> Outcome {
         let violation = Some(Violation { rule: Rule::Stuck, at: 0, text });
         Outcome { seed: plan.seed, violation, faults: plan.faults.len(), simulated: 0, steps: 0, calls: 0, digest: 0 }
     })
+}
+
+/// Runs a plan, and keeps what happened. `verbose`: also everything that goes into the cores and comes out of them.
+#[must_use]
+pub fn recorded<S: Subject>(plan: &Plan<S>, verbose: bool) -> (String, Outcome) {
+    let mut world = World::new(plan);
+    (world.log, world.verbose) = (Some(Record::default()), verbose);
+    let outcome = finish(&mut world);
+    (world.log.as_ref().map(Record::text).unwrap_or_default(), outcome)
 }
 
 /// Runs a world to its end.

@@ -209,7 +209,7 @@ impl<S: Subject> World<'_, S> {
         }
     }
 
-    /// A station's kernel was asked, and answers who asked.
+    /// A station's kernel answers a probe, if it has the address.
     pub fn answer(&mut self, after: Nanos, station: usize, segment: usize, what: What, by: usize) {
         if self.answers(station, segment, what) {
             self.send(after, Frame { to: by, segment, what, from: station }, MS);

@@ -133,7 +133,7 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// The core asks the segment for an address.
     fn asks(_world: &mut World<'_, Self>, _host: usize, _probe: &Probe) {}
 
-    /// In whose process something goes on, if in an agent's; None if that process is gone.
+    /// The host whose agent an item belongs to, if it belongs to an agent; None if that agent's process is gone.
     fn process_of(world: &World<'_, Self>, item: &Self::Item) -> Option<Option<usize>>;
     /// Whether it is a packet: to a machine that stood still, packets are sent again later.
     fn is_packet(item: &Self::Item) -> bool;
@@ -160,7 +160,7 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// All faults that are there now have been applied.
     fn applied(world: &mut World<'_, Self>);
 
-    /// Something has changed about who carries, who hears whom, who can act.
+    /// A change of carriers, of connections between hosts, or of agents that can act.
     fn touched(world: &mut World<'_, Self>);
     /// The set of carriers of a VIP has changed.
     fn touched_vip(world: &mut World<'_, Self>, vip: usize);

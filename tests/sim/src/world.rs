@@ -172,7 +172,7 @@ impl<'a, S: Subject> World<'a, S> {
         self.queue.put(self.now + after, item);
     }
 
-    /// Whose process something goes on in, if in an agent's; None if that process is gone.
+    /// The host whose agent an item belongs to, if it belongs to an agent; None if that agent's process is gone.
     #[expect(clippy::option_option, reason = "gone, nobody's, a host's: three cases, used once")]
     fn process_of(&self, item: &Item<S>) -> Option<Option<usize>> {
         let alive = |host: usize, life: u32| (self.hosts[host].life == life).then_some(Some(host));

@@ -7,7 +7,7 @@ use mooring_sim::clock::{MS, SECOND};
 use mooring_sim::fault::{Fault, How, Planned};
 use mooring_sim::many::{Order, many};
 use mooring_sim::record::Record;
-use mooring_sim::run::{finish, run};
+use mooring_sim::run::{finish, recorded, run};
 use mooring_sim::session_vips::{Plan, SessionVips, World};
 use mooring_sim::shrink::shrink;
 
@@ -18,21 +18,15 @@ const KEPT: &[u64] =
 /// The same, as they are drawn since.
 const KEPT_SINCE: &[u64] = &[2341, 4453, 8332, 12877, 15795, 16030, 16327, 25581];
 
-fn text(seed: u64) -> (String, u64) {
-    let plan = Plan::of(seed, None);
-    let mut world = World::new(&plan);
-    (world.log, world.verbose) = (Some(Record::default()), true);
-    let outcome = finish(&mut world);
-    (world.log.as_ref().map(Record::text).unwrap_or_default(), outcome.digest)
-}
-
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {
     for seed in 0..8 {
-        let (first, digest) = text(seed);
+        let plan = Plan::of(seed, None);
+        let (first, outcome) = recorded(&plan, true);
+        let (second, again) = recorded(&plan, true);
         assert!(first.lines().count() > 100);
-        assert_eq!((first, digest), text(seed), "seed {seed}");
-        assert_eq!(run(&Plan::of(seed, None)).digest, digest, "seed {seed}, not recorded");
+        assert_eq!((first, outcome.digest), (second, again.digest), "seed {seed}");
+        assert_eq!(run(&plan).digest, outcome.digest, "seed {seed}, not recorded");
     }
 }
 
@@ -59,10 +53,7 @@ fn one_seed_told() {
         let kept = shrink(&plan, violation.rule);
         plan = plan.only(&kept);
     }
-    let mut world = World::new(&plan);
-    (world.log, world.verbose) = (Some(Record::default()), number("SIM_VERBOSE").is_some());
-    let outcome = finish(&mut world);
-    let text = world.log.as_ref().map(Record::text).unwrap_or_default();
+    let (text, outcome) = recorded(&plan, number("SIM_VERBOSE").is_some());
     println!("{:?}\n{text}{:?}", plan.settings, outcome.violation);
 }
 

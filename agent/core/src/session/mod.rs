@@ -41,7 +41,7 @@ pub struct View {
     /// What the agent declares about itself.
     #[serde(default)]
     pub declared: Option<Declared>,
-    /// Who ended it, for people.
+    /// The node that ended it and the reason, for people.
     #[serde(default)]
     pub end: Option<End>,
 }

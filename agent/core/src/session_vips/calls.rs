@@ -52,7 +52,7 @@ pub(super) struct Listing {
     pub(super) fails_at: Time,
 }
 
-/// The end of another's session is being written.
+/// A write of the end of another node's session.
 #[derive(Debug)]
 pub(super) struct EndFlight {
     pub(super) id: u64,

@@ -20,7 +20,7 @@ const REMOVED_OFTEN: usize = 5;
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 /// A VIP that the interface refused is tried again after this.
 const REFUSED: Duration = Duration::from_secs(5);
-/// What the way to the kernel may take.
+/// The longest that a request takes to reach the kernel.
 const ON_THE_WAY: Duration = Duration::from_millis(50);
 
 /// What a step wants done on the interfaces and segments.
@@ -90,7 +90,7 @@ impl SessionVips {
         true
     }
 
-    /// As [`SessionVips::fence`], for a VIP that is not being considered.
+    /// Like [`SessionVips::fence`], for a VIP that is not under consideration now.
     pub(super) fn fence_to(&mut self, address: IpAddr, deadline: Time) -> bool {
         let Some(mut vip) = self.vips.remove(&address) else { return false };
         let done = self.fence(&mut vip, deadline);
@@ -141,7 +141,7 @@ impl SessionVips {
         self.step.again = true;
     }
 
-    /// Lets all VIPs go whose basis is such.
+    /// Lets go of all VIPs with a basis that `which` selects.
     pub(super) fn let_all_go(&mut self, why: Why, which: impl Fn(Basis) -> bool) {
         for address in self.index.carried.clone() {
             let Some(mut vip) = self.vips.remove(&address) else { continue };

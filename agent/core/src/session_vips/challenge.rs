@@ -112,7 +112,7 @@ impl SessionVips {
         }
     }
 
-    /// A claim that waited becomes a challenge when the next round for that peer's claims has come.
+    /// A waiting claim becomes a challenge in the next round for that peer's claims.
     fn advance_waiting(&mut self, vip: &mut Vip) {
         let waiting = vip.hold.filter(|hold| hold.challenge.is_none()).and_then(|hold| hold.waiting);
         let Some(mac) = waiting else { return };
@@ -138,7 +138,7 @@ impl SessionVips {
         if !self.due(challenge.since + CHALLENGE) {
             return;
         }
-        // A node that was late and could not renew since may have lost its session to a node that it has never heard of.
+        // A node that was late and has not renewed since may have lost its session to a node that it does not know.
         if (challenge.by_peer || !self.doubt.is_sure()) && !planted!(VipNeverYields) {
             vip.yielded = Some(self.step.at.now);
             vip.hold_off = self.step.at.now + YIELDED;
@@ -159,7 +159,7 @@ impl SessionVips {
         }
     }
 
-    /// The session was renewed: VIPs whose challenge waits for that are considered.
+    /// The session was renewed: considers the VIPs with a challenge that waits for that.
     pub(super) fn challenges_dirty(&mut self) {
         let hold = |address: &IpAddr| self.vips.get(address).and_then(|vip| vip.hold);
         let challenged = |address: &&IpAddr| hold(address).is_some_and(|hold| hold.challenge.is_some());

@@ -5,7 +5,7 @@ use super::record_state::RecordState;
 use super::vip::Vip;
 
 impl SessionVips {
-    /// Considers every VIP that an event concerned or whose time has come.
+    /// Considers every VIP that an event concerned, and every VIP that is due.
     pub(super) fn advance_vips(&mut self) {
         while let Some((when, address)) = self.index.timers.first().copied() {
             if when > self.step.at.now {

@@ -178,8 +178,8 @@ impl SessionVips {
         }
     }
 
-    /// Unless the last holder let the VIP go by itself, it may come back with the VIP, for as long as its session would have
-    /// lasted.
+    /// The last holder may come back with the VIP for as long as its session would have lasted, unless it ended the session
+    /// itself.
     pub(super) fn returns(&mut self, vip: &mut Vip) {
         let planned = vip.holder().and_then(|h| self.sessions.get(&h.node)).and_then(|p| p.view.end.as_ref());
         if planned.is_some_and(|end| end.cause == EndCause::Planned) {

@@ -1,5 +1,5 @@
-//! A VIP is handed over: the record names a successor, or the session says that all VIPs may be taken. The old holder serves
-//! until it hears the new holder, and a little longer.
+//! The hand-over of a VIP: the record names a successor, or the session says that other nodes may take all VIPs. The old
+//! holder serves until it hears the new holder, and a little longer.
 
 use super::SessionVips;
 use super::hold::Basis;

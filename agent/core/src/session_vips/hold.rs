@@ -23,7 +23,8 @@ pub(super) struct Hold {
     pub(super) other: Option<u64>,
     /// Another host's claim that has no answer yet.
     pub(super) challenge: Option<Challenge>,
-    /// Who claimed it when that host's last claim had just been answered: the next round is for this claim too.
+    /// The MAC address of a host that claimed the VIP just after that host's last claim was answered. The claim is handled in the
+    /// next round.
     pub(super) waiting: Option<Mac>,
     /// Somebody asked to have it where it would be if it were placed anew.
     pub(super) rebalance: bool,

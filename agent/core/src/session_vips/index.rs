@@ -14,11 +14,11 @@ pub(super) struct Index {
     pub(super) open: BTreeSet<IpAddr>,
     /// The VIPs that are carried here.
     pub(super) carried: BTreeSet<IpAddr>,
-    /// Those whose holder's session is not known: considered again when all have been listed.
+    /// The VIPs whose holder's session is not known. They are considered again after the next list of sessions.
     pub(super) unclear: BTreeSet<IpAddr>,
-    /// Those to be considered in this step.
+    /// The VIPs to consider in this step.
     pub(super) dirty: BTreeSet<IpAddr>,
-    /// Those that want to be considered at some moment.
+    /// The VIPs to consider at some moment.
     pub(super) timers: BTreeSet<(Time, IpAddr)>,
 }
 

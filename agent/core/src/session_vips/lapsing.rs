@@ -18,7 +18,7 @@ impl SessionVips {
         self.own.tenure.as_ref().map(|t| t.sent + self.rules.lease_duration)
     }
 
-    /// The deadline for a VIP that is taken now: that of all others, so that all end together.
+    /// The deadline for a VIP that is taken now. It is the deadline of all other VIPs, so that all end together.
     pub(super) fn common_fence(&mut self) -> Option<Time> {
         let end = self.session_ends()?;
         let third = self.rules.lease_duration.saturating_sub(FENCE_ENDS) / 3;

@@ -6,7 +6,7 @@ use super::vip::Vip;
 use crate::placement::{Candidate, Place, place};
 use crate::planted::planted;
 
-/// Whose the VIP is.
+/// Which node has the VIP by its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecordState {
     /// Not everything was read yet.
@@ -84,7 +84,7 @@ impl SessionVips {
         Some(place(demand, vip.seed, &self.rules.node, self.candidates(None)))
     }
 
-    /// The version at which the last holder's session had ended. Nodes whose session began later come last.
+    /// The version at which the last holder's session had ended. Nodes with a session that began later come last.
     pub(super) fn latecomers(&self, vip: &Vip) -> Option<u64> {
         if planted!(LatecomersRank) {
             return None;

@@ -56,18 +56,18 @@ pub enum Report {
         /// The VIP.
         address: IpAddr,
     },
-    /// Another host answers for a VIP that is not taken for that reason: for its `IPAddress`.
+    /// Another host answers for a VIP, and this node does not take the VIP. Goes to the VIP's `IPAddress`.
     ForeignOwner {
         /// The VIP.
         address: IpAddr,
-        /// Who answers.
+        /// The MAC address that answers.
         mac: Mac,
     },
     /// Another host claims a VIP that is held here.
     Contested {
         /// The VIP.
         address: IpAddr,
-        /// Who claims it.
+        /// The MAC address that claims it.
         mac: Mac,
         /// The node with that MAC address; None: a stranger, which is for its `IPAddress`.
         node: Option<String>,

@@ -1,4 +1,4 @@
-//! The state as others see it: for `mooring-agent status`, metrics, and people who ask why a VIP is where it is.
+//! The state for `mooring-agent status` and metrics: where each VIP is, and why.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -38,14 +38,14 @@ pub(super) struct Vip {
     pub(super) flight: Option<Flight>,
     /// Writes of the record that failed, in a row.
     failures: u32,
-    /// Nothing is tried for it before: a write that failed, a lost race, another host that has it.
+    /// No try for it before: after a failed write, a lost race, or an answer of another host.
     pub(super) hold_off: Time,
-    /// Who else answered for it last, and when.
+    /// The other host that answered for it last, and when.
     pub(super) answered: Option<(Time, Mac)>,
     pub(super) last_challenge: Option<Time>,
-    /// It was let go for another's frame: only a record read since brings it back.
+    /// When it was let go because of another host's frame. Only a record that was read after that brings it back.
     pub(super) yielded: Option<Time>,
-    /// The interface refused it: nothing before.
+    /// The interface refused it: no try before.
     pub(super) refused_until: Time,
     /// When others removed it, lately.
     pub(super) removed: VecDeque<Time>,

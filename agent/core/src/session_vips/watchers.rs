@@ -1,4 +1,4 @@
-//! Which nodes this one watches: each node is watched by a few, and all agree by a hash who they are.
+//! Which nodes this one watches. Each node has a few watchers, and all nodes compute the same ones by a hash.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use crate::session::{Incarnation, Link};
 use crate::time::Time;
 use crate::witness::Witness;
 
-/// A VIP is asked for after its holder has had it for so long: a slow kernel is not a dead node.
+/// A VIP is probed only after its holder has had it for this long: a slow kernel is not a dead node.
 const STOOD: Duration = Duration::from_secs(2);
 
 /// The watch over one node.
@@ -25,7 +25,7 @@ pub(super) struct Watch {
     pub(super) views: Vec<OneLink>,
     /// Since when it has been silent on all segments.
     pub(super) silent_since: Option<Time>,
-    /// It is silent while the API is away, and the VIPs that it holds were considered for that reason.
+    /// The node is silent while the API is away, and its VIPs were considered for that reason.
     pub(super) looked_at: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::subject::Subject;
 use crate::world::World;
 
 impl<S: Subject> World<'_, S> {
-    /// Who carries a VIP together is looked at anew.
+    /// Updates which pairs of hosts carry a VIP together.
     pub fn watch_owners(&mut self, vip: usize) {
         let carriers = self.hosts.iter().filter(|host| host.carries(vip)).count();
         let any = self.pairs.range((vip, 0, 0)..(vip + 1, 0, 0)).next().is_some();
@@ -49,9 +49,9 @@ impl<S: Subject> World<'_, S> {
         self.hosts[host].agent.as_ref().is_none_or(|agent| S::knows(&agent.core, settings::mac(other)))
     }
 
-    /// Both carry it, hear each other, and can act. Excused is what cannot act, for as long as it cannot: a stopped, starved
-    /// or dead agent hears nothing, and its fence yields for it (which the fence's own check sees to); while frames get
-    /// lost, or the kernel is slow to remove an address, nobody can promise when.
+    /// Both carry the VIP, hear each other, and can act. Excused for as long as it lasts: an agent that is stopped, starved or
+    /// dead hears nothing, and its fence yields for it (the check of fences looks at that); while frames get lost, or a
+    /// kernel is slow to remove an address, there is no bound.
     fn both_could_know(&self, vip: usize, a: usize, b: usize) -> bool {
         let able = |h: usize| {
             let host = &self.hosts[h];

@@ -39,7 +39,7 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
     // A round of probes, or its parts.
     let round = nanos(SELF_PROBE).max(most * 5 * MS);
     let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
-    // Turns of those before in order who do not take: dead, refusing, or in their own doubt; and one that finds a peer.
+    // The turns of nodes earlier in order that do not take the VIP: dead, refusing, or unsure; and one turn that finds a peer.
     let turns = 2 * SECOND * 3;
     let outage = expiry
         + silence

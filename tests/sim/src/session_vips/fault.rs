@@ -105,7 +105,7 @@ impl fmt::Display for Fault {
 #[must_use]
 pub fn may_hide_holders(fault: &Any<Fault>, segment: usize) -> bool {
     match fault {
-        // Who notices that its link is down hands over.
+        // A node that notices that its link is down hands its VIPs over.
         Any::LinkDown(_, of, noticed) => !noticed && *of == segment,
         Any::Partition(_, of, _) => of.is_none_or(|of| of == segment),
         _ => false,

@@ -260,7 +260,7 @@ impl Subject for SessionVips {
     }
 
     fn excuses(world: &World<'_>, host: usize, _standing: &Standing) -> bool {
-        // What the kernel was asked before takes as long as it does.
+        // Requests that the slow kernel has already taken still take that long.
         world.hosts[host].slow_until > world.now
     }
 

@@ -11,26 +11,11 @@ use crate::event::{Event, Moment, Node};
 use crate::lease::{LeaseView, Notes, Participant, Record};
 use crate::mac::Mac;
 use crate::rules::Rules;
+pub(super) use crate::test_world::{Api, GATEWAY, STRANGER, ms};
+use crate::test_world::{Owners, Queue, ROUTER};
 use crate::time::{Time, WallTime};
 
 pub(super) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
-pub(super) const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
-pub(super) const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 0x66]);
-const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-
-pub(super) fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-/// How a host's calls to the API end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Api {
-    Up,
-    Refused,
-    Hanging,
-    /// Writes take effect, and their answers are lost at once.
-    Lossy,
-}
 
 /// A node with its agent.
 #[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
@@ -80,10 +65,8 @@ pub(super) struct World {
     pub(super) wire: Duration,
     /// The kernel's timer runs so late.
     pub(super) kernel_late: Duration,
-    queue: BTreeMap<(Time, u64), Item>,
-    number: u64,
-    /// Which hosts carried the VIP, each time that changed.
-    owners: Vec<(Time, Vec<usize>)>,
+    queue: Queue<Item>,
+    owners: Owners,
 }
 
 impl World {
@@ -98,9 +81,8 @@ impl World {
             gateway: true,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
-            queue: BTreeMap::new(),
-            number: 0,
-            owners: vec![],
+            queue: Queue::default(),
+            owners: Owners::default(),
         };
         for n in 1..=count {
             let name = format!("cp{n}");
@@ -182,7 +164,7 @@ impl World {
             let wakes = self.hosts.iter().filter(|h| h.up && h.running && h.frozen.is_none());
             let wakes = wakes.filter_map(|h| h.elector.wake());
             let fences = self.hosts.iter().flat_map(|h| h.carries.values().copied());
-            let queued = self.queue.keys().next().map(|(at, _)| *at);
+            let queued = self.queue.next();
             let next = wakes.chain(fences).chain(queued).min().unwrap_or(end).max(self.now);
             if next > end {
                 break;
@@ -199,8 +181,8 @@ impl World {
     }
 
     fn turn(&mut self) {
-        while let Some(entry) = self.queue.first_entry().filter(|e| e.key().0 <= self.now) {
-            match entry.remove() {
+        while let Some(item) = self.queue.take(self.now) {
+            match item {
                 Item::To(n, event) => self.tell(n, event),
                 Item::Write(n, id, base, record, notes, lost) => {
                     self.write(n, id, base.as_deref(), record, notes, lost);
@@ -227,8 +209,7 @@ impl World {
     }
 
     fn put(&mut self, after: Duration, item: Item) {
-        self.number += 1;
-        self.queue.insert((self.now + after, self.number), item);
+        self.queue.put(self.now + after, item);
     }
 
     fn moment(&self) -> Moment {
@@ -238,16 +219,12 @@ impl World {
 
     fn note_owners(&mut self) {
         let owners = self.owners();
-        if self.owners.last().is_none_or(|(_, last)| *last != owners) {
-            self.owners.push((self.now, owners));
-        }
+        self.owners.note(self.now, owners);
     }
 
     /// How long exactly so many hosts carried the VIP since then.
     pub(super) fn time_with(&self, since: Time, wanted: impl Fn(usize) -> bool) -> Duration {
-        let ends = self.owners.iter().skip(1).map(|(at, _)| *at).chain([self.now]);
-        let spans = self.owners.iter().zip(ends).filter(|((_, who), _)| wanted(who.len()));
-        spans.map(|((from, _), to)| to.since((*from).max(since))).sum()
+        self.owners.time_with(since, self.now, wanted)
     }
 }
 

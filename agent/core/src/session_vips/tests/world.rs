@@ -12,28 +12,13 @@ use crate::placement::Demand;
 use crate::rules::Rules;
 use crate::session::{AddressView, Declared, Holder, Link, Subnet, View};
 use crate::session_vips::{Call, Event, Input, Output, Report, SessionVips};
+pub(super) use crate::test_world::{Api, STRANGER, ms};
+use crate::test_world::{GATEWAY, Owners, Queue, ROUTER};
 use crate::time::{Time, WallTime};
-
-pub(super) const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 0x66]);
-const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 254));
-
-pub(super) fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// The n-th VIP.
 pub(super) fn vip(n: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100 + n))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Api {
-    Up,
-    Refused,
-    Hanging,
-    /// Writes take effect, and their answers are lost at once.
-    Lossy,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
@@ -75,9 +60,8 @@ pub(super) struct World {
     pub(super) stranger: bool,
     pub(super) wire: Duration,
     pub(super) kernel_late: Duration,
-    queue: BTreeMap<(Time, u64), Item>,
-    number: u64,
-    owners: BTreeMap<IpAddr, Vec<(Time, Vec<usize>)>>,
+    queue: Queue<Item>,
+    owners: BTreeMap<IpAddr, Owners>,
 }
 
 impl World {
@@ -92,8 +76,7 @@ impl World {
             stranger: false,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
-            queue: BTreeMap::new(),
-            number: 0,
+            queue: Queue::default(),
             owners: BTreeMap::new(),
         };
         for n in 1..=count {
@@ -224,7 +207,7 @@ impl World {
             let wakes = self.hosts.iter().filter(|h| h.up && h.running && h.frozen.is_none());
             let wakes = wakes.filter_map(|h| h.session_vips.wake());
             let fences = self.hosts.iter().flat_map(|h| h.carries.values().copied());
-            let queued = self.queue.keys().next().map(|(at, _)| *at);
+            let queued = self.queue.next();
             let next = wakes.chain(fences).chain(queued).min().unwrap_or(end).max(self.now);
             if next > end {
                 break;
@@ -238,8 +221,8 @@ impl World {
     }
 
     fn turn(&mut self) {
-        while let Some(entry) = self.queue.first_entry().filter(|e| e.key().0 <= self.now) {
-            match entry.remove() {
+        while let Some(item) = self.queue.take(self.now) {
+            match item {
                 Item::To(n, event) => self.tell(n, event),
                 Item::Call(n, action, lost) => self.answer(n, action, lost),
             }
@@ -258,8 +241,7 @@ impl World {
     }
 
     fn put(&mut self, after: Duration, item: Item) {
-        self.number += 1;
-        self.queue.insert((self.now + after, self.number), item);
+        self.queue.put(self.now + after, item);
     }
 
     fn act(&mut self, n: usize, action: Output) {
@@ -418,10 +400,7 @@ impl World {
             None => self.hosts[n].carries.remove(&address),
         };
         let owners = self.carriers(address);
-        let log = self.owners.entry(address).or_default();
-        if log.last().is_none_or(|(_, last)| *last != owners) {
-            log.push((self.now, owners));
-        }
+        self.owners.entry(address).or_default().note(self.now, owners);
     }
 
     pub(super) fn carriers(&self, address: IpAddr) -> Vec<usize> {
@@ -430,10 +409,8 @@ impl World {
 
     /// How long exactly so many hosts carried a VIP since then.
     pub(super) fn time_with(&self, address: IpAddr, since: Time, wanted: impl Fn(usize) -> bool) -> Duration {
-        let Some(log) = self.owners.get(&address) else { return self.now.since(since) };
-        let ends = log.iter().skip(1).map(|(at, _)| *at).chain([self.now]);
-        let spans = log.iter().zip(ends).filter(|((_, who), _)| wanted(who.len()));
-        spans.map(|((from, _), to)| to.since((*from).max(since))).sum()
+        let Some(owners) = self.owners.get(&address) else { return self.now.since(since) };
+        owners.time_with(since, self.now, wanted)
     }
 
     /// The same, of the VIP for which it was longest.

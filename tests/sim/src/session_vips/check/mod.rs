@@ -28,7 +28,7 @@ pub struct Checks {
     pub(super) last: Nanos,
     single: Option<Single>,
     settled: Option<Vec<Option<usize>>>,
-    /// When anything last happened that does not go on for ever: who carries what, a record, a session's begin or end.
+    /// When something other than a renewal last happened: a change of carrier, a record, the begin or end of a session.
     stirred: Nanos,
     pub(super) moves: Vec<u32>,
     moved: Vec<u32>,
@@ -38,7 +38,7 @@ pub struct Checks {
     began: BTreeMap<String, Nanos>,
     /// When a node that was leaving stayed after all.
     withdrawn: BTreeMap<String, Nanos>,
-    /// Frames for VIPs that the record has long named the sender for: who, from whom, when.
+    /// When a host last heard another host answer for a VIP that the record has long named that host for: listener, sender.
     heard_held: BTreeMap<(usize, usize), Nanos>,
     /// Since when a record names its holder.
     recorded: Vec<Nanos>,
@@ -78,7 +78,7 @@ impl Checks {
 const AFTER_RESTORE: Nanos = 10 * SECOND;
 
 impl World<'_, SessionVips> {
-    /// The store went back in time: an end that somebody has seen is undone, and he cannot know.
+    /// The store went back in time: an end that an agent has seen is undone, and the agent cannot know.
     fn is_restored(&self) -> bool {
         self.checks.restored.is_some_and(|at| self.now < at + AFTER_RESTORE)
     }
@@ -90,7 +90,7 @@ impl World<'_, SessionVips> {
 
     /// Requests of one node within ten seconds.
     pub(super) fn own_calls_allowed(&self) -> u32 {
-        // Each write of a record that another's comes before is one more of its own, and a read.
+        // A write of a record that loses to another program costs one more write, and a read.
         let nudged = self.plan.faults.iter().any(|planned| matches!(planned.fault, Any::Own(Fault::Nudge(_))));
         self.bounds.calls + if nudged { u32::try_from(self.vips * 6).unwrap_or(u32::MAX) } else { 0 }
     }

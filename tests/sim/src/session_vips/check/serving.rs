@@ -65,7 +65,7 @@ impl World<'_, SessionVips> {
         }
     }
 
-    /// Who could serve what is looked at anew.
+    /// Updates since when each host could serve each VIP.
     pub fn eligible(&mut self) {
         for host in 0..self.hosts.len() {
             for vip in 0..self.vips {
@@ -115,7 +115,7 @@ impl World<'_, SessionVips> {
             );
             return self.violated(Rule::Outage, text);
         }
-        // Excused: what comes between hosts may keep a holder alive that the client does not hear.
+        // Excused: a partition may leave a holder that the nodes hear and the client does not.
         let segment = SessionVips::segment_of(&self.plan.settings, vip);
         if self.active.iter().any(|n| may_hide_holders(&self.plan.faults[*n].fault, segment)) {
             return;
@@ -132,7 +132,7 @@ impl World<'_, SessionVips> {
         }
     }
 
-    /// Whether a host may serve a VIP, as far as endpoints go: without one of its own, it drops what comes for that.
+    /// Whether a host has the endpoint that a VIP needs: without an endpoint of its own, a node drops the VIP's traffic.
     fn has_endpoint(&self, host: usize, vip: usize) -> bool {
         !self.plan.settings.own.local.contains(&vip) || self.api.endpoints.contains(&host)
     }

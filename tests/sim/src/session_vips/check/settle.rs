@@ -45,7 +45,7 @@ impl World<'_, SessionVips> {
         self.segment.clean && (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && renews(h))
     }
 
-    /// Who carries each VIP, if each is carried by exactly one node that is in its record; else what is wrong.
+    /// The carrier of each VIP, if each VIP has exactly one carrier and its record names that node; else the reason.
     fn settled(&self) -> Result<Vec<Option<usize>>, String> {
         let mut settled = vec![None; self.vips];
         for (vip, settled) in settled.iter_mut().enumerate() {

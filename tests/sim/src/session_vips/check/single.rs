@@ -19,7 +19,7 @@ impl World<'_, SessionVips> {
         let alone = self.active.is_empty() && now > self.checks.last + self.bounds.informed;
         let settled = alone && self.all_settled();
         if settled && let Some((mut bound, stays)) = self.single_bound(fault) {
-            // Whose API was away looks at the segment before it takes anything, for a Lease.
+            // For a Lease after an outage of the API, a node probes the segment before it takes anything.
             let lease = nanos(self.plan.settings.rules.lease_duration).max(5 * SECOND);
             if self.checks.last > 0 && now < self.checks.last + lease + 2 * SECOND {
                 bound += self.checks.bounds.silence;
@@ -55,19 +55,19 @@ impl World<'_, SessionVips> {
         let short = planned.lasts + bounds.stopped < lease;
         let moment = bounds.moment;
         match planned.fault {
-            // Who answers again, from its own address, before it was missed is not ended for that.
+            // A node that answers again from its own address before it was missed is not ended.
             Any::Crash(_) if planned.lasts < bounds.crash => None,
             // With a single segment, or no node that is on one only, every watcher sees all of it.
             Any::Crash(h) | Any::Suspend(h) | Any::Stun(h, _) => {
                 let early = self.checks.abandoned[h] < 3;
-                // A node that returns with its VIPs before anybody has them is no matter; one that was ended meanwhile is.
+                // The bound holds for a node whose session was ended meanwhile, even if the node returns.
                 (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5, false))
             }
             Any::Freeze(_) => short.then_some((moment, true)),
             Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::Rebalance(_)) if self.hosts.len() > 1 => {
                 Some((moment, false))
             }
-            // The last endpoint is gone before anybody is told.
+            // The last endpoint is gone before any agent is told.
             Any::Own(Fault::NoEndpoints(_)) if self.hosts.len() > 1 => {
                 Some((self.checks.bounds.take + 2 * moment, false))
             }

@@ -1,4 +1,5 @@
-//! What is written: records only after an end or with consent, ends only of who is silent or was not renewed.
+//! Checks of writes: a record changes hands only after an end or with consent; a session is ended only if its node is silent or
+//! did not renew it.
 
 use std::net::IpAddr;
 
@@ -15,10 +16,10 @@ use crate::settings::number;
 use crate::subject::Subject as _;
 use crate::world::{World, nanos};
 
-/// A record that has stood for so long is one that witnesses ask for.
+/// Witnesses probe a VIP whose record is at least this old.
 const STOOD: Nanos = 3 * SECOND;
 
-/// A take that rests on a consent has been written so long after that was withdrawn.
+/// A take that rests on a consent may be written this long after the consent was withdrawn.
 const WITHDRAWN: Nanos = 10 * SECOND;
 
 impl World<'_, SessionVips> {
@@ -69,7 +70,7 @@ impl World<'_, SessionVips> {
         }
     }
 
-    /// An agent writes an end: a witness must not have heard who it thinks is silent.
+    /// An agent writes the end of another's session: it must not have heard that node, and must have heard a third party.
     pub fn check_end_sent(&mut self, by: usize, call: &Call) {
         let Call::WriteSession { node, end: Some(end), .. } = call else { return };
         let Some(of) = number::<Fault>(node).filter(|of| *of != by && end.cause == EndCause::Abandoned) else {
@@ -92,7 +93,7 @@ impl World<'_, SessionVips> {
         }
     }
 
-    /// An agent takes a VIP to be nobody's: who heard nothing at all does not know.
+    /// An agent takes a VIP for free: it must have heard a third party on that segment.
     pub fn check_provisional(&mut self, by: usize, address: IpAddr) {
         let Some(vip) = self.vip_of(address) else { return };
         let host = &self.hosts[by];
@@ -192,7 +193,7 @@ impl World<'_, SessionVips> {
         let key = (before.node.clone(), before.session.uid.clone(), before.session.transitions);
         if let Some(ended) = self.checks.ended.get(&key).copied().filter(|_| !live) {
             let began = |node: &str| self.checks.began.get(node).copied();
-            // Who carries it already, without the API, writes its record first.
+            // A node that already carries the VIP without the API writes its record first.
             let has =
                 self.hosts[by].agent.as_ref().and_then(|a| a.core.vip(SessionVips::vip(&self.plan.settings, vip)));
             let provisional = has.is_some_and(|v| v.carried == Some("provisional"));
