@@ -38,9 +38,9 @@ impl<S: Subject> World<'_, S> {
     /// The agent's view of its interfaces.
     #[must_use]
     pub fn node_event(&self, host: usize) -> EventOf<S> {
-        let mut interfaces = self.plan.settings.interfaces(host, &self.hosts[host].told_up);
+        let mut interfaces = self.plan.settings.interfaces(host, self.hosts[host].port, &self.hosts[host].told_up);
         interfaces.retain(|one| self.hosts[host].present[settings::segment(one.index)]);
-        Event::Node { interfaces, macs: vec![settings::mac(host)] }
+        Event::Node { interfaces, macs: vec![self.mac(host)] }
     }
 
     /// The process is gone; its addresses stay.

@@ -49,6 +49,8 @@ pub enum Fault<O> {
     LinkDown(usize, usize, bool),
     /// The interface on a segment is gone; at the end it is there again.
     Unplug(usize, usize),
+    /// A bond of the host uses its other port, which has another Ethernet address.
+    NewMac(usize),
     /// The hosts of the set are cut off from all others, on the segment of that number or on all, and from their API traffic
     /// if so.
     Partition(u64, Option<usize>, bool),
@@ -153,6 +155,7 @@ impl<O: OwnFault> fmt::Display for Fault<O> {
                 write!(f, "the link of {} to segment {segment} passes nothing, unnoticed", name::<O>(*n))
             }
             Self::Unplug(n, segment) => write!(f, "the interface of {} on segment {segment} is gone", name::<O>(*n)),
+            Self::NewMac(n) => write!(f, "a bond of {} changes its port and its MAC address", name::<O>(*n)),
             Self::Partition(who, segment, api) => {
                 write!(f, "nodes {} are cut off", members(*who))?;
                 if let Some(segment) = segment {

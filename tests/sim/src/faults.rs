@@ -60,6 +60,7 @@ impl<S: Subject> World<'_, S> {
             Fault::WallJump(host, by) => self.hosts[host].clock.set_wall(i64::from(by) * 1_000_000),
             Fault::LinkDown(host, segment, noticed) => self.set_link(host, segment, false, noticed),
             Fault::Unplug(host, segment) => self.set_present(host, segment, false, false),
+            Fault::NewMac(host) => self.change_port(host),
             Fault::Strip(host) => {
                 for vip in 0..self.vips {
                     if S::is_ours(&self.hosts[host]) {

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use mooring_agent_core::event::Moment;
 use mooring_agent_core::lease::Record;
+use mooring_agent_core::mac::Mac;
 use mooring_agent_core::time::{Time, WallTime};
 
 use crate::address_task::AddressTask;
 use crate::clock::{Clock, MS, Nanos, SECOND};
 use crate::kernel::Standing;
 use crate::queue::Item;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::subject::Subject;
 use crate::world::World;
 
@@ -34,6 +35,8 @@ pub struct Host<S: Subject> {
     pub asleep: Option<Asleep>,
     /// When it last stood still, since it booted.
     pub slept: Nanos,
+    /// Which of its network cards is in use: a bond changes it.
+    pub port: u8,
     /// Whether frames pass, by segment.
     pub plugged: Vec<bool>,
     /// What the agent was told of that.
@@ -142,13 +145,15 @@ impl<S: Subject> Host<S> {
     /// A host that has booted, without an agent.
     #[must_use]
     pub fn new(n: usize, settings: &Settings<S>, boot: u64, wall: i64) -> Self {
+        let wired: Vec<bool> = (0..settings.segments).map(|segment| settings.is_wired(n, segment)).collect();
         Self {
             clock: Clock::new(0, boot, settings.ppm[n], wall),
             up: true,
             asleep: None,
             slept: 0,
-            plugged: vec![true; settings.segments],
-            told_up: vec![true; settings.segments],
+            port: 0,
+            plugged: wired.clone(),
+            told_up: wired,
             present: vec![true; settings.segments],
             own_address: true,
             vips: vec![None; S::vips(settings)],
@@ -303,6 +308,7 @@ impl<S: Subject> World<'_, S> {
 
     /// The link to a segment goes up or down; whether the host notices.
     pub fn set_link(&mut self, host: usize, segment: usize, up: bool, noticed: bool) {
+        let up = up && self.plan.settings.is_wired(host, segment);
         if !self.hosts[host].up || self.hosts[host].plugged[segment] == up {
             return;
         }
@@ -314,6 +320,7 @@ impl<S: Subject> World<'_, S> {
 
     /// The interface on a segment is gone, or is there again.
     pub fn set_present(&mut self, host: usize, segment: usize, present: bool, up: bool) {
+        let up = up && self.plan.settings.is_wired(host, segment);
         self.hosts[host].present[segment] = present;
         if present == up {
             self.set_link(host, segment, up, false);
@@ -326,5 +333,20 @@ impl<S: Subject> World<'_, S> {
                 self.fall(host, vip, true, "its interface is gone");
             }
         }
+    }
+
+    /// A bond uses its other port: the node's Ethernet address changes. The kernel tells the agent, and the agent looks at the
+    /// node a little later.
+    pub fn change_port(&mut self, host: usize) {
+        self.hosts[host].port ^= 1;
+        let event = self.node_event(host);
+        let wait = self.rng.between(200, 500) * crate::clock::MS;
+        self.tell_after(wait, host, event);
+    }
+
+    /// The Ethernet address that a station uses now.
+    #[must_use]
+    pub fn mac(&self, station: usize) -> Mac {
+        settings::mac(station, self.hosts.get(station).map_or(0, |host| host.port))
     }
 }

@@ -38,18 +38,18 @@ impl<S: Subject> Plan<S> {
     /// The plan of a seed. `nodes`: so many, whatever is drawn.
     #[must_use]
     pub fn of(seed: u64, nodes: Option<usize>) -> Self {
-        let mut plan = Self::plain(seed, nodes);
-        S::widen(&mut plan);
-        plan
+        Self::drawn(seed, nodes, S::WIDENINGS)
     }
 
-    /// The same without what is drawn apart.
+    /// The plan with only the first `widenings` of what was added later, for seeds that are kept from before.
     #[must_use]
-    pub fn plain(seed: u64, nodes: Option<usize>) -> Self {
+    pub fn drawn(seed: u64, nodes: Option<usize>, widenings: usize) -> Self {
         let mut rng = Rng::new(seed, S::STREAM);
         let settings = S::settings(&mut rng, nodes);
         let faults = faults(&mut rng, &settings);
-        Self { seed, settings, faults }
+        let mut plan = Self { seed, settings, faults };
+        (0..widenings).for_each(|widening| S::widen(&mut plan, widening));
+        plan
     }
 
     /// The same plan with only the faults of these numbers.
@@ -97,7 +97,7 @@ fn faults<S: Subject>(rng: &mut Rng, settings: &Settings<S>) -> Vec<Planned<S::F
 
 fn lasts<S: Subject>(rng: &mut Rng, fault: &FaultOf<S>) -> Nanos {
     let kind = match fault {
-        Fault::WallJump(..) | Fault::Strip(_) | Fault::Upgrade(_) => Lasts::Instant,
+        Fault::WallJump(..) | Fault::NewMac(_) | Fault::Strip(_) | Fault::Upgrade(_) => Lasts::Instant,
         Fault::Restart(_) => Lasts::Millis(1, 8_000),
         Fault::Primary(_) | Fault::SlowKernel(..) => Lasts::Millis(20, 2_000),
         Fault::Freeze(_) if rng.chance(400) => Lasts::Millis(20, 2_000),

@@ -31,6 +31,8 @@ pub struct Frame {
     pub what: What,
     /// The sender.
     pub from: usize,
+    /// The Ethernet address that it was sent from.
+    pub mac: Mac,
 }
 
 /// What happens to frames on one way from one station to another.
@@ -179,7 +181,12 @@ impl<S: Subject> World<'_, S> {
         let Some(what) = what_of(&self.plan.settings, address) else { return };
         self.counts.probes += 1;
         match to {
-            Some(mac) => self.ask(by, segment, settings::station(mac), what),
+            Some(mac) => {
+                let station = settings::station(mac);
+                if self.mac(station) == mac {
+                    self.ask(by, segment, station, what);
+                }
+            }
             None => {
                 for station in (0..self.segment.stations).filter(|s| *s != by) {
                     self.ask(by, segment, station, what);
@@ -212,7 +219,7 @@ impl<S: Subject> World<'_, S> {
     /// A station's kernel answers a probe, if it has the address.
     pub fn answer(&mut self, after: Nanos, station: usize, segment: usize, what: What, by: usize) {
         if self.answers(station, segment, what) {
-            self.send(after, Frame { to: by, segment, what, from: station }, MS);
+            self.send(after, Frame { to: by, segment, what, from: station, mac: self.mac(station) }, MS);
         }
     }
 
@@ -222,7 +229,7 @@ impl<S: Subject> World<'_, S> {
         let gateway = self.gateway();
         let listeners = if S::CLIENT_LEARNS { self.segment.stations } else { self.hosts.len() };
         for to in (0..listeners).filter(|to| *to != from && *to != gateway) {
-            self.send(0, Frame { to, segment, what: What::Vip(vip), from }, 2 * MS);
+            self.send(0, Frame { to, segment, what: What::Vip(vip), from, mac: self.mac(from) }, 2 * MS);
         }
     }
 

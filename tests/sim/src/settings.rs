@@ -1,5 +1,6 @@
 //! What a run is made of: nodes, timers, segments. Drawn from the seed; most runs have default timers.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -24,8 +25,12 @@ pub struct Settings<S: Subject> {
     pub nodes: usize,
     /// How many segments.
     pub segments: usize,
-    /// A node that is on the first segment only.
-    pub single_homed: Option<usize>,
+    /// Nodes that have no interface on a segment: the node and the segment.
+    pub absent: BTreeSet<(usize, usize)>,
+    /// A node's port to a segment that is down during the whole run. The node knows.
+    pub down: Option<(usize, usize)>,
+    /// How many gateways a node knows on each segment. Only the first one answers.
+    pub gateways: usize,
     /// How fast each node's clock runs, in parts per million.
     pub ppm: Vec<i64>,
     /// The nodes start within this time of each other.
@@ -66,14 +71,15 @@ fn two_bytes(station: usize) -> [u8; 2] {
     u16::try_from(station + 1).unwrap_or(u16::MAX).to_be_bytes()
 }
 
-/// The Ethernet address of a station: the nodes first, then the gateway, the client, the foreign host.
+/// The Ethernet address of a station: the nodes first, then the gateway, the client, the foreign host. `port`: which of its
+/// network cards is in use.
 #[must_use]
-pub fn mac(station: usize) -> Mac {
+pub fn mac(station: usize, port: u8) -> Mac {
     let [high, low] = two_bytes(station);
-    Mac([2, 0, 0, 0, high, low])
+    Mac([2, 0, 0, port, high, low])
 }
 
-/// The station that has this Ethernet address.
+/// The station that has this Ethernet address, whichever of its ports.
 #[must_use]
 pub fn station(mac: Mac) -> usize {
     usize::from(u16::from_be_bytes([mac.0[4], mac.0[5]])).saturating_sub(1)
@@ -98,23 +104,32 @@ impl<S: Subject> Settings<S> {
     /// Whether a station is on a segment.
     #[must_use]
     pub fn is_on(&self, station: usize, segment: usize) -> bool {
-        segment < self.segments && !(segment == 1 && self.single_homed == Some(station))
+        segment < self.segments && !self.absent.contains(&(station, segment))
+    }
+
+    /// Whether a node's port to a segment works, if nothing goes wrong.
+    #[must_use]
+    pub fn is_wired(&self, node: usize, segment: usize) -> bool {
+        self.down != Some((node, segment))
     }
 
     /// A node's interfaces.
     #[must_use]
-    pub fn interfaces(&self, node: usize, up: &[bool]) -> Vec<Interface> {
+    pub fn interfaces(&self, node: usize, port: u8, up: &[bool]) -> Vec<Interface> {
         let on = (0..self.segments).filter(|s| self.is_on(node, *s));
         on.map(|segment| {
             let address = own(node, segment);
             let link = Link {
                 name: format!("eth{segment}"),
-                macs: vec![mac(node)],
+                macs: vec![mac(node, port)],
                 addresses: vec![address],
                 subnets: vec![Subnet::of(address, 16)],
                 up: up[segment],
             };
-            Interface { index: index(segment), link, gateways: vec![own(self.nodes, segment)] }
+            // The addresses of the others are behind those of the client and the foreign host: no station has them.
+            let silent = (1..self.gateways).map(|n| own(self.nodes + 2 + n, segment));
+            let gateways = std::iter::once(own(self.nodes, segment)).chain(silent).collect();
+            Interface { index: index(segment), link, gateways }
         })
         .collect()
     }
@@ -175,7 +190,7 @@ mod tests {
     #[test]
     fn stations_are_known_by_their_addresses() {
         for n in [0, 1, 6, 99, 300] {
-            assert_eq!((station(mac(n)), owner(own(n, 0))), (n, Some(n)));
+            assert_eq!((station(mac(n, 3)), owner(own(n, 0))), (n, Some(n)));
         }
         assert_eq!(owner(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100))), None);
     }

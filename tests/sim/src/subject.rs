@@ -71,8 +71,10 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     fn settings(rng: &mut Rng, nodes: Option<usize>) -> Settings<Self>;
     /// Draws a fault.
     fn draw(rng: &mut Rng, settings: &Settings<Self>) -> FaultOf<Self>;
-    /// Draws what came later than the first kept seeds, from a stream apart.
-    fn widen(_plan: &mut Plan<Self>) {}
+    /// How often settings and faults were added after seeds had been kept.
+    const WIDENINGS: usize = 0;
+    /// Draws what was added at that time, from a stream apart: kept seeds stay what they were.
+    fn widen(_plan: &mut Plan<Self>, _widening: usize) {}
 
     /// How many VIPs there may ever be.
     fn vips(settings: &Settings<Self>) -> usize;

@@ -212,7 +212,7 @@ impl<'a, S: Subject> World<'a, S> {
         match item {
             Item::Heard(frame) => {
                 if S::frame_taken(self, &frame) {
-                    let (address, mac) = (self.address(frame.segment, frame.what), settings::mac(frame.from));
+                    let (address, mac) = (self.address(frame.segment, frame.what), frame.mac);
                     let interface = settings::index(frame.segment);
                     self.tell(frame.to, Event::Heard { interface, address, mac });
                 }

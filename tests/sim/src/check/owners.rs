@@ -3,7 +3,6 @@
 use super::{Look, Rule};
 use crate::clock::{MS, Nanos};
 use crate::queue::Item;
-use crate::settings;
 use crate::subject::Subject;
 use crate::world::World;
 
@@ -46,7 +45,7 @@ impl<S: Subject> World<'_, S> {
     /// Whether a node has seen that another takes part.
     #[must_use]
     pub fn knows(&self, host: usize, other: usize) -> bool {
-        self.hosts[host].agent.as_ref().is_none_or(|agent| S::knows(&agent.core, settings::mac(other)))
+        self.hosts[host].agent.as_ref().is_none_or(|agent| S::knows(&agent.core, self.mac(other)))
     }
 
     /// Both carry the VIP, hear each other, and can act. Excused for as long as it lasts: an agent that is stopped, starved or

@@ -1,5 +1,6 @@
 //! The settings of the Elector's runs, in addition to the common settings.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mooring_agent_core::rules::Rules;
@@ -97,7 +98,9 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<Elector> {
         defaults,
         nodes,
         segments: 1,
-        single_homed: None,
+        absent: BTreeSet::new(),
+        down: None,
+        gateways: 1,
         ppm,
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),

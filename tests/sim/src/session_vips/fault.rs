@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::api::Of;
 use super::{Plan, SessionVips};
-use crate::fault::{Fault as Any, How, Lasts, OwnFault};
+use crate::clock::SECOND;
+use crate::fault::{Fault as Any, How, Lasts, OwnFault, Planned};
 use crate::plan::how;
 use crate::rng::Rng;
 use crate::settings::{Settings, name};
@@ -185,5 +186,25 @@ pub fn widen(plan: &mut Plan) {
             }
             _ => {}
         }
+    }
+}
+
+/// Nodes that are odder than those before, drawn apart again: several gateways, a port that is down all the time, bonds that change
+/// their Ethernet address.
+pub fn widen_nodes(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 14);
+    let settings = &mut plan.settings;
+    settings.gateways = rng.pick(&[1, 1, 1, 5]);
+    let (node, segment) = (rng.index(settings.nodes), rng.index(settings.segments));
+    if settings.segments > 1 && rng.chance(400) && settings.is_on(node, segment) {
+        settings.down = Some((node, segment));
+    }
+    let end = plan.faults.last().map_or(0, |last| last.at);
+    if rng.chance(400) {
+        for _ in 0..rng.between(1, 3) {
+            let at = rng.between(12 * SECOND, end.max(13 * SECOND));
+            plan.faults.push(Planned { at, lasts: 0, fault: Any::NewMac(rng.index(plan.settings.nodes)) });
+        }
+        plan.faults.sort_by_key(|planned| planned.at);
     }
 }

@@ -78,8 +78,13 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    fn widen(plan: &mut Plan) {
-        fault::widen(plan);
+    const WIDENINGS: usize = 2;
+
+    fn widen(plan: &mut Plan, widening: usize) {
+        match widening {
+            0 => fault::widen(plan),
+            _ => fault::widen_nodes(plan),
+        }
     }
 
     fn vips(settings: &Settings<Self>) -> usize {

@@ -30,7 +30,9 @@ impl World<'_, SessionVips> {
 
     fn all_settled(&self) -> bool {
         let live = (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses);
-        let heard = self.segment.clean && self.hosts.iter().all(|h| h.plugged.iter().all(|up| *up));
+        let wired = |h: usize, segment: usize| self.plan.settings.is_wired(h, segment);
+        let plugged = |h: usize| self.hosts[h].plugged.iter().enumerate().all(|(segment, up)| *up == wired(h, segment));
+        let heard = self.segment.clean && (0..self.hosts.len()).all(plugged);
         let quiet = |h: usize| {
             self.hosts[h]
                 .agent
@@ -72,6 +74,7 @@ impl World<'_, SessionVips> {
                 Some((self.checks.bounds.take + 2 * moment, false))
             }
             Any::WallJump(..)
+            | Any::NewMac(_)
             | Any::Strip(_)
             | Any::Own(
                 Fault::WatchBreak(..)
