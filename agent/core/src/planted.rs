@@ -82,6 +82,8 @@ pub enum Bug {
     StaysWithoutEndpoint,
     /// A node that is silent on one segment is abandoned.
     OneSegmentIsEnough,
+    /// Who knows more gateways than are asked looks for a peer to ask, though there is none.
+    ManyGateways,
     /// Silence before a provisional hold counts though no third party was heard.
     DeafWatcher,
     /// With the API away, all ends are tried again, each time.
@@ -126,7 +128,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 31] = [
+    pub const SESSION_VIPS: [Self; 32] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -146,6 +148,7 @@ impl Bug {
         Self::ServesOnAfterHandover,
         Self::StaysWithoutEndpoint,
         Self::OneSegmentIsEnough,
+        Self::ManyGateways,
         Self::DeafWatcher,
         Self::EndsStorm,
         Self::ActsOnWhatWas,

@@ -187,7 +187,7 @@ impl SessionVips {
         Found::Nothing
     }
 
-    /// Third parties to ask on one interface: gateways, then nodes with a session. A few, and another choice each time.
+    /// Third parties to ask on one interface: all gateways, and a few nodes with a session, other ones each time.
     pub(super) fn third_parties(&self, index: u32, but: Option<&str>) -> Vec<IpAddr> {
         let Some(own) = self.node.interfaces.iter().find(|i| i.index == index) else { return vec![] };
         let me = self.rules.node.as_str();
@@ -195,14 +195,21 @@ impl SessionVips {
         let links = others.flat_map(|(_, peer)| peer.view.links()).filter(|link| link.shares(&own.link));
         let peers: Vec<IpAddr> = links.filter_map(|link| link.addresses.first().copied()).collect();
         let mut all = own.gateways.clone();
-        if peers.len() + all.len() > THIRD {
-            let windows = usize::try_from(self.step.at.now.as_nanos() / 100_000_000).unwrap_or(0);
-            let room = THIRD.saturating_sub(all.len()).max(1);
-            all.extend((0..room).map(|n| peers[(windows + n * 7) % peers.len()]));
-            all.dedup();
-        } else {
-            all.extend(peers);
-        }
+        let windows = usize::try_from(self.step.at.now.as_nanos() / 100_000_000).unwrap_or(0);
+        // However many gateways there are, one peer is asked too: the gateways may not answer.
+        all.extend(a_few(&peers, THIRD.saturating_sub(all.len()).max(1), windows));
+        all.dedup();
         all
     }
+}
+
+/// At most `room` of a list, which may be empty. Another `turn` gives other ones.
+fn a_few(list: &[IpAddr], room: usize, turn: usize) -> Vec<IpAddr> {
+    if planted!(ManyGateways) && list.len() < room {
+        return (0..room).map(|n| list[(turn + n * 7) % list.len()]).collect();
+    }
+    if list.len() <= room {
+        return list.to_vec();
+    }
+    (0..room).map(|n| list[(turn + n * 7) % list.len()]).collect()
 }
