@@ -84,6 +84,8 @@ pub enum Bug {
     OneSegmentIsEnough,
     /// Who knows more gateways than are asked looks for a peer to ask, though there is none.
     ManyGateways,
+    /// Links that are known to be down are watched.
+    WatchesDownLinks,
     /// Silence before a provisional hold counts though no third party was heard.
     DeafWatcher,
     /// With the API away, all ends are tried again, each time.
@@ -128,7 +130,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 32] = [
+    pub const SESSION_VIPS: [Self; 33] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -148,6 +150,7 @@ impl Bug {
         Self::ServesOnAfterHandover,
         Self::StaysWithoutEndpoint,
         Self::OneSegmentIsEnough,
+        Self::WatchesDownLinks,
         Self::ManyGateways,
         Self::DeafWatcher,
         Self::EndsStorm,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::SessionVips;
+use crate::core::Interface;
 use super::watching::{OneLink, Watch};
 use crate::lease::Declaration;
 use crate::placement::mix;
+use crate::planted::planted;
 use crate::session::{Link, Peer};
 use crate::witness::{Target, Witness};
 
@@ -35,11 +37,10 @@ impl SessionVips {
     fn choose_watch(&mut self, node: String, place: u32) {
         let Some(peer) = self.sessions.get(&node) else { return };
         let incarnation = peer.view.incarnation();
-        let own: Vec<(u32, Link)> = self.node.interfaces.iter().map(|i| (i.index, i.link.clone())).collect();
-        let shared: Vec<(u32, Link)> = own
-            .into_iter()
-            .filter_map(|(index, own)| peer.view.links().iter().find(|l| l.shares(&own)).map(|l| (index, l.clone())))
-            .collect();
+        // A link that either node knows to be down says nothing about the node.
+        let on = |own: &Interface| peer.view.links().iter().find(|link| is_watched(&own.link, link)).cloned();
+        let shared: Vec<(u32, Link)> =
+            self.node.interfaces.iter().filter_map(|own| Some((own.index, on(own)?))).collect();
         let same = |w: &Watch| {
             w.incarnation == incarnation
                 && w.views.len() == shared.len()
@@ -49,12 +50,18 @@ impl SessionVips {
             watch.place = place;
             return;
         }
+        // What was seen on the other links stays.
+        let known = self.watches.remove(&node).filter(|watch| watch.incarnation == incarnation);
+        let mut known = known.map(|watch| watch.views).unwrap_or_default();
         let acquired = peer.view.record.acquired;
         // All windows open together: one wake-up for all.
         let (now, soon) = (self.step.at.now, self.step.at.now + self.rules.witness_interval);
         let open = self.watches.values().flat_map(|w| &w.views).filter_map(|v| v.witness.next());
         let open = open.filter(|at| (now..=soon).contains(at)).min().unwrap_or(now);
         let views = shared.into_iter().map(|(index, link)| {
+            if let Some(n) = known.iter().position(|view| view.index == index && view.link == link) {
+                return known.swap_remove(n);
+            }
             let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
             let transitions = incarnation.transitions;
             let declaration = Declaration { holder: node.clone(), transitions, acquired, macs: link.macs.clone() };
@@ -69,8 +76,9 @@ impl SessionVips {
     /// How many others come before this node as watchers of `target`. None: enough do, or no segment is shared.
     fn watch_place(&self, target: &str, many: usize) -> Option<u32> {
         let of = self.sessions.get(target)?;
+        let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
         let key = |peer: &Peer| {
-            let shared = of.view.links().iter().filter(|l| peer.view.links().iter().any(|o| o.shares(l))).count();
+            let shared = of.view.links().iter().filter(|link| shares(peer, link)).count();
             (shared > 0).then(|| (shared, mix(of.seed, peer.seed)))
         };
         let mine = key(self.sessions.get(&self.rules.node)?)?;
@@ -78,4 +86,9 @@ impl SessionVips {
         let before = others.filter(|(_, peer)| key(peer).is_some_and(|other| other > mine)).take(many).count();
         (before < many).then(|| u32::try_from(before).unwrap_or(u32::MAX))
     }
+}
+
+/// Whether a node with the interface `own` can watch `other`: both are on one segment, and up as far as their nodes know.
+fn is_watched(own: &Link, other: &Link) -> bool {
+    own.shares(other) && (own.up && other.up || planted!(WatchesDownLinks))
 }

@@ -71,7 +71,7 @@ impl SessionVips {
                     self.due(next);
                 }
             }
-            let silent = !watch.views.is_empty() && self.all_silent(&watch.views);
+            let silent = !watch.views.is_empty() && Self::all_silent(&watch.views);
             if silent && watch.silent_since.is_none() {
                 self.step.again = true;
             }
@@ -86,12 +86,9 @@ impl SessionVips {
         }
     }
 
-    fn all_silent(&self, views: &[OneLink]) -> bool {
-        let one = |v: &OneLink| {
-            let up = self.node.interfaces.iter().any(|i| i.index == v.index && i.link.up);
-            up && v.witness.is_silent()
-        };
-        if planted!(OneSegmentIsEnough) { views.iter().any(one) } else { views.iter().all(one) }
+    fn all_silent(views: &[OneLink]) -> bool {
+        let silent = |view: &OneLink| view.witness.is_silent();
+        if planted!(OneSegmentIsEnough) { views.iter().any(silent) } else { views.iter().all(silent) }
     }
 
     /// What the next window asks for: the node's next VIP there, or its own address while it has none.
