@@ -11,7 +11,7 @@ use crate::planted::planted;
 use crate::session::{Link, Peer};
 use crate::witness::{Target, Witness};
 
-/// How many nodes watch a node.
+/// How many nodes watch a node on each of its segments.
 const WATCHERS: usize = 3;
 /// How many do while the API is away, and nobody learns which of them are gone.
 const WATCHERS_ALONE: usize = 8;
@@ -73,7 +73,8 @@ impl SessionVips {
         self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });
     }
 
-    /// How many others come before this node as watchers of `target`. None: enough do, or no segment is shared.
+    /// How many others come before this node as watchers of `target`, on the segment where the fewest do. None: on each segment
+    /// enough do, or no segment is shared. Nodes that share more of the target's segments come first: they see more of it.
     fn watch_place(&self, target: &str, many: usize) -> Option<u32> {
         let of = self.sessions.get(target)?;
         let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
@@ -81,10 +82,14 @@ impl SessionVips {
             let shared = of.view.links().iter().filter(|link| shares(peer, link)).count();
             (shared > 0).then(|| (shared, mix(of.seed, peer.seed)))
         };
-        let mine = key(self.sessions.get(&self.rules.node)?)?;
+        let me = self.sessions.get(&self.rules.node)?;
+        let mine = key(me)?;
         let others = self.sessions.live().filter(|(node, _)| *node != target && *node != self.rules.node);
-        let before = others.filter(|(_, peer)| key(peer).is_some_and(|other| other > mine)).take(many).count();
-        (before < many).then(|| u32::try_from(before).unwrap_or(u32::MAX))
+        let before: Vec<&Peer> =
+            others.map(|(_, peer)| peer).filter(|peer| key(peer).is_some_and(|other| other > mine)).collect();
+        let on = |link: &Link| before.iter().filter(|peer| shares(peer, link)).take(many).count();
+        let fewest = of.view.links().iter().filter(|link| shares(me, link)).map(on).min()?;
+        (fewest < many).then(|| u32::try_from(fewest).unwrap_or(u32::MAX))
     }
 }
 

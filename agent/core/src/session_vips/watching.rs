@@ -1,4 +1,5 @@
-//! The watch over other nodes: each node is watched by three others, on every segment that they share with it.
+//! The watch over other nodes: on each segment a node is watched by three others. Each of the three watches every segment that it
+//! shares with the node.
 
 use std::net::IpAddr;
 use std::ops::Bound;
