@@ -86,6 +86,8 @@ pub enum Bug {
     ManyGateways,
     /// Links that are known to be down are watched.
     WatchesDownLinks,
+    /// A node is known only by the MAC addresses that it has declared.
+    MacsAreFixed,
     /// Silence before a provisional hold counts though no third party was heard.
     DeafWatcher,
     /// With the API away, all ends are tried again, each time.
@@ -130,7 +132,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 33] = [
+    pub const SESSION_VIPS: [Self; 34] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -150,6 +152,7 @@ impl Bug {
         Self::ServesOnAfterHandover,
         Self::StaysWithoutEndpoint,
         Self::OneSegmentIsEnough,
+        Self::MacsAreFixed,
         Self::WatchesDownLinks,
         Self::ManyGateways,
         Self::DeafWatcher,

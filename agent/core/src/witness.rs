@@ -165,20 +165,30 @@ impl Witness {
     /// Another host spoke for `address`, which is a VIP or belongs to a third party.
     pub fn heard(&mut self, now: Time, address: IpAddr, mac: Mac) {
         if self.vips.contains(&address) {
-            self.misses = 0;
-            self.quiet = 0;
-            self.answered = Some((now, mac));
-            self.in_tenure |= match &self.target {
+            let declared = match &self.target {
                 Target::Holder(declaration) => declaration.macs.contains(&mac),
                 _ => true,
             };
-            if let Some(window) = &mut self.window {
-                window.answered = true;
-            }
+            self.heard_owner(now, mac, declared);
         } else if let Some(window) = &mut self.window
             && self.parties.contains(&address)
         {
             window.third = true;
+        }
+    }
+
+    /// The target was heard, from a MAC address that it may not have declared.
+    pub fn heard_target(&mut self, now: Time, mac: Mac) {
+        self.heard_owner(now, mac, true);
+    }
+
+    fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool) {
+        self.misses = 0;
+        self.quiet = 0;
+        self.answered = Some((now, mac));
+        self.in_tenure |= is_target;
+        if let Some(window) = &mut self.window {
+            window.answered = true;
         }
     }
 

@@ -155,8 +155,26 @@ impl SessionVips {
     }
 
     fn node_changed(&mut self, interfaces: Vec<Interface>, macs: Vec<Mac>) {
-        if self.node.looked_at(self.step.at.now, interfaces, macs) {
+        let now = self.step.at.now;
+        // The neighbours still know the VIPs at the MAC address that the interface had before.
+        let before = |index: u32| self.node.interfaces.iter().find(|one| one.index == index);
+        let moved =
+            |one: &&Interface| before(one.index).is_some_and(|old| old.link.macs.first() != one.link.macs.first());
+        let moved: Vec<u32> = interfaces.iter().filter(moved).map(|one| one.index).collect();
+        if self.node.looked_at(now, interfaces, macs) {
             self.declare_anew();
+        }
+        self.announce_again(|index| moved.contains(&index));
+    }
+
+    /// The VIPs on these interfaces are announced again from now on.
+    fn announce_again(&mut self, on: impl Fn(u32) -> bool) {
+        let now = self.step.at.now;
+        for address in &self.index.carried {
+            let Some(vip) = self.vips.get_mut(address) else { continue };
+            if vip.hold.is_some_and(|hold| hold.put && on(hold.interface)) {
+                vip.schedule.restart(now);
+            }
         }
     }
 
@@ -167,11 +185,7 @@ impl SessionVips {
         }
         if up {
             self.forget_witnesses();
-            for address in &self.index.carried {
-                if let Some(vip) = self.vips.get_mut(address).filter(|v| v.is_put()) {
-                    vip.schedule.restart(now);
-                }
-            }
+            self.announce_again(|_| true);
         }
         self.declare_anew();
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::SessionVips;
-use crate::core::Interface;
 use super::watching::{OneLink, Watch};
+use crate::core::Interface;
 use crate::lease::Declaration;
 use crate::placement::mix;
 use crate::planted::planted;
@@ -67,7 +67,7 @@ impl SessionVips {
             let declaration = Declaration { holder: node.clone(), transitions, acquired, macs: link.macs.clone() };
             let first = link.addresses.first().copied();
             witness.aim(open, Target::Holder(&declaration), first.into_iter());
-            OneLink { index, link, witness, address: first, vip: false }
+            OneLink { index, link, witness, address: first, vip: false, macs: vec![], claimant: None }
         });
         let views = views.collect();
         self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });

@@ -17,6 +17,9 @@ use crate::witness::Witness;
 /// A VIP is probed only after its holder has had it for this long: a slow kernel is not a dead node.
 const STOOD: Duration = Duration::from_secs(2);
 
+/// So many undeclared MAC addresses of a node are remembered: a bond's ports.
+const LEARNED: usize = 8;
+
 /// The watch over one node.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -42,6 +45,30 @@ pub(super) struct OneLink {
     pub(super) address: Option<IpAddr>,
     /// Whether that is one of its VIPs.
     pub(super) vip: bool,
+    /// MAC addresses that the node has not declared, and from which its own address was answered: a bond takes another port, or
+    /// answers by several (`balance-alb`).
+    pub(super) macs: Vec<Mac>,
+    /// An unknown host that answered for the VIP in this window.
+    pub(super) claimant: Option<Mac>,
+}
+
+impl OneLink {
+    /// Whether a MAC address is the node's, as far as is known.
+    fn is_from_it(&self, mac: Mac) -> bool {
+        self.link.macs.contains(&mac) || self.macs.contains(&mac) && !planted!(MacsAreFixed)
+    }
+
+    /// The node's own address was answered from this MAC address, which no other node declares: it is the node's. Whatever VIP of
+    /// the node was answered from there in this window was answered by the node.
+    fn learn(&mut self, now: Time, mac: Mac) {
+        self.macs.push(mac);
+        if self.macs.len() > LEARNED {
+            self.macs.remove(0);
+        }
+        if self.claimant == Some(mac) && !planted!(MacsAreFixed) {
+            self.witness.heard_target(now, mac);
+        }
+    }
 }
 
 impl Watch {
@@ -99,6 +126,7 @@ impl SessionVips {
         let own = view.link.addresses.first().copied();
         view.vip = vip.is_some();
         view.address = vip.or(own);
+        view.claimant = None;
         view.witness.set_addresses(view.address);
         if !view.witness.may_ask_parties() {
             return;
@@ -129,13 +157,20 @@ impl SessionVips {
     /// A frame may be the answer of a node that is watched, or of a third party.
     pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac, vip: bool) {
         let now = self.step.at.now;
-        for watch in self.watches.values_mut() {
+        for (node, watch) in &mut self.watches {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
-                let from_it = view.link.macs.contains(&mac);
+                if !view.is_from_it(mac) && self.sessions.with_mac(mac).is_none_or(|owner| owner == node) {
+                    if view.link.addresses.contains(&address) {
+                        view.learn(now, mac);
+                    } else if view.address == Some(address) {
+                        view.claimant = Some(mac);
+                    }
+                }
+                let from_it = view.is_from_it(mac);
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
                 let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
-                    Some(asked) if from_it && counts => view.witness.heard(now, asked, mac),
+                    Some(_) if from_it && counts => view.witness.heard_target(now, mac),
                     // Another host's answer for the VIP says nothing about the node.
                     Some(asked) if asked == address => {}
                     _ => view.witness.heard(now, address, mac),

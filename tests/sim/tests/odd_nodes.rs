@@ -1,0 +1,87 @@
+//! Nodes that are odder than most: ports that are down before anything else happens, segments that few nodes share, several
+//! gateways, bonds that change their Ethernet address.
+
+use std::collections::BTreeSet;
+
+use mooring_agent_core::rules::Rules;
+use mooring_sim::clock::{MS, SECOND};
+use mooring_sim::fault::{Fault, How, Planned};
+use mooring_sim::run::run;
+use mooring_sim::session_vips::fault::Fault as Own;
+use mooring_sim::session_vips::{Plan, World};
+
+/// Nodes with default settings on two segments, twelve VIPs, and only these faults.
+fn plan(nodes: usize, faults: Vec<Planned<Own>>) -> Plan {
+    let mut plan = Plan::drawn(1, Some(nodes), 0);
+    let settings = &mut plan.settings;
+    (settings.rules, settings.defaults) = (Rules::default(), true);
+    (settings.segments, settings.absent) = (2, BTreeSet::new());
+    (settings.spread, settings.ppm, settings.api) = (500 * MS, vec![0; nodes], (MS / 2, 4 * MS));
+    (settings.own.vips, settings.own.local) = (12, BTreeSet::new());
+    plan.faults = faults;
+    plan
+}
+
+fn at(seconds: u64, lasts: u64, fault: Fault<Own>) -> Planned<Own> {
+    Planned { at: seconds * SECOND, lasts: lasts * SECOND, fault }
+}
+
+/// The VIPs of a segment (their numbers are even or odd) that no living node carries.
+fn nobodys(world: &World<'_>, segment: usize) -> Vec<usize> {
+    (0..12).filter(|vip| vip % 2 == segment && world.carriers(*vip).is_empty()).collect()
+}
+
+#[test]
+fn a_port_that_was_down_before_a_crash_delays_nothing_on_the_other_segment() {
+    for crashed in 0..3 {
+        let mut plan = plan(3, vec![at(50, 30, Fault::Crash(crashed))]);
+        plan.settings.down = Some((0, 1));
+        assert_eq!(run(&plan).violation, None, "node {crashed} crashes, and node 0 has a port that is down");
+    }
+}
+
+#[test]
+fn a_port_that_is_down_does_not_keep_a_watcher_from_carrying_without_the_api() {
+    for down in [(0, 1), (1, 1)] {
+        let mut plan = plan(2, vec![at(50, 60, Fault::Api(1, How::Refused)), at(60, 40, Fault::Crash(1))]);
+        plan.settings.down = Some(down);
+        let mut world = World::new(&plan);
+        world.run(60 * SECOND - MS);
+        assert_eq!(world.carriers(0), [1], "the node that is to crash has a VIP");
+        world.run(65 * SECOND);
+        assert_eq!((world.violation.clone(), nobodys(&world, 0)), (None, vec![]), "the port {down:?} is down");
+    }
+}
+
+/// The first node is on both segments, two on the second one only, all others on the first one only. The first segment is dead:
+/// only the two can see that the first node crashes.
+#[test]
+fn each_segment_of_a_node_has_watchers() {
+    let nodes = 14;
+    let mut faults: Vec<_> = (0..nodes - 2).map(|node| at(50, 60, Fault::LinkDown(node, 0, false))).collect();
+    faults.push(at(60, 40, Fault::Crash(0)));
+    let mut plan = plan(nodes, faults);
+    plan.settings.absent = (1..nodes).map(|node| (node, usize::from(node < nodes - 2))).collect();
+    let mut world = World::new(&plan);
+    world.run(60 * SECOND - MS);
+    assert_eq!((world.violation.clone(), nobodys(&world, 1)), (None, vec![]));
+    let had = (0..12).filter(|vip| vip % 2 == 1 && world.carriers(*vip) == [0]).count();
+    assert!(had > 0, "the first node has a VIP of the second segment");
+    world.run(62 * SECOND);
+    assert_eq!((world.violation.clone(), nobodys(&world, 1)), (None, vec![]));
+}
+
+#[test]
+fn many_gateways_do_not_hinder_the_last_node() {
+    let mut plan = plan(2, vec![at(50, 30, Fault::Crash(0))]);
+    plan.settings.gateways = 5;
+    assert_eq!(run(&plan).violation, None);
+}
+
+#[test]
+fn a_node_whose_ethernet_address_changes_keeps_its_session_and_its_vips() {
+    for nodes in 2..6 {
+        let plan = plan(nodes, vec![at(50, 0, Fault::NewMac(0)), at(80, 0, Fault::NewMac(0))]);
+        assert_eq!(run(&plan).violation, None, "{nodes} nodes");
+    }
+}
