@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::address_task::{AddressTask, Needs, Notice};
 use crate::clocks::Clocks;
 use crate::core::event::Moment;
+use crate::core::mac::Mac;
 use crate::core::session::{Link, Subnet};
 use crate::core::time::Time;
 use crate::core::{Core, Event, Interface as Declared, Output};
@@ -306,10 +307,16 @@ pub fn declare(interface: &Interface) -> Declared {
         interface.addresses.iter().map(|net| Subnet::of(net.addr(), net.prefix_len())).collect();
     let link = Link {
         name: interface.name.clone(),
-        macs: vec![interface.mac],
+        macs: macs_of(interface),
         addresses,
         subnets: subnets.into_iter().collect(),
         up: interface.up,
     };
     Declared { index: interface.index, link, gateways: interface.gateways.clone() }
+}
+
+/// The Ethernet addresses from which the node answers on an interface: its own first, then those of a bond's other ports.
+fn macs_of(interface: &Interface) -> Vec<Mac> {
+    let others = interface.ports.iter().copied().filter(|mac| *mac != interface.mac);
+    std::iter::once(interface.mac).chain(others).collect()
 }

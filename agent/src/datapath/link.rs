@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, State};
+use netlink_packet_route::link::{InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
@@ -24,6 +24,9 @@ pub struct Interface {
     pub name: String,
     /// Its Ethernet address.
     pub mac: Mac,
+    /// The Ethernet addresses of its ports, if it is a bond or team, or a VLAN on one: the kernel also sends and answers from
+    /// these (`fail_over_mac`, `balance-alb`).
+    pub ports: Vec<Mac>,
     /// Whether frames can pass: its operational state (RFC 2863) is up, or the state is unknown and the link has
     /// carrier.
     pub up: bool,
@@ -42,17 +45,28 @@ pub(super) struct LinkSeen {
     pub name: String,
     pub mac: Option<Mac>,
     pub up: bool,
+    /// The bond or team that it is a port of.
+    pub port_of: Option<u32>,
+    /// The link below, if it is a VLAN.
+    pub vlan_on: Option<u32>,
 }
 
 impl LinkSeen {
     pub(super) fn read(message: &LinkMessage) -> Self {
         let (mut name, mut mac, mut state, mut carrier) = (String::new(), None, State::Unknown, false);
+        let (mut controller, mut below, mut is_port, mut is_vlan) = (None, None, false, false);
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name.clone_from(text),
                 LinkAttribute::Address(bytes) => mac = <[u8; 6]>::try_from(bytes.as_slice()).ok().map(Mac),
                 LinkAttribute::OperState(now) => state = *now,
                 LinkAttribute::Carrier(value) => carrier = *value == 1,
+                LinkAttribute::Controller(index) => controller = Some(*index),
+                LinkAttribute::Link(index) => below = Some(*index),
+                LinkAttribute::LinkInfo(infos) => {
+                    is_port = infos.iter().any(is_bundled);
+                    is_vlan = infos.contains(&LinkInfo::Kind(InfoKind::Vlan));
+                }
                 _ => {}
             }
         }
@@ -61,8 +75,23 @@ impl LinkSeen {
             State::Unknown => carrier && message.header.flags.contains(LinkFlags::Up),
             _ => false,
         };
-        Self { index: message.header.index, name, mac: mac.filter(|mac| mac.is_host()), up }
+        let (port_of, vlan_on) = (controller.filter(|_| is_port), below.filter(|_| is_vlan));
+        Self { index: message.header.index, name, mac: mac.filter(|mac| mac.is_host()), up, port_of, vlan_on }
     }
+}
+
+/// A port of a bond or team. Ports of a bridge send with addresses of other hosts.
+fn is_bundled(info: &LinkInfo) -> bool {
+    matches!(info, LinkInfo::PortKind(InfoPortKind::Bond | InfoPortKind::Team))
+}
+
+/// The Ethernet addresses of the ports of an interface: of a bond or team, or of the one that the interface is a VLAN on.
+fn ports_of(links: &[LinkSeen], index: u32) -> Vec<Mac> {
+    let below = links.iter().find(|link| link.index == index).and_then(|link| link.vlan_on);
+    let bundle = below.unwrap_or(index);
+    let ports: BTreeSet<Mac> =
+        links.iter().filter(|link| link.port_of == Some(bundle)).filter_map(|link| link.mac).collect();
+    ports.into_iter().collect()
 }
 
 /// A default route through an interface.
@@ -105,7 +134,8 @@ impl Datapath {
 
         let gateways = gateways_of(&routes, link.index);
         let (addresses, link_local) = self.own_addresses(link.index).await?;
-        Ok(Interface { index: link.index, name: link.name, mac, up: link.up, addresses, link_local, gateways })
+        let ports = ports_of(&self.links().await?, link.index);
+        Ok(Interface { index: link.index, name: link.name, mac, ports, up: link.up, addresses, link_local, gateways })
     }
 
     /// All Ethernet interfaces of the node.
@@ -114,13 +144,13 @@ impl Datapath {
         routes.extend(self.default_routes(AddressFamily::Inet6).await?);
         let mut seen = self.dump(AddressFamily::Inet).await?;
         seen.extend(self.dump(AddressFamily::Inet6).await?);
-        let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
-        let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
-        let links = answers.iter().filter_map(link).filter_map(|link| Some((link.mac?, link)));
-        let interfaces = links.map(|(mac, link)| {
+        let links = self.links().await?;
+        let ethernet = links.iter().filter_map(|link| Some((link.mac?, link.clone())));
+        let interfaces = ethernet.map(|(mac, link)| {
             let (addresses, link_local) = own_of(&seen, link.index);
             let gateways = gateways_of(&routes, link.index);
-            Interface { index: link.index, name: link.name, mac, up: link.up, addresses, link_local, gateways }
+            let ports = ports_of(&links, link.index);
+            Interface { index: link.index, name: link.name, mac, ports, up: link.up, addresses, link_local, gateways }
         });
         Ok(interfaces.collect())
     }
@@ -138,10 +168,14 @@ impl Datapath {
 
     /// The Ethernet addresses of all interfaces of the node. A frame from one of them is not from a foreign host.
     pub async fn own_macs(&self) -> Result<Vec<Mac>, Error> {
+        let macs: BTreeSet<_> = self.links().await?.into_iter().filter_map(|link| link.mac).collect();
+        Ok(macs.into_iter().collect())
+    }
+
+    async fn links(&self) -> Result<Vec<LinkSeen>, Error> {
         let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
         let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
-        let macs: BTreeSet<_> = answers.iter().filter_map(link).filter_map(|link| link.mac).collect();
-        Ok(macs.into_iter().collect())
+        Ok(answers.iter().filter_map(link).collect())
     }
 
     async fn own_addresses(&self, index: u32) -> Result<(Vec<IpNet>, Option<Ipv6Addr>), Error> {
@@ -248,4 +282,38 @@ pub fn current_name(index: u32) -> Option<String> {
     // nix 0.31 answers with an empty name where there is no interface.
     let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
     (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(index: u32, mac: u8, attributes: Vec<LinkAttribute>) -> LinkSeen {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes = attributes;
+        message.attributes.push(LinkAttribute::Address(vec![2, 0, 0, 0, 0, mac]));
+        LinkSeen::read(&message)
+    }
+
+    /// A bond of two ports with a VLAN on it, and a bridge with a port.
+    #[test]
+    fn the_ports_of_a_bond_are_the_nodes_and_those_of_a_bridge_are_not() {
+        let port =
+            |of, kind| vec![LinkAttribute::Controller(of), LinkAttribute::LinkInfo(vec![LinkInfo::PortKind(kind)])];
+        let vlan = vec![LinkAttribute::Link(10), LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Vlan)])];
+        let links = [
+            seen(10, 1, vec![]),
+            seen(11, 1, port(10, InfoPortKind::Bond)),
+            seen(12, 2, port(10, InfoPortKind::Bond)),
+            seen(13, 1, vlan),
+            seen(20, 3, vec![]),
+            seen(21, 4, port(20, InfoPortKind::Bridge)),
+            // The other end of a virtual cable in another network namespace may have any number.
+            seen(22, 5, vec![LinkAttribute::Link(10), LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth)])]),
+        ];
+        let mac = |last| Mac([2, 0, 0, 0, 0, last]);
+        let ports: Vec<_> = [10, 13, 20, 21, 22].map(|index| ports_of(&links, index)).into();
+        assert_eq!(ports, [vec![mac(1), mac(2)], vec![mac(1), mac(2)], vec![], vec![], vec![]]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::crash::busiest;
-use super::world::{Api, World, ms, vip};
+use super::world::{Api, STRANGER, World, ms, vip};
 use crate::placement::Demand;
 use crate::rules::Rules;
 use crate::session_vips::{Event, Input};
@@ -160,4 +160,16 @@ fn a_link_that_is_down_without_an_api_is_no_storm() {
     world.run(ms(10_000));
     let calls = world.hosts[down].calls - calls;
     assert!(calls < 60, "{calls} calls in 10 s");
+}
+
+#[test]
+fn a_node_whose_mac_address_changes_tells_the_segment_at_once() {
+    let world = &mut World::settled(2, 12, &Rules::default());
+    let changed = busiest(world);
+    let (now, carries) = (world.now, world.hosts[changed].carries.len());
+    world.hosts[changed].mac = STRANGER;
+    world.tell_node(changed);
+    world.run(ms(10));
+    let announced = world.hosts[changed].announced.iter().filter(|(at, _)| *at >= now).count();
+    assert_eq!(announced, carries);
 }

@@ -40,6 +40,7 @@ pub(super) struct Host {
     pub(super) carries: BTreeMap<IpAddr, Time>,
     pub(super) calls: usize,
     pub(super) probes: usize,
+    pub(super) announced: Vec<(Time, IpAddr)>,
     pub(super) reports: Vec<(Time, Report)>,
     events: usize,
 }
@@ -98,6 +99,7 @@ impl World {
                 carries: BTreeMap::new(),
                 calls: 0,
                 probes: 0,
+                announced: vec![],
                 reports: vec![],
                 events: 0,
             });
@@ -124,6 +126,16 @@ impl World {
 
     /// An agent starts: it is told of its interface, all `IPAddress` objects and all sessions.
     pub(super) fn start(&mut self, n: usize) {
+        self.tell_node(n);
+        self.tell(
+            n,
+            Event::LeftOver(self.hosts[n].carries.keys().map(|a| Vip { address: *a, interface: 2 }).collect()),
+        );
+        self.follow(n, ms(4));
+    }
+
+    /// An agent is told of its interface.
+    pub(super) fn tell_node(&mut self, n: usize) {
         let host = &self.hosts[n];
         let link = Link {
             name: "eth0".into(),
@@ -135,11 +147,6 @@ impl World {
         let interfaces = vec![Interface { index: 2, link, gateways: vec![GATEWAY] }];
         let macs = vec![host.mac];
         self.tell(n, Event::Node { interfaces, macs });
-        self.tell(
-            n,
-            Event::LeftOver(self.hosts[n].carries.keys().map(|a| Vip { address: *a, interface: 2 }).collect()),
-        );
-        self.follow(n, ms(4));
     }
 
     fn follow(&mut self, n: usize, after: Duration) {
@@ -265,6 +272,7 @@ impl World {
             }
             Output::Announce(vips) => {
                 for Vip { address, .. } in vips {
+                    self.hosts[n].announced.push((self.now, address));
                     let has = self.hosts[n].carries.contains_key(&address);
                     for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
                         self.frame(n, m, address);
