@@ -152,6 +152,11 @@ impl Block {
         address(self.first())
     }
 
+    /// Whether the block has IPv6 addresses and all of IPv4's: a prefix of IPv6 that is no sensible one.
+    pub(crate) const fn is_wider_than_ipv4(self) -> bool {
+        self.length() < 96 && self.first() <= MAPPED && MAPPED_LAST <= self.last()
+    }
+
     /// Whether the two blocks have an address in common.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {

@@ -11,6 +11,9 @@ use crate::pool::{Plan, SpecError, Standing};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
 use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
 
+/// The most pools that a status names as overlapping.
+const NAMED: usize = 5;
+
 /// The book, and the fields of the pools' objects that are not in their plans.
 #[derive(Debug, Default)]
 pub struct InCluster {
@@ -41,6 +44,39 @@ impl InCluster {
                 self.woken.push(Woken { pool: reference.clone(), freed: Some(block) });
             }
         }
+    }
+
+    /// The pools that have addresses in common with a pool, and what follows; empty: none.
+    fn overlapping(&self, pool: PoolId) -> String {
+        let (shared, apart) = self.book.overlapping_pools(pool);
+        let mut lines = Vec::new();
+        if !shared.is_empty() {
+            lines.push(format!(
+                "it has addresses in common with {}: what one uses, the others do not hand out; if they are isolated from each other, give each a network of its own",
+                self.names(shared)
+            ));
+        }
+        if !apart.is_empty() {
+            lines.push(format!(
+                "pools of other namespaces have addresses of it: {}; each may hand them out; if they are not isolated from each other, give them one network",
+                self.names(apart)
+            ));
+        }
+        lines.join(". ")
+    }
+
+    /// The names of pools, the first few of many: a status must not grow with the cluster.
+    fn names(&self, pools: Vec<PoolId>) -> String {
+        let mut all: Vec<_> = pools.into_iter().filter_map(|pool| self.book.reference(pool)).collect();
+        // Every allocator uses this order: otherwise two allocators would overwrite each other for ever.
+        all.sort_unstable();
+        let more = if all.len() > NAMED { " and others" } else { "" };
+        let name = |one: &&Arc<PoolRef>| match &*one.namespace {
+            "" => format!("{} {}", one.kind.name(), one.name),
+            namespace => format!("{} {namespace}/{}", one.kind.name(), one.name),
+        };
+        let names: Vec<String> = all.iter().take(NAMED).map(name).collect();
+        names.join(", ") + more
     }
 
     /// Whether a particular required unit is available.
@@ -164,6 +200,11 @@ fn block(address: &Address) -> Option<Block> {
     if address.pool.kind.of_prefixes() { Block::prefix(at, address.prefix) } else { Some(Block::host(at)) }
 }
 
+/// Whether a claim owns an object, or did so until somebody removed the owner.
+fn is_claims(address: &Address) -> bool {
+    address.owner.is_some() || address.attempt.is_some()
+}
+
 impl Provider for InCluster {
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
         let offer = self.reserve(ask);
@@ -206,16 +247,7 @@ impl Provider for InCluster {
         let remarks = self.book.plan(pool).into_iter().flat_map(|p| p.remarks.iter().map(ToString::to_string));
         let ready = facts.errors.is_empty();
         let message = if ready { remarks.collect::<Vec<_>>().join("; ") } else { lines(&facts.errors) };
-        let others = self.book.overlapping_pools(pool).into_iter().filter_map(|p| self.book.reference(p));
-        let others: Vec<String> = others.map(|r| format!("{} {}/{}", r.kind.name(), r.namespace, r.name)).collect();
-        let overlapping = if others.is_empty() {
-            String::new()
-        } else {
-            format!(
-                "it has addresses in common with {}: what one uses, the others do not hand out; if they are isolated from each other, give each a network of its own",
-                others.join(", ")
-            )
-        };
+        let overlapping = self.overlapping(pool);
         let counts = self.book.counts(pool);
         Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new() })
     }
@@ -246,7 +278,12 @@ impl Provider for InCluster {
         if address.rest.is_some() {
             self.book.lay_to_rest(slot, pool, block);
         } else {
-            self.book.occupy(Holder::Object(slot), pool, block);
+            let holder = Holder::Object(slot);
+            if is_claims(address) {
+                self.book.occupy(holder, pool, block);
+            } else {
+                self.book.occupy_unowned(slot, pool, block);
+            }
         }
         block
     }

@@ -124,7 +124,7 @@ impl Seen {
         let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
         let Spec::Addresses(spec) = &self.spec else { return None };
         // A spec that cannot be read differs from the wanted spec, so it is rewritten.
-        let spec = allowed.ok().and_then(|allowed| addresses(spec, allowed).ok()).unwrap_or_default();
+        let spec = allowed.ok().and_then(|allowed| addresses(spec, self.network(), allowed).ok()).unwrap_or_default();
         Some(Made { source, spec, interface: self.annotation(annotations::INTERFACE).map(Arc::from) })
     }
 
@@ -153,8 +153,26 @@ impl Seen {
         let allowed = self.allowed().map(|allowed| allowed_names(allowed, namespaces)).transpose();
         let allowed = allowed.map_err(|error| vec![error])?;
         match &self.spec {
-            Spec::Addresses(spec) => addresses(spec, allowed)?.plan(),
-            Spec::Prefixes(spec) => prefixes(spec, allowed)?.plan(),
+            Spec::Addresses(spec) => addresses(spec, self.network(), allowed)?.plan(),
+            Spec::Prefixes(spec) => prefixes(spec, self.network(), allowed)?.plan(),
+        }
+    }
+
+    /// The pool's network. A namespace's pool for Services is of the network of the cluster-wide pools: all Services have
+    /// the same nodes.
+    fn network(&self) -> Network {
+        let named = match &self.spec {
+            Spec::Addresses(spec) => spec.network.as_ref(),
+            Spec::Prefixes(spec) => spec.network.as_ref(),
+        };
+        let for_services = self.annotation(words::SERVICE_DEFAULT) == Some("true")
+            || self.annotation(words::SERVICE_CLASS).is_some_and(|class| !class.is_empty());
+        match (named, self.meta.namespace.as_deref()) {
+            (Some(name), _) => Network::Named(name.clone()),
+            (None, Some(namespace)) if !namespace.is_empty() && !for_services => {
+                Network::Namespace(namespace.to_owned())
+            }
+            (None, _) => Network::Common,
         }
     }
 }
@@ -178,7 +196,11 @@ fn allowed_names(allowed: &AllowedNamespaces, namespaces: &Namespaces) -> Result
     Ok(names)
 }
 
-fn addresses(spec: &IpPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<PoolSpec, Vec<SpecError>> {
+fn addresses(
+    spec: &IpPoolSpec,
+    network: Network,
+    allowed: Option<BTreeSet<String>>,
+) -> Result<PoolSpec, Vec<SpecError>> {
     let Ok(listed) = spec.listed() else {
         // The v1alpha1 form: its own reader finds the errors and their fields.
         let legacy = LegacySpec {
@@ -192,8 +214,7 @@ fn addresses(spec: &IpPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<Poo
         let why = "subnet, start and end name no addresses: write addresses and prefix instead";
         return Err(legacy.modern().err().unwrap_or_else(|| vec![SpecError::Legacy(why)]));
     };
-    let policy =
-        policy(spec.strategy.as_ref(), &spec.pre_allocations, spec.network.as_deref(), spec.quarantine, allowed)?;
+    let policy = policy(spec.strategy.as_ref(), &spec.pre_allocations, network, spec.quarantine, allowed)?;
     Ok(PoolSpec {
         addresses: listed.addresses.into_owned(),
         excluded_addresses: spec.excluded_addresses.clone(),
@@ -205,9 +226,12 @@ fn addresses(spec: &IpPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<Poo
     })
 }
 
-fn prefixes(spec: &PrefixPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<PrefixSpec, Vec<SpecError>> {
-    let policy =
-        policy(spec.strategy.as_ref(), &spec.pre_allocations, spec.network.as_deref(), spec.quarantine, allowed)?;
+fn prefixes(
+    spec: &PrefixPoolSpec,
+    network: Network,
+    allowed: Option<BTreeSet<String>>,
+) -> Result<PrefixSpec, Vec<SpecError>> {
+    let policy = policy(spec.strategy.as_ref(), &spec.pre_allocations, network, spec.quarantine, allowed)?;
     Ok(PrefixSpec {
         prefixes: spec.prefixes.clone(),
         excluded_prefixes: spec.excluded_prefixes.clone(),
@@ -220,7 +244,7 @@ fn prefixes(spec: &PrefixPoolSpec, allowed: Option<BTreeSet<String>>) -> Result<
 fn policy(
     strategy: Option<&mooring_api::pool::Strategy>,
     pre_allocations: &BTreeMap<String, String>,
-    network: Option<&str>,
+    network: Network,
     quarantine: Option<Quarantine>,
     allowed_namespaces: Option<BTreeSet<String>>,
 ) -> Result<Policy, Vec<SpecError>> {
@@ -238,7 +262,7 @@ fn policy(
     Ok(Policy {
         strategy,
         pre_allocations: pre_allocations.clone(),
-        network: network.map_or(Network::Common, |name| Network::Named(name.to_owned())),
+        network,
         quarantine_seconds: quarantine.and_then(|q| q.after_release_seconds).unwrap_or(0).into(),
         conflict_quarantine_seconds: quarantine.and_then(|q| q.after_conflict_seconds).map(i64::from),
         allowed_namespaces,

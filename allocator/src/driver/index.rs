@@ -51,6 +51,8 @@ pub struct Index {
     pub served: IpamVersion,
     /// Which claims belong to this allocator.
     pub scope: Scope,
+    /// The pools of all namespaces that name no network are of one network.
+    pub one_network: bool,
 }
 
 /// A pool as it was shown.
@@ -80,6 +82,7 @@ impl Index {
             namespaces_changed: 0,
             served: IpamVersion::default(),
             scope,
+            one_network: false,
         }
     }
 

@@ -84,9 +84,8 @@ pub async fn run(
     let filter = scope.watch_filter.clone();
     let mut driver = Driver {
         services: settings.services.clone().map(|services| ServiceController::new(services, filter, server)),
-        settings,
         client,
-        index: Index::new(scope, random()),
+        index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
         out: Outbox { queue: Queue::default(), reads: Vec::new(), lists, events, ops },
@@ -95,6 +94,7 @@ pub async fn run(
         calls: FuturesUnordered::new(),
         writing: 0,
         leads: None,
+        settings,
     };
     let wanted = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
     for resource in [Resource::Claims, Resource::Addresses].into_iter().chain(wanted) {

@@ -79,6 +79,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let list = g.field("list-deadline", |text| duration_within(text, SECOND, 600 * SECOND, false));
     let namespaces = g.field("namespaces", namespaces);
     let filter = g.field("watch-filter", text);
+    let one_network = g.field("one-network", on_off);
     let serves = g.field("services", on_off);
     let services = services(g, host);
     let elects = g.field("leader-election", on_off);
@@ -103,6 +104,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         call_deadline: call?,
         list_deadline: list?,
         scope,
+        one_network: one_network?,
         services,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },

@@ -59,6 +59,13 @@ pub const SETTINGS: &[Spec] = &[
         "all",
     ),
     spec(
+        SCOPE,
+        "one-network",
+        "ON|OFF",
+        "off",
+        "Whether the pools of all namespaces are one network unless they name another. off: pools of different namespaces may hand out the same addresses",
+    ),
+    spec(
         SERVICES,
         "services",
         "ON|OFF",

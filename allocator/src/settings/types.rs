@@ -24,6 +24,8 @@ pub struct Settings {
     pub list_deadline: Duration,
     /// Which claims belong to this allocator.
     pub scope: Scope,
+    /// The pools of all namespaces that name no network are of one network.
+    pub one_network: bool,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.

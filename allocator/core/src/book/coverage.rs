@@ -54,14 +54,9 @@ impl Coverage {
     /// The pools that have an address in this range, each once.
     pub(super) fn pools(&self, first: u128, last: u128) -> Vec<u32> {
         let start = self.cuts.range(..=first).next_back().map_or(first, |(&at, _)| at);
-        let mut found = Vec::new();
-        for (_, pools) in self.cuts.range(start..=last) {
-            for &pool in pools {
-                if !found.contains(&pool) {
-                    found.push(pool);
-                }
-            }
-        }
+        let mut found: Vec<u32> = self.cuts.range(start..=last).flat_map(|(_, pools)| pools.iter().copied()).collect();
+        found.sort_unstable();
+        found.dedup();
         found
     }
 }

@@ -1,17 +1,17 @@
 //! The book: all pools and networks together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::block::Block;
 use crate::names::PoolRef;
-use crate::pool::{Network, Plan};
+use crate::pool::Plan;
 use crate::range_set::RangeSet;
 
 use super::counts::Counts;
-use super::coverage::Coverage;
 use super::free::Free;
-use super::used::{Holder, Used};
+use super::network::{NOWHERE, Networks, Places, UNKNOWN};
+use super::used::Holder;
 
 /// A pool's place in the book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,13 +27,11 @@ pub struct Freed {
 }
 
 /// The holders of all blocks, in all networks. The book knows no claim, no object and no clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Book {
     pools: Vec<Pool>,
     by_ref: HashMap<Arc<PoolRef>, u32>,
-    /// The first network is of pools that are not known (yet): the blocks of these pools count in every network.
-    networks: Vec<NetworkBook>,
-    by_network: BTreeMap<Network, usize>,
+    networks: Networks,
     objects: Vec<Option<Held>>,
     /// Few entries at a time.
     reserved: BTreeMap<u32, Held>,
@@ -44,6 +42,10 @@ struct Pool {
     reference: Arc<PoolRef>,
     plan: Option<Plan>,
     network: usize,
+    /// The place of what counts for the pools of the pool's namespace alone; [`NOWHERE`] for a cluster-wide pool.
+    local: usize,
+    /// The length of a unit in the last known plan.
+    unit: u8,
     free: Free,
     used: i64,
     resting: i64,
@@ -61,34 +63,41 @@ impl Pool {
     }
 }
 
-#[derive(Debug, Default)]
-struct NetworkBook {
-    used: Used,
-    coverage: Coverage,
-}
-
+/// What a holder has.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     pool: u32,
     /// The object is not in use; its address only rests.
     rests: bool,
+    /// A claim owns the object.
+    owned: bool,
     /// None: an address that cannot be read. The object is counted, and blocks nobody.
     block: Option<Block>,
+    /// Where the block counts.
+    places: Places,
 }
 
-const UNKNOWN: usize = 0;
 const EVERYTHING: Block = Block::around(0, 0);
 
-impl Default for Book {
-    fn default() -> Self {
-        Self {
-            pools: Vec::new(),
-            by_ref: HashMap::new(),
-            networks: vec![NetworkBook::default()],
-            by_network: BTreeMap::new(),
-            objects: Vec::new(),
-            reserved: BTreeMap::new(),
+impl Pool {
+    /// Where a block counts. A single address counts in its pool's network. A prefix does so only if the pool may have
+    /// handed it out: a prefix that somebody wrote by hand may cover the addresses of all other pools. Any other prefix
+    /// counts for the pools of its namespace alone.
+    fn places(&self, networks: &Networks, held: &Held) -> Places {
+        let Some(block) = held.block else { return [NOWHERE; 2] };
+        if block.length() < 128 && !self.may_have_handed_out(block, held.owned) {
+            return [self.local, NOWHERE];
         }
+        networks.places(self.network, self.local)
+    }
+
+    fn may_have_handed_out(&self, block: Block, owned: bool) -> bool {
+        let inside = self.plan.as_ref().is_some_and(|plan| plan.lists_all_of(block));
+        let of_a_unit = block.length() >= self.unit;
+        // An edit of the pool may have changed the range or the length of a unit since. Only a claim's object is
+        // believed then.
+        let edited = owned && (inside || of_a_unit);
+        ((inside && of_a_unit) || edited) && !block.is_wider_than_ipv4()
     }
 }
 
@@ -100,10 +109,13 @@ impl Book {
         }
         let id = u32::try_from(self.pools.len()).unwrap_or(u32::MAX);
         self.by_ref.insert(reference.clone(), id);
+        let local = if reference.kind.global() { NOWHERE } else { self.networks.local(&reference.namespace) };
         self.pools.push(Pool {
             reference: reference.clone(),
             plan: None,
             network: UNKNOWN,
+            local,
+            unit: 128,
             free: Free::default(),
             used: 0,
             resting: 0,
@@ -130,43 +142,48 @@ impl Book {
         self.pools.get(pool.0 as usize)?.plan.as_ref()
     }
 
-    /// Sets or removes a pool's plan. Without a plan, the pool hands out nothing, and its blocks count in every
-    /// network. The cost depends on the pool's blocks in use and on all pools' ranges.
+    /// Sets or removes a pool's plan. Without a plan, the pool hands out nothing, and its addresses count in every
+    /// network that the pool may be of. The cost depends on the pool's blocks in use and on all pools' ranges.
     pub fn set_plan(&mut self, pool: PoolId, plan: Option<Plan>) -> Vec<Freed> {
         let id = pool.0;
         if self.pools.len() <= id as usize {
             return Vec::new();
         }
-        let new = plan.as_ref().map_or(UNKNOWN, |p| self.network(&p.network));
+        let new = plan.as_ref().map_or(UNKNOWN, |p| self.networks.of(&p.network));
         let entry = &self.pools[id as usize];
         let old = entry.network;
         let mut freed = Vec::new();
         let kept: Vec<Block> = entry.plan.iter().flat_map(|p| p.kept.values().copied()).collect();
         for block in kept {
-            self.networks[old].used.remove(block, Holder::Kept(id));
-            freed.extend(self.offer_again(old, block));
+            freed.extend(self.take_out(self.networks.own(old), block, Holder::Kept(id)));
         }
-        let moving = if old == new { Vec::new() } else { self.held_from(id) };
-        for &(holder, block) in &moving {
-            self.networks[old].used.remove(block, holder);
-            freed.extend(self.offer_again(old, block));
+        let held = self.held_from(id);
+        for (holder, held) in &held {
+            let Some(block) = held.block else { continue };
+            freed.extend(self.take_out(held.places, block, *holder));
         }
-        for (first, last) in ranges_of(self.pools[id as usize].plan.as_ref()) {
-            self.networks[old].coverage.remove(id, first, last);
+        let entry = &mut self.pools[id as usize];
+        for (first, last) in ranges_of(entry.plan.as_ref()) {
+            self.networks.uncover(old, id, first, last);
         }
-        self.pools[id as usize].plan = plan;
-        self.pools[id as usize].network = new;
-        for (first, last) in ranges_of(self.pools[id as usize].plan.as_ref()) {
-            self.networks[new].coverage.add(id, first, last);
+        entry.unit = plan.as_ref().map_or(entry.unit, |plan| plan.unit);
+        entry.plan = plan;
+        entry.network = new;
+        for (first, last) in ranges_of(entry.plan.as_ref()) {
+            self.networks.cover(new, id, first, last);
         }
-        for &(holder, block) in &moving {
-            self.networks[new].used.insert(block, holder);
-            self.withhold(new, block);
+        for (holder, mut held) in held {
+            held.places = self.pools[id as usize].places(&self.networks, &held);
+            if let Some(known) = self.held_mut(holder) {
+                *known = held;
+            }
+            if let Some(block) = held.block {
+                self.put_in(held.places, block, holder);
+            }
         }
         let kept: Vec<Block> = self.pools[id as usize].plan.iter().flat_map(|p| p.kept.values().copied()).collect();
         for block in kept {
-            self.networks[new].used.insert(block, Holder::Kept(id));
-            self.withhold(new, block);
+            self.put_in(self.networks.own(new), block, Holder::Kept(id));
         }
         self.recount(id);
         if self.pools[id as usize].free.size() > 0 {
@@ -175,28 +192,27 @@ impl Book {
         freed
     }
 
-    fn network(&mut self, network: &Network) -> usize {
-        let next = self.networks.len();
-        let id = *self.by_network.entry(network.clone()).or_insert(next);
-        if id == next {
-            self.networks.push(NetworkBook::default());
-        }
-        id
+    /// All holders that refer to a pool.
+    fn held_from(&self, pool: u32) -> Vec<(Holder, Held)> {
+        let objects = self.objects.iter().zip(0u32..).map(|(h, i)| (h, Holder::Object(i)));
+        let objects = objects.filter_map(|(held, holder)| Some((holder, *held.as_ref()?)));
+        let reserved = self.reserved.iter().map(|(&i, held)| (Holder::Reserved(i), *held));
+        objects.chain(reserved).filter(|(_, held)| held.pool == pool).collect()
     }
 
-    /// All holders that refer to a pool and have a block.
-    fn held_from(&self, pool: u32) -> Vec<(Holder, Block)> {
-        let objects = self.objects.iter().zip(0u32..).map(|(h, i)| (h, Holder::Object(i)));
-        let objects = objects.filter_map(|(held, holder)| Some((holder, held.as_ref()?)));
-        let reserved = self.reserved.iter().map(|(&i, held)| (Holder::Reserved(i), held));
-        let all = objects.chain(reserved);
-        all.filter(|(_, held)| held.pool == pool).filter_map(|(holder, held)| Some((holder, held.block?))).collect()
+    fn put_in(&mut self, places: Places, block: Block, holder: Holder) {
+        self.networks.insert(places, block, holder);
+        self.withhold(places, block);
+    }
+
+    fn take_out(&mut self, places: Places, block: Block, holder: Holder) -> Vec<Freed> {
+        self.networks.remove(places, block, holder);
+        self.offer_again(places, block)
     }
 
     /// Counts a pool's free units and its objects out of range again.
     fn recount(&mut self, id: u32) {
         let entry = &self.pools[id as usize];
-        let used = &self.networks[entry.network].used;
         let objects = self.objects.iter().flatten().filter(|h| h.pool == id && !h.rests);
         let out = objects.filter(|h| !inside(entry.plan.as_ref(), h.block)).count();
         let mut free = RangeSet::default();
@@ -205,7 +221,7 @@ impl Book {
             free = plan.usable.clone();
             strategy = plan.strategy;
             for (first, last) in plan.address_ranges() {
-                for block in used.in_range(first, last) {
+                for block in self.networks.seen_from(entry.network).flat_map(|used| used.in_range(first, last)) {
                     free.remove(plan.unit_number(block.first()), plan.unit_number(block.last()));
                 }
             }
@@ -216,20 +232,26 @@ impl Book {
         entry.out_of_range = i64::try_from(out).unwrap_or(i64::MAX);
     }
 
-    /// Notes that a holder has a block of a pool (or, for an address that cannot be read, no block).
+    /// Notes that a claim's holder has a block of a pool (or, for an address that cannot be read, no block).
     pub fn occupy(&mut self, holder: Holder, pool: PoolId, block: Option<Block>) {
-        self.note(holder, Held { pool: pool.0, rests: false, block });
+        self.note(holder, Held { pool: pool.0, rests: false, owned: true, block, places: [NOWHERE; 2] });
+    }
+
+    /// Notes the block of an object that no claim owns (yet).
+    pub fn occupy_unowned(&mut self, object: u32, pool: PoolId, block: Option<Block>) {
+        let held = Held { pool: pool.0, rests: false, owned: false, block, places: [NOWHERE; 2] };
+        self.note(Holder::Object(object), held);
     }
 
     /// Notes that an object keeps a block from being handed out, although nobody uses the block.
     pub fn lay_to_rest(&mut self, object: u32, pool: PoolId, block: Option<Block>) {
-        self.note(Holder::Object(object), Held { pool: pool.0, rests: true, block });
+        let held = Held { pool: pool.0, rests: true, owned: false, block, places: [NOWHERE; 2] };
+        self.note(Holder::Object(object), held);
     }
 
-    fn note(&mut self, holder: Holder, held: Held) {
-        let Held { pool, block, .. } = held;
-        let Some(entry) = self.pools.get_mut(pool as usize) else { return };
-        let network = entry.network;
+    fn note(&mut self, holder: Holder, mut held: Held) {
+        let Some(entry) = self.pools.get_mut(held.pool as usize) else { return };
+        held.places = entry.places(&self.networks, &held);
         match holder {
             Holder::Object(slot) => {
                 entry.count(held, 1);
@@ -241,9 +263,8 @@ impl Book {
             // Only plans keep blocks.
             Holder::Kept(_) => return,
         }
-        if let Some(block) = block {
-            self.networks[network].used.insert(block, holder);
-            self.withhold(network, block);
+        if let Some(block) = held.block {
+            self.put_in(held.places, block, holder);
         }
     }
 
@@ -259,10 +280,8 @@ impl Book {
         if matches!(holder, Holder::Object(_)) {
             entry.count(held, -1);
         }
-        let network = entry.network;
         let Some(block) = held.block else { return Vec::new() };
-        self.networks[network].used.remove(block, holder);
-        self.offer_again(network, block)
+        self.take_out(held.places, block, holder)
     }
 
     /// The block of a holder.
@@ -279,9 +298,17 @@ impl Book {
         }
     }
 
-    /// Marks a block as in use: no pool of the network hands out units that overlap with the block.
-    fn withhold(&mut self, network: usize, block: Block) {
-        for pool in self.networks[network].coverage.pools(block.first(), block.last()) {
+    fn held_mut(&mut self, holder: Holder) -> Option<&mut Held> {
+        match holder {
+            Holder::Object(slot) => self.objects.get_mut(slot as usize)?.as_mut(),
+            Holder::Reserved(slot) => self.reserved.get_mut(&slot),
+            Holder::Kept(_) => None,
+        }
+    }
+
+    /// Marks a block as in use: no pool that sees these places hands out units that overlap with the block.
+    fn withhold(&mut self, places: Places, block: Block) {
+        for pool in self.networks.pools_that_count(places, block) {
             let entry = &mut self.pools[pool as usize];
             if let Some(plan) = &entry.plan {
                 entry.free.take(plan.unit_number(block.first()), plan.unit_number(block.last()));
@@ -290,22 +317,22 @@ impl Book {
     }
 
     /// Removes a holder's block: the parts of the block that nobody else has are free again.
-    fn offer_again(&mut self, network: usize, block: Block) -> Vec<Freed> {
-        if network == UNKNOWN {
-            // The block was in every pool's way, although no pool had counted it as used.
-            let pools = self.networks.iter().flat_map(|n| n.coverage.pools(block.first(), block.last()));
+    fn offer_again(&mut self, places: Places, block: Block) -> Vec<Freed> {
+        if self.networks.are_strays(places) {
+            // The block may have been in any pool's way, although no pool had counted it as used.
+            let pools = self.networks.all_pools(block).into_iter();
             return pools.map(|pool| Freed { pool: PoolId(pool), block }).collect();
         }
-        let network = &self.networks[network];
         let mut freed = Vec::new();
-        for pool in network.coverage.pools(block.first(), block.last()) {
+        for pool in self.networks.pools_that_count(places, block) {
             let entry = &mut self.pools[pool as usize];
             let Some(plan) = &entry.plan else { continue };
             let (first, last) = (plan.unit_number(block.first()), plan.unit_number(block.last()));
             // The blocks that others have of these units, or around them.
             let whole = plan.block(first).first()..=plan.block(last).last();
             let mut free = RangeSet::of(plan.usable.within(first, last));
-            for other in network.used.in_range(*whole.start(), *whole.end()) {
+            let seen = self.networks.seen_from(entry.network);
+            for other in seen.flat_map(|used| used.in_range(*whole.start(), *whole.end())) {
                 free.remove(plan.unit_number(other.first()), plan.unit_number(other.last()));
             }
             for (first, last) in free.iter() {
@@ -323,27 +350,23 @@ impl Book {
     pub fn next_free(&self, pool: PoolId, seed: u64) -> Option<Block> {
         let entry = self.pools.get(pool.0 as usize)?;
         let plan = entry.plan.as_ref()?;
-        let unknown = &self.networks[UNKNOWN].used;
         let in_the_way = |unit| {
-            let (first, last) = unknown.in_the_way(plan.block(unit))?;
+            let mut strays = self.networks.strays_seen_from(entry.network, entry.local);
+            let (first, last) = strays.find_map(|used| used.in_the_way(plan.block(unit)))?;
             Some((plan.unit_number(first), plan.unit_number(last)))
         };
         let unit = entry.free.next(&plan.usable, seed, in_the_way)?;
         Some(plan.block(unit))
     }
 
-    /// The holders of addresses in common with a block, as a pool's network sees them; with their blocks.
+    /// The holders of addresses in common with a block, as a pool sees them; with their blocks.
     #[must_use]
     pub fn holders(&self, pool: PoolId, block: Block) -> Vec<(Block, Holder)> {
-        let network = self.pools.get(pool.0 as usize).map_or(UNKNOWN, |p| p.network);
-        let mut all: Vec<_> = self.networks[network].used.overlapping(block).collect();
-        if network == UNKNOWN {
-            // An unknown pool may be of any network.
-            let others = self.networks.iter().skip(1);
-            all.extend(others.flat_map(|n| n.used.overlapping(block)));
-        } else {
-            all.extend(self.networks[UNKNOWN].used.overlapping(block));
-        }
+        let Some(entry) = self.pools.get(pool.0 as usize) else { return Vec::new() };
+        let seen = self.networks.all_seen_from(entry.network, entry.local, &entry.reference.namespace);
+        let mut all: Vec<_> = seen.into_iter().flat_map(|used| used.overlapping(block)).collect();
+        all.sort_unstable();
+        all.dedup();
         all
     }
 
@@ -357,14 +380,17 @@ impl Book {
         objects.filter(|&slot| slot != object).collect()
     }
 
-    /// The pools that have addresses in common with this pool.
+    /// The pools that have addresses in common with this pool: those that share one view with it, and those of other
+    /// namespaces, which do not.
     #[must_use]
-    pub fn overlapping_pools(&self, pool: PoolId) -> Vec<PoolId> {
-        let Some(entry) = self.pools.get(pool.0 as usize) else { return Vec::new() };
-        let coverage = &self.networks[entry.network].coverage;
-        let ranges = ranges_of(entry.plan.as_ref()).into_iter();
-        let others: BTreeSet<u32> = ranges.flat_map(|(first, last)| coverage.pools(first, last)).collect();
-        others.into_iter().filter(|&other| other != pool.0).map(PoolId).collect()
+    pub fn overlapping_pools(&self, pool: PoolId) -> (Vec<PoolId>, Vec<PoolId>) {
+        let Some(entry) = self.pools.get(pool.0 as usize) else { return Default::default() };
+        let ranges = ranges_of(entry.plan.as_ref());
+        let shared = self.networks.pools_seen_from(entry.network, &ranges);
+        let apart = self.networks.pools_of_namespaces(entry.network, &ranges);
+        let others =
+            |all: &mut dyn Iterator<Item = &u32>| all.filter(|&&other| other != pool.0).map(|&id| PoolId(id)).collect();
+        (others(&mut shared.iter()), others(&mut apart.difference(&shared)))
     }
 
     /// The counts of a pool.

@@ -5,6 +5,7 @@ mod counts;
 mod coverage;
 mod free;
 mod ledger;
+mod network;
 #[cfg(test)]
 mod tests;
 mod used;

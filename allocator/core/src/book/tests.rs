@@ -68,8 +68,8 @@ fn overlapping_pools_share_what_is_used_but_not_across_networks() {
     assert_eq!(next(&book, b).as_deref(), Some("10.0.0.3"));
     assert_eq!(next(&book, c).as_deref(), Some("10.0.0.2"));
     assert_eq!((book.counts(b).free, book.counts(b).available), (3, 2));
-    assert_eq!(book.overlapping_pools(a), [b]);
-    assert_eq!(book.overlapping_pools(c), []);
+    assert_eq!(book.overlapping_pools(a), (vec![b], vec![]));
+    assert_eq!(book.overlapping_pools(c), (vec![], vec![]));
     book.occupy(Holder::Object(1), b, Some(host("10.0.0.2")));
     assert_eq!(book.rivals(0), [1]);
     assert_eq!(book.vacate(Holder::Object(0)), []);
@@ -101,7 +101,7 @@ fn however_much_an_unknown_pool_has_is_passed_over_at_once() {
     for strategy in [Strategy::Lowest, Strategy::Random, Strategy::LeastRecentlyUsed] {
         let mut book = Book::default();
         let a = pool(&mut book, "a", plan(&["fd00::/64"], 64, strategy));
-        let unknown = book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterPrefixPool, "elsewhere", "none")));
+        let unknown = book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterPrefixPool, "default", "none")));
         // An object made by hand, or left over from a pool that is gone: it covers 2^63 addresses of the pool, then all of them.
         book.occupy(Holder::Object(0), unknown, Block::prefix("fd00::".parse().unwrap(), 65));
         assert!(book.next_free(a, 7).is_some_and(|b| b.first() >= host("fd00::8000:0:0:0").first()));
@@ -109,6 +109,10 @@ fn however_much_an_unknown_pool_has_is_passed_over_at_once() {
         assert_eq!(next(&book, a), None);
         book.vacate(Holder::Object(1));
         book.vacate(Holder::Object(0));
+        assert!(next(&book, a).is_some());
+        // The pools of other namespaces, and the cluster-wide ones, do not count it.
+        let elsewhere = book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterPrefixPool, "elsewhere", "none")));
+        book.occupy(Holder::Object(0), elsewhere, Block::prefix("fd00::".parse().unwrap(), 16));
         assert!(next(&book, a).is_some());
     }
 }
@@ -176,8 +180,44 @@ fn random_reaches_all_and_skips_the_used() {
 
 /// The naive model of a pool: every unit is listed.
 struct Naive {
+    /// Empty: a cluster-wide pool.
+    namespace: &'static str,
     usable: BTreeSet<Block>,
-    network: usize,
+    /// None: the pool is not known.
+    network: Option<Network>,
+    /// The length of the last known units.
+    unit: u8,
+}
+
+impl Naive {
+    fn is_of(&self, namespace: &str) -> bool {
+        self.namespace == namespace && !namespace.is_empty()
+    }
+
+    /// Whether a block of a claim counts beyond the pool's namespace.
+    fn counts(&self, block: Block) -> bool {
+        let parts = || self.usable.iter().filter(|unit| unit.overlaps(block));
+        let size = || parts().map(|unit| unit.last() - unit.first() + 1).sum::<u128>();
+        block.length() >= self.unit || size() > block.last() - block.first()
+    }
+
+    /// Whether this pool counts a block of another pool, or passes over it.
+    fn sees(&self, other: &Self, block: Block) -> bool {
+        use Network::{Common, Named, Namespace};
+        if !other.counts(block) {
+            return self.is_of(other.namespace);
+        }
+        match (&self.network, &other.network) {
+            (None, None) => self.namespace.is_empty() || other.namespace.is_empty() || self.is_of(other.namespace),
+            (Some(Namespace(mine)), None) => other.namespace.is_empty() || other.namespace == mine,
+            (Some(_), None) | (None, Some(Named(_) | Common)) => true,
+            (None, Some(Namespace(theirs))) => self.namespace.is_empty() || self.namespace == theirs,
+            (Some(mine), Some(theirs)) => match (mine, theirs) {
+                (Common, Namespace(_)) | (Namespace(_), Common) => true,
+                _ => mine == theirs,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -228,9 +268,14 @@ proptest! {
     fn as_a_naive_book(steps in proptest::collection::vec(step(), 1..80)) {
         let plans = plans();
         let mut book = Book::default();
-        let pools: Vec<PoolId> = ["a", "b", "c", "d"]
-            .map(|n| book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "ns", n)))).into();
-        let mut naive: Vec<Naive> = (0..4).map(|_| Naive { usable: BTreeSet::new(), network: 0 }).collect();
+        let namespaces = ["x", "x", "y", ""];
+        let kind = |namespace: &str| {
+            if namespace.is_empty() { PoolKind::GlobalInClusterIPPool } else { PoolKind::InClusterIPPool }
+        };
+        let pools: Vec<PoolId> = namespaces.iter().zip(["a", "b", "c", "d"])
+            .map(|(of, name)| book.pool(&Arc::new(PoolRef::new(kind(of), of, name)))).collect();
+        let new = |namespace| Naive { namespace, usable: BTreeSet::new(), network: None, unit: 128 };
+        let mut naive: Vec<Naive> = namespaces.map(new).into();
         let mut held: BTreeMap<u32, (usize, Block)> = BTreeMap::new();
         for step in steps {
             let before: Vec<_> = (0..4).map(|p| free(&naive, &held, p)).collect();
@@ -258,10 +303,16 @@ proptest! {
                     Some(book.vacate(Holder::Object(slot)))
                 }
                 Step::Plan { pool, plan } => {
-                    let chosen = plans[plan].clone();
+                    let mut chosen = plans[plan].clone();
+                    let namespace = naive[pool].namespace;
+                    if let Some(plan) = chosen.as_mut().filter(|_| !namespace.is_empty() && plan.is_multiple_of(2)) {
+                        plan.network = Network::Namespace(namespace.to_owned());
+                    }
                     naive[pool] = Naive {
+                        namespace,
                         usable: chosen.iter().flat_map(units).collect(),
-                        network: match plan { 0 => 0, 3 => 2, _ => 1 },
+                        network: chosen.as_ref().map(|plan| plan.network.clone()),
+                        unit: chosen.as_ref().map_or(naive[pool].unit, |plan| plan.unit),
                     };
                     Some(book.set_plan(pools[pool], chosen))
                 }
@@ -274,10 +325,11 @@ proptest! {
                 assert_eq!(counts.total, number(naive[p].usable.len()));
                 assert_eq!(counts.used, number(mine.count()));
                 assert_eq!(counts.out_of_range, number(out));
-                // Blocks of unknown pools are skipped when a unit is chosen; the counts do not include them.
-                let known: Vec<_> = held.values().filter(|(o, _)| naive[*o].network != 0).copied().collect();
+                // Strays are passed over when a unit is chosen; the counts do not include them.
+                let counted = |(o, b): &&(usize, Block)| naive[*o].network.is_some() && naive[*o].counts(*b);
+                let known: Vec<_> = held.values().filter(counted).copied().collect();
                 let available = naive[p].usable.iter().filter(|u| !known.iter().any(|(o, b)| {
-                    naive[*o].network == naive[p].network && b.overlaps(**u)
+                    b.overlaps(**u) && naive[p].sees(&naive[*o], *b)
                 })).count();
                 assert_eq!(counts.available, number(available));
                 let lowest = book.plan(id).is_none_or(|plan| plan.strategy == Strategy::Lowest);
@@ -291,8 +343,7 @@ proptest! {
                 found.sort_unstable();
                 let (pool, block) = held[&slot];
                 let rivals: Vec<u32> = held.iter().filter(|&(&s, &(p, b))| {
-                    let (n, m) = (naive[p].network, naive[pool].network);
-                    s != slot && b.overlaps(block) && (n == m || n == 0 || m == 0)
+                    s != slot && b.overlaps(block) && naive[pool].sees(&naive[p], b)
                 }).map(|(&s, _)| s).collect();
                 assert_eq!(found, rivals);
             }
@@ -309,9 +360,6 @@ fn units(plan: &Plan) -> Vec<Block> {
 }
 
 fn free(naive: &[Naive], held: &BTreeMap<u32, (usize, Block)>, pool: usize) -> BTreeSet<Block> {
-    let network = naive[pool].network;
-    let taken = |unit: &Block| {
-        held.values().any(|&(p, b)| b.overlaps(*unit) && (naive[p].network == network || naive[p].network == 0))
-    };
+    let taken = |unit: &Block| held.values().any(|&(p, b)| b.overlaps(*unit) && naive[pool].sees(&naive[p], b));
     naive[pool].usable.iter().filter(|u| !taken(u)).copied().collect()
 }

@@ -246,6 +246,12 @@ impl Plan {
         block.length() == self.unit && self.usable.contains(self.unit_number(block.first()))
     }
 
+    /// Whether the pool lists all units of a block.
+    pub(crate) fn lists_all_of(&self, block: Block) -> bool {
+        let (first, last) = (self.unit_number(block.first()), self.unit_number(block.last()));
+        self.usable.within(first, last).next() == Some((first, last))
+    }
+
     /// The number of usable units; at most `i64::MAX`, the limit of the in-cluster provider's counters.
     #[must_use]
     pub fn total(&self) -> i64 {

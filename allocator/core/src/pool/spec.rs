@@ -22,9 +22,12 @@ pub enum Strategy {
 /// The pools that share one view of what is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Network {
-    /// All pools without a network name.
+    /// The network of the cluster-wide pools without a network name. Pools of [`Network::Namespace`] share it.
     #[default]
     Common,
+    /// The pools of this namespace without a network name. They share one view with each other and with the cluster-wide
+    /// pools of [`Network::Common`], and not with the pools of other namespaces.
+    Namespace(String),
     /// The pools of the isolated network (a VLAN, a VRF) with this name.
     Named(String),
 }

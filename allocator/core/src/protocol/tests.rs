@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::in_cluster::InCluster;
 use crate::names::{Key, PoolKind, PoolRef, Version};
-use crate::pool::{Plan, PoolSpec, SpecError};
+use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::retained_meta::RetainedMeta;
 
 use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
@@ -97,12 +97,18 @@ impl Bench {
     }
 
     fn pool(&mut self, name: &str, plan: Result<Plan, Vec<SpecError>>) {
-        let known = self.store.pools.get(&*pool(name)).cloned();
-        let uid = known.as_ref().map_or_else(|| name.into(), |p| p.uid.clone());
+        self.put_pool((*pool(name)).clone(), plan);
+    }
+
+    /// Creates or edits a pool.
+    fn put_pool(&mut self, reference: PoolRef, plan: Result<Plan, Vec<SpecError>>) {
+        let known = self.store.pools.get(&reference).cloned();
+        let name = format!("{reference} {}", reference.namespace);
+        let uid = known.as_ref().map_or_else(|| (&*name).into(), |p| p.uid.clone());
         let generation = known.as_ref().map_or(1, |p| p.generation + 1);
         let version = Version("".into());
         self.store.put_pool(Pool {
-            reference: pool(name),
+            reference: Arc::new(reference),
             uid,
             version,
             generation,
@@ -213,6 +219,16 @@ impl Bench {
 
     fn number(&self, of: impl Fn(&Write) -> bool) -> usize {
         self.writes.iter().filter(|w| of(w)).count()
+    }
+}
+
+/// An object made by hand in another namespace, out of a pool of prefixes.
+fn prefix_by_hand(kind: PoolKind, of: &str, prefix: &str, length: u8) -> Address {
+    Address {
+        key: Key::new("tenant", "x"),
+        pool: Arc::new(PoolRef::new(kind, "tenant", of)),
+        prefix: length,
+        ..address("x", of, prefix, None)
     }
 }
 
@@ -632,6 +648,124 @@ fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     bench.change("c", |c| c.others = false);
     bench.rest(3);
     assert_eq!(bench.has("waits"), some("10.0.0.1"));
+}
+
+#[test]
+fn an_object_that_covers_everything_keeps_no_pool_elsewhere_from_giving() {
+    use PoolKind::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterPrefixPool};
+    let prefixes =
+        PrefixSpec { prefixes: vec!["fd00::/48".into()], allocation_prefix_length: 64, ..PrefixSpec::default() };
+    for (kind, of, prefix, length) in [
+        (InClusterPrefixPool, "missing", "::", 0),
+        (GlobalInClusterPrefixPool, "missing", "::", 0),
+        (InClusterPrefixPool, "known", "::", 0),
+        (InClusterPrefixPool, "known", "fd00::", 8),
+        (GlobalInClusterPrefixPool, "known", "fd00::", 8),
+    ] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        let all = PoolRef::new(GlobalInClusterIPPool, "", "all");
+        let mut six = spec("fd00::1-fd00::3");
+        six.prefix = 64;
+        bench.put_pool(PoolRef::new(kind, "tenant", "known"), prefixes.plan());
+        bench.put_pool(all.clone(), six.plan());
+        bench.store.put_address(prefix_by_hand(kind, of, prefix, length));
+        bench.start();
+        bench.make(claim("c", "p"));
+        bench.make(Claim { pool: Arc::new(all), ..claim("d", "") });
+        assert_eq!(bench.has("c"), some("10.0.0.1"), "{kind:?} {of} {prefix}/{length}");
+        assert_eq!(bench.has("d"), some("fd00::1"), "{kind:?} {of} {prefix}/{length}");
+    }
+}
+
+/// The pool `p` of a tenant's namespace, and the tenant's claim `c`.
+fn tenant(number: usize, network: impl Fn(&str) -> Network) -> (PoolRef, Plan, Claim) {
+    let namespace = format!("tenant-{number:02}");
+    let mut spec = spec("10.0.0.1-10.0.0.2");
+    spec.policy.network = network(&namespace);
+    let pool = PoolRef::new(PoolKind::InClusterIPPool, &namespace, "p");
+    let (key, uid) = (Key::new(&namespace, "c"), (&*format!("uid-{number}")).into());
+    let claim = Claim { key, uid, pool: Arc::new(pool.clone()), ..claim("c", "p") };
+    (pool, spec.plan().unwrap(), claim)
+}
+
+#[test]
+fn tenants_with_the_same_range_are_all_served_and_told_of_each_other_in_bounded_space() {
+    let mut bench = Bench::new(&[]);
+    for number in 0..40 {
+        let (pool, plan, claim) = tenant(number, |namespace| Network::Namespace(namespace.to_owned()));
+        bench.put_pool(pool, Ok(plan));
+        bench.store.put_claim(claim);
+    }
+    bench.start();
+    bench.rest(3);
+    assert!(bench.store.addresses.len() == 40 && bench.store.addresses.values().all(|a| a.address == some("10.0.0.1")));
+    assert!(bench.store.claims.values().all(|claim| claim.bound.is_some()));
+    for pool in bench.store.pools.values() {
+        let status = pool.status.as_ref().unwrap();
+        assert!(status.overlapping.contains("other namespaces") && status.overlapping.len() < 500, "{status:?}");
+        assert_eq!(status.duplicates, "");
+    }
+    assert!(!bench.reports.iter().any(|report| matches!(report, Report::Duplicate { .. })));
+    // A cluster-wide pool shares one view with all of them.
+    let all = PoolRef::new(PoolKind::GlobalInClusterIPPool, "", "all");
+    bench.put_pool(all.clone(), spec("10.0.0.1-10.0.0.2").plan());
+    bench.make(Claim { pool: Arc::new(all), ..claim("d", "") });
+    assert_eq!(bench.has("d"), some("10.0.0.2"));
+    let (_, _, claim) = tenant(7, |_| Network::Common);
+    bench.make(Claim { key: Key::new("tenant-07", "e"), uid: "e".into(), ..claim });
+    let waits = &bench.store.claims[&Key::new("tenant-07", "e")];
+    assert_eq!(waits.condition.as_ref().map(|one| one.reason), Some(Reason::PoolExhausted));
+}
+
+#[test]
+fn duplicates_of_many_tenants_in_one_network_are_reported_once_each() {
+    let mut bench = Bench::new(&[]);
+    for number in 0..40 {
+        let (pool, plan, claim) = tenant(number, |_| Network::Common);
+        let uid = format!("address-{number}");
+        bench.store.old_duplicates.insert(uid.as_str().into());
+        let reference = claim.pool.clone();
+        let old = Claim { finalizer: true, bound: Some("c".into()), ..claim };
+        let has = Address {
+            key: old.key.clone(),
+            uid: uid.as_str().into(),
+            pool: reference,
+            ..address("c", "p", "10.0.0.1", Some(&old))
+        };
+        bench.put_pool(pool, Ok(plan));
+        bench.store.put_address(has);
+        bench.store.put_claim(old);
+    }
+    bench.start();
+    bench.rest(3);
+    let told = bench.reports.iter().filter(|report| matches!(report, Report::Duplicate { .. })).count();
+    assert!((39..=40).contains(&told), "{told} reports");
+    for pool in bench.store.pools.values() {
+        let status = pool.status.as_ref().unwrap();
+        assert!(!status.duplicates.is_empty() && status.duplicates.len() < 5000, "{status:?}");
+    }
+}
+
+#[test]
+fn a_prefix_counts_as_long_as_its_pool_may_have_given_it() {
+    let prefixes = |length| {
+        let prefixes = vec!["fd00::/48".into()];
+        PrefixSpec { prefixes, allocation_prefix_length: length, ..PrefixSpec::default() }.plan()
+    };
+    let pool = Arc::new(PoolRef::new(PoolKind::GlobalInClusterPrefixPool, "", "known"));
+    let other = PoolRef::new(PoolKind::GlobalInClusterPrefixPool, "", "other");
+    let mut bench = Bench::new(&[]);
+    bench.put_pool((*pool).clone(), prefixes(56));
+    bench.put_pool(other.clone(), prefixes(64));
+    bench.start();
+    bench.make(Claim { pool: pool.clone(), ..claim("c", "") });
+    assert_eq!(bench.has("c"), some("fd00::"));
+    // The claim keeps its prefix, which is wider than what the pool hands out now.
+    bench.put_pool((*pool).clone(), prefixes(64));
+    bench.rest(1);
+    bench.make(Claim { pool, ..claim("d", "") });
+    bench.make(Claim { pool: Arc::new(other), ..claim("e", "") });
+    assert_eq!((bench.has("d"), bench.has("e")), (some("fd00:0:0:100::"), some("fd00:0:0:101::")));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
+use mooring_allocator_core::pool::Network;
 use mooring_allocator_core::protocol::{Event, Pool};
 use mooring_api::pool::{IpPoolSpec, PrefixPoolSpec};
 use mooring_api::versions::{PoolVersion, Version as _};
@@ -143,13 +144,20 @@ impl Index {
         let unknown = pool.seen.needs_labels() && !self.namespaces_listed;
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
         let status = self.written.of(reference, |written| pool_status::says(pool, written), || pool_status::read(pool));
-        Some(pool.seen.pool(
+        let mut pool = pool.seen.pool(
             reference.clone(),
             &self.namespaces,
             generation.wrapping_add(changes),
             elsewhere || unknown,
             status,
-        ))
+        );
+        if let Ok(plan) = &mut pool.plan
+            && self.one_network
+            && matches!(plan.network, Network::Namespace(_))
+        {
+            plan.network = Network::Common;
+        }
+        Some(pool)
     }
 }
 fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde_json::Error> {

@@ -355,6 +355,31 @@ fn a_claim_is_gone_only_if_the_api_server_says_so() {
 }
 
 #[test]
+fn pools_of_two_namespaces_may_have_the_same_addresses_unless_all_are_one_network() {
+    for (one_network, expected) in [(false, ["10.0.0.1", "10.0.0.1"]), (true, ["10.0.0.1", "10.0.0.2"])] {
+        let (mut side, _) = ApiSide::with(&[]);
+        side.index.one_network = one_network;
+        let of = |namespace: &str, object: Value| {
+            let mut object = object;
+            merge(&mut object, &json!({"metadata": {"namespace": namespace, "uid": format!("u-{namespace}")}}));
+            object
+        };
+        side.list(POOLS, &[of("n", pool()), of("m", pool())]);
+        side.list(Resource::Addresses, &[]);
+        side.step(&[Event::Leading(Some(Duration::MAX))]);
+        let ours = json!({"metadata": {"finalizers": ["ipam.cluster.x-k8s.io/ReleaseAddress"]}});
+        for namespace in ["n", "m"] {
+            side.line(Resource::Claims, "ADDED", &of(namespace, claim("a", &ours)));
+        }
+        let creates = side.writes.iter().filter_map(|(_, write)| match write {
+            Write::Create(new) => Some(new.address.to_string()),
+            _ => None,
+        });
+        assert_eq!(creates.collect::<Vec<_>>(), expected, "{one_network}");
+    }
+}
+
+#[test]
 fn answers_are_read() {
     let (mut side, _) = ApiSide::with(&[claim("a", &json!({}))]);
     side.list(Resource::Addresses, &[]);

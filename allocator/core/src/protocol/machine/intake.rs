@@ -204,7 +204,9 @@ impl<P: Provider> Machine<P> {
         let address = self.share_address(address);
         let slot = if let Some(slot) = self.addresses.find(&address.uid) {
             if let Some(entry) = self.addresses.get_mut(slot) {
-                let same = |a: &Address| (a.pool.clone(), a.address, a.prefix, a.rest.is_some());
+                // A prefix that is wider than its pool's units counts only as long as a claim owns the object.
+                let owned = |a: &Address| a.pool.kind.of_prefixes() && (a.owner.is_some() || a.attempt.is_some());
+                let same = |a: &Address| (a.pool.clone(), a.address, a.prefix, a.rest.is_some(), owned(a));
                 let other = same(&entry.address) != same(&address);
                 entry.renew(address);
                 if other {
@@ -310,7 +312,10 @@ impl<P: Provider> Machine<P> {
 
     fn pool_seen(&mut self, pool: Pool) {
         let reference = pool.reference.clone();
-        let told = |p: &Pool| (p.uid.clone(), p.generation, p.paused, p.deleting);
+        let told = |p: &Pool| {
+            let network = p.plan.as_ref().ok().map(|plan| plan.network.clone());
+            (p.uid.clone(), p.generation, p.paused, p.deleting, network)
+        };
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);
             self.pools_changed = true;

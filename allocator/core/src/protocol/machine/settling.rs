@@ -136,25 +136,21 @@ impl<P: Provider> Machine<P> {
         self.set_condition(slot, claim, Reason::AllocationFailed, message);
     }
 
-    /// Notes the bound objects that share an address with this object; each pair is reported once.
+    /// Notes a bound object that shares an address with this object; each pair is reported once. One pair is enough for
+    /// each object: all pairs of a thousand objects with one address would be half a million.
     fn note_duplicates(&mut self, address: u32) {
-        let rivals = self.provider.rivals(address);
-        if rivals.is_empty() {
+        let rivals = self.provider.rivals(address).into_iter();
+        let bound = rivals.filter(|&r| self.addresses.get(r).is_some_and(|e| self.is_bound(e)));
+        let Some(other) = bound.min() else { return };
+        if !self.duplicates.insert((address.min(other), address.max(other))) {
             return;
         }
-        let bound = rivals.into_iter().filter(|&r| self.addresses.get(r).is_some_and(|e| self.is_bound(e)));
-        for other in bound.collect::<Vec<_>>() {
-            let pair = (address.min(other), address.max(other));
-            if !self.duplicates.insert(pair) {
-                continue;
-            }
-            let entries = (self.addresses.get(address), self.addresses.get(other));
-            if let (Some(mine), Some(theirs)) = entries {
-                let pools = [mine.address.pool.clone(), theirs.address.pool.clone()];
-                let (address, other) = (mine.address.key.clone(), theirs.address.key.clone());
-                self.report(Report::Duplicate { address, other });
-                self.work.mark_all(pools.map(Who::Pool));
-            }
+        let entries = (self.addresses.get(address), self.addresses.get(other));
+        if let (Some(mine), Some(theirs)) = entries {
+            let pools = [mine.address.pool.clone(), theirs.address.pool.clone()];
+            let (address, other) = (mine.address.key.clone(), theirs.address.key.clone());
+            self.report(Report::Duplicate { address, other });
+            self.work.mark_all(pools.map(Who::Pool));
         }
     }
 
