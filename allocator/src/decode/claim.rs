@@ -18,6 +18,10 @@ use super::names::Names;
 use super::own_annotations;
 use super::text::Text;
 
+/// The garbage collector's finalizer on an object that is deleted in the foreground. The garbage collector waits for the
+/// claim's `IPAddress`: so the address must not wait for this finalizer.
+const FOREGROUND: &str = "foregroundDeletion";
+
 /// A claim, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -105,7 +109,7 @@ impl ClaimJson<'_> {
             pool,
             deleting: meta.deletion_timestamp.is_some(),
             finalizer,
-            others: all.len() > usize::from(finalizer),
+            others: all.iter().any(|one| !ours(&one) && **one != *FOREGROUND),
             bound: self.bound(&key),
             voided: annotations
                 .and_then(|a| a.voided.as_ref()?.parse().ok())

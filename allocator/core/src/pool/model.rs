@@ -139,10 +139,11 @@ fn naive(
     let bits = if v6 { 128 } else { 32 };
     let host = u32::try_from(bits - prefix).ok().filter(|_| prefix >= 0)?;
     let (low, high) = (*usable.first()?, *usable.last()?);
-    let size = 1u128.checked_shl(host)?;
-    let first = low / size * size;
-    // IPv4's range lies inside IPv6's.
-    let last = first + (size - 1);
+    // IPv4's range lies inside IPv6's. IPv6's own range (prefix 0) has more addresses than the type can count.
+    let (first, last) = match 1u128.checked_shl(host) {
+        Some(size) => (low / size * size, low / size * size + (size - 1)),
+        None => (0, u128::MAX),
+    };
     if high > last {
         return None;
     }

@@ -592,14 +592,40 @@ fn what_was_decided_for_one_owner_is_not_done_to_the_next() {
     bench.refuse = |w| matches!(w, Write::RemoveAddressFinalizer(_)).then_some(Failure::Unknown);
     bench.change("c", |c| c.deleting = true);
     assert!(bench.number(|w| matches!(w, Write::RemoveAddressFinalizer(_))) > 0);
-    // Somebody removes the owner: the object now counts as made by hand, and the next claim of this name gets it.
-    bench.change_address("c", |a| a.owner = None);
-    bench.rest(5);
-    assert!(bench.store.claims.is_empty());
+    // Somebody takes the claim away by force, and gives the object to the next claim of this name.
+    let object = Address { owner: Some("another".into()), ..bench.address("c").clone() };
+    bench.store.put_address(object);
+    let gone = Claim { finalizer: false, ..bench.claim("c").clone() };
+    bench.store.put_claim(gone);
     bench.refuse = |_| None;
     bench.make(Claim { uid: "another".into(), ..claim("c", "p") });
     bench.rest(60);
     assert_eq!((bench.has("c"), &bench.address("c").uid), (some("10.0.0.4"), &"address-c".into()));
+}
+
+#[test]
+fn an_object_without_owner_goes_with_the_claim_that_is_bound_to_it() {
+    // The garbage collector removes the claim's owner reference when the claim is deleted in the foreground, or when
+    // its dependents are orphaned.
+    for taken_over in [true, false] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        if taken_over {
+            let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
+            bench.store.put_address(address("c", "p", "10.0.0.1", Some(&old)));
+            bench.store.put_claim(old);
+        } else {
+            bench.store.put_claim(claim("c", "p"));
+        }
+        bench.start();
+        assert_eq!(bench.has("c"), some("10.0.0.1"));
+        bench.change("c", |c| (c.deleting, c.others) = (true, true));
+        bench.change_address("c", |a| a.owner = None);
+        bench.rest(3);
+        assert!(bench.store.addresses.contains_key(&Key::new("ns", "c")), "its machine is not gone");
+        bench.change("c", |c| c.others = false);
+        bench.rest(3);
+        assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty(), "{:?}", bench.store.addresses);
+    }
 }
 
 #[test]

@@ -380,6 +380,28 @@ fn pools_of_two_namespaces_may_have_the_same_addresses_unless_all_are_one_networ
 }
 
 #[test]
+fn a_claim_that_is_deleted_in_the_foreground_does_not_wait_for_itself() {
+    // The garbage collector keeps its finalizer on the claim until the IPAddress is gone, if no other owner is left.
+    let deleting = json!({"metadata": {"deletionTimestamp": "2026-11-20T10:00:00Z",
+            "finalizers": ["foregroundDeletion", "ipam.cluster.x-k8s.io/ReleaseAddress"]},
+        "status": {"addressRef": {"name": "a"}}});
+    let (mut side, _) = ApiSide::with(&[claim("a", &deleting)]);
+    let address = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u-x", "resourceVersion": "8",
+            "deletionTimestamp": "2026-11-20T10:00:00Z", "finalizers": ["ipam.cluster.x-k8s.io/ProtectAddress"],
+            "ownerReferences": [{"apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "name": "a",
+                "uid": "u-a", "controller": true, "blockOwnerDeletion": true}]},
+        "spec": {"address": "10.0.0.1", "prefix": 24, "claimRef": {"name": "a"},
+            "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p"}}});
+    side.list(Resource::Addresses, &[address]);
+    side.step(&[Event::Leading(Some(Duration::MAX))]);
+    assert!(
+        side.writes.iter().any(|(_, write)| matches!(write, Write::RemoveAddressFinalizer(_))),
+        "{:?}",
+        side.writes
+    );
+}
+
+#[test]
 fn answers_are_read() {
     let (mut side, _) = ApiSide::with(&[claim("a", &json!({}))]);
     side.list(Resource::Addresses, &[]);

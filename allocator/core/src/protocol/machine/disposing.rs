@@ -35,7 +35,7 @@ impl<P: Provider> Machine<P> {
             .named(&key)
             .iter()
             .copied()
-            .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.is_of(&claim.uid)))
+            .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.goes_with(claim)))
             .collect();
         if own.is_empty() {
             let Claim { key, uid, version, .. } = claim.clone();

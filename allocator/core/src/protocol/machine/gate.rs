@@ -27,6 +27,14 @@ impl Entry {
         owner.as_ref().or_else(|| attempt.as_ref().map(|m| &m.claim)) == Some(claim)
     }
 
+    /// Whether the object is released with the claim. The garbage collector removes the owner reference of a claim that is
+    /// deleted in the foreground, or whose dependents are orphaned: then only the claim's status names the object.
+    pub(super) fn goes_with(&self, claim: &Claim) -> bool {
+        let Address { key, owner, rest, claim: of, .. } = &*self.address;
+        let bound = claim.bound.as_ref() == Some(&key.name) && *of == claim.key.name;
+        self.is_of(&claim.uid) || (bound && owner.is_none() && rest.is_none())
+    }
+
     /// Whether the object was declared void: nobody can bind a void object any more.
     pub(super) fn is_void(&self, claim: &Claim) -> bool {
         self.attempt(&claim.uid).is_some_and(|m| !m.adopted && m.number < claim.voided) && !planted(Flaw::VoidIsBound)

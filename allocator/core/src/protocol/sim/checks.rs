@@ -40,7 +40,9 @@ impl World {
 
     fn check_deleting(&self, claim: &Claim) -> Result<(), String> {
         let of = |a: &Address| a.owner.clone().or_else(|| a.attempt.clone().map(|m| m.claim));
-        let mut own = self.store.addresses.values().filter(|a| of(a).as_ref() == Some(&claim.uid));
+        let bound = self.store.own(claim).map(|a| &a.uid);
+        let is_its = |a: &&Address| of(a).as_ref() == Some(&claim.uid) || bound == Some(&a.uid);
+        let mut own = self.store.addresses.values().filter(is_its);
         let held = own.any(|a| self.store.held.contains(&a.uid));
         if held && !claim.others && claim.condition.as_ref().is_none_or(|c| c.ready) {
             return Err("waits for somebody else's finalizer and does not say so".into());
