@@ -647,6 +647,20 @@ fn what_was_taken_away_by_force_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_claim_that_is_edited_to_another_pool_no_longer_waits_for_the_first() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1"))), ("q", Ok(plan("10.1.0.1")))]);
+    bench.start();
+    for name in ["has", "edited", "waits"] {
+        bench.make(claim(name, "p"));
+    }
+    bench.change("edited", |c| c.pool = pool("q"));
+    assert_eq!((bench.has("edited"), bench.has("waits")), (some("10.1.0.1"), None));
+    bench.change("has", |c| c.deleting = true);
+    bench.rest(2);
+    assert_eq!(bench.has("waits"), some("10.0.0.1"));
+}
+
+#[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
     bench.start();

@@ -95,7 +95,17 @@ impl<P: Provider> Machine<P> {
 
     pub(super) fn claim_seen(&mut self, claim: Claim) {
         let claim = self.share_claim(claim);
-        let slot = match self.claims.find(&claim.key) {
+        let known = self.claims.find(&claim.key);
+        if let Some(slot) = known
+            && let Some(before) = self.claims.get(slot).map(|known| known.claim.pool.clone())
+            && before != claim.pool
+        {
+            // An edit of the claim: it waits for the first pool no longer, and has no place reserved there.
+            self.leave(slot);
+            self.give_up(slot);
+            self.pass_on(&before);
+        }
+        let slot = match known {
             Some(slot) if self.claims.get(slot).is_some_and(|s| s.claim.uid == claim.uid) => {
                 if let Some(known) = self.claims.get_mut(slot) {
                     if known.so_far().spoiled && known.claim.version != claim.version {
