@@ -661,6 +661,35 @@ fn a_claim_that_is_edited_to_another_pool_no_longer_waits_for_the_first() {
 }
 
 #[test]
+fn an_answer_for_an_earlier_pool_of_the_name_does_not_end_the_next_ones_write() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    let moment = Moment { now: Duration::ZERO, wall: 0 };
+    let mut machine = Machine::new(InCluster::default(), 1);
+    for kind in [CLAIMS, ADDRESSES, POOLS] {
+        machine.step(moment, bench.store.list(kind, None));
+    }
+    let writes = |actions: Vec<Action>| -> Vec<(u64, Write)> {
+        actions
+            .into_iter()
+            .filter_map(|a| if let Action::Write { id, write } = a { Some((id, write)) } else { None })
+            .collect()
+    };
+    let [(first, _)] = writes(machine.step(moment, Event::Leading(Some(Duration::MAX))))[..] else { panic!() };
+    let again = Pool { uid: "again".into(), ..bench.store.pools[&*pool("p")].clone() };
+    bench.store.put_pool(again.clone());
+    let [(second, _)] = writes(machine.step(moment, Event::Pool(Box::new(again.clone()))))[..] else { panic!() };
+    let late = Event::Answer { id: first, result: Err(Failure::NotFound) };
+    machine.step(moment, late);
+    // Nothing is written beside the write that is under way.
+    let later = Moment { now: Duration::from_secs(60), ..moment };
+    assert_eq!(writes(machine.step(later, Event::Pool(Box::new(again)))), []);
+    let answered = machine.step(later, Event::Answer { id: second, result: Err(Failure::Unknown) });
+    assert_eq!(writes(answered), []);
+    let later = Moment { now: Duration::from_secs(120), ..moment };
+    assert_eq!(writes(machine.step(later, Event::Tick)).len(), 1);
+}
+
+#[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
     bench.start();

@@ -46,7 +46,8 @@ impl<P: Provider> Machine<P> {
             Who::Address(slot) => self.address_answered(*slot, &write, result),
             Who::Pool(reference) => {
                 let wait = self.jitter(5);
-                let Some(pool) = self.pools.get_mut(reference) else { return };
+                // A pool that was made again has writes of its own.
+                let Some(pool) = self.pools.get_mut(reference).filter(|pool| pool.pending == Some(id)) else { return };
                 pool.pending = None;
                 pool.retry.failures = if result.is_ok() { 0 } else { pool.retry.failures + 1 };
                 pool.spoiled = base(&write).cloned();
