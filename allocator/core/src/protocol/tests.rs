@@ -690,6 +690,32 @@ fn an_answer_for_an_earlier_pool_of_the_name_does_not_end_the_next_ones_write() 
 }
 
 #[test]
+fn what_was_taken_away_by_force_is_not_given_to_who_waits_longer_nor_while_its_claim_is_paused() {
+    for hold in [Hold::None, Hold::Paused] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
+        let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: "10.0.0.1".into() };
+        let bound = Claim {
+            created: 9,
+            finalizer: true,
+            bound: Some("c".into()),
+            condition: Some(condition),
+            hold: hold.clone(),
+            ..claim("c", "p")
+        };
+        bench.store.forced.insert(bound.uid.clone());
+        bench.store.put_claim(claim("waits", "p"));
+        bench.store.put_claim(bound);
+        // Nobody has seen the object: it was taken away while no allocator ran.
+        bench.start();
+        bench.rest(5);
+        assert_eq!(bench.has("waits"), None, "{hold:?}");
+        bench.change("c", |c| c.hold = Hold::None);
+        bench.rest(3);
+        assert_eq!((bench.has("c"), bench.has("waits")), (some("10.0.0.1"), None), "{hold:?}");
+    }
+}
+
+#[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
     bench.start();

@@ -43,6 +43,7 @@ impl<P: Provider> Machine<P> {
             self.pass_on(&claim.pool);
             self.wait(slot, Until::PoolChanges);
             if claim.bound.is_some() {
+                self.keep_what_is_missing(slot);
                 self.note_duplicates_of(&claim);
             }
             // The allocator leaves a paused claim alone. Claims of a paused pool may still be informed.

@@ -69,6 +69,10 @@ impl<P: Provider> Machine<P> {
         if self.listed != [true; 3] {
             return;
         }
+        // What bound claims have lost by force stays theirs, however long others have waited.
+        for slot in self.claims.slots().collect::<Vec<_>>() {
+            self.keep_what_is_missing(slot);
+        }
         // The claim that has waited longer comes first.
         let mut claims: Vec<_> = self.claims.slots().filter_map(|s| Some((self.claims.get(s)?.turn, s))).collect();
         claims.sort_unstable();

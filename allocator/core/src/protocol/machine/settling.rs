@@ -87,18 +87,28 @@ impl<P: Provider> Machine<P> {
         }
     }
 
+    /// Reserves for a bound claim whose object is missing the address that the claim's condition names: the claim should get
+    /// the same address again.
+    pub(super) fn keep_what_is_missing(&mut self, slot: u32) {
+        let Some(claim) = self.claims.get(slot).filter(|s| s.so_far().before.is_none()).map(|s| s.claim.clone()) else {
+            return;
+        };
+        let ready = claim.condition.as_ref().filter(|c| c.ready && claim.bound.is_some());
+        let Some(block) = ready.and_then(|condition| Block::read(&condition.message)) else { return };
+        if self.bound_to(&claim).is_some() {
+            return;
+        }
+        if let Some(known) = self.claims.get_mut(slot) {
+            known.progress().before = Some(block);
+        }
+        self.provider.reserve_again(slot, &claim.pool, block);
+    }
+
     /// Handles a bound claim whose object is missing. Perhaps the object was only not shown yet: a list decides. If the
     /// object is really gone, an object of its name from then must never be bound again: declare it void, unbind, and
     /// start again.
     fn find_missing(&mut self, slot: u32, claim: &Claim) {
-        let Some(known) = self.claims.get_mut(slot) else { return };
-        if let (None, Some(condition)) = (known.so_far().before, claim.condition.as_ref().filter(|c| c.ready)) {
-            // The claim should get the same address again.
-            known.progress().before = Block::read(&condition.message);
-            if let Some(block) = known.so_far().before {
-                self.provider.reserve_again(slot, &claim.pool, block);
-            }
-        }
+        self.keep_what_is_missing(slot);
         let Some(known) = self.claims.get(slot) else { return };
         match known.so_far().missing {
             Missing::Asked(_) => {}
