@@ -681,11 +681,11 @@ fn an_answer_for_an_earlier_pool_of_the_name_does_not_end_the_next_ones_write() 
     let late = Event::Answer { id: first, result: Err(Failure::NotFound) };
     machine.step(moment, late);
     // Nothing is written beside the write that is under way.
-    let later = Moment { now: Duration::from_secs(60), ..moment };
+    let later = Moment { now: Duration::from_mins(1), ..moment };
     assert_eq!(writes(machine.step(later, Event::Pool(Box::new(again)))), []);
     let answered = machine.step(later, Event::Answer { id: second, result: Err(Failure::Unknown) });
     assert_eq!(writes(answered), []);
-    let later = Moment { now: Duration::from_secs(120), ..moment };
+    let later = Moment { now: Duration::from_mins(2), ..moment };
     assert_eq!(writes(machine.step(later, Event::Tick)).len(), 1);
 }
 
