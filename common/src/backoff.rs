@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Doubles from the first wait to the longest, each with up to a fifth more or less, so that nodes and replicas do not act in step.
+/// Waits that double from the first to the longest. Each wait is up to a fifth longer or shorter, so that nodes and
+/// replicas do not act in step.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,

@@ -26,7 +26,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 pub struct Options {
     /// The program's name in requests: audit logs and managedFields show it.
     pub agent: &'static str,
-    /// To establish a TCP connection.
+    /// The time limit for a TCP connection.
     pub connect_timeout: Duration,
     /// How many unused connections are kept open.
     pub idle: usize,

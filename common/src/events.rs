@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use crate::text::cut_bytes;
 
-/// What the API allows of a note, in bytes.
+/// The longest note that the API allows, in bytes.
 const LONGEST_NOTE: usize = 1024;
-/// What the API allows of reason, action and instance, in bytes.
+/// The longest reason, action and instance that the API allows, in bytes.
 const LONGEST_WORD: usize = 128;
-/// What is left for a serial number after the name of the object, in bytes.
+/// The space for a serial number after the name of the object, in bytes.
 const LONGEST_NAME: usize = 200;
 
 /// An Event to be written.
@@ -33,9 +33,9 @@ pub struct Event<'a> {
     pub warning: bool,
     /// Why it happened, in one word: `ForeignOwner`.
     pub reason: &'a str,
-    /// What was done, in one word: `Defend`.
+    /// The action in one word: `Defend`.
     pub action: &'a str,
-    /// For people.
+    /// The text for people.
     pub note: &'a str,
 }
 

@@ -12,7 +12,7 @@ use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigE
 
 use crate::text::cut;
 
-/// Where the pod's own credentials are.
+/// The directory of the pod's own credentials.
 const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The size limit of a kubeconfig, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -46,7 +46,7 @@ pub enum ConfigError {
     /// A pipe, socket or device.
     #[error("kubeconfig {path} is not a regular file: name the file itself")]
     NotAFile {
-        /// What stands there.
+        /// The value in the file.
         path: PathBuf,
     },
     /// Nothing in it.

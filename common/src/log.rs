@@ -33,9 +33,9 @@ pub enum LogLevel {
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For eyes.
+    /// Lines for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object in each line.
     Json,
 }
 

@@ -128,7 +128,7 @@ impl Server {
         listener.map(|listener| Self { listener }).map_err(|source| ListenError { listen, source })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     ///
     /// # Errors
     /// When the kernel does not say.

@@ -14,7 +14,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// None taken.
+    /// All slots are free.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { tasks: VecDeque::with_capacity(most), most }

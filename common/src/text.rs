@@ -13,7 +13,7 @@ pub fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// At most this many bytes of the text.
+/// The text, cut to at most this many bytes.
 #[must_use]
 pub fn cut_bytes(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
@@ -38,7 +38,7 @@ pub fn chain(error: &(dyn Error + 'static), most: usize) -> String {
     cut(&text, most)
 }
 
-/// What is behind the error. An [`io::Error`] hides the error it was made of: its source is that one's source.
+/// The error that caused this one. An [`io::Error`] hides the error that it was made of: `source` skips that error.
 #[must_use]
 pub fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {

@@ -86,7 +86,7 @@ pub fn number(text: &str, low: u32, high: u32) -> Result<u32, Problem> {
     value.map_or_else(|| problem("not a number in range", format!("give {low} to {high}")), Ok)
 }
 
-/// One of a few words.
+/// The value is one of a few words.
 pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Problem> {
     let found = words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
     let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();

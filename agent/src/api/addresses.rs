@@ -10,8 +10,9 @@ use mooring_names::services::SERVICE_FAMILY;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::ask::NamedCall;
 use super::objects::{Claim, IpAddress, Key};
-use super::race::{Limits, NamedCall};
+use super::race::Limits;
 use super::servers::Servers;
 use super::{ApiError, Verb};
 use crate::core::session::{AddressView, Holder};

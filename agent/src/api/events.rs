@@ -10,7 +10,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::race::{Limits, NamedCall};
+use super::ask::NamedCall;
+use super::race::Limits;
 use super::servers::Servers;
 use super::{ApiError, Call, Verb};
 

@@ -12,8 +12,9 @@ use mooring_names::annotations::OURS;
 
 use crate::core::lease::{LeaseView, Notes, Record};
 
+use super::ask::NamedCall;
 use super::codec::{Flaw, encode};
-use super::race::{Limits, NamedCall, Outcome};
+use super::race::{Limits, Outcome};
 use super::raw::Raw;
 use super::servers::Servers;
 use super::{ApiError, Away, Failure, Try, Verb, unsayable};

@@ -17,7 +17,7 @@ pub use events::{EventNote, Events, Regarding, Severity};
 pub use lease::{LeaseApi, LeaseSettings, Read, Write};
 pub use mooring_common::api::{
     ApiError, Away, Call, Failure, Flaw, HealthError, Limits, Observe, Prober, Servers, ServersStatus, Settings, Try,
-    Verb, codec, race, raw, servers, typed, unsayable,
+    Verb, ask, codec, race, raw, servers, typed, unsayable,
 };
 pub use mooring_common::backoff::jitter;
 pub use mooring_common::kubeconfig::{self, ConfigError, Source};

@@ -8,8 +8,9 @@ use kube::core::params::{GetParams, PostParams};
 use mooring_names::services::VIP_HOST;
 use serde_json::{Value, json};
 
+use super::ask::NamedCall;
 use super::objects::Key;
-use super::race::{Limits, NamedCall};
+use super::race::Limits;
 use super::servers::Servers;
 use super::{ApiError, Verb, unsayable};
 

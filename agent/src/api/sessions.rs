@@ -9,9 +9,10 @@ use kube::core::params::{GetParams, ListParams, Patch, PatchParams, PostParams};
 pub use mooring_names::sessions::{DECLARED, ENDED, LABEL, PREFIX};
 use serde_json::{Value, json};
 
+use super::ask::NamedCall;
 use super::codec::encode_spec;
 use super::lease::RESOURCE;
-use super::race::{Limits, NamedCall};
+use super::race::Limits;
 use super::raw::Raw;
 use super::servers::Servers;
 use super::{ApiError, Verb};

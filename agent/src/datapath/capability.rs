@@ -1,4 +1,4 @@
-//! What the process may do, from `/proc/self/status`.
+//! The capabilities of the process, from `/proc/self/status`.
 
 use super::error::Error;
 

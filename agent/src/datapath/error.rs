@@ -1,4 +1,4 @@
-//! What can go wrong between the agent and the kernel, and what to do about it.
+//! The errors between the agent and the kernel, and the remedy for each.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ impl Error {
     }
 }
 
-/// What the person can do about an error number.
+/// The remedy for an error number, for people.
 fn advice(errno: Errno, v6: bool) -> &'static str {
     match errno {
         Errno::EPERM => " (the agent needs the capability NET_ADMIN)",

@@ -1,4 +1,4 @@
-//! Who has put an address where: left-overs of ours and of kube-vip, and the node's own.
+//! Finds an address on the node's interfaces, and the owner of the address: this agent, kube-vip, the node itself.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub struct Found {
     pub interface: String,
     /// The address's prefix length.
     pub prefix: u8,
-    /// Whose it is.
+    /// The owner.
     pub kind: Kind,
 }
 
-/// Whose an address is, as far as its looks tell.
+/// The owner of an address, as far as its attributes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Ours.

@@ -16,7 +16,7 @@ use super::Options;
 use super::address::{Seen, Vip};
 use super::error::Error;
 
-/// What is known of addresses and their owners.
+/// The known addresses and their owners.
 #[derive(Debug)]
 pub struct Known {
     /// Addresses whose coming and going is reported to the event loop.

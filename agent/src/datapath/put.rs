@@ -1,4 +1,4 @@
-//! Putting VIPs on interfaces and keeping them there, many at once: one look, one datagram of changes, one look at the clock.
+//! Puts VIPs on interfaces and keeps them there, many at once: one look, one datagram of changes, one look at the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -11,7 +11,7 @@ use super::error::Error;
 use super::put::{Placed, copy, doing};
 use super::{Datapath, Kind};
 
-/// What became of addresses that were to go.
+/// The result of a removal.
 #[derive(Debug, Default)]
 pub struct RemoveAll {
     /// They were there, and are not any more.
@@ -20,7 +20,7 @@ pub struct RemoveAll {
     pub failed: Vec<(IpAddr, Error)>,
 }
 
-/// What became of places that were to be cleared.
+/// The result of a removal from single interfaces.
 #[derive(Debug, Default)]
 pub(super) struct Deleted {
     /// Nothing is there (any more).

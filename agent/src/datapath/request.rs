@@ -13,10 +13,11 @@ use tokio::task::JoinHandle;
 
 use super::error::Error;
 
-/// How often a dump is taken again that changed under the kernel's hands.
+/// How often a dump is repeated when the kernel's state changed during the dump.
 const DUMPS: usize = 4;
 
-/// Changes in one datagram at most. Each is acknowledged; 300 of them overrun a socket's default buffer (measured).
+/// At most this many changes go into one datagram. The kernel acknowledges each of them; 300 acknowledgements overrun a
+/// socket's default buffer (measured).
 const BATCH: usize = 200;
 
 type Handle = rtnetlink::proto::ConnectionHandle<RouteNetlinkMessage>;
@@ -77,8 +78,8 @@ impl Requests {
         answer.map_err(|_| Failure::Deadline(self.deadline))?.map(|(answers, _)| answers)
     }
 
-    /// Asks for many changes, in as few datagrams as can be: what became of each, in their order. The deadline is for each
-    /// datagram. What is asked for last may not have been sent when this fails.
+    /// Asks for many changes in few datagrams, and returns the result of each in their order. The deadline is for each
+    /// datagram. When this fails, the last changes may not have been sent.
     pub(super) async fn batch(
         &self,
         changes: Vec<(RouteNetlinkMessage, u16)>,
@@ -125,7 +126,7 @@ impl Requests {
         Err(Failure::Closed("it ended in the middle of the answers".into()))
     }
 
-    /// Asks for all there is.
+    /// Asks for all objects of a kind.
     pub(super) async fn dump(&self, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, Failure> {
         let all = async {
             for _ in 0..DUMPS {
@@ -139,7 +140,7 @@ impl Requests {
         tokio::time::timeout(self.deadline, all).await.map_err(|_| Failure::Deadline(self.deadline))?
     }
 
-    /// The answers, and whether they are of one moment.
+    /// The answers, and whether they show the state of one moment.
     async fn exchange(
         &self,
         message: RouteNetlinkMessage,

@@ -1,12 +1,16 @@
 //! Prometheus metrics. Every label has a bounded set of values.
 
+mod labels;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
+use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,98 +18,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+pub use labels::{Form, Netlink, Takeover, Transition};
+
 use crate::api::Verb;
-use crate::core::action::{Cause, Why};
 use crate::core::time::Time;
-
-/// Makes an enum whose members are the values of a label.
-macro_rules! label {
-    ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$member_doc])* $member),+ }
-
-        impl $name {
-            /// The label's value.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$member => $text),+ }
-            }
-        }
-
-        impl EncodeLabelValue for $name {
-            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-                EncodeLabelValue::encode(&self.as_str(), encoder)
-            }
-        }
-    };
-}
-
-label!(
-    /// Why this node took a VIP.
-    Takeover {
-        /// The last holder's Lease had expired.
-        Expiry = "expiry",
-        /// The last holder answered nobody on the segment.
-        Witness = "witness",
-        /// The last holder handed it over.
-        Handover = "handover",
-        /// Nobody held the Lease.
-        Empty = "empty",
-        /// Nobody carried it, and the API could not be asked.
-        Provisional = "provisional",
-        /// It was on the interface when the agent started.
-        Adopted = "adopted",
-    }
-);
-
-label!(
-    /// Why this node began or ceased to carry the VIPs.
-    Transition {
-        /// It took them.
-        Taken = "taken",
-        /// It handed them over.
-        HandedOver = "handed_over",
-        /// Another node took the Lease.
-        LeaseTaken = "lease_taken",
-        /// The Lease could not be renewed.
-        LeaseExpired = "lease_expired",
-        /// Another host carries it with better right.
-        Yielded = "yielded",
-        /// The link is down, or the interface gone.
-        LinkDown = "link_down",
-        /// None of them could be put on the interface.
-        CannotCarry = "cannot_carry",
-    }
-);
-
-label!(
-    /// The form of an announcement.
-    Form {
-        /// A gratuitous ARP request.
-        ArpRequest = "arp_request",
-        /// A gratuitous ARP reply.
-        ArpReply = "arp_reply",
-        /// An unsolicited neighbour advertisement.
-        NeighborAdvertisement = "neighbor_advertisement",
-    }
-);
-
-label!(
-    /// What was asked of the kernel.
-    Netlink {
-        /// To add an address.
-        Add = "add",
-        /// To refresh an address's lifetime.
-        Refresh = "refresh",
-        /// To remove an address.
-        Remove = "remove",
-        /// What there is.
-        Dump = "dump",
-        /// Changes, of which some were not told.
-        Subscribe = "subscribe",
-    }
-);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByAddress {
@@ -168,32 +84,6 @@ pub struct Metrics {
     netlink_errors: Family<ByOperation, Counter>,
     services_wanted: Gauge,
     services_carried: Gauge,
-}
-
-impl From<Cause> for Takeover {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::Free => Self::Empty,
-            Cause::Handover => Self::Handover,
-            Cause::Expiry => Self::Expiry,
-            Cause::Witness => Self::Witness,
-            Cause::Adopted => Self::Adopted,
-            Cause::Provisional => Self::Provisional,
-        }
-    }
-}
-
-impl From<Why> for Transition {
-    fn from(why: Why) -> Self {
-        match why {
-            Why::LeaseLost => Self::LeaseTaken,
-            Why::Yielded => Self::Yielded,
-            Why::HandedOver | Why::NotWanted => Self::HandedOver,
-            Why::ApiLost | Why::Late => Self::LeaseExpired,
-            Why::LinkDown => Self::LinkDown,
-            Why::CannotCarry => Self::CannotCarry,
-        }
-    }
 }
 
 impl Metrics {
@@ -378,74 +268,4 @@ fn latencies() -> Histogram {
 
 fn by(address: IpAddr) -> ByAddress {
     ByAddress { address: address.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 10));
-
-    fn lines(metrics: &Metrics, now: Time) -> Vec<String> {
-        metrics.page(now).unwrap().lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn the_page_can_be_read_and_every_metric_is_explained() {
-        let metrics = Metrics::new("cp1");
-        metrics.held(VIP, true);
-        metrics.lease_held(true);
-        metrics.transition(Transition::Taken);
-        metrics.takeover(Takeover::Witness);
-        metrics.fence(VIP, Some(Time::from_nanos(12_500_000_000)));
-        metrics.announced(Form::ArpReply, 6);
-        metrics.conflict(VIP);
-        metrics.probe_missed();
-        metrics.api_request(Verb::Update, "conflict", Duration::from_millis(4));
-        metrics.netlink_error(Netlink::Refresh);
-        let lines = lines(&metrics, Time::from_nanos(2_000_000_000));
-        for wanted in [
-            r#"mooring_vip_held{address="192.0.2.10"} 1"#,
-            "mooring_lease_held 1",
-            r#"mooring_transitions_total{cause="taken"} 1"#,
-            r#"mooring_takeovers_total{cause="witness"} 1"#,
-            r#"mooring_fence_left_seconds{address="192.0.2.10"} 10.5"#,
-            r#"mooring_announcements_total{form="arp_reply"} 6"#,
-            r#"mooring_conflicts_total{address="192.0.2.10"} 1"#,
-            "mooring_probe_misses_total 1",
-            r#"mooring_api_requests_seconds_count{verb="update"} 1"#,
-            r#"mooring_api_errors_total{verb="update",category="conflict"} 1"#,
-            r#"mooring_netlink_errors_total{operation="refresh"} 1"#,
-            r#"mooring_build_info{version="0.1.0",node="cp1"} 1"#,
-            "# EOF",
-        ] {
-            assert!(lines.iter().any(|line| line == wanted), "{wanted} is not in {lines:#?}");
-        }
-        // Every sample belongs to a family with a type and a help that is a sentence.
-        let mut family = String::new();
-        for line in lines.iter().filter(|line| *line != "# EOF") {
-            if let Some(help) = line.strip_prefix("# HELP ") {
-                let (name, text) = help.split_once(' ').unwrap();
-                assert!(
-                    text.ends_with('.') && text.split(' ').count() > 3 && text.starts_with(char::is_uppercase),
-                    "{line}"
-                );
-                name.clone_into(&mut family);
-            } else if !line.starts_with('#') {
-                let (name, value) = line.rsplit_once(' ').unwrap();
-                assert!(name.starts_with(&family), "{line}");
-                value.parse::<f64>().unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn a_fence_runs_down_and_an_address_can_be_forgotten() {
-        let metrics = Metrics::new("cp1");
-        metrics.fence(VIP, Some(Time::from_nanos(1)));
-        let late = Time::from_nanos(5);
-        assert!(lines(&metrics, late).contains(&r#"mooring_fence_left_seconds{address="192.0.2.10"} 0.0"#.to_owned()));
-        metrics.forget(VIP);
-        assert!(!metrics.page(late).unwrap().contains("192.0.2.10"));
-    }
 }

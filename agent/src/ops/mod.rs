@@ -26,7 +26,7 @@ use status::Report;
 /// The source of the current time: `CLOCK_BOOTTIME`, or a test's clock.
 pub type Clock = fn() -> Time;
 
-/// What the agent's parts report, and the servers show. One for the whole agent, behind an `Arc`.
+/// The reports of the agent's parts, which the servers show. The whole agent shares one, behind an `Arc`.
 #[derive(Debug)]
 pub struct Ops {
     /// The clock on which deadlines are shown.
@@ -39,7 +39,7 @@ pub struct Ops {
     pub readiness: Readiness,
     /// The last report of what the agent does.
     pub report: watch::Sender<Arc<Report>>,
-    /// Where questions about VIPs of Services go.
+    /// The receiver of questions about VIPs of Services.
     services: OnceLock<mpsc::Sender<oneshot::Sender<ServicesStatus>>>,
 }
 

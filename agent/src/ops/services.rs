@@ -12,7 +12,7 @@ const WIDEST: usize = 120;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicesStatus {
-    /// What places the VIPs: `session`, or kube-vip's `global-lease` or `lease-per-service`.
+    /// The rule that places the VIPs: `session`, or kube-vip's `global-lease` or `lease-per-service`.
     #[serde(default)]
     pub placement: String,
     /// This node's session: `none`, `live`, `lapsed` or `leaving`.
@@ -40,7 +40,7 @@ pub struct ServicesStatus {
 pub struct Watched {
     /// Its name.
     pub node: String,
-    /// Whether it does not answer.
+    /// Whether the watcher gets no answer.
     pub silent: bool,
 }
 

@@ -28,7 +28,7 @@ pub fn render(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>, wid
     out
 }
 
-/// At most `widest` characters of the cell, without characters that control a terminal.
+/// The cell, cut to `widest` characters and without characters that control a terminal.
 fn cut(cell: &str, widest: usize) -> String {
     match cell.char_indices().nth(widest) {
         Some((end, _)) => plain(cell.get(..end).unwrap_or_default()).into_owned() + "...",

@@ -9,7 +9,9 @@ use mooring_common::text::cut;
 /// The longest error message that is kept, in characters.
 pub(super) const LONGEST: usize = 400;
 
-/// Why a call failed.
+/// Why one try at one API server failed. The meaning for the protocol rests on the difference between "nothing was sent"
+/// and "the answer was lost", and on the reason in the answer. The error of `mooring_common` says how a whole race of
+/// several API servers ended; that error keeps neither.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The API server answered with an error.

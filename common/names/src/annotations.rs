@@ -1,6 +1,6 @@
 //! Annotations. Those of Mooring begin with [`OURS`].
 
-/// What all annotations of Mooring begin with.
+/// The prefix of all annotations of Mooring.
 pub const OURS: &str = "mooring.dev/";
 
 /// On a claim, before it has an address: the address it wants, `10.0.0.7` say. It gets that one or none, and its condition
@@ -44,7 +44,7 @@ pub const PREFERRED_NODES: &str = "mooring.dev/preferred-nodes";
 /// On an `IPAddress`, written: which of the three before were copied from its pool, as JSON. What differs is somebody's own.
 pub const FROM_POOL: &str = "mooring.dev/from-pool";
 
-/// Its presence, whatever the value, stops all work on an object, its deletion too.
+/// If an object has this annotation, with any value, all work on the object stops, its deletion too.
 /// Source: `PausedAnnotation` in Cluster API's `api/core/v1beta2`.
 pub const PAUSED: &str = "cluster.x-k8s.io/paused";
 
@@ -60,6 +60,7 @@ pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
 /// Source: `SkipValidateDeleteWebhookAnnotation` in `internal/webhooks` of cluster-api-ipam-provider-in-cluster.
 pub const SKIP_VALIDATE_DELETE: &str = "ipam.cluster.x-k8s.io/skip-validate-delete-webhook";
 
-/// What the in-cluster provider's conversion left on a pool: its `v1alpha1` form as JSON. Not read: the spec says the same.
+/// The `v1alpha1` form of a pool as JSON: the in-cluster provider's conversion left it there. Mooring does not read it:
+/// the spec says the same.
 /// Source: `DataAnnotation` in Cluster API's `util/conversion`.
 pub const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";

@@ -24,7 +24,7 @@ pub const MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
 /// Source: Cluster API's book, "Provider contract", API version labels.
 pub const CONTRACT_V1BETA1: &str = "cluster.x-k8s.io/v1beta1";
 
-/// As [`CONTRACT_V1BETA1`], for the contract `v1beta2`.
+/// The same as [`CONTRACT_V1BETA1`], for the contract `v1beta2`.
 pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
 
 /// On an `IPAddress`, `true`: agents advertise it, whoever it is for.

@@ -7,7 +7,7 @@ pub const HANDOVER: &str = "mooring.dev/handover";
 /// On the Lease of the control plane's VIPs: the nodes that take part, by name.
 pub const PARTICIPANTS: &str = "mooring.dev/participants";
 
-/// What the names of session Leases begin with; the node's name follows.
+/// The prefix of the names of session Leases; the node's name follows.
 pub const PREFIX: &str = "mooring-session.";
 /// The label of session Leases.
 pub const LABEL: &str = "mooring.dev/session";

@@ -1,11 +1,11 @@
-//! One call: what it does, to what, and what is sent.
+//! One call: its verb, its resource and its body.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, header};
 
-/// What a call does, in Kubernetes' words.
+/// The verb of a call, in the words of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read one object.
@@ -29,7 +29,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As RBAC writes it.
+    /// The verb's name in RBAC.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,13 +44,13 @@ impl Verb {
         }
     }
 
-    /// Whether it changes something.
+    /// Whether the call changes something.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::StrategicPatch | Self::Delete)
     }
 
-    /// The HTTP method, and what kind of body it has; empty: none.
+    /// The HTTP method and the content type of the body; empty: the call has no body.
     const fn method(self) -> (Method, &'static str) {
         match self {
             Self::Get | Self::List | Self::Watch | Self::Probe => (Method::GET, ""),
@@ -66,13 +66,13 @@ impl Verb {
 /// A call to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
-    /// To what, in the plural: `ipaddressclaims`.
+    /// The resource, in the plural: `ipaddressclaims`.
     pub resource: &'static str,
     /// Path and query.
     pub path: String,
-    /// What is sent.
+    /// The body.
     pub body: Bytes,
 }
 
@@ -83,10 +83,10 @@ impl Call {
         Self { verb, resource, path, body: Bytes::new() }
     }
 
-    /// What is sent.
+    /// The HTTP request.
     ///
     /// # Errors
-    /// It cannot be written down: a name that is no name.
+    /// The path is not valid in a URL.
     pub fn request(&self) -> Result<Request<Bytes>, http::Error> {
         let (method, content) = self.verb.method();
         let mut request = Request::builder().method(method).uri(&self.path).header(header::ACCEPT, "application/json");

@@ -31,7 +31,7 @@ pub type Head = Response<Incoming>;
 pub struct Refusal {
     /// HTTP status.
     pub code: u16,
-    /// One word: `AlreadyExists`.
+    /// The reason in one word: `AlreadyExists`.
     pub reason: String,
     /// The API server's words.
     pub message: String,
@@ -65,10 +65,10 @@ impl Client {
     }
 }
 
-/// The rest of an answer, if it is not longer than this many bytes.
+/// The rest of an answer.
 ///
 /// # Errors
-/// It broke off, or is longer.
+/// The connection broke, or the answer is longer than `longest` bytes.
 pub async fn body(response: Head, longest: usize) -> Result<Bytes, BoxError> {
     Ok(Limited::new(response.into_body(), longest).collect().await?.to_bytes())
 }

@@ -89,7 +89,7 @@ pub struct Away {
 pub struct Try {
     /// The API server's URL.
     pub server: String,
-    /// What went wrong.
+    /// Why this server did not answer.
     pub failure: Failure,
 }
 

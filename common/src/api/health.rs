@@ -105,7 +105,7 @@ impl Servers {
     }
 }
 
-/// Ok, an answer with an error, or no answer.
+/// Ok: ready. The inner Ok: an answer with an error. The inner Err: no answer.
 async fn ready(client: &Client, path: &str) -> Result<(), Result<(u16, String), Failure>> {
     let request = http::Request::get(path).body(Bytes::new());
     let request = request.map_err(|error| Err(Failure::Malformed(error.to_string())))?;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::client::Head;
 
-/// The buffer for the next lines is normally not larger.
+/// A buffer that has grown larger than this is replaced after its lines are handed on. In bytes.
 const BATCH: usize = 256 << 10;
 
 /// The lines of an answer.
@@ -39,11 +39,11 @@ impl Lines {
         Self { body: response.into_body(), rest: BytesMut::new() }
     }
 
-    /// The next lines, each with its end; several, if they came at once. None: the answer has ended. Nothing is lost if this is
-    /// dropped before it is ready.
+    /// The next lines, each with its end. Several lines that came at once are returned together. None: the answer has
+    /// ended. Nothing is lost when the future is dropped before it is ready.
     ///
     /// # Errors
-    /// The connection broke, or nothing came for as long as `silent`.
+    /// The connection broke, or no byte came within `silent`.
     pub async fn next(&mut self, silent: Duration) -> Option<Result<Bytes, Ended>> {
         loop {
             if let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') {

@@ -1,8 +1,9 @@
 //! The client of the API servers.
 //!
 //! A call goes to the preferred API server. When that server refuses, hangs or fails, the next is asked within the same
-//! deadline ([`servers`], [`race`]). An answer of an API server is an answer, whatever its content ([`error`]).
+//! deadline ([`servers`], [`race`], [`ask`]). An answer of an API server is an answer, whatever its content ([`error`]).
 
+pub mod ask;
 pub mod call;
 pub mod client;
 pub mod codec;

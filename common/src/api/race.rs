@@ -13,17 +13,13 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use http::Request;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
+use super::ask::NamedCall;
 use super::client::{Head, body};
 use super::servers::{Key, Servers};
-use super::{ApiError, Away, Call, Client, Failure, Refusal, Try, Verb, unsayable};
+use super::{ApiError, Away, Client, Failure, Refusal, Try, unsayable};
 use crate::text::{chain, cut};
-
-/// The size limit of an answer, in bytes.
-const LONGEST: usize = 8 << 20;
 
 /// How long a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,40 +38,12 @@ impl Limits {
     }
 }
 
-/// A call, and what it is about.
-pub struct NamedCall {
-    /// The call. Its resource is named as in RBAC, with the API group: `leases.coordination.k8s.io`.
-    pub call: Call,
-    /// For people: `Lease kube-system/plndr-cp-lock`.
-    pub what: String,
-}
-
-impl NamedCall {
-    /// One with this request, if it can be written down.
-    pub fn new<E: std::error::Error>(
-        verb: Verb,
-        resource: &'static str,
-        what: String,
-        request: Result<http::Request<Vec<u8>>, E>,
-    ) -> Result<Self, ApiError> {
-        let (parts, body) = request.map_err(|error| unsayable(&error))?.into_parts();
-        Ok(Self { call: Call { verb, resource, path: parts.uri.to_string(), body: body.into() }, what })
-    }
-}
-
-/// A part of a list.
-pub struct ListPart<T> {
-    /// The objects.
-    pub items: Vec<T>,
-    /// The token for the next part, if there is one.
-    pub more: Option<String>,
-    /// The version from which a watch goes on.
-    pub version: String,
-}
+/// The size limit of an answer, in bytes.
+const LONGEST: usize = 8 << 20;
 
 /// How a call ended.
 pub struct Outcome<T> {
-    /// What it brought.
+    /// The answer, or the error.
     pub result: Result<T, ApiError>,
     /// The API server that answered.
     pub server: Option<Key>,
@@ -106,14 +74,9 @@ pub async fn head(client: Client, request: Request<Bytes>) -> Result<Head, Miss>
     Err(Miss::Said(Refusal::new(status.as_u16(), &headers, &body)))
 }
 
-async fn rest(response: Head) -> Result<Bytes, Miss> {
+/// The rest of a good answer, up to the size limit.
+pub(super) async fn rest(response: Head) -> Result<Bytes, Miss> {
     body(response, LONGEST).await.map_err(|error| Miss::Failed(Failure::Broken(chain(&*error, 200))))
-}
-
-fn nonsense(error: &serde_json::Error, call: &NamedCall, server: Option<&Key>) -> ApiError {
-    let server = server.map(ToString::to_string).unwrap_or_default();
-    let tries = vec![Try { server, failure: Failure::Malformed(cut(&error.to_string(), 120)) }];
-    ApiError::Away(Away { tries, after: std::time::Duration::ZERO, maybe_applied: call.call.verb.writes() })
 }
 
 struct Running {
@@ -131,45 +94,6 @@ impl Running {
 }
 
 impl Servers {
-    /// Asks, and reads the whole answer.
-    pub async fn ask(&self, call: &NamedCall, limits: Limits) -> Outcome<Bytes> {
-        self.race(call, limits, |client, request| async move { rest(head(client, request).await?).await }).await
-    }
-
-    /// Asks for one object; also returns whether another API server may have applied a write.
-    pub async fn ask_for<T: DeserializeOwned>(&self, call: &NamedCall, limits: Limits) -> (Result<T, ApiError>, bool) {
-        let outcome = self.ask(call, limits).await;
-        let read = |body: Bytes| {
-            serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, outcome.server.as_ref()))
-        };
-        (outcome.result.and_then(read), outcome.doubt)
-    }
-
-    /// Asks for a part of a list.
-    pub async fn ask_for_list<T: DeserializeOwned>(
-        &self,
-        call: &NamedCall,
-        limits: Limits,
-    ) -> Result<ListPart<T>, ApiError> {
-        #[derive(Deserialize)]
-        struct Items<T> {
-            #[serde(default)]
-            metadata: More,
-            #[serde(default = "Vec::new")]
-            items: Vec<T>,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct More {
-            #[serde(rename = "continue")]
-            token: Option<String>,
-            resource_version: String,
-        }
-        let list = self.ask_for::<Items<T>>(call, limits).await.0?;
-        let More { token, resource_version: version } = list.metadata;
-        Ok(ListPart { items: list.items, more: token.filter(|token| !token.is_empty()), version })
-    }
-
     /// Runs `op` with a client and the request.
     pub async fn race<T, F, Fut>(&self, call: &NamedCall, limits: Limits, op: F) -> Outcome<T>
     where

@@ -10,8 +10,9 @@ use super::codec::{self, Flaw};
 use crate::text::cut;
 use mooring_lease::lease::LeaseView;
 
-/// A Lease in JSON. An invalid time is left out, and so is one that this program cannot represent, as the last day of the year
-/// 9999. If the whole Lease were refused instead, one wrong word would look to every node as if the API were away.
+/// A Lease in JSON. An invalid time is left out. A time that this program cannot represent, as the last day of the year
+/// 9999, is left out too. If the whole Lease were refused instead, one wrong word would look to every node as if the API
+/// were away.
 #[derive(Clone, Debug)]
 pub struct Raw {
     /// The rest.

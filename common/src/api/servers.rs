@@ -4,9 +4,10 @@
 //! `default/kubernetes`), last the server in the kubeconfig, which may be the VIP itself. A failed server is skipped
 //! for a while.
 
+mod load;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,16 +17,12 @@ use tokio::time::Instant;
 
 use super::{ApiError, Client, Observe};
 use crate::backoff::jitter;
-use crate::connection::Options;
 use crate::kubeconfig::{ConfigError, Loaded, Seen, Source};
 
 /// An API server that failed once is skipped for this long, twice as long when it fails again, ...
 const BAD_FIRST: Duration = Duration::from_secs(1);
 /// ... but never longer than this.
 const BAD_MOST: Duration = Duration::from_secs(10);
-/// How often valid files are checked, at most.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-
 /// The sources of API servers.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -41,7 +38,7 @@ pub struct Settings {
     /// The name in the certificate of a server that is reached by its address, `kubernetes` with kubeadm and k3s.
     /// None: the address must be in the certificate.
     pub server_name: Option<String>,
-    /// To establish a TCP connection.
+    /// The time limit for a TCP connection.
     pub connect_timeout: Duration,
     /// The node's name: different nodes begin with different peers.
     pub node: String,
@@ -76,7 +73,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     loaded: Option<Loaded>,
-    /// What the last attempt to load failed with, and the file's state at that time.
+    /// Why the last attempt to load failed, and the state of the files at that time.
     error: Option<(ConfigError, Seen)>,
     looked: Option<Instant>,
     peers: Vec<SocketAddr>,
@@ -110,7 +107,7 @@ struct Server {
     bad_until: Option<Instant>,
 }
 
-/// In the order of preference.
+/// The kinds of servers, the preferred kind first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Local,
@@ -181,7 +178,7 @@ impl Servers {
         state.peers.iter().filter(|p| !state.own.contains(&p.ip())).copied().collect()
     }
 
-    /// How things stand.
+    /// The current state of all servers.
     #[must_use]
     pub fn status(&self) -> ServersStatus {
         let (state, now) = (self.state(), Instant::now());
@@ -206,33 +203,6 @@ impl Servers {
         };
         all.sort_by_key(|s| (s.is_bad(now), class(s.kind), state.current.as_ref() != Some(&s.key), s.kind));
         Ok(all.into_iter().map(|s| s.key.clone()).collect())
-    }
-
-    /// The client for one of them, or for any other server of this cluster.
-    pub(crate) fn client(&self, key: &Key) -> Result<Client, ConfigError> {
-        let mut state = self.state();
-        if let Some(client) = state.clients.get(key) {
-            return Ok(client.clone());
-        }
-        let Some(loaded) = &state.loaded else {
-            return Err(ConfigError::Credentials { what: "none are loaded".into() });
-        };
-        let client = self.build(&loaded.config, key)?;
-        // Peers come and go; left-over clients are dropped before they add up.
-        if state.clients.len() >= 32 {
-            state.clients.clear();
-        }
-        state.clients.insert(key.clone(), client.clone());
-        Ok(client)
-    }
-
-    /// It makes no connection before it is used, does not retry, and keeps at most two idle connections.
-    fn build(&self, config: &kube::Config, key: &Key) -> Result<Client, ConfigError> {
-        let Settings { agent, connect_timeout, .. } = self.0.settings;
-        let mut config = config.clone();
-        config.cluster_url.clone_from(&key.url);
-        config.tls_server_name.clone_from(&key.name);
-        Client::new(config, Options { agent, connect_timeout, idle: 2 })
     }
 
     /// Records that a server answered.
@@ -260,11 +230,6 @@ impl Servers {
         }
     }
 
-    /// The credentials were refused: the files may have newer ones. True if they had.
-    pub(crate) async fn renew(&self) -> bool {
-        self.look(true).await.unwrap_or(false)
-    }
-
     pub(crate) fn observer(&self) -> &dyn Observe {
         self.0.observer.as_ref()
     }
@@ -285,97 +250,10 @@ impl Servers {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Loads the files if they were not loaded or have changed. True if so.
-    pub(crate) async fn look(&self, at_once: bool) -> Result<bool, ConfigError> {
-        {
-            let (mut state, now) = (self.state(), Instant::now());
-            let recent = state.looked.is_some_and(|then| now.duration_since(then) < LOOK_EVERY);
-            if state.loaded.is_some() && recent && !at_once {
-                return Ok(false);
-            }
-            state.looked = Some(now);
-            let unchanged = match (&state.error, &state.loaded) {
-                (Some((error, seen)), loaded) if !seen.changed() => match loaded {
-                    None => return Err(error.clone()),
-                    Some(_) => true,
-                },
-                (None, Some(loaded)) => !loaded.changed(),
-                _ => false,
-            };
-            if unchanged {
-                return Ok(false);
-            }
-        }
-        let seen = self.0.settings.source.seen();
-        let fresh = self.0.settings.source.load().await;
-        let mut state = self.state();
-        match fresh {
-            Ok(loaded) => {
-                tracing::info!(config = ?loaded, "kubeconfig read");
-                state.loaded = Some(loaded);
-                state.error = None;
-                state.clients.clear();
-                self.list(&mut state);
-                Ok(true)
-            }
-            Err(error) => {
-                if state.error.as_ref().is_none_or(|(before, _)| *before != error) {
-                    tracing::warn!(%error, keeps_old = state.loaded.is_some(), "kubeconfig cannot be used; read again when it changes");
-                }
-                // A file that the kubeconfig names may appear later while the kubeconfig stays unchanged.
-                let seen = if let ConfigError::Unreadable { path, .. } = &error { seen.and(path) } else { seen };
-                state.error = Some((error.clone(), seen));
-                // The valid configuration stays in use: the new file may be half written.
-                if state.loaded.is_some() { Ok(false) } else { Err(error) }
-            }
-        }
-    }
-
-    /// Rebuilds the list; the state of a server that stays is kept.
-    fn list(&self, state: &mut State) {
-        let Some(loaded) = &state.loaded else { return };
-        let settings = &self.0.settings;
-        let named = Key { url: loaded.config.cluster_url.clone(), name: loaded.config.tls_server_name.clone() };
-        let mut wanted: Vec<(Kind, Key)> = Vec::new();
-        if settings.listed.is_empty() {
-            let peers = state.peers.iter().filter(|p| !state.own.contains(&p.ip()));
-            let peers = peers.filter_map(|p| Some((Kind::Peer(spread(&settings.node, *p)), self.key_at(*p)?)));
-            match settings.source {
-                Source::InCluster => wanted.push((Kind::Service, named)),
-                Source::File(_) => {
-                    wanted.extend(settings.local.clone().map(|url| (Kind::Local, self.key(url))));
-                    wanted.push((Kind::Named, named));
-                }
-            }
-            wanted.extend(peers);
-        } else {
-            wanted.extend(settings.listed.iter().enumerate().map(|(n, url)| (Kind::Listed(n), self.key(url.clone()))));
-        }
-        wanted.sort_by_key(|(kind, _)| *kind);
-        let mut old = std::mem::take(&mut state.servers);
-        for (kind, key) in wanted {
-            if state.servers.iter().any(|s| s.key.url.authority() == key.url.authority()) {
-                continue;
-            }
-            let known = old.iter().position(|s| s.key == key).map(|at| old.swap_remove(at));
-            let (failures, bad_until) = known.map_or((0, None), |s| (s.failures, s.bad_until));
-            state.servers.push(Server { key, kind, failures, bad_until });
-        }
-        let State { servers, clients, .. } = state;
-        clients.retain(|key, _| servers.iter().any(|s| s.key == *key));
-    }
 }
 
 impl Server {
     fn is_bad(&self, now: Instant) -> bool {
         self.bad_until.is_some_and(|until| now < until)
     }
-}
-
-/// A number that is equal for the same node and peer, and otherwise differs.
-fn spread(node: &str, peer: SocketAddr) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (node, peer).hash(&mut hasher);
-    hasher.finish() >> 1
 }

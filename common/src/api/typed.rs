@@ -1,5 +1,5 @@
-//! Follows the objects of one type, decoded. Every list is a consistent read. After a watch has ended a list comes first, perhaps
-//! from another API server.
+//! Follows the objects of one type, and decodes them. Every list is a consistent read. After a watch has ended, a new
+//! list comes first, perhaps from another API server.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use super::ask::NamedCall;
 use super::follow::{End, Pace, Source, follow};
 use super::lines::{Ended, Lines, is_cut_off};
-use super::race::{Limits, NamedCall, Outcome, head, refusal};
+use super::race::{Limits, Outcome, head, refusal};
 use super::servers::{Key, Servers};
 use super::{ApiError, Away, Failure, Refusal, Try, Verb};
 use crate::text::cut;
@@ -32,9 +33,9 @@ pub struct Follow {
     pub servers: Servers,
     /// The collection: `/apis/coordination.k8s.io/v1/namespaces/kube-system/leases`.
     pub path: String,
-    /// As RBAC has it.
+    /// The name of the resource in RBAC.
     pub resource: &'static str,
-    /// For people.
+    /// The name of the collection for people.
     pub what: String,
     /// A field selector.
     pub fields: Option<String>,
@@ -42,7 +43,7 @@ pub struct Follow {
     pub labels: Option<String>,
     /// How many objects one part of a list has; None: the list comes in one part. Parts save memory.
     pub page: Option<u32>,
-    /// For the list, and for the watch to be opened.
+    /// The time limits of each call: a list, or the opening of a watch.
     pub limits: Limits,
     /// Wait after a failure: at first, and at most.
     pub backoff: (Duration, Duration),
@@ -50,13 +51,13 @@ pub struct Follow {
     pub kick: Arc<Notify>,
 }
 
-/// What was seen.
+/// A piece of news.
 pub enum Followed<K> {
-    /// All there are.
+    /// All objects: the result of a list.
     Listed(Vec<K>),
-    /// One was made or changed.
+    /// An object was created or changed.
     Applied(K),
-    /// One is gone.
+    /// An object was deleted.
     Deleted(K),
     /// Nothing changed, and the watch lives.
     Alive,
@@ -234,7 +235,7 @@ where
     }
 }
 
-/// What a line says.
+/// The content of a line.
 enum Line<K> {
     Nothing,
     Seen(Followed<K>),

@@ -9,9 +9,9 @@ pub struct Host {
     pub pod_namespace: Option<String>,
 }
 
-/// Where the kernel says the host's name.
+/// The file in which the kernel gives the host's name.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
-/// Where the kubelet puts the namespace of the pod's service account.
+/// The file in which the kubelet puts the namespace of the pod's service account.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 impl Host {

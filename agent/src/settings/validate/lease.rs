@@ -10,9 +10,7 @@ use super::super::parse::{self, Problem};
 use super::super::types::LeaseSettings;
 use super::services::lease_name;
 use super::{HOUR, MS, SECOND, field, time};
-
-/// The fence's margin: half a second, and the kernel's timer may be a second late.
-const FENCE_MARGIN: Duration = Duration::from_millis(1500);
+use crate::core::fence::LIFETIME_MARGIN;
 
 pub(super) fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
     let namespace = field(g, "namespace", parse::subdomain);
@@ -64,7 +62,7 @@ fn timing(g: &mut Gathered, duration: Duration, renew: Duration, retry: Duration
         );
     }
     // The kernel gets whole seconds.
-    let fence = Duration::from_secs(duration.saturating_sub(FENCE_MARGIN).as_secs());
+    let fence = Duration::from_secs(duration.saturating_sub(LIFETIME_MARGIN).as_secs());
     if spread >= fence && renew < duration && spread < renew {
         let problem =
             format!("with lease-duration {duration:?} the kernel drops the VIP after {fence:?}, between two renewals");

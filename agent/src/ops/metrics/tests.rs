@@ -1,0 +1,66 @@
+use super::*;
+
+const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 10));
+
+fn lines(metrics: &Metrics, now: Time) -> Vec<String> {
+    metrics.page(now).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_can_be_read_and_every_metric_is_explained() {
+    let metrics = Metrics::new("cp1");
+    metrics.held(VIP, true);
+    metrics.lease_held(true);
+    metrics.transition(Transition::Taken);
+    metrics.takeover(Takeover::Witness);
+    metrics.fence(VIP, Some(Time::from_nanos(12_500_000_000)));
+    metrics.announced(Form::ArpReply, 6);
+    metrics.conflict(VIP);
+    metrics.probe_missed();
+    metrics.api_request(Verb::Update, "conflict", Duration::from_millis(4));
+    metrics.netlink_error(Netlink::Refresh);
+    let lines = lines(&metrics, Time::from_nanos(2_000_000_000));
+    for wanted in [
+        r#"mooring_vip_held{address="192.0.2.10"} 1"#,
+        "mooring_lease_held 1",
+        r#"mooring_transitions_total{cause="taken"} 1"#,
+        r#"mooring_takeovers_total{cause="witness"} 1"#,
+        r#"mooring_fence_left_seconds{address="192.0.2.10"} 10.5"#,
+        r#"mooring_announcements_total{form="arp_reply"} 6"#,
+        r#"mooring_conflicts_total{address="192.0.2.10"} 1"#,
+        "mooring_probe_misses_total 1",
+        r#"mooring_api_requests_seconds_count{verb="update"} 1"#,
+        r#"mooring_api_errors_total{verb="update",category="conflict"} 1"#,
+        r#"mooring_netlink_errors_total{operation="refresh"} 1"#,
+        r#"mooring_build_info{version="0.1.0",node="cp1"} 1"#,
+        "# EOF",
+    ] {
+        assert!(lines.iter().any(|line| line == wanted), "{wanted} is not in {lines:#?}");
+    }
+    // Every sample belongs to a family with a type and a help that is a sentence.
+    let mut family = String::new();
+    for line in lines.iter().filter(|line| *line != "# EOF") {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, text) = help.split_once(' ').unwrap();
+            assert!(
+                text.ends_with('.') && text.split(' ').count() > 3 && text.starts_with(char::is_uppercase),
+                "{line}"
+            );
+            name.clone_into(&mut family);
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(name.starts_with(&family), "{line}");
+            value.parse::<f64>().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_fence_runs_down_and_an_address_can_be_forgotten() {
+    let metrics = Metrics::new("cp1");
+    metrics.fence(VIP, Some(Time::from_nanos(1)));
+    let late = Time::from_nanos(5);
+    assert!(lines(&metrics, late).contains(&r#"mooring_fence_left_seconds{address="192.0.2.10"} 0.0"#.to_owned()));
+    metrics.forget(VIP);
+    assert!(!metrics.page(late).unwrap().contains("192.0.2.10"));
+}
