@@ -2,8 +2,8 @@
 //!
 //! The preferred API server is asked first. If it cannot answer, the next one is asked at once. If it is silent for a
 //! while, the next one is asked *in parallel*, and the first answer counts. This is safe for writes too: each write
-//! carries the version that it is based on, so at most one is applied. One API server that forbids a call does not
-//! prove that all do, so the next one is asked.
+//! carries the version that it is based on, so at most one is applied. One API server that forbids a call (403) or does
+//! not accept the credentials (401) does not prove that all do, so the next one is asked.
 
 use std::future::Future;
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Servers {
         let mut runners: Vec<Running> = Vec::new();
         let mut running = FuturesUnordered::new();
         let mut config = None;
-        let mut forbidden = None;
+        let mut denied = None;
         let mut start = |runners: &mut Vec<Running>, running: &FuturesUnordered<_>| {
             for key in next.by_ref() {
                 match self.client(&key) {
@@ -189,13 +189,14 @@ impl Servers {
                             self.good(&key);
                             break (Some(Ok(value)), Some(key));
                         }
-                        Ok(Err(error @ ApiError::Forbidden { .. })) => {
+                        Ok(Err(error @ (ApiError::Forbidden { .. } | ApiError::Unauthorized { .. }))) => {
                             // An API server that has lost its view of RBAC (a cache that does not follow, a webhook)
-                            // forbids calls that the others allow: its refusal counts if no other server answers
+                            // forbids calls that the others allow. One that has the wrong CA for clients or the wrong
+                            // keys for tokens accepts no credentials. Such a refusal counts if no other server answers
                             // differently.
                             self.observer().on_call(call.call.verb, call.call.resource, error.category(), took);
                             self.bad(&key);
-                            forbidden.get_or_insert((error, key));
+                            denied.get_or_insert((error, key));
                             if start(&mut runners, &running) {
                                 patience = Instant::now() + limits.patience;
                             }
@@ -231,7 +232,7 @@ impl Servers {
         drop(running);
         doubt |= self.give_up(call, &runners, result.is_none().then_some(&mut tries));
         doubt &= call.call.verb.writes();
-        let (result, server) = match forbidden {
+        let (result, server) = match denied {
             Some((error, key)) if result.is_none() => (Some(Err(error)), Some(key)),
             _ => (result, server),
         };
