@@ -16,7 +16,7 @@ use crate::api::addresses::{Addresses, SELECTORS};
 use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
 use crate::api::raw::Raw;
 use crate::api::sessions::{self, Sessions};
-use crate::api::typed::{Follow, Followed};
+use crate::api::typed::{Follow, Followed, QUIET};
 use crate::api::{ApiError, Limits, Servers};
 use crate::catalog::{Change, Seen};
 use crate::core::session_vips::Input;
@@ -50,6 +50,11 @@ pub enum Message {
         what: &'static str,
         /// Why the watch is lost.
         wrong: Option<String>,
+    },
+    /// The namespace of sessions does not exist, or exists after all.
+    Namespace {
+        /// Whether it exists.
+        exists: bool,
     },
     /// The watch of sessions, or of addresses, broke.
     WatchLost,
@@ -166,6 +171,8 @@ fn follow(servers: &Servers, kick: &Arc<Notify>, path: String, resource: &'stati
         page: Some(PAGE),
         limits: Limits::within(WITHIN),
         backoff: BACKOFF,
+        quiet: QUIET,
+        relist: false,
         kick: kick.clone(),
     }
 }

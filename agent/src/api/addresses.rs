@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use kube::core::Request;
-use kube::core::params::{GetParams, ListParams, Patch, PatchParams};
+use kube::core::params::{GetParams, Patch, PatchParams};
 use mooring_names::annotations::{CONFLICT, HOLDER};
 use mooring_names::labels::ADVERTISE;
 use mooring_names::services::SERVICE_FAMILY;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::ask::NamedCall;
+use super::ask::{Collection, NamedCall};
 use super::objects::{Claim, IpAddress, Key};
 use super::race::Limits;
 use super::servers::Servers;
@@ -128,20 +128,13 @@ impl Addresses {
 
     /// All advertised objects, read consistently.
     pub async fn list(&self, within: Duration) -> Result<Vec<IpAddress>, ApiError> {
+        let (path, mut page) = (self.path(), Some(PART));
         let mut all = Vec::new();
         for selector in SELECTORS {
-            let mut params =
-                ListParams { label_selector: Some(selector.into()), limit: Some(PART), ..ListParams::default() };
-            loop {
-                let request = Request::new(self.path()).list(&params);
-                let call = NamedCall::new(Verb::List, RESOURCE, "the IPAddress objects".into(), request)?;
-                let part = self.servers.ask_for_list::<IpAddress>(&call, Limits::within(within)).await?;
-                all.extend(part.items);
-                params.continue_token = part.more;
-                if params.continue_token.is_none() {
-                    break;
-                }
-            }
+            let what = "the IPAddress objects";
+            let collection = Collection { path: &path, resource: RESOURCE, what, fields: None, labels: Some(selector) };
+            let (these, _) = self.servers.ask_for_all(collection, &mut page, Limits::within(within)).await?;
+            all.extend(these);
         }
         Ok(all)
     }

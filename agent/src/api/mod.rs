@@ -2,13 +2,15 @@
 
 pub mod addresses;
 pub mod events;
+#[cfg(test)]
+mod follow_tests;
 pub mod lease;
 pub mod objects;
 pub mod services;
 pub mod sessions;
 pub mod slices;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub mod watch;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
-use kube::core::params::{GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::params::{GetParams, Patch, PatchParams, PostParams};
 pub use mooring_names::sessions::{DECLARED, ENDED, LABEL, PREFIX};
 use serde_json::{Value, json};
 
-use super::ask::NamedCall;
+use super::ask::{Collection, NamedCall};
 use super::codec::encode_spec;
 use super::lease::RESOURCE;
 use super::race::Limits;
@@ -60,11 +60,11 @@ impl Sessions {
 
     /// All sessions, read consistently.
     pub async fn list(&self, within: Duration) -> Result<Vec<View>, ApiError> {
-        let params = ListParams { label_selector: Some(LABEL.into()), ..ListParams::default() };
-        let request = Request::new(self.path()).list(&params);
-        let call = NamedCall::new(Verb::List, RESOURCE, "the sessions".into(), request)?;
-        let listed = self.servers.ask_for_list::<Raw>(&call, Limits::within(within)).await?;
-        Ok(listed.items.iter().filter_map(view).collect())
+        let path = self.path();
+        let collection =
+            Collection { path: &path, resource: RESOURCE, what: "the sessions", fields: None, labels: Some(LABEL) };
+        let (listed, _) = self.servers.ask_for_all::<Raw>(collection, &mut None, Limits::within(within)).await?;
+        Ok(listed.iter().filter_map(view).collect())
     }
 
     /// Writes one session, and returns the session as it is now.

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::ApiError;
 use super::race::Limits;
 use super::servers::Servers;
-use super::typed::{Follow, Followed};
+use super::typed::{Follow, Followed, QUIET};
 
 /// Wait after a failure: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
@@ -45,6 +45,8 @@ impl Slices {
             page: None,
             limits: Limits::within(DEADLINE),
             backoff: BACKOFF,
+            quiet: QUIET,
+            relist: false,
             kick: Arc::new(Notify::new()),
         };
         let servers = servers.clone();

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
@@ -163,6 +164,18 @@ impl Cluster {
 
 pub(crate) fn answer(code: u16, body: impl Into<Bytes>) -> Answer {
     Response::builder().status(code).body(Full::new(body.into()).boxed()).unwrap()
+}
+
+/// Lines that come one by one, as a watch sends them.
+pub(crate) fn stream(rx: mpsc::UnboundedReceiver<String>) -> Answer {
+    stream_of(rx, "\n")
+}
+
+/// Parts that come one by one, each with this end.
+pub(crate) fn stream_of(mut rx: mpsc::UnboundedReceiver<String>, end: &'static str) -> Answer {
+    let frame = move |part: String| Ok(Frame::data(Bytes::from(part + end)));
+    let frames = futures::stream::poll_fn(move |cx| rx.poll_recv(cx).map(|part| part.map(frame)));
+    Response::new(BoxBody::new(StreamBody::new(frames).boxed()))
 }
 
 pub(crate) fn status(code: u16, message: &str) -> Answer {

@@ -4,12 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc;
 
-use super::testing::{Answer, Cluster, Server, answer, lease, status};
+use super::testing::{Answer, Cluster, Server, answer, lease, status, stream};
 use super::{
     ApiError, ConfigError, EventNote, Events, Failure, HealthError, LeaseApi, LeaseSettings, Limits, Regarding,
     Servers, Severity, Slices, Source, Verb, Watched, Write,
@@ -335,13 +332,6 @@ async fn a_kubeconfig_of_half_characters_or_without_an_end_is_refused() {
     std::fs::remove_file(&ca).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &ca).unwrap();
     assert!(matches!(source.load().await, Err(ConfigError::Unreadable { .. })));
-}
-
-/// Lines that come one by one, as a watch sends them.
-fn stream(mut rx: mpsc::UnboundedReceiver<String>) -> Answer {
-    let frames =
-        futures::stream::poll_fn(move |cx| rx.poll_recv(cx).map(|l| l.map(|l| Ok(Frame::data(Bytes::from(l + "\n"))))));
-    http::Response::new(BoxBody::new(StreamBody::new(frames).boxed()))
 }
 
 fn list(version: u64, items: &[serde_json::Value]) -> Answer {

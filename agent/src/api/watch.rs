@@ -16,7 +16,7 @@ use super::codec::Flaw;
 use super::lease::{LeaseApi, RESOURCE};
 use super::race::Limits;
 use super::raw::Raw;
-use super::typed::{Follow, Followed};
+use super::typed::{Follow, Followed, QUIET};
 
 /// Wait before a broken watch is opened again: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
@@ -87,6 +87,8 @@ impl LeaseApi {
             page: None,
             limits: Limits::within(deadline),
             backoff: BACKOFF,
+            quiet: QUIET,
+            relist: true,
             kick: kick.clone(),
         };
         let api = self.clone();

@@ -87,7 +87,7 @@ impl Client {
 
     async fn once(&self, call: &Call) -> Result<Bytes, ApiError> {
         let response = self.open(call).await?;
-        body(response, usize::MAX).await.map_err(|error| ApiError::Lost(chain(&*error, LONGEST)))
+        body(response, usize::MAX, || {}).await.map_err(|error| ApiError::Lost(chain(&error, LONGEST)))
     }
 
     /// Sends a request. Returns the head of a good answer, whose body is still to come.
@@ -104,7 +104,7 @@ impl Client {
         }
         let headers = response.headers().clone();
         // An error without a body is still an error.
-        let body = body(response, usize::MAX).await.unwrap_or_default();
+        let body = body(response, usize::MAX, || {}).await.unwrap_or_default();
         Err(Refusal::new(status.as_u16(), &headers, &body).into())
     }
 

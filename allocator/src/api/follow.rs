@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_common::api::follow::{self, End, Pace, Source};
-use mooring_common::api::lines::{Ended, Lines};
+use mooring_common::api::lines::{Ended, Lines, SILENT, version_of};
 use mooring_common::api::{Call, Observe, Verb};
 use mooring_common::backoff::random;
 use tokio::sync::{mpsc, oneshot};
@@ -18,19 +18,17 @@ use tokio::time::{Instant, timeout};
 use super::client::Client;
 use super::error::ApiError;
 use super::resource::Resource;
-use crate::decode::frame::version_of;
 
 /// Objects a page.
 const PAGE: u32 = 1_000;
 /// The API server keeps a watch open for this many seconds, up to twice as many.
 const WATCH_SECONDS: u64 = 300;
-/// After this time without any data a watch is considered dead: bookmarks come once a minute.
-const SILENT: Duration = Duration::from_secs(150);
 /// How long the follower waits.
 const PACE: Pace = Pace {
     backoff: (Duration::from_millis(100), Duration::from_secs(5)),
     missing: (Duration::from_secs(1), Duration::from_secs(15)),
     at_once: false,
+    spread: Duration::ZERO,
 };
 
 /// News of a kind.

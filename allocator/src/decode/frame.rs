@@ -122,19 +122,6 @@ pub fn line<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Line<T>, serde_js
     Ok(if &*raw.kind == "DELETED" { Line::Deleted(raw.object) } else { Line::Applied(raw.object) })
 }
 
-/// The version in a line of a watch, from which the next watch continues. None for an error.
-#[must_use]
-pub fn version_of(bytes: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Versioned<'a> {
-        #[serde(borrow, default)]
-        metadata: PageMeta<'a>,
-    }
-    let raw: Raw<'_, Versioned<'_>> = serde_json::from_slice(bytes).ok()?;
-    let version = raw.object.metadata.resource_version;
-    (&*raw.kind != "ERROR" && !version.is_empty()).then(|| version.0.into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,15 +136,6 @@ mod tests {
         assert!(matches!(read(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#), Line::Bookmark));
         let gone = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","metadata":{},"reason":"Expired","code":410}}"#;
         assert!(matches!(read(gone), Line::Error(error) if error.code == 410 && error.reason == "Expired"));
-        assert_eq!(version_of(gone.as_bytes()), None);
         assert!(line::<IgnoredAny>(b"{}").is_err());
-    }
-
-    #[test]
-    fn every_line_tells_its_version() {
-        for kind in ["ADDED", "DELETED", "BOOKMARK"] {
-            let text = format!(r#"{{"type":"{kind}","object":{{"spec":{{}},"metadata":{{"resourceVersion":"42"}}}}}}"#);
-            assert_eq!(version_of(text.as_bytes()).as_deref(), Some("42"));
-        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use tower::util::BoxCloneSyncService;
@@ -65,12 +65,34 @@ impl Client {
     }
 }
 
-/// The rest of an answer.
+/// Why the rest of an answer is missing.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// It is longer than is accepted.
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
+    /// The connection broke.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+}
+
+/// The rest of an answer. `arriving` is called for each part of it.
 ///
 /// # Errors
 /// The connection broke, or the answer is longer than `longest` bytes.
-pub async fn body(response: Head, longest: usize) -> Result<Bytes, BoxError> {
-    Ok(Limited::new(response.into_body(), longest).collect().await?.to_bytes())
+pub async fn body(response: Head, longest: usize, arriving: impl Fn()) -> Result<Bytes, BodyError> {
+    let mut body = response.into_body();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        arriving();
+        if let Ok(data) = frame?.into_data() {
+            if data.len() > longest.saturating_sub(all.len()) {
+                return Err(BodyError::TooLong(longest));
+            }
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(all.freeze())
 }
 
 /// Whether an unanswered request may have been sent. Without a connection or credentials, nothing was sent.

@@ -119,6 +119,9 @@ pub enum Failure {
         /// Its words.
         message: String,
     },
+    /// The answer is longer than this many bytes, which is more than is read.
+    #[error("its answer is longer than {0} bytes")]
+    TooLong(usize),
     /// The answer is invalid.
     #[error("sent what is no answer: {0}")]
     Malformed(String),
@@ -144,6 +147,12 @@ impl ApiError {
     #[must_use]
     pub fn answered(&self) -> bool {
         !matches!(self, Self::Away(_) | Self::Config(_))
+    }
+
+    /// Whether the answer was longer than is read.
+    #[must_use]
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::Away(away) if away.tries.iter().any(|t| matches!(t.failure, Failure::TooLong(_))))
     }
 
     /// Whether a failed write may have been applied all the same.
@@ -183,7 +192,7 @@ impl Failure {
             Self::Refused | Self::Unreachable(_) => false,
             // Too many requests: rejected before any work.
             Self::Server { code, .. } => *code != 429,
-            Self::Timeout(_) | Self::Broken(_) | Self::Malformed(_) | Self::Tls(_) => true,
+            Self::Timeout(_) | Self::Broken(_) | Self::Malformed(_) | Self::TooLong(_) | Self::Tls(_) => true,
         }
     }
 
@@ -197,6 +206,7 @@ impl Failure {
             Self::Timeout(_) => "timeout",
             Self::Broken(_) => "broken",
             Self::Server { .. } => "server",
+            Self::TooLong(_) => "too_long",
             Self::Malformed(_) => "malformed",
         }
     }

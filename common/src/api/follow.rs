@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, random};
 
 /// A watch that lived this long has worked; otherwise there is a wait before the next.
 const WORKED: Duration = Duration::from_secs(1);
@@ -38,6 +38,9 @@ pub struct Pace {
     /// Whether a watch that has worked is restarted at once, whatever ended it. If false: at once only where there is a
     /// version to go on from.
     pub at_once: bool,
+    /// Before a list after a watch that worked, the longest wait; it is chosen at random. When an API server restarts,
+    /// its watches end together, and no version to go on from is left: the lists of all nodes must not come together.
+    pub spread: Duration,
 }
 
 /// A collection to follow, and the receiver of its changes.
@@ -97,6 +100,7 @@ pub async fn follow(mut source: impl Source, pace: Pace) {
             End::Asked => continue,
             End::Relist => {
                 if worked && pace.at_once {
+                    spread(&mut source, pace.spread).await;
                     continue;
                 }
             }
@@ -106,6 +110,9 @@ pub async fn follow(mut source: impl Source, pace: Pace) {
                     return;
                 }
                 if worked && pace.at_once {
+                    if from.is_none() {
+                        spread(&mut source, pace.spread).await;
+                    }
                     continue;
                 }
             }
@@ -118,6 +125,12 @@ pub async fn follow(mut source: impl Source, pace: Pace) {
             }
         }
         source.pause(backoff.wait()).await;
+    }
+}
+
+async fn spread(source: &mut impl Source, most: Duration) {
+    if !most.is_zero() {
+        source.pause(most.mul_f64(f64::from(u16::try_from(random() % 1000).unwrap_or(0)) / 1000.0)).await;
     }
 }
 
@@ -178,7 +191,11 @@ mod tests {
         let did: Arc<Mutex<Vec<String>>> = Arc::default();
         let ends = ends.into_iter().map(|(end, lived)| (end, Duration::from_secs(lived))).collect();
         let span = (Duration::from_millis(100), Duration::from_millis(200));
-        follow(Script { ends, did: did.clone() }, Pace { backoff: span, missing: span, at_once }).await;
+        follow(
+            Script { ends, did: did.clone() },
+            Pace { backoff: span, missing: span, at_once, spread: Duration::ZERO },
+        )
+        .await;
         let did = did.lock().unwrap();
         did.clone()
     }

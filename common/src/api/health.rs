@@ -23,6 +23,9 @@ const READYZ: &str = "/readyz";
 /// The answer of `/readyz` lists some hundred checks, a line each.
 const LONGEST: usize = 64 << 10;
 
+/// How long an API server may take to answer whether it is there.
+const THERE: Duration = Duration::from_secs(2);
+
 /// An API server is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HealthError {
@@ -89,6 +92,20 @@ impl Servers {
         .await
     }
 
+    /// Whether an API server is there: a call had an answer from it within `recent`, or it answers a probe now, whatever
+    /// it says. An API server that does not answer is not asked first for a while.
+    pub(crate) async fn is_there(&self, key: &Key, recent: Duration) -> bool {
+        if self.answered_within(key, recent) {
+            return true;
+        }
+        if let Err(HealthError::NoAnswer { .. }) = self.probe_key(key, READYZ, THERE).await {
+            self.bad(key);
+            return false;
+        }
+        self.heard(key);
+        true
+    }
+
     async fn probe_key(&self, key: &Key, path: &str, limit: Duration) -> Result<(), HealthError> {
         let client = self.client(key)?;
         let began = Instant::now();
@@ -112,7 +129,7 @@ async fn ready(client: &Client, path: &str) -> Result<(), Result<(u16, String), 
     let response = client.send(request).await.map_err(|error| Err(Failure::of(&*error)))?;
     let code = response.status();
     // Read to the end, so that the connection can be used again.
-    let body = body(response, LONGEST).await.map_err(|error| Err(Failure::Broken(chain(&*error, 200))))?;
+    let body = body(response, LONGEST, || {}).await.map_err(|error| Err(Failure::Broken(chain(&error, 200))))?;
     if code.is_success() { Ok(()) } else { Err(Ok((code.as_u16(), failing(&String::from_utf8_lossy(&body))))) }
 }
 

@@ -1,5 +1,6 @@
 //! The lines of a watch: one line for each change.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
@@ -7,12 +8,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use serde::Deserialize;
 use tokio::time::timeout;
 
 use super::client::Head;
 
 /// A buffer that has grown larger than this is replaced after its lines are handed on. In bytes.
 const BATCH: usize = 256 << 10;
+
+/// A watch that shows nothing for this long is opened anew: API servers send a bookmark about once a minute.
+pub const SILENT: Duration = Duration::from_secs(150);
 
 /// The lines of an answer.
 #[derive(Debug)]
@@ -67,6 +72,31 @@ impl Lines {
     }
 }
 
+/// The version in a line of a watch: the next watch goes on from there. None: the line is an error, or has no version.
+#[must_use]
+pub fn version_of(line: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Raw<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+        #[serde(default)]
+        object: Object,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let raw: Raw<'_> = serde_json::from_slice(line).ok()?;
+    let version = raw.object.metadata.resource_version;
+    (raw.kind != "ERROR" && !version.is_empty()).then_some(version)
+}
+
 /// Whether an answer ended in the middle, as when an API server goes down.
 #[must_use]
 pub fn is_cut_off(error: &hyper::Error) -> bool {
@@ -81,4 +111,21 @@ pub fn is_cut_off(error: &hyper::Error) -> bool {
         at = one.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_tells_its_version() {
+        for kind in ["ADDED", "DELETED", "BOOKMARK"] {
+            let text = format!(r#"{{"type":"{kind}","object":{{"spec":{{}},"metadata":{{"resourceVersion":"42"}}}}}}"#);
+            assert_eq!(version_of(text.as_bytes()).as_deref(), Some("42"));
+        }
+        let gone = r#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"reason":"Expired","code":410}}"#;
+        assert_eq!(version_of(gone.as_bytes()), None);
+        assert_eq!(version_of(br#"{"type":"ADDED"}"#), None);
+        assert_eq!(version_of(b"{"), None);
+    }
 }

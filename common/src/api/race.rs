@@ -1,11 +1,13 @@
 //! One call to the first API server that answers.
 //!
 //! The preferred API server is asked first. If it cannot answer, the next one is asked at once. If it is silent for a
-//! while, the next one is asked *in parallel*, and the first answer counts. This is safe for writes too: each write
-//! carries the version that it is based on, so at most one is applied. One API server that forbids a call (403) or does
-//! not accept the credentials (401) does not prove that all do, so the next one is asked.
+//! while, and no part of its answer arrives, the next one is asked *in parallel*, and the first answer counts. This is
+//! safe for writes too: each write carries the version that it is based on, so at most one is applied. One API server
+//! that forbids a call (403) or does not accept the credentials (401) does not prove that all do, so the next one is
+//! asked.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +18,7 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use tokio::time::{Instant, sleep_until};
 
 use super::ask::NamedCall;
-use super::client::{Head, body};
+use super::client::{BodyError, Head, body};
 use super::servers::{Key, Servers};
 use super::{ApiError, Away, Client, Failure, Refusal, Try, unsayable};
 use crate::text::{chain, cut};
@@ -63,20 +65,46 @@ pub enum Miss {
 ///
 /// # Errors
 /// The answer is an error, or there is none.
-pub async fn head(client: Client, request: Request<Bytes>) -> Result<Head, Miss> {
+pub async fn head(client: Client, request: Request<Bytes>, progress: Progress) -> Result<Head, Miss> {
     let response = client.send(request).await.map_err(|error| Miss::Failed(Failure::of(&*error)))?;
+    progress.made();
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     let headers = response.headers().clone();
-    let body = rest(response).await?;
+    let body = rest(response, &progress).await?;
     Err(Miss::Said(Refusal::new(status.as_u16(), &headers, &body)))
 }
 
-/// The rest of a good answer, up to the size limit.
-pub(super) async fn rest(response: Head) -> Result<Bytes, Miss> {
-    body(response, LONGEST).await.map_err(|error| Miss::Failed(Failure::Broken(chain(&*error, 200))))
+/// The rest of an answer, up to the size limit.
+pub(super) async fn rest(response: Head, progress: &Progress) -> Result<Bytes, Miss> {
+    let body = body(response, LONGEST, || progress.made()).await;
+    body.map_err(|error| {
+        Miss::Failed(match error {
+            BodyError::TooLong(most) => Failure::TooLong(most),
+            BodyError::Broken(error) => Failure::Broken(chain(&error, 200)),
+        })
+    })
+}
+
+/// When a part of an answer last arrived. While it is arriving, no other API server is asked beside it.
+#[derive(Clone, Debug)]
+pub struct Progress(Arc<Mutex<Instant>>);
+
+impl Progress {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    /// A part has arrived.
+    pub fn made(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn last(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Running {
@@ -84,6 +112,7 @@ struct Running {
     began: Instant,
     /// Knows whether the request was given a connection, so that it may have been seen by the API server.
     sent: CaptureConnection,
+    progress: Progress,
     done: bool,
 }
 
@@ -97,7 +126,7 @@ impl Servers {
     /// Runs `op` with a client and the request.
     pub async fn race<T, F, Fut>(&self, call: &NamedCall, limits: Limits, op: F) -> Outcome<T>
     where
-        F: Fn(Client, Request<Bytes>) -> Fut,
+        F: Fn(Client, Request<Bytes>, Progress) -> Fut,
         Fut: Future<Output = Result<T, Miss>>,
     {
         let request = match call.call.request() {
@@ -135,7 +164,7 @@ impl Servers {
         op: &F,
     ) -> Outcome<T>
     where
-        F: Fn(Client, Request<Bytes>) -> Fut,
+        F: Fn(Client, Request<Bytes>, Progress) -> Fut,
         Fut: Future<Output = Result<T, Miss>>,
     {
         let began = Instant::now();
@@ -160,8 +189,9 @@ impl Servers {
                         let mut request = request.clone();
                         let sent = capture_connection(&mut request);
                         let at = runners.len();
-                        runners.push(Running { key, began: Instant::now(), sent, done: false });
-                        let answer = op(client, request);
+                        let progress = Progress::new();
+                        let answer = op(client, request, progress.clone());
+                        runners.push(Running { key, began: Instant::now(), sent, progress, done: false });
                         running.push(async move { (at, answer.await) });
                         return true;
                     }
@@ -181,14 +211,8 @@ impl Servers {
                 Some((at, answer)) = running.next() => {
                     let Some(runner) = runners.get_mut(at) else { continue };
                     runner.done = true;
-                    let (key, sent) = (runner.key.clone(), runner.was_sent());
-                    let took = runner.began.elapsed();
-                    match judge(call, answer) {
-                        Ok(Ok(value)) => {
-                            self.observer().on_call(call.call.verb, call.call.resource, "ok", took);
-                            self.good(&key);
-                            break (Some(Ok(value)), Some(key));
-                        }
+                    let (key, sent, took) = (runner.key.clone(), runner.was_sent(), runner.began.elapsed());
+                    match judge(call, &key, took, answer) {
                         Ok(Err(error @ (ApiError::Forbidden { .. } | ApiError::Unauthorized { .. }))) => {
                             // An API server that has lost its view of RBAC (a cache that does not follow, a webhook)
                             // forbids calls that the others allow. One that has the wrong CA for clients or the wrong
@@ -201,10 +225,11 @@ impl Servers {
                                 patience = Instant::now() + limits.patience;
                             }
                         }
-                        Ok(Err(error)) => {
-                            self.observer().on_call(call.call.verb, call.call.resource, error.category(), took);
+                        Ok(answer) => {
+                            let outcome = answer.as_ref().map_or_else(ApiError::category, |_| "ok");
+                            self.observer().on_call(call.call.verb, call.call.resource, outcome, took);
                             self.good(&key);
-                            break (Some(Err(error)), Some(key));
+                            break (Some(answer), Some(key));
                         }
                         Err(failure) => {
                             self.observer().on_call(call.call.verb, call.call.resource, failure.category(), took);
@@ -220,6 +245,10 @@ impl Servers {
                 () = sleep_until(patience.min(end)) => {
                     if Instant::now() >= end {
                         break (None, None);
+                    }
+                    if let Some(last) = arriving(&runners, limits.patience) {
+                        patience = last + limits.patience;
+                        continue;
                     }
                     // Slow API servers are given up only at the end; but the next call begins with another.
                     if let Some(last) = runners.last().filter(|r| !r.done) {
@@ -259,11 +288,27 @@ impl Servers {
     }
 }
 
-/// A success, an answer with an error, or no answer.
-fn judge<T>(call: &NamedCall, answer: Result<T, Miss>) -> Result<Result<T, ApiError>, Failure> {
+/// When a part of an answer last arrived, if that was within the patience.
+fn arriving(runners: &[Running], patience: Duration) -> Option<Instant> {
+    let last = runners.iter().filter(|r| !r.done).map(|r| r.progress.last()).max();
+    last.filter(|at| at.elapsed() < patience)
+}
+
+/// A success, an answer with an error, or no answer. An answer that is too long is one: the other API servers would send
+/// as much.
+fn judge<T>(
+    call: &NamedCall,
+    server: &Key,
+    took: Duration,
+    answer: Result<T, Miss>,
+) -> Result<Result<T, ApiError>, Failure> {
     match answer {
         Ok(value) => Ok(Ok(value)),
         Err(Miss::Said(said)) => refusal(call, &said).map(Err),
+        Err(Miss::Failed(failure @ Failure::TooLong(_))) => {
+            let tries = vec![Try { server: server.to_string(), failure }];
+            Ok(Err(ApiError::Away(Away { tries, after: took, maybe_applied: call.call.verb.writes() })))
+        }
         Err(Miss::Failed(failure)) => Err(failure),
     }
 }

@@ -105,6 +105,8 @@ struct Server {
     kind: Kind,
     failures: u32,
     bad_until: Option<Instant>,
+    /// When a call last had an answer from it, whatever the answer said.
+    answered: Option<Instant>,
 }
 
 /// The kinds of servers, the preferred kind first.
@@ -210,11 +212,26 @@ impl Servers {
         let mut state = self.state();
         if let Some(server) = state.servers.iter_mut().find(|s| s.key == *key) {
             (server.failures, server.bad_until) = (0, None);
+            server.answered = Some(Instant::now());
         }
         if state.current.as_ref() != Some(key) {
             tracing::info!(server = %key, "API server in use changed");
             state.current = Some(key.clone());
         }
+    }
+
+    /// Records that a server answered, without a judgement of the answer.
+    pub(crate) fn heard(&self, key: &Key) {
+        if let Some(server) = self.state().servers.iter_mut().find(|s| s.key == *key) {
+            server.answered = Some(Instant::now());
+        }
+    }
+
+    /// Whether a call had an answer from the server within this time.
+    pub(crate) fn answered_within(&self, key: &Key, time: Duration) -> bool {
+        let state = self.state();
+        let server = state.servers.iter().find(|s| s.key == *key);
+        server.and_then(|s| s.answered).is_some_and(|at| at.elapsed() < time)
     }
 
     /// Records that a server could not answer.

@@ -1,31 +1,39 @@
-//! Follows the objects of one type, and decodes them. Every list is a consistent read. After a watch has ended, a new
-//! list comes first, perhaps from another API server.
+//! Follows the objects of one type, and decodes them. Every list is a consistent read. A watch that has ended goes on from
+//! the version that it last showed, perhaps on another API server: in a large cluster, the lists of all nodes together
+//! are more than API servers can bear.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kube::core::params::{ListParams, WatchParams};
+use kube::core::params::WatchParams;
 use kube::core::{Request, Status, WatchEvent};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::ask::NamedCall;
+use super::ask::{Collection, NamedCall};
 use super::follow::{End, Pace, Source, follow};
-use super::lines::{Ended, Lines, is_cut_off};
+use super::lines::{Ended, Lines, SILENT, is_cut_off, version_of};
 use super::race::{Limits, Outcome, head, refusal};
 use super::servers::{Key, Servers};
 use super::{ApiError, Away, Failure, Refusal, Try, Verb};
+use crate::backoff::{jitter, random};
 use crate::text::cut;
 
-/// How long the API server keeps a watch open, in seconds. Then the watch is reopened from its last version.
-const WATCH_SECONDS: u32 = 240;
-/// A watch older than this has died silently: some seconds more than the API server's limit.
-const OVERDUE: Duration = Duration::from_secs(255);
-/// A watch that ends later than this ended regularly.
-const FULL: Duration = Duration::from_secs(230);
+/// The API server keeps a watch open for this many seconds, up to twice as many: the watches of all nodes do not end
+/// together.
+const WATCH_SECONDS: u64 = 240;
+/// A watch has died silently if it is older than the API server's limit by this.
+const OVERDUE: Duration = Duration::from_secs(15);
+/// A watch that ends no more than this before the API server's limit ended regularly.
+const EARLY: Duration = Duration::from_secs(10);
+/// The longest wait before a list that follows a watch that worked.
+const SPREAD: Duration = Duration::from_secs(2);
+/// After this time without news the API server of a watch is asked whether it is there, unless another call had an answer
+/// from it in that time. Agents hear from the API server every few seconds anyway.
+pub const QUIET: Duration = Duration::from_secs(10);
 
 /// A collection to follow, and how.
 pub struct Follow {
@@ -47,6 +55,11 @@ pub struct Follow {
     pub limits: Limits,
     /// Wait after a failure: at first, and at most.
     pub backoff: (Duration, Duration),
+    /// After this time without news the API server is asked whether it is there: [`QUIET`].
+    pub quiet: Duration,
+    /// Whether a list comes first after the watch was lost, even if a version to go on from is known: a list is a
+    /// consistent read, a watch shows what one API server has heard.
+    pub relist: bool,
     /// When notified, the open watch is dropped and a new one begins with another API server.
     pub kick: Arc<Notify>,
 }
@@ -72,35 +85,12 @@ impl Follow {
         K: Clone + Debug + DeserializeOwned + Send + 'static,
         E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send + 'static,
     {
-        let pace = Pace { backoff: self.backoff, missing: self.backoff, at_once: true };
+        let spread = if self.relist { Duration::ZERO } else { SPREAD };
+        let pace = Pace { backoff: self.backoff, missing: self.backoff, at_once: true, spread };
         // Boxed: otherwise the compiler does not see, at the spawn, that the future is `Send`.
         let following: BoxFuture<'static, ()> =
             Box::pin(follow(Typed { follow: self, emit, kind: std::marker::PhantomData }, pace));
         following.await;
-    }
-
-    /// All objects, and the version of the list.
-    async fn all<K: DeserializeOwned>(&self) -> Result<(Vec<K>, String), ApiError> {
-        let mut params = ListParams {
-            field_selector: self.fields.clone(),
-            label_selector: self.labels.clone(),
-            limit: self.page,
-            ..ListParams::default()
-        };
-        let mut all = Vec::new();
-        loop {
-            let call = self.call(Verb::List, Request::new(self.path.clone()).list(&params))?;
-            let list = self.servers.ask_for_list::<K>(&call, self.limits).await?;
-            all.extend(list.items);
-            match list.more {
-                Some(token) => params.continue_token = Some(token),
-                None if list.version.is_empty() => {
-                    let what = "a list without resourceVersion".into();
-                    return Err(away(None, Failure::Malformed(what)));
-                }
-                None => return Ok((all, list.version)),
-            }
-        }
     }
 
     fn call(
@@ -128,7 +118,10 @@ where
 
     /// Always a consistent read. A watch is not: it shows what one API server has heard.
     async fn list(&mut self) -> End<ApiError> {
-        match self.follow.all().await {
+        let Follow { servers, path, resource, what, fields, labels, page, limits, .. } = &mut self.follow;
+        let (fields, labels) = (fields.as_deref(), labels.as_deref());
+        let collection = Collection { path, resource, what, fields, labels };
+        match servers.ask_for_all(collection, page, *limits).await {
             Ok((all, version)) => {
                 if (self.emit)(Followed::Listed(all)).await {
                     End::Resume(version)
@@ -142,7 +135,10 @@ where
 
     async fn watch(&mut self, from: String) -> (End<ApiError>, Duration) {
         let mut opened = None;
-        let end = self.watched(&from, &mut opened).await;
+        let end = match self.watched(from, &mut opened).await {
+            End::Failed(error, _) if self.follow.relist => End::Failed(error, None),
+            end => end,
+        };
         (end, opened.map_or(Duration::ZERO, |at| at.elapsed()))
     }
 
@@ -166,17 +162,18 @@ where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
     E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send,
 {
-    async fn watched(&mut self, from: &str, opened: &mut Option<Instant>) -> End<ApiError> {
+    async fn watched(&mut self, mut from: String, opened: &mut Option<Instant>) -> End<ApiError> {
         let follow = &self.follow;
         let (servers, kick) = (follow.servers.clone(), follow.kick.clone());
+        let seconds = WATCH_SECONDS + random() % WATCH_SECONDS;
         let params = WatchParams {
             field_selector: follow.fields.clone(),
             label_selector: follow.labels.clone(),
-            timeout: Some(WATCH_SECONDS),
+            timeout: u32::try_from(seconds).ok(),
             bookmarks: true,
             ..WatchParams::default()
         };
-        let call = match follow.call(Verb::Watch, Request::new(follow.path.clone()).watch(&params, from)) {
+        let call = match follow.call(Verb::Watch, Request::new(follow.path.clone()).watch(&params, &from)) {
             Ok(call) => call,
             Err(error) => return End::Failed(error, None),
         };
@@ -185,53 +182,86 @@ where
             Outcome { result, server, .. } = open => match result {
                 Ok(response) => (response, server),
                 Err(ApiError::Gone { .. }) => return End::Relist,
+                Err(error @ ApiError::Away(_)) => return End::Failed(error, Some(from)),
                 Err(error) => return End::Failed(error, None),
             },
-            () = kick.notified() => return lost(None, Failure::Broken("the watch was given up while it opened".into())),
+            () = kick.notified() => {
+                return lost(None, Failure::Broken("the watch was given up while it opened".into()), None);
+            }
         };
         if !(self.emit)(Followed::Alive).await {
             return End::Closed;
         }
         let mut lines = Lines::new(response);
         let began = *opened.insert(Instant::now());
-        let bad = |failure| {
+        let limit = Duration::from_secs(seconds);
+        let bad = |failure, from| {
             if let Some(key) = &server {
                 servers.bad(key);
             }
-            lost(server.as_ref(), failure)
+            lost(server.as_ref(), failure, from)
         };
-        let overdue = tokio::time::sleep(OVERDUE);
-        tokio::pin!(overdue);
+        let mut news = began;
         loop {
             let batch = tokio::select! {
-                batch = lines.next(OVERDUE) => batch,
-                () = &mut overdue => return lost(server.as_ref(), Failure::Timeout(OVERDUE)),
+                batch = lines.next(limit + OVERDUE) => batch,
+                // The watch alone hangs, or the API server sends no bookmarks.
+                () = sleep_until(news + SILENT) => return End::Resume(from),
+                // An API server that hangs keeps its watches open and shows nothing.
+                there = still_there(&servers, server.as_ref(), follow.quiet) => {
+                    if there {
+                        continue;
+                    }
+                    return lost(server.as_ref(), Failure::Timeout(follow.quiet), Some(from));
+                }
+                () = sleep_until(began + limit + OVERDUE) => {
+                    return lost(server.as_ref(), Failure::Timeout(limit + OVERDUE), Some(from));
+                }
+                // The watch is not trusted. If it showed nothing at all, the version is not trusted either: after a restore
+                // of etcd, versions count again from a lower number.
                 () = kick.notified() => {
-                    return bad(Failure::Broken("the watch showed nothing for longer than it should, and was opened anew".into()));
+                    let what = "the watch showed nothing for longer than it should, and was opened anew";
+                    return bad(Failure::Broken(what.into()), (news > began).then_some(from));
                 }
             };
             let batch = match batch {
                 Some(Ok(batch)) => batch,
-                Some(Err(Ended::Silent(_))) => return lost(server.as_ref(), Failure::Timeout(OVERDUE)),
-                Some(Err(Ended::Broken(error))) if !is_cut_off(&error) => return bad(Failure::of(&error)),
-                Some(Err(Ended::Broken(_))) | None if began.elapsed() > FULL => return End::Relist,
+                Some(Err(Ended::Silent(time))) => return lost(server.as_ref(), Failure::Timeout(time), Some(from)),
+                Some(Err(Ended::Broken(error))) if !is_cut_off(&error) => return bad(Failure::of(&error), Some(from)),
+                Some(Err(Ended::Broken(_))) | None if began.elapsed() + EARLY > limit => return End::Resume(from),
                 // An API server that shuts down ends its watches too.
                 Some(Err(Ended::Broken(_))) | None => {
-                    return lost(server.as_ref(), Failure::Broken("the watch ended before its time".into()));
+                    let what = "the watch ended before its time";
+                    return lost(server.as_ref(), Failure::Broken(what.into()), Some(from));
                 }
             };
+            news = Instant::now();
+            let mut last = None;
             for line in batch.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
                 let seen = match read(line) {
                     Line::Nothing => continue,
                     Line::Seen(seen) => seen,
                     Line::Over(status) => return over(&call, server.as_ref(), &status),
-                    Line::Rubbish(what) => return bad(Failure::Broken(what)),
+                    Line::Rubbish(what) => return bad(Failure::Broken(what), None),
                 };
                 if !(self.emit)(seen).await {
                     return End::Closed;
                 }
+                last = Some(line);
+            }
+            if let Some(version) = last.and_then(version_of) {
+                from = version;
             }
         }
+    }
+}
+
+/// Waits for `quiet`, and then says whether the API server is there.
+async fn still_there(servers: &Servers, server: Option<&Key>, quiet: Duration) -> bool {
+    sleep(jitter(quiet)).await;
+    match server {
+        Some(key) => servers.is_there(key, quiet).await,
+        None => true,
     }
 }
 
@@ -264,12 +294,13 @@ fn over(call: &NamedCall, server: Option<&Key>, status: &Status) -> End<ApiError
     match refusal(call, &said) {
         Ok(ApiError::Gone { .. }) => End::Relist,
         Ok(error) => End::Failed(error, None),
-        Err(failure) => lost(server, failure),
+        Err(failure) => lost(server, failure, None),
     }
 }
 
-fn lost(server: Option<&Key>, failure: Failure) -> End<ApiError> {
-    End::Failed(away(server, failure), None)
+/// `from`: the version to go on from, if what the watch showed can be trusted.
+fn lost(server: Option<&Key>, failure: Failure, from: Option<String>) -> End<ApiError> {
+    End::Failed(away(server, failure), from)
 }
 
 fn away(server: Option<&Key>, failure: Failure) -> ApiError {

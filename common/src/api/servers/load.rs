@@ -94,7 +94,7 @@ impl Servers {
     }
 
     /// Rebuilds the list; the state of a server that stays is kept.
-    fn list(&self, state: &mut State) {
+    pub(super) fn list(&self, state: &mut State) {
         let Some(loaded) = &state.loaded else { return };
         let settings = &self.0.settings;
         let named = Key { url: loaded.config.cluster_url.clone(), name: loaded.config.tls_server_name.clone() };
@@ -120,8 +120,9 @@ impl Servers {
                 continue;
             }
             let known = old.iter().position(|s| s.key == key).map(|at| old.swap_remove(at));
-            let (failures, bad_until) = known.map_or((0, None), |s| (s.failures, s.bad_until));
-            state.servers.push(Server { key, kind, failures, bad_until });
+            let (failures, bad_until, answered) =
+                known.map_or((0, None, None), |s| (s.failures, s.bad_until, s.answered));
+            state.servers.push(Server { key, kind, failures, bad_until, answered });
         }
         let State { servers, clients, .. } = state;
         clients.retain(|key, _| servers.iter().any(|s| s.key == *key));
