@@ -247,7 +247,7 @@ impl Adapter for LeaseVipsAdapter {
     fn take(&mut self, core: &LeaseVips, interfaces: &[Interface], message: Message) -> Vec<Event> {
         let changed = match message {
             // This placement has no sessions.
-            Message::Input(_) | Message::WatchLost => false,
+            Message::Input(_) | Message::WatchLost | Message::Namespace { .. } => false,
             Message::Seen(seen) => {
                 self.seen(*seen);
                 true

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -26,11 +28,13 @@ pub(super) struct Calls {
     sessions: Sessions,
     addresses: Option<Addresses>,
     told: mpsc::Sender<Message>,
+    /// The last write found no namespace for sessions.
+    no_namespace: Arc<AtomicBool>,
 }
 
 impl Calls {
-    pub(super) const fn new(servers: Servers, namespace: String, told: mpsc::Sender<Message>) -> Self {
-        Self { sessions: Sessions::new(servers, namespace), addresses: None, told }
+    pub(super) fn new(servers: Servers, namespace: String, told: mpsc::Sender<Message>) -> Self {
+        Self { sessions: Sessions::new(servers, namespace), addresses: None, told, no_namespace: Arc::default() }
     }
 
     /// Sets the client: the cluster has the kind, or has it no longer.
@@ -64,10 +68,17 @@ impl Calls {
     }
 
     fn write_session(&self, id: u64, write: SessionWrite, within: Duration) {
-        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        let (sessions, told, no_namespace) = (self.sessions.clone(), self.told.clone(), self.no_namespace.clone());
         tokio::spawn(async move {
             let result = sessions.write(&write, within).await;
-            let result = result.map_err(|error| failure(&error, "write a session", true));
+            // 404 for an object that is to be created is about its namespace.
+            let missing = write.base.is_none() && matches!(result, Err(ApiError::NotFound { .. }));
+            if (missing || result.is_ok()) && no_namespace.swap(missing, Ordering::Relaxed) != missing {
+                let _ = told.send(Message::Namespace { exists: !missing }).await;
+            }
+            let why =
+                |error: ApiError| if missing { Failure::NoNamespace } else { failure(&error, "write a session", true) };
+            let result = result.map_err(why);
             tell(&told, Input::WroteSession { id, result }).await;
         });
     }
@@ -154,5 +165,54 @@ fn failure(error: &ApiError, what: &'static str, writes: bool) -> Failure {
             tracing::debug!(%error, what, "no API server answered a request; retrying");
             Failure::Away
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::testing::{Cluster, answer, lease, status};
+    use crate::core::lease::Record;
+
+    #[tokio::test]
+    async fn a_missing_namespace_is_told_once_and_so_is_its_coming() {
+        let cluster = Cluster::new();
+        let exists = Arc::new(AtomicBool::new(false));
+        let there = exists.clone();
+        let server = cluster
+            .serve(move |_| {
+                let there = there.load(Ordering::SeqCst);
+                async move {
+                    if there {
+                        let mut made = lease(7, "n1");
+                        made["metadata"]["name"] = "mooring-session.n1".into();
+                        answer(201, made.to_string())
+                    } else {
+                        status(404, "namespaces \"mooring-system\" not found")
+                    }
+                }
+            })
+            .await;
+        let (told, mut messages) = mpsc::channel(8);
+        let calls = Calls::new(cluster.servers(vec![server.url()]), "mooring-system".into(), told);
+        let within = Duration::from_secs(20);
+        let mut seen = vec![];
+        for id in 0..4 {
+            exists.store(id >= 2, Ordering::SeqCst);
+            let record = Record { holder: "n1".into(), ..Record::default() };
+            let write = SessionWrite { node: "n1".into(), base: None, record, declared: None, end: None };
+            calls.write_session(id, write, within);
+            loop {
+                match tokio::time::timeout(within, messages.recv()).await.unwrap().unwrap() {
+                    Message::Namespace { exists } => seen.push(format!("{id}: exists {exists}")),
+                    Message::Input(Input::WroteSession { result, .. }) => {
+                        assert_eq!(result.err(), (id < 2).then_some(Failure::NoNamespace));
+                        break;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(seen, ["0: exists false", "2: exists true"]);
     }
 }

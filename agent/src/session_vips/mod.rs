@@ -154,6 +154,10 @@ impl Adapter for SessionVipsAdapter {
                 self.reports.watch(what, wrong);
                 vec![]
             }
+            Message::Namespace { exists } => {
+                self.reports.namespace(exists);
+                vec![]
+            }
             Message::Kind(api) => {
                 self.reports.kind(api.as_ref().map(Addresses::version));
                 self.calls.set_addresses(api);

@@ -111,6 +111,24 @@ impl Reports {
         self.ops.readiness.set("services-kind", waits);
     }
 
+    /// Whether the namespace of sessions exists.
+    pub(super) fn namespace(&self, exists: bool) {
+        let waits = (!exists).then(|| {
+            format!(
+                "the namespace {} for the sessions of nodes does not exist: apply manifests/agent, or create the \
+                 namespace and the Role in it; until then this node carries no VIPs of Services, and tries again every \
+                 30 s",
+                self.namespace
+            )
+        });
+        if let Some(text) = &waits {
+            tracing::warn!("{text}");
+        } else {
+            tracing::info!(namespace = self.namespace, "the namespace for the sessions of nodes exists now");
+        }
+        self.ops.readiness.set("services-namespace", waits);
+    }
+
     /// Reports the result of one step.
     pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
         let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();

@@ -11,4 +11,6 @@ pub enum Failure {
     /// No answer about the Lease: refused, timed out, forbidden, or an error of the server. A write may have taken
     /// effect all the same.
     Away,
+    /// The object cannot be created: its namespace does not exist (404).
+    NoNamespace,
 }

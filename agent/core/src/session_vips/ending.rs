@@ -131,7 +131,7 @@ impl SessionVips {
                 self.forget_witness(node);
                 self.list_sessions();
             }
-            Err(Failure::Away) => {
+            Err(Failure::Away | Failure::NoNamespace) => {
                 self.not_answered(sent);
                 self.calls.next_end = sent + self.rules.retry_period / 2;
             }

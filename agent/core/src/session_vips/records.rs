@@ -164,7 +164,7 @@ impl SessionVips {
                 self.api_answered();
                 self.want_read(address);
             }
-            Err(Failure::Away) => {
+            Err(Failure::Away | Failure::NoNamespace) => {
                 vip.hold_off = self.step.at.now + self.rules.retry_period / 4 * vip.failed();
                 self.not_answered(flight.sent);
             }

@@ -13,6 +13,8 @@ use crate::session::View;
 
 /// A session that was ended begins again after this at the earliest.
 const BEGIN_AGAIN: Duration = Duration::from_millis(250);
+/// Without the namespace of sessions, the session begins again after this, and sessions are not listed before.
+const NO_NAMESPACE: Duration = Duration::from_secs(30);
 /// The planned end is written again after this.
 const END_AGAIN: Duration = Duration::from_millis(200);
 
@@ -115,7 +117,11 @@ impl SessionVips {
         if let Some(leaving) = self.own.leaving_mut().filter(|_| flight.is_end()) {
             leaving.next_end = now + END_AGAIN;
         }
-        if failure == Failure::Conflict {
+        if failure == Failure::NoNamespace {
+            self.api_answered();
+            self.own.calls.begin_after = now + NO_NAMESPACE;
+            self.calls.next_list = self.calls.next_list.max(now + NO_NAMESPACE);
+        } else if failure == Failure::Conflict {
             self.api_answered();
             self.calls.listing = None;
             self.list_sessions();

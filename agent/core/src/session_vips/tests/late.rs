@@ -307,3 +307,36 @@ fn what_was_not_wanted_when_its_holder_ended_is_looked_for_first() {
         assert!(wanted || actions.iter().any(|a| matches!(a, Output::Probe(_))));
     }
 }
+
+#[test]
+fn without_its_namespace_a_session_asks_seldom_and_then_begins() {
+    let rules = Rules { node: ME.into(), ..Rules::default() };
+    let mut session_vips = SessionVips::new(rules);
+    let interfaces = vec![Interface { index: 2, link: link(1), gateways: vec![] }];
+    let mut now = Time::default() + ms(60_000);
+    let mut todo = vec![Event::Node { interfaces, macs: link(1).macs }, Event::Input(Input::Synced)];
+    let end = now + Duration::from_mins(10);
+    let (mut writes, mut lists) = (0, 0);
+    while now < end {
+        let event = todo.pop().unwrap_or(Event::Tick);
+        let wall = WallTime(i64::try_from(now.as_nanos() / 1_000).unwrap());
+        for output in session_vips.step(Moment { now, wall }, event) {
+            match output {
+                Output::Call(Call::WriteSession { id, .. }) => {
+                    writes += 1;
+                    todo.push(Event::Input(Input::WroteSession { id, result: Err(Failure::NoNamespace) }));
+                }
+                // Lists of a namespace that does not exist are empty.
+                Output::Call(Call::ReadSessions { id, .. }) => {
+                    lists += 1;
+                    todo.push(Event::Input(Input::Sessions { id: Some(id), result: Ok(vec![]) }));
+                }
+                _ => {}
+            }
+        }
+        if todo.is_empty() {
+            now = session_vips.wake().map_or(now + ms(1_000), |wake| wake.max(now + ms(1)));
+        }
+    }
+    assert!((15..=25).contains(&writes) && lists <= 25, "{writes} writes and {lists} lists in ten minutes");
+}
