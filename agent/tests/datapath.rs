@@ -5,7 +5,10 @@
 
 mod support;
 
-use std::net::IpAddr;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mooring_agent::core::time::Time;
@@ -442,5 +445,52 @@ fn one_that_cannot_be_put_does_not_keep_the_others_out() {
         assert_eq!((late.there.len(), late.failed.len()), (0, 6));
         assert!(late.failed.iter().all(|(_, error)| matches!(error, Error::Late { .. })));
         assert_eq!(datapath.ours().await.unwrap(), []);
+    });
+}
+
+/// Routes as a router of the Internet has them.
+fn full_table(count: u32) {
+    let mut routes = String::new();
+    for n in 0..count {
+        let (a, b, c) = (n >> 16 & 0xff, n >> 8 & 0xff, n & 0xff);
+        writeln!(routes, "route add {}.{b}.{c}.0/24 dev va", 11 + a).unwrap();
+        if n % 10 == 0 {
+            writeln!(routes, "route add 2001:{a:x}:{:x}::/48 dev va", n & 0xffff).unwrap();
+        }
+    }
+    let mut ip = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    ip.stdin.take().unwrap().write_all(routes.as_bytes()).unwrap();
+    assert!(ip.wait().unwrap().success());
+}
+
+/// The most memory that this process had so far, in KiB.
+fn peak_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn an_interface_is_found_beside_a_full_routing_table() {
+    lab(async |lab: Lab| {
+        let (datapath, _events) = lab.datapath();
+        full_table(100_000);
+        assert!(matches!(datapath.interface(None).await, Err(Error::NoDefaultRoute)));
+        for gateway in ["10.9.0.2", "10.9.0.3"] {
+            let metric = u32::from(gateway.ends_with('3')) + 1;
+            let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(gateway.parse().unwrap()).priority(metric);
+            lab.ha.route().add(route.build()).execute().await.unwrap();
+        }
+        let six = RouteMessageBuilder::<Ipv6Addr>::new().gateway("fd09::2".parse().unwrap());
+        lab.ha.route().add(six.build()).execute().await.unwrap();
+        let before = peak_memory();
+        for name in [None, Some("va")] {
+            let found = datapath.interface(name).await.unwrap();
+            assert_eq!((&*found.name, found.gateways), ("va", ["10.9.0.2", "10.9.0.3", "fd09::2"].map(ip).to_vec()));
+        }
+        assert_eq!(datapath.interfaces().await.unwrap().iter().find(|one| one.name == "va").unwrap().gateways.len(), 3);
+        // A route takes some hundred bytes: the agent, whose memory is limited, must not hold them all.
+        let grown = peak_memory() - before;
+        assert!(grown < 8 << 10, "the look-up took {grown} KiB");
     });
 }

@@ -14,10 +14,10 @@ use mooring_agent::core::time::Time;
 use mooring_agent::datapath::{Interface, Vip, clock};
 use mooring_agent::segment::frame::{ArpForm, arp_announce, arp_probe, na_announce};
 use mooring_agent::segment::{Form, Heard, Kind, Options, Segment, To};
-use netlink_packet_route::link::LinkAttribute;
+use netlink_packet_route::link::{LinkAttribute, MacVlanMode};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourState};
 use pnet::datalink::{Channel, Config, DataLinkSender, NetworkInterface};
-use rtnetlink::{Handle, LinkVeth, RouteMessageBuilder};
+use rtnetlink::{Handle, LinkMacVlan, LinkVeth, RouteMessageBuilder};
 use tokio::sync::mpsc;
 
 use support::{Lab, One as _, add, delete_link, down, eventually, index, ip, lab, sysctl, up, within};
@@ -219,6 +219,31 @@ fn others_are_heard_and_own_frames_are_not() {
         assert_eq!(next(&mut ear).await, Heard { address: ip(VIP), mac: vb.mac, form: Form::Claim });
         assert!(ear.try_recv().is_err());
         assert_eq!(ours.counts().heard, 4);
+    });
+}
+
+#[test]
+fn frames_of_an_interface_above_are_of_another_segment() {
+    lab(async |lab: Lab| {
+        let (datapath, _) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        let (_peer, vb) = lab.peer().await;
+        // A macvlan in place of a VLAN, which not all kernels have: the kernel treats their frames alike.
+        let above = LinkMacVlan::new("above", va.index, MacVlanMode::Bridge);
+        lab.ha.link().add(above.build()).execute().await.unwrap();
+        up(&lab.ha, "above").await;
+        let above = eventually(async || datapath.interface(Some("above")).await.ok().filter(|above| above.up)).await;
+        let ((below, mut ear), (segment, mut ear_above)) = (open(&va), open(&above));
+        below.listen_for([ip(VIP)]);
+        segment.listen_for([ip(VIP)]);
+        let vip = Ipv4Addr::new(10, 9, 0, 100);
+        let mut sender = lab.in_b(|| raw(&vb));
+        let mut frame = arp_announce(vip, vb.mac, ArpForm::Reply);
+        frame[..6].copy_from_slice(&above.mac.0);
+        sender.send_to(&frame, None).unwrap().unwrap();
+        assert_eq!(next(&mut ear_above).await, Heard { address: ip(VIP), mac: vb.mac, form: Form::Answer });
+        sender.send_to(&arp_announce(vip, vb.mac, ArpForm::Request), None).unwrap().unwrap();
+        assert_eq!(next(&mut ear).await, Heard { address: ip(VIP), mac: vb.mac, form: Form::Claim });
     });
 }
 

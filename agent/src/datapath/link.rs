@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
 use netlink_packet_route::link::{InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType, RouteVia};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 
@@ -13,6 +12,7 @@ use super::Datapath;
 use super::address::Seen;
 use super::error::Error;
 use super::request::Failure;
+use super::routes::DefaultRoute;
 use crate::core::mac::Mac;
 
 /// An interface as it is now.
@@ -92,14 +92,6 @@ fn ports_of(links: &[LinkSeen], index: u32) -> Vec<Mac> {
     let ports: BTreeSet<Mac> =
         links.iter().filter(|link| link.port_of == Some(bundle)).filter_map(|link| link.mac).collect();
     ports.into_iter().collect()
-}
-
-/// A default route through an interface.
-#[derive(Clone, Copy, Debug)]
-struct DefaultRoute {
-    index: u32,
-    metric: u32,
-    gateway: Option<IpAddr>,
 }
 
 impl Datapath {
@@ -183,25 +175,6 @@ impl Datapath {
         seen.extend(self.dump(AddressFamily::Inet6).await?);
         Ok(own_of(&seen, index))
     }
-
-    async fn default_routes(&self, family: AddressFamily) -> Result<Vec<DefaultRoute>, Error> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = family;
-        let answers = self.requests.dump(RouteNetlinkMessage::GetRoute(message)).await;
-        let answers = match answers {
-            Ok(answers) => answers,
-            // A kernel without this family has no routes for it.
-            Err(Failure::Errno(Errno::EOPNOTSUPP | Errno::EAFNOSUPPORT)) => Vec::new(),
-            Err(failure) => return Err(failure.about("list routes".into(), family == AddressFamily::Inet6)),
-        };
-        Ok(answers
-            .iter()
-            .flat_map(|answer| match answer {
-                RouteNetlinkMessage::NewRoute(route) if route.header.address_family == family => next_hops(route),
-                _ => Vec::new(),
-            })
-            .collect())
-    }
 }
 
 /// The node's own addresses on an interface, and its link-local address.
@@ -230,45 +203,6 @@ fn link(answer: &RouteNetlinkMessage) -> Option<LinkSeen> {
         RouteNetlinkMessage::NewLink(message) => Some(LinkSeen::read(message)),
         _ => None,
     }
-}
-
-/// The next hops of a default route of the main table. Any other route yields none.
-fn next_hops(route: &RouteMessage) -> Vec<DefaultRoute> {
-    let header = &route.header;
-    let main = header.table == RouteHeader::RT_TABLE_MAIN;
-    if !main || header.destination_prefix_length != 0 || header.kind != RouteType::Unicast {
-        return Vec::new();
-    }
-    let metric = route.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Priority(metric) => Some(*metric),
-        _ => None,
-    });
-    let metric = metric.unwrap_or(0);
-    let mut hops = Vec::new();
-    for attribute in &route.attributes {
-        match attribute {
-            RouteAttribute::Oif(index) => {
-                hops.push(DefaultRoute { index: *index, metric, gateway: gateway(&route.attributes) });
-            }
-            RouteAttribute::MultiPath(all) => hops.extend(all.iter().map(|hop| DefaultRoute {
-                index: hop.interface_index,
-                metric,
-                gateway: gateway(&hop.attributes),
-            })),
-            _ => {}
-        }
-    }
-    hops
-}
-
-fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
-    attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Gateway(RouteAddress::Inet(ip)) | RouteAttribute::Via(RouteVia::Inet(ip)) => Some((*ip).into()),
-        RouteAttribute::Gateway(RouteAddress::Inet6(ip)) | RouteAttribute::Via(RouteVia::Inet6(ip)) => {
-            Some((*ip).into())
-        }
-        _ => None,
-    })
 }
 
 /// The name of an interface for messages. If the interface has no name any more: its number.

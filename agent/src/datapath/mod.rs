@@ -15,6 +15,7 @@ mod prefix;
 mod put;
 mod remove;
 mod request;
+mod routes;
 mod service;
 
 use std::collections::BTreeSet;

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::error::Error;
 
 /// How often a dump is repeated when the kernel's state changed during the dump.
-const DUMPS: usize = 4;
+pub(super) const DUMPS: usize = 4;
 
 /// At most this many changes go into one datagram. The kernel acknowledges each of them; 300 acknowledgements overrun a
 /// socket's default buffer (measured).

@@ -1,8 +1,8 @@
 //! Packet sockets that receive only the frames needed.
 //!
 //! Each is bound to one protocol and one interface before the first frame reaches it, never promiscuous (pnet's
-//! default is), and filtered in the kernel: only frames that are for this host or for everybody, none that this host
-//! sent, and of IPv6 only neighbour solicitations and advertisements. It joins no group: an interface with IPv6
+//! default is), and filtered in the kernel: only frames of this interface that are for this host or for everybody, none
+//! that this host sent, and of IPv6 only neighbour solicitations and advertisements. It joins no group: an interface with IPv6
 //! hears `ff02::1` anyway.
 
 use std::io;
@@ -29,11 +29,11 @@ pub(super) struct Open {
 }
 
 pub(super) fn arp(interface: &Interface) -> Result<Open, Error> {
-    open(interface, ETH_P_ARP, &ARP_FILTER).map_err(failed("an ARP socket", interface))
+    open(interface, ETH_P_ARP, &arp_filter(interface.index)).map_err(failed("an ARP socket", interface))
 }
 
 pub(super) fn ndp(interface: &Interface) -> Result<Open, Error> {
-    open(interface, ETH_P_IPV6, &NDP_FILTER).map_err(failed("an NDP socket", interface))
+    open(interface, ETH_P_IPV6, &ndp_filter(interface.index)).map_err(failed("an NDP socket", interface))
 }
 
 pub(super) fn failed(what: &'static str, interface: &Interface) -> impl FnOnce(io::Error) -> Error {
@@ -83,23 +83,43 @@ const RETURN: u16 = 0x06;
 const PACKET_TYPE: u32 = 0xffff_f004;
 const ACCEPT: u32 = 512;
 
-static ARP_FILTER: [SockFilter; 4] = [
-    SockFilter::new(LOAD_WORD, 0, 0, PACKET_TYPE),
-    SockFilter::new(JUMP_GREATER, 1, 0, 2),
-    SockFilter::new(RETURN, 0, 0, ACCEPT),
-    SockFilter::new(RETURN, 0, 0, 0),
-];
+/// `SKF_AD_OFF + SKF_AD_IFINDEX`: the interface that the frame belongs to.
+const INTERFACE: u32 = 0xffff_f008;
 
-static NDP_FILTER: [SockFilter; 9] = [
-    SockFilter::new(LOAD_WORD, 0, 0, PACKET_TYPE),
-    SockFilter::new(JUMP_GREATER, 6, 0, 2),
-    // The IPv6 header's next header: ICMPv6. Extension headers before it are not used by neighbour discovery.
-    SockFilter::new(LOAD_BYTE, 0, 0, 20),
-    SockFilter::new(JUMP_EQUAL, 0, 4, 58),
-    // The ICMPv6 type: neighbour solicitation, advertisement.
-    SockFilter::new(LOAD_BYTE, 0, 0, 54),
-    SockFilter::new(JUMP_EQUAL, 1, 0, 135),
-    SockFilter::new(JUMP_EQUAL, 0, 1, 136),
-    SockFilter::new(RETURN, 0, 0, ACCEPT),
-    SockFilter::new(RETURN, 0, 0, 0),
-];
+/// Frames of VLANs above the interface are left out. The kernel gives them to a socket that is bound to the interface
+/// below as well, without their tag (net/core/dev.c, `orig_dev`): another VLAN is another segment, and may use the same
+/// addresses.
+const fn of(interface: u32, skip: u8) -> [SockFilter; 2] {
+    [SockFilter::new(LOAD_WORD, 0, 0, INTERFACE), SockFilter::new(JUMP_EQUAL, 0, skip, interface)]
+}
+
+const fn arp_filter(interface: u32) -> [SockFilter; 6] {
+    let [load, compare] = of(interface, 3);
+    [
+        load,
+        compare,
+        SockFilter::new(LOAD_WORD, 0, 0, PACKET_TYPE),
+        SockFilter::new(JUMP_GREATER, 1, 0, 2),
+        SockFilter::new(RETURN, 0, 0, ACCEPT),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
+
+const fn ndp_filter(interface: u32) -> [SockFilter; 11] {
+    let [load, compare] = of(interface, 8);
+    [
+        load,
+        compare,
+        SockFilter::new(LOAD_WORD, 0, 0, PACKET_TYPE),
+        SockFilter::new(JUMP_GREATER, 6, 0, 2),
+        // The IPv6 header's next header: ICMPv6. Extension headers before it are not used by neighbour discovery.
+        SockFilter::new(LOAD_BYTE, 0, 0, 20),
+        SockFilter::new(JUMP_EQUAL, 0, 4, 58),
+        // The ICMPv6 type: neighbour solicitation, advertisement.
+        SockFilter::new(LOAD_BYTE, 0, 0, 54),
+        SockFilter::new(JUMP_EQUAL, 1, 0, 135),
+        SockFilter::new(JUMP_EQUAL, 0, 1, 136),
+        SockFilter::new(RETURN, 0, 0, ACCEPT),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
