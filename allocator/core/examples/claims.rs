@@ -12,7 +12,7 @@ use mooring_allocator_core::in_cluster::InCluster;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::PoolSpec;
 use mooring_allocator_core::protocol::{
-    Action, Address, Attempt, Claim, Condition, Done, Event, Hold, Machine, Moment, Object, Pool, Reason, Write,
+    Action, Address, Attempt, Claim, Condition, Done, Event, Hold, Links, Machine, Moment, Object, Pool, Reason, Write,
 };
 use mooring_allocator_core::retained_meta::RetainedMeta;
 
@@ -102,6 +102,7 @@ impl Record {
             conflict: None,
             holder: None,
             hints: None,
+            links: Links::default(),
         }
     }
 }

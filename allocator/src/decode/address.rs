@@ -5,16 +5,24 @@ use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, Uid, Version};
 use mooring_allocator_core::placement_hints::Facts;
-use mooring_allocator_core::protocol::{Address, Attempt};
+use mooring_allocator_core::protocol::{Address, Attempt, Links};
 use mooring_allocator_core::retained_meta::Finalizers;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::{GROUP, finalizers};
 use serde::Deserialize;
 
-use super::meta::{Meta, NameJson, PoolRefJson};
+use super::meta::{Meta, NameJson, Owner, PoolRefJson};
 use super::names::Names;
 use super::own_annotations;
 use super::text::Text;
+
+/// The version of claims and pools that Cluster API and its provider no longer serve.
+const OUTDATED: &str = "/v1alpha1";
+
+/// Whether an owner is of the group of claims and pools.
+fn is_ours(owner: &Owner<'_>) -> bool {
+    owner.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
+}
 
 /// An `IPAddress`, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
@@ -71,10 +79,8 @@ impl AddressJson<'_> {
         let meta = &self.metadata;
         let pool = names.pool_ref(&self.spec.pool_ref, &meta.namespace)?;
         let owners = meta.owner_references.iter().flatten();
-        let owner = owners.filter(|one| one.controller == Some(true)).find(|one| {
-            let group = one.api_version.split_once('/').map_or("", |(group, _)| group);
-            group == GROUP && &*one.kind == IpAddressClaim::KIND
-        });
+        let mut owners = owners.filter(|one| one.controller == Some(true));
+        let owner = owners.find(|one| is_ours(one) && &*one.kind == IpAddressClaim::KIND);
         let shared = owner.and_then(|one| claim(&one.uid));
         let name = |text: &str| match &shared {
             Some(Shared { key, .. }) if *key.name == *text => key.name.clone(),
@@ -87,6 +93,10 @@ impl AddressJson<'_> {
         let key_name = name(&meta.name);
         let claim_name =
             if *self.spec.claim_ref.name == *key_name { key_name.clone() } else { name(&self.spec.claim_ref.name) };
+        let mut owners = meta.owner_references.iter().flatten();
+        let of_pool = owners.find(|one| &*one.kind == pool.kind.name() && *one.name == *pool.name && is_ours(one));
+        let outdated = owner.into_iter().chain(of_pool).any(|one| one.api_version.ends_with(OUTDATED));
+        let links = Links { pool: of_pool.map(|one| Uid(names.text(&one.uid))), outdated };
         let all = meta.finalizers.as_deref().unwrap_or_default();
         let finalizer = all.iter().any(|one| &**one == finalizers::PROTECT_ADDRESS);
         let annotations = meta.annotations.as_ref();
@@ -114,6 +124,7 @@ impl AddressJson<'_> {
             conflict: annotations.and_then(|a| Some(Box::from(&**a.conflict.as_ref()?))),
             holder: self.holder(),
             hints: Some(self.facts()).filter(Facts::matters).map(Box::new),
+            links,
         };
         let others = all.len() > usize::from(finalizer);
         Some((address, others.then(|| names.finalizers(all))))
@@ -150,6 +161,13 @@ mod tests {
         assert_eq!(address.owner, Some(Uid::from("u-claim")));
         assert_eq!(address.attempt, Some(Attempt { claim: Uid::from("u-claim"), number: 2, adopted: false }));
         assert!(Arc::ptr_eq(&address.owner.unwrap().0, &address.attempt.unwrap().claim.0), "one text, held once");
+        assert_eq!(address.links, Links { pool: Some(Uid::from("u-pool")), outdated: false });
+        let (old, _) =
+            read(&BOUND.replace("/v1beta2\",\"kind\":\"IPAddressClaim\"", "/v1alpha1\",\"kind\":\"IPAddressClaim\""))
+                .unwrap();
+        assert!(old.owner.is_some() && old.links.outdated);
+        let (other, _) = read(&BOUND.replace("\"name\":\"p\",\"uid\"", "\"name\":\"q\",\"uid\"")).unwrap();
+        assert_eq!(other.links, Links::default(), "another pool's");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::retained_meta::RetainedMeta;
 
 use super::sim::Dice;
 use super::{
-    Action, Address, Attempt, Claim, Condition, Done, Event, Failure, Hold, Machine, Moment, Object, Pool, Reason, Rest,
+    Action, Address, Attempt, Claim, Condition, Done, Event, Failure, Hold, Links, Machine, Moment, Object, Pool,
+    Reason, Rest,
 };
 
 /// Makes random objects.
@@ -98,6 +99,7 @@ impl Arbitrary {
             conflict: if self.0.one_in(5) { Some(self.text().into()) } else { None },
             holder: None,
             hints: None,
+            links: Links { pool: self.maybe(Self::uid), outdated: self.0.one_in(5) },
         }
     }
 

@@ -128,6 +128,17 @@ pub struct Address {
     pub holder: Option<Arc<str>>,
     /// The input of the placement hints, if agents may advertise the address.
     pub hints: Option<Box<Facts>>,
+    /// The object's owner references, besides the uid of its claim.
+    pub links: Links,
+}
+
+/// The owner references of an `IPAddress`, besides the uid of its claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// The uid in the reference to the object's pool.
+    pub pool: Option<Uid>,
+    /// A reference names an API version that is no longer served.
+    pub outdated: bool,
 }
 
 /// Our annotation on an `IPAddress`: the claim and the attempt that the object belongs to.

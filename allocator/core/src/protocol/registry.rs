@@ -26,6 +26,9 @@ pub(super) struct Entry {
     pub(super) retry: Retry,
     /// How often the server refused a tombstone for the object.
     pub(super) refusals: u32,
+    /// The claim to which the object belongs although it names another owner: the API server has said that the owner is
+    /// gone, and that this claim has the name. So it is after a restore from a backup.
+    pub(super) heir: Option<Uid>,
     /// A tombstone exists for the object.
     pub(super) rested: bool,
     /// A write of ours has ended the object, or found it ended.
@@ -43,6 +46,7 @@ impl Entry {
         }
         if self.address.owner != address.owner {
             self.fate = Fate::Stays;
+            self.heir = None;
             self.rested = false;
         }
         self.address = Arc::new(address);
@@ -147,6 +151,7 @@ impl Registry {
             spoiled: false,
             retry: Retry::default(),
             refusals: 0,
+            heir: None,
             rested: false,
             ended: false,
         });

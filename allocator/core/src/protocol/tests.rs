@@ -10,7 +10,10 @@ use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::retained_meta::RetainedMeta;
 
 use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
-use super::{Action, Address, Claim, Condition, Event, Failure, Hold, Machine, Moment, Pool, Reason, Report, Write};
+use super::{
+    Action, Address, Attempt, Claim, Condition, Event, Failure, Hold, Links, Machine, Moment, Pool, Reason, Report,
+    Write,
+};
 
 /// One allocator, and a store that applies each write at once.
 struct Bench {
@@ -74,6 +77,7 @@ fn address(name: &str, of: &str, at: &str, claim: Option<&Claim>) -> Address {
         conflict: None,
         holder: None,
         hints: None,
+        links: Links::default(),
     }
 }
 
@@ -161,17 +165,22 @@ impl Bench {
     /// Lets this many seconds pass. The watches show everything.
     fn rest(&mut self, seconds: u64) {
         for _ in 0..seconds * 20 {
-            for kind in [POOLS, CLAIMS, ADDRESSES] {
-                while let Some(event) = self.store.logs[kind].get(self.seen[kind]).cloned() {
-                    self.seen[kind] += 1;
-                    self.tell(event);
-                }
-            }
-            let before = self.now.as_secs();
-            self.now += Duration::from_millis(50);
-            self.store.wall += self.now.as_secs() - before;
-            self.tell(Event::Tick);
+            self.pass(Duration::from_millis(50));
         }
+    }
+
+    /// The watches show everything, and then some time passes.
+    fn pass(&mut self, time: Duration) {
+        for kind in [POOLS, CLAIMS, ADDRESSES] {
+            while let Some(event) = self.store.logs[kind].get(self.seen[kind]).cloned() {
+                self.seen[kind] += 1;
+                self.tell(event);
+            }
+        }
+        let before = self.now.as_secs();
+        self.now += time;
+        self.store.wall += self.now.as_secs() - before;
+        self.tell(Event::Tick);
     }
 
     fn claim(&self, name: &str) -> &Claim {
@@ -626,6 +635,82 @@ fn an_object_without_owner_goes_with_the_claim_that_is_bound_to_it() {
         bench.rest(3);
         assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty(), "{:?}", bench.store.addresses);
     }
+}
+
+#[test]
+fn a_restored_object_stays_with_the_claim_of_its_name() {
+    // Restored from a backup, claim and object have new uids, and the owner reference has the claim's old uid.
+    for (bound, deleting, marked) in
+        [(false, false, false), (true, false, false), (false, true, false), (false, false, true), (true, true, true)]
+    {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        let old = Claim { uid: "before".into(), ..claim("c", "p") };
+        let attempt = marked.then(|| Attempt { claim: "before".into(), number: 3, adopted: false });
+        bench.store.put_address(Address { attempt, deleting, ..address("c", "p", "10.0.0.7", Some(&old)) });
+        let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: "10.0.0.7".into() };
+        bench.store.put_claim(Claim {
+            finalizer: true,
+            bound: bound.then(|| "c".into()),
+            condition: bound.then_some(condition),
+            ..claim("c", "p")
+        });
+        bench.store.forced.insert(claim("c", "p").uid);
+        bench.start();
+        bench.rest(10);
+        let case = format!("bound {bound}, deleting {deleting}, marked {marked}");
+        assert_eq!(bench.has("c"), some("10.0.0.7"), "{case}");
+        assert_eq!(bench.address("c").owner, Some("uid-of-c".into()), "{case}");
+        assert!(deleting || bench.address("c").uid == "address-c".into(), "{case}");
+        bench.change("c", |c| c.deleting = true);
+        bench.rest(3);
+        assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty(), "{case}");
+    }
+}
+
+#[test]
+fn an_object_of_an_earlier_claim_goes_if_the_claim_of_its_name_is_of_another_pool() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.1.0.1-10.1.0.9")))]);
+    let old = Claim { uid: "before".into(), ..claim("c", "p") };
+    bench.store.put_address(address("c", "p", "10.0.0.7", Some(&old)));
+    bench.store.put_claim(claim("c", "q"));
+    bench.start();
+    bench.rest(5);
+    assert_eq!(bench.has("c"), some("10.1.0.1"));
+}
+
+#[test]
+fn a_lost_owner_reference_to_the_pool_is_put_back() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    let uid = bench.store.pools[&*pool("p")].uid.clone();
+    for links in [
+        Links::default(),
+        Links { pool: Some("before".into()), outdated: false },
+        Links { pool: Some(uid.clone()), outdated: true },
+    ] {
+        bench.change_address("c", |a| a.links = links);
+        bench.rest(2);
+        assert_eq!(bench.address("c").links, Links { pool: Some(uid.clone()), outdated: false });
+        assert_eq!(bench.has("c"), some("10.0.0.1"));
+    }
+}
+
+#[test]
+fn an_owner_reference_that_somebody_reverts_is_not_written_without_end() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.writes.clear();
+    // A webhook, say, reverts each write.
+    for _ in 0..600 {
+        if bench.address("c").links.pool.is_some() {
+            bench.store.put_address(Address { links: Links::default(), ..bench.address("c").clone() });
+        }
+        bench.pass(Duration::from_millis(100));
+    }
+    let writes = bench.number(|write| matches!(write, Write::Adopt(..)));
+    assert!((2..=20).contains(&writes), "{writes} writes in a minute");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::PoolSpec;
-use mooring_allocator_core::protocol;
+use mooring_allocator_core::protocol::{self, Links};
 use mooring_allocator_core::retained_meta::{ForServices, RetainedMeta};
 
 use crate::notes::Notes;
@@ -121,5 +121,6 @@ pub(crate) fn address(key: Key, uid: Uid, version: Version, ip: IpAddr) -> Addre
         conflict: None,
         holder: None,
         hints: None,
+        links: Links::default(),
     }
 }

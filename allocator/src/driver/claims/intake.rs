@@ -10,7 +10,7 @@ use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid};
 use mooring_allocator_core::protocol::{Address, Claim, Event};
 use mooring_allocator_core::retained_meta::Finalizers;
 use mooring_api::claim::IpAddressClaimStatus;
-use mooring_api::versions::{IpamVersion, Version as _};
+use mooring_api::versions::{IpamVersion, PoolVersion, Version as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -317,12 +317,16 @@ pub fn turned<T>(page: &Page<'_, T>) -> Turned {
 
 /// Translates an address. The address comes with its finalizers, if it has others besides ours.
 pub fn address(index: &mut Index, json: &AddressJson<'_>) -> Option<(Address, Option<Finalizers>)> {
-    let Index { names, claims, .. } = index;
+    let Index { names, claims, served, pools_served, .. } = index;
     let claim = |uid: &str| {
         let (uid, key) = claims.get_key_value(uid)?;
         Some(Shared { uid: uid.clone(), key: key.clone() })
     };
-    json.translate(names, claim)
+    let (mut address, others) = json.translate(names, claim)?;
+    // An API server that serves nothing newer knows its own version.
+    let newest = pools_served.get(&address.pool.kind).copied().unwrap_or_default();
+    address.links.outdated &= *served != IpamVersion::V1alpha1 && newest != PoolVersion::V1alpha1;
+    Some((address, others))
 }
 
 fn address_line(index: &mut Index, text: &[u8]) -> Result<Option<Event>, serde_json::Error> {

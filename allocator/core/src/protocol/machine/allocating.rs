@@ -136,7 +136,7 @@ impl<P: Provider> Machine<P> {
                 _ if goes => held |= entry.address.deleting && !entry.address.finalizer && !entry.ended,
                 // The object belongs to another claim of the same name, most likely an earlier one, which handles the
                 // object itself.
-                Some(owner) if *owner != claim.uid => {
+                Some(_) if !entry.is_free_for(&claim.uid) => {
                     self.work.mark(Who::Address(address));
                     held = true;
                 }

@@ -71,7 +71,12 @@ impl<P: Provider> Machine<P> {
         let creating = matches!(write, Write::Create(_));
         match result {
             Ok(done) => {
-                if !matches!(write, Write::Condition(..)) {
+                if matches!(write, Write::Adopt(..)) {
+                    // The API server may undo the change: then the next write must wait longer.
+                    let retry = &mut known.progress().retry;
+                    retry.failures += 1;
+                    retry.not_before = now + wait;
+                } else if !matches!(write, Write::Condition(..)) {
                     known.progress().retry.failures = 0;
                 }
                 if let Write::Void(..) = write {

@@ -102,7 +102,7 @@ impl<P: Provider> Machine<P> {
             return;
         }
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
-        let known = claim.is_some_and(|s| s.claim.uid == *owner);
+        let known = claim.is_some_and(|s| s.claim.uid == *owner || entry.heir.as_ref() == Some(&s.claim.uid));
         match entry.fate {
             _ if known => {
                 if let Some(entry) = self.addresses.get_mut(slot) {
@@ -143,6 +143,19 @@ impl<P: Provider> Machine<P> {
                 // The watch is behind, and will show the claim too.
                 if self.claims.find(&claim.key).is_none() {
                     self.claim_seen(claim);
+                }
+            }
+            Ok(Some(claim)) if entry.inherits(&claim) => {
+                entry.heir = Some(claim.uid.clone());
+                if entry.address.deleting {
+                    // The object cannot stay. The claim gets another one with the same address.
+                    self.dispose(slot, false);
+                } else {
+                    entry.fate = Fate::Stays;
+                }
+                match self.claims.find(&claim.key) {
+                    Some(known) => self.work.mark(Who::Claim(known)),
+                    None => self.claim_seen(claim),
                 }
             }
             Ok(_) => self.dispose(slot, true),

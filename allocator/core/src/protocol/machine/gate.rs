@@ -27,6 +27,19 @@ impl Entry {
         owner.as_ref().or_else(|| attempt.as_ref().map(|m| &m.claim)) == Some(claim)
     }
 
+    /// Whether a claim may take over the object of an earlier claim of its name, and with it the address that its machine
+    /// may be using.
+    pub(super) fn inherits(&self, claim: &Claim) -> bool {
+        let Address { key, pool, claim: of, conflict, rest, .. } = &*self.address;
+        let same = *key == claim.key && *of == claim.key.name && *pool == claim.pool;
+        same && !claim.deleting && conflict.is_none() && rest.is_none()
+    }
+
+    /// Whether the object has no owner, or has this claim as its owner or heir.
+    pub(super) fn is_free_for(&self, claim: &Uid) -> bool {
+        self.address.owner.as_ref().is_none_or(|owner| owner == claim || self.heir.as_ref() == Some(claim))
+    }
+
     /// Whether the object is released with the claim. The garbage collector removes the owner reference of a claim that is
     /// deleted in the foreground, or whose dependents are orphaned: then only the claim's status names the object.
     pub(super) fn goes_with(&self, claim: &Claim) -> bool {
@@ -167,10 +180,8 @@ impl<P: Provider> Machine<P> {
     /// Whether an object's claim is bound to the object, as far as the watch has shown.
     pub(super) fn is_bound(&self, entry: &Entry) -> bool {
         let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
-        claim.is_some_and(|s| {
-            s.claim.bound.as_ref() == Some(&entry.address.key.name)
-                && entry.address.owner.as_ref().is_none_or(|owner| *owner == s.claim.uid)
-        })
+        claim
+            .is_some_and(|s| s.claim.bound.as_ref() == Some(&entry.address.key.name) && entry.is_free_for(&s.claim.uid))
     }
 
     /// Whether the same rule is about to withdraw a rival: then this object may wait.

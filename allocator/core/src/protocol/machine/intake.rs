@@ -297,6 +297,14 @@ impl<P: Provider> Machine<P> {
             self.reads.remove(&id);
         }
         if let Some(claim) = self.claims.find(&entry.claim()) {
+            let heir = entry.heir.as_ref();
+            if let Some(known) = self.claims.get_mut(claim)
+                && heir == Some(&known.claim.uid)
+                && let Some(block) = entry.block.filter(|_| entry.address.conflict.is_none())
+            {
+                known.progress().before = entry.block;
+                self.provider.reserve_again(claim, &entry.address.pool, block);
+            }
             if let Some(known) = self.claims.get_mut(claim)
                 && entry.address.owner.as_ref() == Some(&known.claim.uid)
                 && entry.fate == Fate::Stays

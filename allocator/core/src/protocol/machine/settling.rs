@@ -7,9 +7,10 @@ use crate::provider::Provider;
 use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Attempt, Claim, Condition, Reason};
-use super::super::registry::Entry;
+use super::super::registry::{Entry, Fate};
 use super::claims::Missing;
-use super::{Machine, Who};
+use super::{Machine, RETRY, Who};
+use crate::work::Retry;
 
 impl<P: Provider> Machine<P> {
     /// Checks a bound claim: its object must exist and must be ours.
@@ -33,7 +34,8 @@ impl<P: Provider> Machine<P> {
             return self.void(slot, claim);
         }
         let (target, block) = (entry.target(), entry.block);
-        let dressed = entry.address.deleting || (entry.address.owner.is_some() && entry.address.finalizer);
+        let owned = entry.address.owner.as_ref() == Some(&claim.uid) && entry.address.finalizer;
+        let dressed = entry.address.deleting || (owned && self.is_linked(entry));
         let conflict = entry.address.conflict.clone();
         if !claim.finalizer {
             return self.add_finalizer(slot);
@@ -54,6 +56,12 @@ impl<P: Provider> Machine<P> {
         if !claim.condition.as_ref().is_some_and(|c| c.ready) {
             self.set_condition(slot, claim, Reason::AddressAllocated, message);
         } else if let Some(known) = self.claims.get_mut(slot) {
+            let Retry { not_before, failures } = known.so_far().retry;
+            let at = not_before + RETRY.last;
+            if failures > 0 && at > self.work.now() {
+                // Somebody may undo what was just written: the next write must not forget that it is not the first.
+                return self.work.mark_at(at, Who::Claim(slot));
+            }
             known.rest();
         }
     }
@@ -66,9 +74,17 @@ impl<P: Provider> Machine<P> {
             let entry = self.addresses.get(a);
             // An object that a person made for somebody else has the claim's name, but is not the claim's own.
             let for_it = |e: &Entry| e.address.claim == claim.key.name && e.address.rest.is_none();
-            entry.is_some_and(|e| !e.ended && for_it(e) && e.address.owner.as_ref().is_none_or(|o| *o == claim.uid))
+            entry.is_some_and(|e| !e.ended && for_it(e) && e.is_free_for(&claim.uid))
         });
         there.max()
+    }
+
+    /// Whether the object's owner references are as they should be. The garbage collector, and the deletion of pools, go by
+    /// them.
+    fn is_linked(&self, entry: &Entry) -> bool {
+        let links = &entry.address.links;
+        let pool = self.pools.get(&entry.address.pool).map(|slot| &slot.pool).filter(|pool| !pool.deleting);
+        pool.is_none_or(|pool| links.pool.as_ref() == Some(&pool.uid) && !links.outdated)
     }
 
     /// A bound claim that must be left alone, or that belongs to another allocator, may still have somebody else's
@@ -108,6 +124,22 @@ impl<P: Provider> Machine<P> {
     /// object is really gone, an object of its name from then must never be bound again: declare it void, unbind, and
     /// start again.
     fn find_missing(&mut self, slot: u32, claim: &Claim) {
+        let key = Key { name: claim.bound.clone().unwrap_or_else(|| claim.key.name.clone()), ..claim.key.clone() };
+        let undecided = self.addresses.named(&key).iter().copied().filter(|&a| {
+            let of_name = |e: &Entry| {
+                e.address.claim == claim.key.name
+                    && e.address.rest.is_none()
+                    && e.address.owner.is_some()
+                    && !e.ended
+                    && !matches!(e.fate, Fate::Goes { .. })
+            };
+            self.addresses.get(a).is_some_and(of_name)
+        });
+        let undecided: Vec<u32> = undecided.collect();
+        if !undecided.is_empty() {
+            // An object names another owner. Whether the owner still exists is being found out.
+            return self.work.mark_all(undecided.into_iter().map(Who::Address));
+        }
         self.keep_what_is_missing(slot);
         let Some(known) = self.claims.get(slot) else { return };
         match known.so_far().missing {

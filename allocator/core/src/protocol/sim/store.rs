@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::names::{Key, PoolRef, Uid, Version};
 use crate::pool::Network;
 use crate::protocol::flaws::{Flaw, planted};
-use crate::protocol::{Address, Claim, Done, Event, Failure, Object, Pool, Purpose, Target, Write};
+use crate::protocol::{Address, Claim, Done, Event, Failure, Links, Object, Pool, Purpose, Target, Write};
 
 #[derive(Default)]
 pub(in crate::protocol) struct Store {
@@ -178,16 +178,19 @@ impl Store {
                     conflict: None,
                     holder: None,
                     hints: None,
+                    links: self.links(&new.pool),
                 };
                 Ok(Done::There(Object::Address(self.put_address(address))))
             }
             Write::Adopt(target, attempt) => {
                 let address = self.address(target)?;
                 let (owner, attempt) = (Some(attempt.claim.clone()), Some(attempt.clone()));
+                let links = self.links(&address.pool);
                 Ok(Done::There(Object::Address(self.put_address(Address {
                     owner,
                     attempt,
                     finalizer: true,
+                    links,
                     ..address
                 }))))
             }
@@ -221,6 +224,11 @@ impl Store {
                 Ok(Done::There(Object::NotShown))
             }
         }
+    }
+
+    /// The owner references that the allocator writes.
+    fn links(&self, pool: &PoolRef) -> Links {
+        Links { pool: self.pools.get(pool).map(|pool| pool.uid.clone()), outdated: false }
     }
 
     /// The object to which a claim is bound, if the object exists.

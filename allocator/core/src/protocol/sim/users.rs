@@ -1,7 +1,7 @@
 //! The actions of people and of other programs.
 
 use crate::names::{Key, Uid, Version};
-use crate::protocol::{Address, Claim, Hold};
+use crate::protocol::{Address, Claim, Hold, Links};
 use crate::retained_meta::RetainedMeta;
 
 use super::world::{World, plan_of};
@@ -176,6 +176,7 @@ impl World {
             conflict: None,
             holder: None,
             hints: None,
+            links: Links::default(),
         };
         self.trace.push(format!("by hand {object:?}"));
         self.store.put_address(object);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
-use crate::protocol::{Address, Claim, Hold, Pool};
+use crate::protocol::{Address, Claim, Hold, Links, Pool};
 use crate::retained_meta::RetainedMeta;
 
 use super::Dice;
@@ -137,6 +137,7 @@ impl World {
                 conflict: None,
                 holder: None,
                 hints: None,
+                links: Links::default(),
             });
         }
     }
