@@ -34,6 +34,8 @@ pub struct Clusters {
     kind: Kind,
     /// Whether each Cluster that was seen is paused.
     paused: HashMap<Key, bool>,
+    /// The same, of the pages of an unfinished list. The list counts once it is complete.
+    listing: HashMap<Key, bool>,
     /// Claims in their grace period.
     waiting: HashMap<Uid, Key>,
     ends: VecDeque<(Duration, Uid)>,
@@ -46,9 +48,14 @@ impl Clusters {
         self.kind != Kind::Unknown
     }
 
-    /// A list begins. The first page clears the known state.
+    /// A list begins: its first page is read next.
     pub fn list_begins(&mut self) {
-        self.paused.clear();
+        self.listing.clear();
+    }
+
+    /// A page of a list has shown a Cluster.
+    pub fn listed(&mut self, cluster: Key, paused: bool) {
+        self.listing.insert(cluster, paused);
     }
 
     /// A Cluster was shown. Returns whether claims must be judged again.
@@ -61,8 +68,9 @@ impl Clusters {
         self.paused.remove(cluster).is_some()
     }
 
-    /// All Clusters were listed: all claims must be judged again.
+    /// The last page of a list was read: the list replaces the known state, and all claims must be judged again.
     pub fn list_ends(&mut self) {
+        self.paused = std::mem::take(&mut self.listing);
         self.kind = Kind::Listed;
     }
 

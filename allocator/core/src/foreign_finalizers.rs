@@ -16,6 +16,8 @@ use crate::work::Target;
 #[derive(Debug, Default)]
 pub struct ForeignFinalizers {
     by_uid: HashMap<Uid, (Version, Finalizers)>,
+    /// What the pages of an unfinished list have shown. The list counts once it is complete.
+    listing: HashMap<Uid, (Version, Finalizers)>,
 }
 
 /// What is known of an object's finalizers at the version of a write.
@@ -30,9 +32,21 @@ pub enum FinalizersAt {
 }
 
 impl ForeignFinalizers {
-    /// A list of all objects begins. The first page clears the known state.
+    /// A list of all objects begins: its first page is read next.
     pub fn list_begins(&mut self) {
-        self.by_uid.clear();
+        self.listing.clear();
+    }
+
+    /// A page of a list has shown an object.
+    pub fn listed(&mut self, uid: &Uid, version: &Version, all: Option<Finalizers>) {
+        if let Some(all) = all {
+            self.listing.insert(uid.clone(), (version.clone(), all));
+        }
+    }
+
+    /// The last page of a list was read: the list replaces the known state.
+    pub fn list_ends(&mut self) {
+        self.by_uid = std::mem::take(&mut self.listing);
     }
 
     /// An object was shown. `all`: its finalizers, if it has others besides ours.

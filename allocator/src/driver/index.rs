@@ -43,6 +43,8 @@ pub struct Index {
     pub pools_served: BTreeMap<PoolKind, PoolVersion>,
     /// Namespaces and their labels, once a pool needs them.
     pub namespaces: Namespaces,
+    /// The pages of an unfinished list of namespaces.
+    pub namespaces_listing: Namespaces,
     /// Namespaces were listed.
     pub namespaces_listed: bool,
     /// How often the namespaces have changed.
@@ -78,6 +80,7 @@ impl Index {
             written: WrittenStatus::default(),
             pools_served: BTreeMap::new(),
             namespaces: Namespaces::default(),
+            namespaces_listing: Namespaces::default(),
             namespaces_listed: false,
             namespaces_changed: 0,
             served: IpamVersion::default(),

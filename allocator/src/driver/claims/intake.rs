@@ -243,10 +243,11 @@ impl Intake {
         }
         for item in page.items.iter().flatten() {
             let Some((address, others)) = address(index, item) else { continue };
-            index.foreign_finalizers.shown(&address.uid, &address.version, others);
+            index.foreign_finalizers.listed(&address.uid, &address.version, others);
             self.addresses.push(address);
         }
         if page.metadata.next.is_empty() {
+            index.foreign_finalizers.list_ends();
             events.push(Event::Addresses(std::mem::take(&mut self.addresses), asked));
         }
         Ok(turned(&page))
@@ -259,7 +260,7 @@ impl Intake {
         }
         for item in page.items.iter().flatten() {
             let key = Key::new(&item.metadata.namespace, &item.metadata.name);
-            index.clusters.shown(key, item.is_paused());
+            index.clusters.listed(key, item.is_paused());
         }
         if page.metadata.next.is_empty() {
             index.clusters.list_ends();

@@ -67,12 +67,14 @@ pub(super) fn namespaces_page(
 ) -> Result<Turned, serde_json::Error> {
     let page = Page::<'_, NamespaceJson<'_>>::read(bytes)?;
     if first {
-        index.namespaces.clear();
+        index.namespaces_listing.clear();
     }
     for item in page.items.iter().flatten() {
-        index.namespaces.insert(item.metadata.name.to_string(), item.metadata.labels.clone().unwrap_or_default());
+        let labels = item.metadata.labels.clone().unwrap_or_default();
+        index.namespaces_listing.insert(item.metadata.name.to_string(), labels);
     }
     if page.metadata.next.is_empty() {
+        index.namespaces = std::mem::take(&mut index.namespaces_listing);
         index.namespaces_listed = true;
         events.append(&mut pools_that_select(index));
     }

@@ -402,6 +402,56 @@ fn a_claim_that_is_deleted_in_the_foreground_does_not_wait_for_itself() {
 }
 
 #[test]
+fn nothing_is_decided_on_half_a_list() {
+    let of_cluster = json!({"spec": {"clusterName": "k"}, "metadata": {"deletionTimestamp": "2026-11-20T10:00:00Z"}});
+    let (mut side, events) = ApiSide::with(&[claim("a", &of_cluster)]);
+    let seen = claims(&events)[0].clone();
+    let page = |side: &mut ApiSide, resource: Resource, items: &[Value], next: &str, first: bool| {
+        let bytes = json!({"items": items, "metadata": {"resourceVersion": "9", "continue": next}}).to_string().into();
+        let page = (resource, resource.versions()[0], &bytes);
+        let events = side.intake.page(&mut side.index, side.now, page, first, None).unwrap().1;
+        side.step(&events);
+    };
+    // Finalizers of others, on an object of the second page.
+    let address = |name: &str| {
+        json!({"metadata": {"name": name, "namespace": "n", "uid": format!("u-{name}"), "resourceVersion": "5",
+                "finalizers": ["theirs", "ipam.cluster.x-k8s.io/ProtectAddress"]},
+            "spec": {"address": "10.0.0.1", "claimRef": {"name": name},
+                "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "p"}}})
+    };
+    side.list(Resource::Addresses, &[address("a"), address("b")]);
+    page(&mut side, Resource::Addresses, &[address("b")], "more", true);
+    let (_, body) = side.call(&Write::RemoveAddressFinalizer(target("a")));
+    assert_eq!(body["metadata"]["finalizers"], json!(["theirs"]), "the last page has not come yet");
+    page(&mut side, Resource::Addresses, &[address("a")], "", false);
+    let (_, body) = side.call(&Write::RemoveAddressFinalizer(target("a")));
+    assert_eq!(body["metadata"]["finalizers"], json!(["theirs"]));
+    // A paused Cluster on the second page.
+    let cluster = |name: &str| json!({"metadata": {"name": name, "namespace": "n"}, "spec": {"paused": true}});
+    side.list(Resource::Clusters, &[cluster("k"), cluster("l")]);
+    assert_eq!(side.index.clusters.hold(&seen), Hold::Paused);
+    page(&mut side, Resource::Clusters, &[cluster("l")], "more", true);
+    assert_eq!(side.index.clusters.hold(&seen), Hold::Paused, "the last page has not come yet");
+    page(&mut side, Resource::Clusters, &[], "", false);
+    assert_eq!(side.index.clusters.hold(&seen), Hold::NoCluster("k".into()));
+    // A namespace on the second page.
+    let mut selecting = pool();
+    merge(&mut selecting, &json!({"spec": {"allowedNamespaces": {"selector": {"matchLabels": {"net": "x"}}}}}));
+    let namespace = |name: &str| json!({"metadata": {"name": name, "labels": {"net": "x"}}});
+    side.list(Resource::Namespaces, &[namespace("m"), namespace("n")]);
+    let allowed = |side: &mut ApiSide| {
+        let events = side.line(POOLS, "MODIFIED", &selecting);
+        let Some(Event::Pool(pool)) = events.into_iter().next() else { panic!() };
+        pool.plan.unwrap().allowed_namespaces.unwrap().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(allowed(&mut side), ["m", "n"]);
+    page(&mut side, Resource::Namespaces, &[namespace("m")], "more", true);
+    assert_eq!(allowed(&mut side), ["m", "n"], "the last page has not come yet");
+    page(&mut side, Resource::Namespaces, &[], "", false);
+    assert_eq!(allowed(&mut side), ["m"]);
+}
+
+#[test]
 fn answers_are_read() {
     let (mut side, _) = ApiSide::with(&[claim("a", &json!({}))]);
     side.list(Resource::Addresses, &[]);

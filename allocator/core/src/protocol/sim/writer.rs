@@ -96,8 +96,9 @@ impl Writer {
             Event::Addresses(all, _) => {
                 foreign.list_begins();
                 for Address { uid, version, .. } in all {
-                    foreign.shown(uid, version, others(uid));
+                    foreign.listed(uid, version, others(uid));
                 }
+                foreign.list_ends();
             }
             _ => {}
         }
