@@ -14,17 +14,12 @@ use super::run::Driver;
 use crate::api::ApiError;
 use crate::clock;
 
-/// Interval for reading a claim of another provider's pool that owns an address of ours.
-const FOREIGN_AGAIN: Duration = Duration::from_mins(1);
-
 /// A finished call.
 pub(super) enum Ended {
     /// A write.
     Write(Job, Result<Bytes, ApiError>),
     /// A claim was read.
     Read(ClaimRead, Result<Bytes, ApiError>),
-    /// The claim read under this number is of no pool of ours. The protocol learns this late.
-    Foreign(u64),
 }
 
 impl Driver {
@@ -99,18 +94,12 @@ impl Driver {
                 self.answered(&job, Outcome::Answered(result));
             }
             Ended::Read(ClaimRead { id, key, owner }, result) => {
-                if let Some(result) = self.index.claim_read(&key, &owner, result) {
-                    return self.step(Event::ClaimRead { id, result });
-                }
-                // The protocol would ask again at once.
-                tracing::debug!(claim = %key, "IPAddress of ours is owned by a claim of another provider's pool; its owner is read again later");
-                self.calls.push(Box::pin(async move {
-                    tokio::time::sleep(FOREIGN_AGAIN).await;
-                    Ended::Foreign(id)
-                }));
+                let result = self.index.claim_read(&key, &owner, result).unwrap_or_else(|| {
+                    tracing::debug!(claim = %key, "IPAddress of ours is owned by a claim of another provider's pool; its owner is read again later");
+                    Err(Failure::Exists)
+                });
+                self.step(Event::ClaimRead { id, result });
             }
-            // Only now may the claim be requested again.
-            Ended::Foreign(id) => self.step(Event::ClaimRead { id, result: Err(Failure::Unknown) }),
         }
     }
 

@@ -45,7 +45,7 @@ pub enum Event {
     ClaimRead {
         /// The action's number.
         id: u64,
-        /// The claim of that name; `Ok(None)`: there is none.
+        /// The claim of that name; `Ok(None)`: there is none; [`Failure::Exists`]: there is one, of another provider's pool.
         result: Result<Option<Claim>, Failure>,
     },
 }

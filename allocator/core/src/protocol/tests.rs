@@ -801,6 +801,56 @@ fn what_was_taken_away_by_force_is_not_given_to_who_waits_longer_nor_while_its_c
 }
 
 #[test]
+fn creations_that_the_api_server_does_not_manage_are_tried_less_and_less_often_and_told() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.99")))]);
+    bench.start();
+    // An admission webhook that does not answer, say: 500.
+    bench.refuse = |w| matches!(w, Write::Create(_)).then_some(Failure::Unknown);
+    for name in 0..30 {
+        bench.store.put_claim(claim(&format!("c{name}"), "p"));
+    }
+    bench.rest(300);
+    let tries = bench.number(|w| matches!(w, Write::Create(_)));
+    assert!(tries < 30 * 30, "{tries} creations in five minutes");
+    assert!(bench.lists < 60, "{} lists in five minutes", bench.lists);
+    let (reason, message) = bench.condition("c7");
+    assert!(reason == Reason::AllocationFailed && message.contains("the API server"), "{message}");
+    bench.refuse = |_| None;
+    bench.rest(60);
+    assert!(bench.store.claims.values().all(|claim| claim.bound.is_some()));
+}
+
+#[test]
+fn owners_are_looked_for_a_few_at_a_time() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.200")))]);
+    for number in 0..100 {
+        let name = format!("c{number}");
+        let gone = claim(&name, "p");
+        bench.store.put_address(address(&name, "p", &format!("10.0.0.{}", number + 1), Some(&gone)));
+    }
+    let mut machine = Machine::new(InCluster::default(), 1);
+    let mut reading = std::collections::VecDeque::new();
+    let (mut read, mut most) = (0, 0);
+    let mut events: Vec<Event> = [CLAIMS, ADDRESSES, POOLS].map(|kind| bench.store.list(kind, None)).into();
+    events.push(Event::Leading(Some(Duration::MAX)));
+    let mut now = Duration::ZERO;
+    let mut events = std::collections::VecDeque::from(events);
+    while now < Duration::from_mins(1) {
+        let event = events.pop_front().unwrap_or_else(|| {
+            now += Duration::from_millis(50);
+            let asked: Option<u64> = reading.pop_front();
+            read += usize::from(asked.is_some());
+            asked.map_or(Event::Tick, |id| Event::ClaimRead { id, result: Ok(None) })
+        });
+        let actions = machine.step(Moment { now, wall: 0 }, event);
+        reading
+            .extend(actions.iter().filter_map(|a| if let Action::ReadClaim { id, .. } = a { Some(*id) } else { None }));
+        most = most.max(reading.len());
+    }
+    assert!(read == 100 && most <= 16, "{read} read, {most} at once");
+}
+
+#[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
     bench.start();

@@ -13,6 +13,8 @@ use super::claims::Unseen;
 use super::{Machine, SHOWN_WITHIN, Who};
 use crate::work::{Failure, Target};
 
+/// After this many creations without a useful answer, the claim's condition says so.
+const UNANSWERED: u32 = 4;
 /// After this many refusals by the server, the address is released without a rest period.
 const REFUSALS: u32 = 3;
 
@@ -125,7 +127,12 @@ impl<P: Provider> Machine<P> {
                 progress.exists += u32::from(failure == Failure::Exists);
                 progress.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
                 progress.retry.failures += 1;
+                progress.retry.not_before = now + wait;
+                let lasts = progress.retry.failures >= UNANSWERED;
                 self.already_shown(slot);
+                if lasts && failure == Failure::Unknown {
+                    self.refused(slot, "no answer, or an error of its own, for the IPAddress; it is tried again");
+                }
             }
             Err(Failure::Refused(why)) if creating => {
                 let progress = known.progress();

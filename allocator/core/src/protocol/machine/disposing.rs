@@ -9,7 +9,7 @@ use super::super::action::{Action, New, Purpose, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Rest};
 use super::super::registry::Fate;
-use super::{Machine, Who};
+use super::{FOREIGN_AGAIN, Machine, READS, Who};
 use crate::work::Failure;
 
 impl<P: Provider> Machine<P> {
@@ -112,6 +112,9 @@ impl<P: Provider> Machine<P> {
             Fate::Stays if planted(Flaw::OrphansUnasked) => self.dispose(slot, true),
             Fate::Stays => self.doubt(slot),
             Fate::Doubtful(at) if at > self.work.now() => self.work.mark_at(at, Who::Address(slot)),
+            Fate::Doubtful(_) if self.reads.len() >= READS => {
+                self.reads_wait.insert(slot);
+            }
             Fate::Doubtful(_) => {
                 let owner = owner.clone();
                 let id = self.work.id();
@@ -128,10 +131,12 @@ impl<P: Provider> Machine<P> {
     /// Handles the read of a claim that may own an object.
     pub(super) fn claim_read(&mut self, id: u64, result: Result<Option<Claim>, Failure>) {
         let Some((slot, owner)) = self.reads.remove(&id) else { return };
-        let retry = self.jitter(4);
-        let at = self.work.now() + retry;
+        let now = self.work.now();
+        let failures = self.addresses.get(slot).map_or(0, |entry| entry.retry.failures);
+        let wait = self.jitter(failures.max(4));
         let Some(entry) = self.addresses.get_mut(slot) else { return };
         entry.pending = None;
+        entry.retry.failures = if result.is_ok() { 0 } else { failures + 1 };
         match result {
             _ if entry.address.owner.as_ref() != Some(&owner) => {
                 // Meanwhile somebody removed the owner, or another claim has the object: the answer no longer applies.
@@ -159,7 +164,9 @@ impl<P: Provider> Machine<P> {
                 }
             }
             Ok(_) => self.dispose(slot, true),
-            Err(_) => {
+            Err(failure) => {
+                // The claim exists, and belongs to another provider.
+                let at = now + if failure == Failure::Exists { FOREIGN_AGAIN } else { wait };
                 entry.retry.not_before = at;
                 self.work.mark_at(at, Who::Address(slot));
             }

@@ -256,7 +256,9 @@ impl<P: Provider> Machine<P> {
             if owner.as_ref() == Some(&known.claim.uid) {
                 // The object exists: the reservation has become the object itself.
                 if known.so_far() != Progress::default() {
-                    known.progress().unseen = None;
+                    if known.progress().unseen.take().is_some() {
+                        known.progress().retry.not_before = Duration::ZERO;
+                    }
                     if looked_for(&known.claim) {
                         known.progress().missing = Missing::No;
                     }
@@ -296,6 +298,7 @@ impl<P: Provider> Machine<P> {
             self.work.answered(id);
             self.reads.remove(&id);
         }
+        self.reads_wait.remove(&slot);
         if let Some(claim) = self.claims.find(&entry.claim()) {
             let heir = entry.heir.as_ref();
             if let Some(known) = self.claims.get_mut(claim)

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
 use crate::provider::Provider;
-use crate::work::{BackOff, Moment, WorkQueue};
+use crate::work::{BackOff, Moment, Retry, WorkQueue};
 
 use self::claims::Claims;
 use self::pools::PoolSlot;
@@ -41,6 +41,14 @@ const DOUBT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Delay between the first change that a pool's status does not show and the write of the status.
 const STATUS_BEHIND: Duration = Duration::from_millis(500);
+/// Delay between two lists, while one list after another is wanted.
+const LISTS: BackOff = BackOff { first: Duration::from_millis(250), last: Duration::from_secs(10) };
+/// After this time without a list, the next lists are not delayed.
+const LISTS_QUIET: Duration = Duration::from_mins(1);
+/// The most claims that are read at a time.
+const READS: usize = 16;
+/// Delay before the claim of another provider's pool is read again that owns an object of ours.
+const FOREIGN_AGAIN: Duration = Duration::from_mins(1);
 /// Delay before a failed write is tried again.
 const RETRY: BackOff = BackOff { first: Duration::from_millis(50), last: Duration::from_secs(30) };
 
@@ -64,6 +72,10 @@ struct Lists {
     again: bool,
     /// Claims that wait for a list, or for what it shows.
     listeners: BTreeSet<u32>,
+    /// When the last list was requested.
+    last: Duration,
+    /// When the next list may be requested.
+    retry: Retry,
 }
 
 /// The protocol, over a provider of addresses.
@@ -85,6 +97,8 @@ pub struct Machine<P> {
     waiting: HashMap<Arc<PoolRef>, Waiting>,
     /// The object, and the owner of this object, for which a claim is read.
     reads: HashMap<u64, (u32, Uid)>,
+    /// Objects whose claims are to be read when other reads have ended.
+    reads_wait: BTreeSet<u32>,
     lists: Lists,
     /// Pools may have gained or lost common addresses.
     pools_changed: bool,
@@ -107,6 +121,7 @@ impl<P: Provider> Machine<P> {
             pools: BTreeMap::new(),
             waiting: HashMap::new(),
             reads: HashMap::new(),
+            reads_wait: BTreeSet::new(),
             lists: Lists::default(),
             pools_changed: false,
             duplicates: BTreeSet::new(),
@@ -164,8 +179,15 @@ impl<P: Provider> Machine<P> {
         if self.listed == [true; 3] {
             loop {
                 self.wake();
-                let Some(who) = self.work.next_marked() else { break };
-                self.look_at(&who);
+                if let Some(who) = self.work.next_marked() {
+                    self.look_at(&who);
+                } else if self.reads.len() < READS
+                    && let Some(slot) = self.reads_wait.pop_first()
+                {
+                    self.look_at(&Who::Address(slot));
+                } else {
+                    break;
+                }
             }
         }
         #[cfg(debug_assertions)]
@@ -211,12 +233,25 @@ impl<P: Provider> Machine<P> {
             self.lists.again = true;
             return self.work.last_id() + 1;
         }
+        if let Some(at) = self.lists.retry.waits(self.work.now()) {
+            self.work.mark_at(at, Who::List);
+            return self.work.last_id() + 1;
+        }
         self.ask_for_list();
         self.work.last_id()
     }
 
     fn ask_for_list(&mut self) {
+        let now = self.work.now();
+        if let Some(at) = self.lists.retry.waits(now) {
+            return self.work.mark_at(at, Who::List);
+        }
         if self.lists.under_way.is_none() {
+            if now > self.lists.last + LISTS_QUIET {
+                self.lists.retry.failures = 0;
+            }
+            self.lists.retry.back_off(now, LISTS);
+            self.lists.last = now;
             let id = self.work.id();
             self.lists.under_way = Some(id);
             self.work.act(Action::ListAddresses { id });
