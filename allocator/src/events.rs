@@ -1,37 +1,32 @@
 //! Kubernetes Events: what people see with `kubectl events`. Events are best effort: no claim waits for them.
 //!
-//! An Event costs the API server a third as much as a claim. So each Event needs one of a few tokens, and a moment
-//! without waiting writes. Dropped Events are counted, and one Event on the pool reports their number when it is quiet
-//! again.
+//! An Event costs the API server a third as much as a claim. So Events have budgets ([`queue`]), and all but warnings wait
+//! until no write waits. Dropped Events are counted, and one Event on the pool reports their number when it is quiet again.
+
+mod queue;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mooring_common::events::{Event, Recent, Writer};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
+use self::queue::{Next, Queue};
 use crate::api::{ApiError, Call, Client, Verb};
 use crate::ops::Ops;
 
-/// Longest queue of waiting Events; further Events are dropped.
-const QUEUE: usize = 64;
 /// For each try to send one.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Largest number of Events sent at once ...
-const BURST: u32 = 25;
-/// ... and the interval at which one more is allowed.
-const TOKEN: Duration = Duration::from_millis(250);
-/// While writes wait, check again after this delay.
-const BUSY: Duration = Duration::from_millis(100);
 /// The same Event within this time is counted, not sent.
 const QUIET: Duration = Duration::from_mins(10);
 /// Number of Events remembered for this check.
 const REMEMBERED: usize = 256;
 /// Delay before dropped Events are reported, without further dropped Events.
 const SUMMARY_AFTER: Duration = Duration::from_secs(2);
+/// The most such reports at a time.
+const SUMMARIES: usize = 25;
 
 /// What an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,66 +64,53 @@ pub struct Note {
 
 /// Takes Events and sends them in a task of its own. Clones share the same task.
 #[derive(Clone, Debug)]
-pub struct Events {
-    tx: Option<mpsc::UnboundedSender<Heard>>,
-    waiting: Arc<std::sync::atomic::AtomicUsize>,
-}
+pub struct Events(Option<Arc<Shared>>);
 
 #[derive(Debug)]
-enum Heard {
-    Note(Box<Note>),
-    /// One that was left out, and its pool.
-    Left(Cow<'static, str>, Regarding),
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something was queued, or dropped.
+    changed: Notify,
+    start: Instant,
+}
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut Queue, Duration) -> T) -> T {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut queue, self.start.elapsed())
+    }
 }
 
 impl Events {
     /// An instance that discards all Events.
     #[must_use]
-    pub fn off() -> Self {
-        Self { tx: None, waiting: Arc::default() }
+    pub const fn off() -> Self {
+        Self(None)
     }
 
     /// Events come from `instance`. Needs a runtime.
     #[must_use]
     pub fn start(client: Client, ops: Arc<Ops>, instance: String) -> Self {
-        let (tx, rx) = mpsc::unbounded_channel();
-        let waiting: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
+        let queue = Mutex::new(Queue::new(Duration::ZERO));
+        let shared = Arc::new(Shared { queue, changed: Notify::new(), start: Instant::now() });
         let sender = Sender {
             client,
             ops,
             writer: Writer::new("mooring.dev/allocator", instance),
-            waiting: waiting.clone(),
-            tokens: BURST,
-            filled: Instant::now(),
             recent: Recent::new(QUIET, REMEMBERED),
-            left: HashMap::new(),
             told: false,
         };
-        tokio::spawn(sender.run(rx));
-        Self { tx: Some(tx), waiting }
-    }
-
-    /// Whether another Event would be dropped: then its text need not be made.
-    #[must_use]
-    pub fn full(&self) -> bool {
-        self.waiting.load(std::sync::atomic::Ordering::Relaxed) >= QUEUE
+        tokio::spawn(sender.run(shared.clone()));
+        Self(Some(shared))
     }
 
     /// Queues an Event for sending. Returns at once.
     pub fn send(&self, note: Note, ops: &Ops) {
-        use std::sync::atomic::Ordering::Relaxed;
-        let Some(tx) = &self.tx else { return };
-        let heard = if self.full() {
+        let Some(shared) = &self.0 else { return };
+        if !shared.with(|queue, now| queue.push(note, now)) {
             ops.metrics.events_dropped.inc();
-            let Some(pool) = note.pool else { return };
-            Heard::Left(note.reason, pool)
-        } else {
-            self.waiting.fetch_add(1, Relaxed);
-            Heard::Note(Box::new(note))
-        };
-        if tx.send(heard).is_err() {
-            tracing::debug!("Event dropped: the program ends");
         }
+        shared.changed.notify_one();
     }
 }
 
@@ -136,66 +118,40 @@ struct Sender {
     client: Client,
     ops: Arc<Ops>,
     writer: Writer,
-    waiting: Arc<std::sync::atomic::AtomicUsize>,
-    tokens: u32,
-    filled: Instant,
     recent: Recent<Note>,
-    /// The number of dropped Events, by pool.
-    left: HashMap<(Cow<'static, str>, Regarding), u64>,
     told: bool,
 }
 
 impl Sender {
-    async fn run(mut self, mut rx: mpsc::UnboundedReceiver<Heard>) {
+    async fn run(mut self, shared: Arc<Shared>) {
         loop {
-            let summary = Instant::now() + SUMMARY_AFTER;
-            let heard = tokio::select! {
-                biased;
-                heard = rx.recv() => heard,
-                () = sleep_until(summary), if !self.left.is_empty() => {
-                    self.tell_left().await;
-                    continue;
-                }
-            };
-            match heard {
-                None => return,
-                Some(Heard::Left(reason, pool)) => *self.left.entry((reason, pool)).or_default() += 1,
-                Some(Heard::Note(note)) => {
-                    if self.recent.ask(&note).is_some() {
-                        self.turn().await;
+            let busy = self.ops.metrics.waiting.get() > 0;
+            let (next, left_out) =
+                shared.with(|queue, now| (queue.next(busy, now), queue.left_out(SUMMARY_AFTER, now)));
+            let summary = match left_out {
+                Ok(notes) => {
+                    for note in notes.into_iter().take(SUMMARIES) {
                         self.send(&note).await;
                     }
-                    self.waiting.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                    None
                 }
-            }
-        }
-    }
-
-    async fn tell_left(&mut self) {
-        for ((reason, pool), count) in std::mem::take(&mut self.left) {
-            let text =
-                format!("{count} more Events like this one, about single objects, were left out: claims came first");
-            let note = Note { regarding: pool, pool: None, warning: false, reason, action: "Summarize", text };
-            self.turn().await;
-            self.send(&note).await;
-        }
-    }
-
-    /// Waits for a token, and until no write waits.
-    async fn turn(&mut self) {
-        loop {
-            let fresh = self.filled.elapsed().as_millis() / TOKEN.as_millis();
-            if fresh > 0 {
-                self.filled = Instant::now();
-                self.tokens = self.tokens.saturating_add(u32::try_from(fresh).unwrap_or(BURST)).min(BURST);
-            }
-            if self.ops.metrics.waiting.get() > 0 {
-                sleep(BUSY).await;
-            } else if self.tokens == 0 {
-                sleep(TOKEN).await;
-            } else {
-                self.tokens -= 1;
-                return;
+                Err(wait) => wait,
+            };
+            let wait = match next {
+                Next::Write(note) => {
+                    if self.recent.ask(&note).is_some() {
+                        self.send(&note).await;
+                    }
+                    continue;
+                }
+                Next::Wait(time) => Some(summary.map_or(time, |other| other.min(time))),
+                Next::Idle => summary,
+            };
+            match wait {
+                Some(time) => {
+                    let _ = tokio::time::timeout(time, shared.changed.notified()).await;
+                }
+                None => shared.changed.notified().await,
             }
         }
     }

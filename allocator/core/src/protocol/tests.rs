@@ -634,6 +634,8 @@ fn an_object_without_owner_goes_with_the_claim_that_is_bound_to_it() {
         bench.change("c", |c| c.others = false);
         bench.rest(3);
         assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty(), "{:?}", bench.store.addresses);
+        let named = |r: &Report| matches!(r, Report::Released { block: Some(_), .. });
+        assert!(bench.reports.iter().any(named), "the report names the address");
     }
 }
 
@@ -646,7 +648,7 @@ fn a_restored_object_stays_with_the_claim_of_its_name() {
         let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
         let old = Claim { uid: "before".into(), ..claim("c", "p") };
         let attempt = marked.then(|| Attempt { claim: "before".into(), number: 3, adopted: false });
-        bench.store.put_address(Address { attempt, deleting, ..address("c", "p", "10.0.0.7", Some(&old)) });
+        bench.store.put_address(Address { deleting, attempt, ..address("c", "p", "10.0.0.7", Some(&old)) });
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: "10.0.0.7".into() };
         bench.store.put_claim(Claim {
             finalizer: true,

@@ -50,14 +50,14 @@ pub(super) fn refusal(index: &Index, write: &Write, out: &Outbox) {
 pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
     let note = match report {
         Report::Released { address, block } => {
-            let block = block.map_or_else(|| "its address".to_owned(), |block| block.to_string());
+            let block = block.map_or_else(|| "an address that cannot be read".to_owned(), |block| block.to_string());
             Note {
                 regarding: index.regarding_address(address),
                 pool: None,
                 warning: false,
                 reason: "AddressReleased".into(),
                 action: "Release",
-                text: format!("{block} was given back"),
+                text: format!("{block} of IPAddress {address} was released"),
             }
         }
         Report::Duplicate { address, other } => Note {

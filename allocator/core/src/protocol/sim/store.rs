@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::names::{Key, PoolRef, Uid, Version};
 use crate::pool::Network;
 use crate::protocol::flaws::{Flaw, planted};
-use crate::protocol::{Address, Claim, Done, Event, Failure, Links, Object, Pool, Purpose, Target, Write};
+use crate::protocol::{Address, Attempt, Claim, Done, Event, Failure, Links, Object, Pool, Purpose, Target, Write};
 
 #[derive(Default)]
 pub(in crate::protocol) struct Store {
@@ -182,18 +182,7 @@ impl Store {
                 };
                 Ok(Done::There(Object::Address(self.put_address(address))))
             }
-            Write::Adopt(target, attempt) => {
-                let address = self.address(target)?;
-                let (owner, attempt) = (Some(attempt.claim.clone()), Some(attempt.clone()));
-                let links = self.links(&address.pool);
-                Ok(Done::There(Object::Address(self.put_address(Address {
-                    owner,
-                    attempt,
-                    finalizer: true,
-                    links,
-                    ..address
-                }))))
-            }
+            Write::Adopt(target, attempt) => self.adopt(target, attempt),
             Write::RemoveAddressFinalizer(target) => {
                 let address = self.put_address(Address { finalizer: false, ..self.address(target)? });
                 Ok(if self.addresses.contains_key(&address.key) {
@@ -224,6 +213,14 @@ impl Store {
                 Ok(Done::There(Object::NotShown))
             }
         }
+    }
+
+    fn adopt(&mut self, target: &Target, attempt: &Attempt) -> Result<Done, Failure> {
+        let address = self.address(target)?;
+        let (owner, attempt) = (Some(attempt.claim.clone()), Some(attempt.clone()));
+        let links = self.links(&address.pool);
+        let adopted = Address { owner, attempt, finalizer: true, links, ..address };
+        Ok(Done::There(Object::Address(self.put_address(adopted))))
     }
 
     /// The owner references that the allocator writes.
