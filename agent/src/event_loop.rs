@@ -26,6 +26,9 @@ use crate::ops::health::Heart;
 use crate::run_error::RunError;
 use crate::segments::{Frame, Segments};
 
+#[cfg(test)]
+mod tests;
+
 /// The loop steps at least this often, so that clocks that jump are seen.
 pub const IDLE: Duration = Duration::from_secs(1);
 /// How old the loop's last beat may be before `/livez` fails.

@@ -34,7 +34,7 @@ const NOTICES: usize = 256;
 
 /// A job for the address task.
 #[derive(Debug)]
-enum Job {
+pub(crate) enum Job {
     /// Put the VIPs there, fenced so that the kernel drops them before the deadline.
     Ensure { vips: Vec<Vip>, deadline: Time },
     /// Remove the VIPs.
@@ -152,6 +152,13 @@ pub fn start(policy: Policy, needs: Needs, run_dir: &Path, ops: &Arc<Ops>, heart
 }
 
 impl AddressTask {
+    /// One whose jobs a test takes.
+    #[cfg(test)]
+    pub(crate) fn fake() -> (Self, mpsc::UnboundedReceiver<Job>) {
+        let (jobs, work) = mpsc::unbounded_channel();
+        (Self { jobs, let_go: LetGo::default() }, work)
+    }
+
     /// Puts VIPs on their interfaces until the deadline.
     pub fn ensure(&self, vips: Vec<Vip>, deadline: Time) {
         self.let_go.set(vips.iter().map(|vip| vip.address), false);

@@ -1,0 +1,185 @@
+//! The loop with a core that notes its events and gives the outputs of a test, and an address task that only takes jobs.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use super::*;
+use crate::address_task::Job;
+use crate::core::Vip;
+use crate::ops::Ops;
+
+const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
+
+type Told = Event<&'static str>;
+type Wants = Output<&'static str, &'static str>;
+
+/// Notes what it is told. Its next outputs are the first of `wants`.
+#[derive(Default)]
+struct FakeCore {
+    told: Vec<Told>,
+    wants: VecDeque<Vec<Wants>>,
+}
+
+impl Core for FakeCore {
+    type Input = &'static str;
+    type Call = &'static str;
+    type Report = &'static str;
+
+    fn step(&mut self, _at: Moment, event: Told) -> Vec<Wants> {
+        self.told.push(event);
+        self.wants.pop_front().unwrap_or_default()
+    }
+
+    fn wake(&self) -> Option<Time> {
+        None
+    }
+
+    fn listens_for(&self) -> BTreeSet<IpAddr> {
+        BTreeSet::new()
+    }
+}
+
+/// Hands everything on, and sends what it was asked for, with the events so far, to the test.
+struct FakeAdapter {
+    did: mpsc::UnboundedSender<(&'static str, Vec<Told>)>,
+}
+
+impl Adapter for FakeAdapter {
+    type Core = FakeCore;
+    type Answer = &'static str;
+    type Message = &'static str;
+    type Query = ();
+
+    fn take_answer(&mut self, answer: &'static str) -> Told {
+        Event::Input(answer)
+    }
+
+    fn take(&mut self, _core: &FakeCore, _interfaces: &[Interface], message: &'static str) -> Vec<Told> {
+        vec![Event::Input(message)]
+    }
+
+    fn interfaces_changed(&mut self, _core: &FakeCore, _interfaces: &[Interface]) -> Vec<Told> {
+        vec![]
+    }
+
+    fn new_needs(&mut self) -> Option<Needs> {
+        None
+    }
+
+    fn before_step(&mut self, _at: Moment, _core: &FakeCore, _event: &Told) -> bool {
+        false
+    }
+
+    fn call(&mut self, call: &'static str) {
+        self.did.send((call, vec![])).unwrap();
+    }
+
+    fn report(&mut self, _at: Moment, core: &FakeCore, _interfaces: &[Interface], reports: Vec<&'static str>) {
+        for report in reports {
+            self.did.send((report, core.told.clone())).unwrap();
+        }
+    }
+
+    fn answer(&self, _core: &FakeCore, _interfaces: &[Interface], (): ()) {}
+
+    fn asked_to_end(&mut self, _again: bool) {}
+}
+
+struct Rig {
+    event_loop: EventLoop<FakeAdapter>,
+    inputs: Inputs<FakeAdapter>,
+    jobs: mpsc::UnboundedReceiver<Job>,
+    did: mpsc::UnboundedReceiver<(&'static str, Vec<Told>)>,
+    notices: mpsc::Sender<Notice>,
+    answers: mpsc::Sender<&'static str>,
+    inbox: mpsc::Sender<&'static str>,
+    heart: Heart,
+    // The loop would take closed channels for quiet ones all the same.
+    _queries: mpsc::Sender<()>,
+}
+
+fn rig(wants: Vec<Vec<Wants>>) -> Rig {
+    let ops = Ops::new(datapath::clock::boottime, "node");
+    let heart = ops.liveness.watch("test", STUCK);
+    let (segments, frames) = Segments::new(None, ops);
+    let (addresses, jobs) = AddressTask::fake();
+    let (did, does) = mpsc::unbounded_channel();
+    let (notices, noticed) = mpsc::channel(8);
+    let (answers, answered) = mpsc::channel(8);
+    let (inbox, messages) = mpsc::channel(8);
+    let (queries, asked) = mpsc::channel(8);
+    let core = FakeCore { told: vec![], wants: wants.into() };
+    let signals = Signals::catch().unwrap();
+    let inputs = Inputs { signals, frames, notices: noticed, answers: answered, inbox: messages, queries: asked };
+    let event_loop = EventLoop::new(core, FakeAdapter { did }, segments, addresses);
+    Rig { event_loop, inputs, jobs, did: does, notices, answers, inbox, heart, _queries: queries }
+}
+
+fn ensure(deadline: u64) -> Wants {
+    Output::Ensure { vips: vec![Vip { address: VIP, interface: 2 }], deadline: Time::from_nanos(deadline) }
+}
+
+#[tokio::test]
+async fn jobs_keep_the_order_of_the_cores_outputs_and_the_end_waits_for_them() {
+    let first = vec![ensure(1), Output::Report("took"), Output::Remove(vec![VIP])];
+    let mut rig = rig(vec![first, vec![ensure(2), Output::Remove(vec![VIP]), Output::Exit]]);
+    rig.inbox.try_send("one").unwrap();
+    rig.inbox.try_send("two").unwrap();
+    let task = async {
+        let mut jobs = vec![];
+        while let Some(job) = rig.jobs.recv().await {
+            jobs.push(match job {
+                Job::Ensure { deadline, .. } => format!("ensure {}", deadline.as_nanos()),
+                Job::Remove(_) => "remove".to_owned(),
+                Job::Flush(_) => "flush".to_owned(),
+                other => format!("{other:?}"),
+            });
+        }
+        jobs
+    };
+    let ((), jobs) = tokio::join!(rig.event_loop.run(rig.inputs, rig.heart), task);
+    assert_eq!(jobs, ["ensure 1", "remove", "ensure 2", "remove", "flush"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_hangs_holds_up_the_end_for_two_seconds() {
+    let mut rig = rig(vec![vec![Output::Remove(vec![VIP]), Output::Exit]]);
+    rig.inbox.try_send("end").unwrap();
+    let began = tokio::time::Instant::now();
+    // Nobody takes the jobs: the sender of the flush is never dropped.
+    rig.event_loop.run(rig.inputs, rig.heart).await;
+    assert_eq!(began.elapsed(), FLUSH);
+    assert!(matches!(rig.jobs.try_recv(), Ok(Job::Remove(_))));
+}
+
+#[tokio::test]
+async fn answers_and_notices_come_before_messages() {
+    let mut rig = rig(vec![vec![], vec![], vec![Output::Report("three"), Output::Exit]]);
+    rig.inbox.try_send("a message of a watch").unwrap();
+    rig.notices.try_send(Notice::Gone(VIP)).unwrap();
+    rig.answers.try_send("a late answer").unwrap();
+    let ((), ()) = tokio::join!(rig.event_loop.run(rig.inputs, rig.heart), async {
+        while let Some(job) = rig.jobs.recv().await {
+            drop(job);
+        }
+    });
+    let (_, told) = rig.did.recv().await.unwrap();
+    let expected = [Event::Input("a late answer"), Event::Gone(VIP), Event::Input("a message of a watch")];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn what_the_address_task_says_reaches_the_core() {
+    let mut rig = rig(vec![vec![]; 2].into_iter().chain([vec![Output::Report("all"), Output::Exit]]).collect());
+    let reason = "it does not fit".to_owned();
+    rig.notices.try_send(Notice::Ensured(vec![VIP])).unwrap();
+    rig.notices.try_send(Notice::Gone(VIP)).unwrap();
+    rig.notices.try_send(Notice::EnsureFailed { address: VIP, reason: reason.clone() }).unwrap();
+    let ((), ()) = tokio::join!(rig.event_loop.run(rig.inputs, rig.heart), async {
+        while let Some(job) = rig.jobs.recv().await {
+            drop(job);
+        }
+    });
+    let (_, told) = rig.did.recv().await.unwrap();
+    assert_eq!(told, [Event::Ensured(vec![VIP]), Event::Gone(VIP), Event::EnsureFailed { address: VIP, reason }]);
+}
