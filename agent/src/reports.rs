@@ -22,6 +22,7 @@ pub fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> 
         Report::LetGo(Why::HandedOver | Why::NotWanted) => (Normal, "VIPReleased", "Release"),
         Report::LetGo(_) => (Warning, "VIPReleased", "Release"),
         Report::Lapsed => (Warning, "LeaseLapsed", "Hold"),
+        Report::TooFewHeard { .. } => (Warning, "CutOff", "Hold"),
         Report::HandingOver { .. } => (Normal, "HandingOver", "HandOver"),
         Report::NobodyBetter => (Warning, "NobodyBetter", "Hold"),
         Report::ForeignOwner { .. } => (Warning, "ForeignOwner", "Wait"),
@@ -59,6 +60,9 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         Report::Confirmed => format!("holds the Lease for {all} again"),
         Report::LetGo(why) => format!("no longer carries {all}: {}", let_go(*why)),
         Report::Lapsed => format!("the Lease could not be renewed: keeps {all} until another host is heard to have it"),
+        Report::TooFewHeard { heard, known } => format!(
+            "the API is silent, and this node hears {heard} of the {known} other nodes that it knew: {all} goes from this node within seconds unless they are heard again; with api-loss=hold-alone it would stay"
+        ),
         Report::HandingOver { to: Some(to) } => format!("hands {all} over to {to}"),
         Report::HandingOver { to: None } => {
             format!("releases the Lease of {all}, and serves on until another node takes it or 3 s have passed")
@@ -132,5 +136,6 @@ pub const fn let_go(why: Why) -> &'static str {
         Why::LinkDown => "the link is down",
         Why::NotWanted => "it is no longer configured",
         Why::CannotCarry => "it could not be put on the interface",
+        Why::CutOff => "the API is silent and too few other nodes are heard: this node is cut off",
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::peers::Quorum;
 use crate::core::rules::Rules;
 use crate::settings::{ApiLoss, Settings};
 
@@ -15,7 +16,8 @@ pub fn rules(settings: &Settings) -> Rules {
         retry_period: settings.lease.retry_period,
         witness_interval: settings.witness.map_or(Duration::ZERO, |w| w.interval),
         witness_misses: settings.witness.map_or(3, |w| u32::from(w.misses)),
-        hold_without_api: settings.api_loss == ApiLoss::Hold,
+        hold_without_api: settings.api_loss != ApiLoss::Release,
+        quorum: if settings.api_loss == ApiLoss::HoldAlone { Quorum::Nobody } else { Quorum::Most },
         provisional: settings.provisional.is_some(),
         provisional_spread: settings.provisional.map_or(Duration::ZERO, |p| p.delay),
         handover_grace: settings.handover_grace,

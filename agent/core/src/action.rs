@@ -110,6 +110,8 @@ pub enum Why {
     NotWanted,
     /// None of the VIPs could be put on the interface.
     CannotCarry,
+    /// The API is silent, and too few of the other nodes are heard: this node is cut off.
+    CutOff,
 }
 
 /// A report to people. Reports become log lines, Events and metrics.
@@ -124,6 +126,13 @@ pub enum Report {
     LetGo(Why),
     /// The Lease lapsed while the API is away; the VIPs stay.
     Lapsed,
+    /// The API is silent, and so are too many of the nodes that were heard before: the VIPs go when their fence ends.
+    TooFewHeard {
+        /// How many others are heard.
+        heard: usize,
+        /// How many others were.
+        known: usize,
+    },
     /// A planned hand-over begins.
     HandingOver {
         /// The successor, if one is known.

@@ -17,6 +17,8 @@
 //!   event loop. [`Event::Heard`] reaches `heard` in `session_vips/challenge.rs`, or in
 //!   `elector/intake.rs` and then `challenged` in `elector/holding.rs`. A defence restarts the VIP's [`schedule`], and what is due
 //!   there leaves as [`Output::Announce`]. What silence means: [`witness`].
+//! - **Who may carry a VIP while the API is silent**: [`peers`] says how many other nodes must be heard. `elector/unleased.rs` and
+//!   `session_vips/lapsing.rs` refresh short fences by that; nobody announces there on its own (`may_announce`).
 //! - **Which combinations of state are legal**: `elector/invariants.rs` and `session_vips/invariants.rs`.
 //! - **Times that several modules share and that are no settings**: [`rules`].
 
@@ -31,6 +33,7 @@ pub mod fence;
 pub mod health;
 pub mod lease_vips;
 pub mod moves;
+pub mod peers;
 pub mod placement;
 pub mod planted;
 pub mod rules;

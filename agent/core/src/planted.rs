@@ -38,6 +38,10 @@ pub enum Bug {
     TakesWithoutLooking,
     /// A late step makes nothing unsure, and is followed by announcements.
     AnnouncesWhenLate,
+    /// A lapsed or provisional holder goes on announcing.
+    LapsedAnnounces,
+    /// A lapsed or provisional holder goes on however few other nodes it hears.
+    LapsedAlone,
     /// One bad health result is enough.
     NoHysteresis,
     /// The Lease is never read: only the watch is believed, even when it is broken.
@@ -108,7 +112,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 20] = [
+    pub const ELECTOR: [Self; 22] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -126,13 +130,15 @@ impl Bug {
         Self::ReleaseWithoutRemove,
         Self::TakesWithoutLooking,
         Self::AnnouncesWhenLate,
+        Self::LapsedAnnounces,
+        Self::LapsedAlone,
         Self::NoHysteresis,
         Self::TrustsTheWatch,
         Self::ReadStorm,
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 34] = [
+    pub const SESSION_VIPS: [Self; 36] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -167,6 +173,8 @@ impl Bug {
         Self::FenceWithoutMargin,
         Self::DeafWitness,
         Self::NeverHeard,
+        Self::LapsedAnnounces,
+        Self::LapsedAlone,
     ];
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use mooring_lease::observation::Timing;
 use serde::{Deserialize, Serialize};
 
+use crate::peers::Quorum;
+
 /// How late the step after a wake-up may be. After a later one the agent is not sure of what it knows.
 pub const LATE: Duration = Duration::from_millis(500);
 /// How long the API may not answer before a lapsed or provisional hold is considered.
@@ -59,6 +61,9 @@ pub struct Rules {
     pub witness_misses: u32,
     /// Whether a holder whose Lease lapsed because the API is away goes on (`hold`) or lets go (`release`).
     pub hold_without_api: bool,
+    /// How many other nodes must be heard to go on, or to take a free VIP, while the API is silent.
+    #[serde(default, skip_serializing_if = "Quorum::is_default")]
+    pub quorum: Quorum,
     /// Whether a free VIP may be carried while the Lease cannot be read or taken.
     pub provisional: bool,
     /// The longest that a node waits for its turn to hold provisionally.
@@ -87,6 +92,7 @@ impl Default for Rules {
             witness_interval: Duration::from_millis(100),
             witness_misses: 3,
             hold_without_api: true,
+            quorum: Quorum::Most,
             provisional: true,
             provisional_spread: Duration::from_millis(200),
             handover_grace: Duration::from_secs(5),

@@ -7,6 +7,10 @@ use super::time::Time;
 /// Offsets of the announcements that follow a take, in milliseconds.
 const OFFSETS: [u64; 6] = [0, 100, 500, 1_000, 2_000, 5_000];
 
+/// A burst is over this long after the VIP was taken: the last offset, the kernel's answer before the first, and a step that is
+/// a little late.
+pub const BURST: Duration = Duration::from_secs(6);
+
 /// The announcements of one VIP: a burst after it was taken (or another owner was heard), then a slow refresh.
 #[derive(Clone, Debug)]
 pub struct Schedule {

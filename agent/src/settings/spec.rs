@@ -231,7 +231,7 @@ pub const SETTINGS: &[Spec] = &[
         "api-loss",
         "WHAT",
         "hold",
-        "What a holder does when it cannot renew because the API is away. hold: it goes on serving, and yields to any other owner; release: it removes the VIP",
+        "What a holder does when it cannot renew because the API is away. hold: it goes on serving while it hears enough other nodes, and yields to any other owner; hold-alone: the same, whether or not it hears them; release: it removes the VIP",
     ),
     spec(
         OUTAGE,

@@ -157,7 +157,7 @@ fn each_bad_value_is_named_with_what_would_do() {
         ("witness-interval", "1ms", "or 0 for off"),
         ("witness-misses", "1", "2 to 20"),
         ("witness-misses", "21", "2 to 20"),
-        ("api-loss", "drop", "hold, release"),
+        ("api-loss", "drop", "hold, hold-alone, release"),
         ("provisional", "maybe", "on or off"),
         ("provisional-delay", "0", "10ms to 10s"),
         ("handover-grace", "61s", "0 to 1m"),

@@ -240,8 +240,10 @@ pub struct Witness {
 /// What a holder does when its Lease lapses because the API is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiLoss {
-    /// Serves on, under a short fence, and yields to any other owner.
+    /// Serves on, under a short fence, as long as enough of the other nodes are heard, and yields to any other owner.
     Hold,
+    /// Serves on, whether or not other nodes are heard.
+    HoldAlone,
     /// Gives the VIP up.
     Release,
 }

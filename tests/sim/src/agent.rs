@@ -180,6 +180,7 @@ impl<S: Subject> World<'_, S> {
                 self.check_announcement(host, at.now);
                 for vip in vips {
                     if let Some(number) = self.vip_of(vip.address) {
+                        self.check_call(host, at.now, number);
                         self.announce(host, settings::segment(vip.interface), number);
                     }
                 }

@@ -22,6 +22,8 @@ pub struct Standing {
     pub leased: bool,
     /// The process that asked for it.
     pub life: u32,
+    /// Since when it has been there, whatever its lifetime was.
+    pub since: Nanos,
 }
 
 impl<S: Subject> World<'_, S> {
@@ -50,7 +52,8 @@ impl<S: Subject> World<'_, S> {
         let of = &mut self.hosts[host];
         of.generation += 1;
         let (generation, life) = (of.generation, of.life);
-        let before = of.vips[vip].replace(Standing { ends, generation, deadline, leased, life });
+        let since = of.vips[vip].map_or(self.now, |before| before.since);
+        let before = of.vips[vip].replace(Standing { ends, generation, deadline, leased, life, since });
         (generation, before.is_none())
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mooring_agent_core::Interface;
 use mooring_agent_core::mac::Mac;
+use mooring_agent_core::peers::Quorum;
 use mooring_agent_core::rules::Rules;
 use mooring_agent_core::session::{Link, Subnet};
 
@@ -160,6 +161,8 @@ pub fn rules(rng: &mut Rng) -> Rules {
         witness_interval: ms(rng.pick(&[0, 20, 50, 100, 100, 100, 200, 500, 1_000])),
         witness_misses: rng.pick(&[2, 3, 3, 4, 6]),
         hold_without_api: rng.chance(750),
+        // Of some, without another draw: what a seed stands for stays.
+        quorum: if retry_ms.is_multiple_of(7) { Quorum::Nobody } else { Quorum::Most },
         provisional: rng.chance(800),
         provisional_spread: ms(rng.pick(&[10, 100, 200, 1_000])),
         handover_grace: ms(rng.pick(&[500, 2_000, 5_000])),

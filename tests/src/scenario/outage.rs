@@ -6,15 +6,22 @@ use anyhow::{Result, ensure};
 
 use super::rig::{SOON, ScenarioRig, pass};
 use super::story;
+use crate::agents::AgentOptions;
 use crate::fault::{ApiCut, Way};
+use crate::lab::Shape;
 use crate::observe::now;
+use crate::observe::timeline::total;
 use crate::runner::{Ctx, Test};
+
+/// The default duration of a Lease, and what the test's clock may be off.
+const LEASE: Duration = Duration::from_secs(16);
 
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("outage", refused_and_hanging, "api-refuses-then-hangs", 5).counting(),
         story!("outage", holder_cut, "holder-cut-from-the-api", 3),
+        story!("outage", cut_off, "holder-cut-off-but-not-from-its-clients", 3),
         story!("outage", candidate_cut, "holder-and-candidate-cut", 3),
     ]
 }
@@ -50,6 +57,36 @@ async fn holder_cut(ctx: &mut Ctx<()>) -> Result<()> {
     rig.lab.heal_all()?;
     pass(5).await;
     rig.never_shared(from)
+}
+
+/// The holder is cut from the other nodes and from the API, and not from its clients. It announces often.
+async fn cut_off(ctx: &mut Ctx<()>) -> Result<()> {
+    let options = AgentOptions::default().arg("--announce-refresh").arg("2s");
+    let (rig, first) = ScenarioRig::elected(ctx, Shape::external(), options).await?;
+    let others: Vec<String> = rig.lab.control_planes().into_iter().filter(|name| *name != first).collect();
+    let prober = rig.prober()?;
+    pass(3).await;
+    let from = rig.lab.partition(&[&first], &others.iter().map(String::as_str).collect::<Vec<_>>(), Way::Both)?;
+    rig.lab.cut_api(&first, ApiCut::Everywhere)?;
+    let second = rig.successor(&first, SOON).await?;
+    // Before its next renewal the holder does not know that it is cut off: it may call once more.
+    let knows = from + Duration::from_secs(3);
+    pass(20).await;
+    let mac = rig.lab.host(&first)?.mac();
+    let called = rig.tap.announcements(rig.lab.vips()[0], knows, Some(mac));
+    ensure!(called.is_empty(), "{first} is cut off, and announces: {called:?}; {}", rig.logs());
+    // The successor calls every two seconds.
+    let probes = prober.finish()?.between(knows + Duration::from_secs(3), now());
+    let who: Vec<String> = probes.who().into_iter().map(|span| span.node).collect();
+    ensure!(who == [second.clone()], "the client was served by {who:?}, not by {second} alone; {}", rig.logs());
+    let timeline = rig.timeline();
+    let with = timeline.holders_at(now());
+    ensure!(with.len() == 1 && with.contains(second.as_str()), "the VIP is with {with:?}; {}", rig.logs());
+    let shared = total(&timeline.two_owners(from, now()));
+    ensure!(shared < LEASE, "two owners for {shared:?}, longer than the Lease; {}", rig.logs());
+    let healed = rig.lab.heal_all()?;
+    ensure!(rig.settled().await? == second, "it moved; {}", rig.logs());
+    rig.never_shared(healed)
 }
 
 async fn candidate_cut(ctx: &mut Ctx<()>) -> Result<()> {

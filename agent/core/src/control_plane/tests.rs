@@ -30,6 +30,7 @@ fn rules() -> Rules {
         witness_interval: Duration::from_millis(100),
         witness_misses: 3,
         hold_without_api: true,
+        quorum: crate::peers::Quorum::Most,
         provisional: true,
         provisional_spread: Duration::from_secs(1),
         handover_grace: Duration::from_secs(5),

@@ -57,10 +57,20 @@ impl Elector {
     }
 
     pub(super) fn advance_announcements(&mut self) {
-        if !self.is_carrying() || !self.doubt.is_sure() {
+        let now = self.step.at.now;
+        let enough = self.hears_enough();
+        let may_announce = match &self.role {
+            Role::Following(_) => false,
+            Role::Unleased(unleased) => unleased.may_announce(now),
+            // A holder that hears too few others while its renewals are not answered may be cut off: its clients are better served
+            // elsewhere.
+            Role::Holding(_) => enough,
+            // Once the Lease is released, or over, the successor calls.
+            Role::Leaving(leaving) => enough && !leaving.released && now < leaving.sent + self.rules.lapses_after(),
+        };
+        if !may_announce || !self.doubt.is_sure() {
             return;
         }
-        let now = self.step.at.now;
         let mut wakes = vec![];
         for (address, vip) in self.vips.iter_mut().filter(|(_, vip)| vip.is_put()) {
             if vip.schedule.due(now) {

@@ -179,8 +179,17 @@ impl Elector {
             return;
         }
         let Role::Following(following) = &mut self.role else { return };
+        if following.free_since.is_none() {
+            // It matters who is there from now on.
+            self.segment.peers.ask_anew(self.step.at.now);
+            self.step.again = true;
+        }
         let since = *following.free_since.get_or_insert(self.step.at.now);
         if !self.due(since + self.rules.turn(self.candidacy.turns)) {
+            return;
+        }
+        // A node that hears too few others is cut off: its clients are better served elsewhere.
+        if !self.heard_enough_since(since) {
             return;
         }
         // An unhealthy service excludes this node only if a peer's service is better.

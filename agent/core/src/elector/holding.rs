@@ -8,7 +8,7 @@ use super::{Elector, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{AWAY, CHALLENGE, DEFEND, SELF_PROBE};
+use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::{Time, WallTime};
 
 /// How long before the kernel would drop the VIP a holder changes to a short fence.
@@ -207,10 +207,7 @@ impl Elector {
         let look = holding.look;
         let certain =
             !holding.in_doubt && self.doubt.is_sure() && holding.returns_until.is_none_or(|until| now >= until);
-        let asked = self.api.flight.as_ref().map(|flight| flight.sent);
-        let unanswered =
-            asked.into_iter().chain(self.api.reading.as_ref().map(|r| r.sent)).min().map(|sent| sent + AWAY);
-        if certain && self.api.away.is_none() && !unanswered.is_some_and(|at| self.due(at)) {
+        if certain && self.silent_since().is_none() {
             return;
         }
         if self.due(look) && !planted!(NoSelfProbe) {

@@ -122,6 +122,7 @@ impl Elector {
         let now = self.step.at.now;
         self.segment.witness.heard(now, address, mac);
         if !self.vips.contains_key(&address) {
+            self.peer_heard(address);
             // Only addresses that may be asked for are remembered: others must not fill the memory.
             if self.node.gateways.contains(&address) || self.peers().contains(&address) {
                 self.segment.third_heard.insert(address, now);

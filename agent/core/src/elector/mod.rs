@@ -22,6 +22,7 @@ mod doubt;
 mod ensured;
 mod following;
 mod handing_over;
+mod hearing;
 mod holding;
 mod intake;
 mod invariants;
@@ -146,6 +147,7 @@ impl Elector {
     fn advance(&mut self) {
         self.advance_calls();
         self.advance_link();
+        self.advance_peers();
         match &self.role {
             Role::Following(_) => self.advance_following(),
             Role::Holding(_) => self.advance_holding(),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::mac::Mac;
+use crate::peers::Peers;
 use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::Witness;
@@ -20,6 +21,8 @@ pub(super) struct Segment {
     /// When a gateway or a participant was last heard, by its own address.
     pub(super) third_heard: BTreeMap<IpAddr, Time>,
     pub(super) foreign: Foreign,
+    /// The other nodes that take part: those that are heard, and those that were.
+    pub(super) peers: Peers,
 }
 
 /// The link of the interface.
@@ -49,6 +52,7 @@ impl Segment {
             link: Link::Unknown,
             third_heard: BTreeMap::new(),
             foreign: Foreign::default(),
+            peers: Peers::default(),
         }
     }
 

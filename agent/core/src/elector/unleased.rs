@@ -1,6 +1,8 @@
 //! Carrying without a valid Lease: a holder whose Lease lapsed because the API is away, and a provisional holder.
 //!
-//! Both have a short fence, ask the segment all the time whether another host has the VIP, and always yield to it.
+//! Both have a short fence, ask the segment all the time whether another host has the VIP, and always yield to it. Both answer, and
+//! do not call: a provisional holder announces when it takes, a lapsed holder not at all. Both go on only while they hear enough
+//! of the other nodes.
 
 use std::net::IpAddr;
 
@@ -10,6 +12,7 @@ use crate::action::{Cause, Report, Why};
 use crate::lease::{LeaseView, Record};
 use crate::planted::planted;
 use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
+use crate::schedule::BURST;
 use crate::time::Time;
 
 /// This node carries the VIPs, and no Lease says so.
@@ -21,8 +24,20 @@ pub(super) struct Unleased {
     refresh: Time,
     refreshed: bool,
     probe: Time,
+    /// When the hold began. A provisional holder announces just after that.
+    since: Time,
+    /// Too few others are heard.
+    pub(super) few: Option<Few>,
     /// The record as last seen before the hold began: a holder that renews it after that is alive.
     known: Option<Record>,
+}
+
+/// Too few of the other nodes are heard to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Few {
+    pub(super) since: Time,
+    /// Whether it was reported.
+    pub(super) told: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +54,11 @@ impl Unleased {
     /// An earlier run of the agent put the VIPs there, and this run has refreshed none of them.
     pub(super) fn is_left_over(&self) -> bool {
         self.kind == Kind::LeftOver && !self.refreshed
+    }
+
+    /// Whether the VIPs may be announced: just after they were taken provisionally.
+    pub(super) fn may_announce(&self, now: Time) -> bool {
+        self.kind == Kind::Provisional && now <= self.since + BURST || planted!(LapsedAnnounces)
     }
 }
 
@@ -75,7 +95,9 @@ impl Elector {
         let now = self.step.at.now;
         let known = self.record().cloned();
         let refresh = if kind == Kind::LeftOver { now + SHORT_REFRESH } else { now };
-        let unleased = Unleased { kind, deadline: now + SHORT_FENCE, refresh, refreshed: false, probe: now, known };
+        // The fence in force is the last one until another is asked for.
+        let deadline = self.deadline().unwrap_or(now + SHORT_FENCE);
+        let unleased = Unleased { kind, deadline, refresh, refreshed: false, probe: now, since: now, few: None, known };
         self.become_role(Role::Unleased(unleased));
         self.api.next_write = self.api.next_write.max(now);
     }
@@ -88,17 +110,9 @@ impl Elector {
         }
         let Role::Unleased(unleased) = &self.role else { return };
         let (kind, deadline, refresh, probe) = (unleased.kind, unleased.deadline, unleased.refresh, unleased.probe);
-        if now + MARGIN >= deadline {
-            self.let_go(Why::Late);
-            return;
-        }
-        self.due(deadline - MARGIN);
-        if self.due(probe) && !planted!(NoSelfProbe) {
-            self.probe_vips();
-            self.with_unleased(|u| u.probe = now + SELF_PROBE);
-            self.due(now + SELF_PROBE);
-        }
-        let may_refresh = self.doubt.is_sure() && (kind != Kind::LeftOver || self.is_away());
+        let enough = self.hears_enough();
+        self.note_few(enough);
+        let may_refresh = enough && self.doubt.is_sure() && (kind != Kind::LeftOver || self.is_away());
         if may_refresh && self.due(refresh) {
             self.carry(now + SHORT_FENCE);
             self.with_unleased(|u| {
@@ -107,6 +121,16 @@ impl Elector {
                 u.refreshed = true;
             });
             self.due(now + SHORT_REFRESH);
+        } else if now + MARGIN >= deadline {
+            self.let_go(if enough { Why::Late } else { Why::CutOff });
+            return;
+        } else {
+            self.due(deadline - MARGIN);
+        }
+        if self.due(probe) && !planted!(NoSelfProbe) {
+            self.probe_vips();
+            self.with_unleased(|u| u.probe = now + SELF_PROBE);
+            self.due(now + SELF_PROBE);
         }
         // After a conflict the Lease is read first.
         if self.api.may_write() && self.due(self.api.next_write) {

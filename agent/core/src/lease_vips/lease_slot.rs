@@ -56,7 +56,7 @@ struct Heard {
 impl LeaseSlot {
     pub(super) fn new(rules: &Rules) -> Self {
         Self {
-            rules: rules.clone(),
+            rules: Rules { quorum: rules.quorum.of_services(), ..rules.clone() },
             elector: None,
             assignment: Assignment::default(),
             given: BTreeSet::new(),

@@ -138,6 +138,9 @@ impl Batch {
             }
         }
         let probe = |(address, to)| Some(Probe { interface: places.near(address)?, address, to });
+        // Electors of several Leases ask for the same peers.
+        let mut asked = BTreeSet::new();
+        self.probes.retain(|probe| asked.insert(*probe));
         let probes: Vec<Probe> = std::mem::take(&mut self.probes).into_iter().filter_map(probe).collect();
         if !probes.is_empty() {
             out.push(Output::Probe(probes));

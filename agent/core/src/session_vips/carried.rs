@@ -23,7 +23,8 @@ impl SessionVips {
             return self.let_go(vip, Why::NotWanted);
         }
         if self.due(hold.deadline - MARGIN) {
-            return self.let_go(vip, Why::Late);
+            let alone = (!hold.basis.is_by_session() || self.own.is_lapsed()) && !self.hears_enough();
+            return self.let_go(vip, if alone { Why::CutOff } else { Why::Late });
         }
         if let Some(why) = self.cut_off(vip) {
             return self.let_go(vip, why);

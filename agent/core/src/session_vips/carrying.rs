@@ -106,7 +106,7 @@ impl SessionVips {
         let short = now + SHORT_FENCE;
         let by_session = basis.is_by_session() && self.own.is_live();
         let deadline = if by_session { self.common_fence().unwrap_or(short) } else { short };
-        vip.hold = Some(Hold { other: self.other_session(vip), ..Hold::new(basis, interface, deadline) });
+        vip.hold = Some(Hold { other: self.other_session(vip), since: now, ..Hold::new(basis, interface, deadline) });
         let whole = self.session_ends().filter(|_| by_session);
         if !self.fence(vip, deadline) && !whole.is_some_and(|end| self.fence(vip, end)) {
             // Too little is left of the session: the VIP is taken up after the next renewal.
@@ -155,7 +155,7 @@ impl SessionVips {
 
     pub(super) fn announce_due(&mut self, vip: &mut Vip) {
         let Some(hold) = vip.hold else { return };
-        if !hold.put || !self.doubt.is_sure() || hold.basis == Basis::LeftOver {
+        if !hold.put || !self.doubt.is_sure() || !self.may_announce(&hold) {
             return;
         }
         if vip.schedule.due(self.step.at.now) {
@@ -222,14 +222,15 @@ impl SessionVips {
     /// Short fences are refreshed once a second: those of a lapsed session, and of what is held provisionally.
     pub(super) fn advance_short(&mut self) {
         let any = self.own.is_lapsed() && !self.index.carried.is_empty() || !self.asking.provisional.is_empty();
-        if any && self.doubt.is_sure() && self.due(self.asking.refresh) {
+        if any && self.doubt.is_sure() && self.hears_enough() && self.due(self.asking.refresh) {
             self.refresh_short();
             self.due(self.asking.refresh);
         }
     }
 
+    /// With too few other nodes heard, the fences in force are the last ones.
     pub(super) fn refresh_short(&mut self) {
-        if !self.doubt.is_sure() {
+        if !self.doubt.is_sure() || !self.hears_enough() {
             return;
         }
         let (now, lapsed) = (self.step.at.now, self.own.is_lapsed());

@@ -30,7 +30,11 @@ impl SessionVips {
         let Some(vip) = self.vips.get_mut(&address) else {
             let gateway = self.node.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
             let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);
-            if gateway || self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer)) {
+            let peer = self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer));
+            if peer {
+                self.peer_heard();
+            }
+            if gateway || peer {
                 self.segment.third_heard.insert(index, self.step.at.now);
             }
             return;

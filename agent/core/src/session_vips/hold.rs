@@ -13,6 +13,8 @@ pub(super) struct Hold {
     pub(super) dropped_at: Time,
     /// On which interface.
     pub(super) interface: u32,
+    /// When this node took it; the beginning of time if an earlier run of the agent did.
+    pub(super) since: Time,
     /// Whether it is on the interface, as far as the datapath has answered.
     pub(super) put: bool,
     /// The last holder was silent, and may come back with it until then: it is asked for.
@@ -75,6 +77,7 @@ impl Hold {
             deadline,
             dropped_at: deadline,
             interface,
+            since: Time::default(),
             put: false,
             returns_until: None,
             handover: None,

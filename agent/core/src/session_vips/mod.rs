@@ -25,6 +25,7 @@ mod doubt;
 mod ending;
 mod free;
 mod handover;
+mod hearing;
 mod hold;
 mod index;
 mod input;
@@ -194,6 +195,7 @@ impl SessionVips {
         self.advance_writes();
         self.advance_vips();
         self.advance_watches();
+        self.advance_peers();
         self.advance_asking();
         self.advance_reads();
     }

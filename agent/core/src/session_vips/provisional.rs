@@ -9,6 +9,7 @@ use super::hold::Basis;
 use super::record_state::RecordState;
 use super::vip::Vip;
 use crate::action::Cause;
+use crate::peers::SILENT_ROUND;
 use crate::placement::mix;
 use crate::rules::AWAY;
 
@@ -33,12 +34,20 @@ impl SessionVips {
         if !self.due(away + AWAY) || !self.due(off) {
             return;
         }
+        if vip.taking.free_since.is_none() {
+            // It matters who is there from now on.
+            self.segment.peers.ask_anew(now);
+        }
         let since = *vip.taking.free_since.get_or_insert(now);
         if !self.due(since + self.turn(vip)) {
             return;
         }
         match self.look(vip, true) {
             Found::Nothing => {}
+            // A node that hears no other is cut off: its clients are better served elsewhere.
+            Found::Quiet if !self.heard_enough_since(since) => {
+                self.due(now + SILENT_ROUND);
+            }
             Found::Quiet => {
                 vip.taking.turns += 1;
                 self.take_up(vip, Basis::Provisional, Cause::Provisional);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::mac::Mac;
+use crate::peers::Peers;
 use crate::time::Time;
 
 /// The segments of this node's interfaces.
@@ -12,4 +13,6 @@ pub(super) struct Segment {
     pub(super) defended: BTreeMap<Mac, Time>,
     /// When the address of a gateway or a peer was last heard on an interface: third parties.
     pub(super) third_heard: BTreeMap<u32, Time>,
+    /// Whether any other node is heard.
+    pub(super) peers: Peers,
 }

@@ -156,7 +156,7 @@ impl SessionVips {
 
     /// A frame may be the answer of a node that is watched, or of a third party.
     pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac, vip: bool) {
-        let now = self.step.at.now;
+        let (now, mut peer) = (self.step.at.now, false);
         for (node, watch) in &mut self.watches {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 if !view.is_from_it(mac) && self.sessions.with_mac(mac).is_none_or(|owner| owner == node) {
@@ -167,6 +167,7 @@ impl SessionVips {
                     }
                 }
                 let from_it = view.is_from_it(mac);
+                peer |= from_it;
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
                 let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
@@ -179,6 +180,9 @@ impl SessionVips {
                     watch.silent_since = None;
                 }
             }
+        }
+        if peer {
+            self.peer_heard();
         }
     }
 

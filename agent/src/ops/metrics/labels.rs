@@ -62,6 +62,8 @@ label!(
         LinkDown = "link_down",
         /// None of them could be put on the interface.
         CannotCarry = "cannot_carry",
+        /// The API is silent, and too few other nodes are heard.
+        CutOff = "cut_off",
     }
 );
 
@@ -115,6 +117,7 @@ impl From<Why> for Transition {
             Why::ApiLost | Why::Late => Self::LeaseExpired,
             Why::LinkDown => Self::LinkDown,
             Why::CannotCarry => Self::CannotCarry,
+            Why::CutOff => Self::CutOff,
         }
     }
 }

@@ -41,6 +41,10 @@ pub(super) fn witness(g: &mut Gathered) -> Option<Option<Witness>> {
     Some(interval.map(|interval| Witness { interval, misses }))
 }
 
+/// What a holder may do while the API is away.
+pub(super) const API_LOSS: [(&str, ApiLoss); 3] =
+    [("hold", ApiLoss::Hold), ("hold-alone", ApiLoss::HoldAlone), ("release", ApiLoss::Release)];
+
 /// A node that gives a VIP up when the API is away does not take the VIP either: by default, `release` switches it off.
 pub(super) fn provisional(g: &mut Gathered, api_loss: Option<ApiLoss>) -> Option<Option<Provisional>> {
     if api_loss == Some(ApiLoss::Release) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use mooring_common::settings::{Gathered, Host, Origin};
 
 use super::parse::{self, Problem};
-use super::types::{Announce, Api, ApiLoss, Credentials, DnsMode, LogFormat, LogSettings, Settings};
+use super::types::{Announce, Api, Credentials, DnsMode, LogFormat, LogSettings, Settings};
 use health::{health, provisional, witness};
 use lease::lease;
 use services::services;
@@ -44,8 +44,7 @@ pub(super) fn validate(g: &mut Gathered, kube_vip: bool, host: &Host) -> Option<
     let lease = lease(g);
     let api = api(g);
     let witness = witness(g);
-    let api_loss =
-        field(g, "api-loss", |text| parse::one_of(text, &[("hold", ApiLoss::Hold), ("release", ApiLoss::Release)]));
+    let api_loss = field(g, "api-loss", |text| parse::one_of(text, &health::API_LOSS));
     let provisional = provisional(g, api_loss);
     let handover_grace = time(g, "handover-grace", Duration::ZERO, MINUTE);
     let health = health(g, port);

@@ -10,6 +10,7 @@ use mooring_agent::core::elector::Elector;
 use mooring_agent::core::event::{Event, Failure, Moment, Node};
 use mooring_agent::core::lease::{Declaration, Handover, LeaseView, Notes, Participant, Record};
 use mooring_agent::core::mac::Mac;
+use mooring_agent::core::peers::Quorum;
 use mooring_agent::core::rules::{Rules, SHORT_FENCE};
 use mooring_agent::core::time::{Time, WallTime};
 
@@ -25,6 +26,7 @@ pub fn check(data: &[u8]) {
     let rules = Rules {
         node: ME.into(),
         hold_without_api: bytes.yes(),
+        quorum: if bytes.yes() { Quorum::Most } else { Quorum::Nobody },
         provisional: bytes.yes(),
         conflict_probe: bytes.yes(),
         refresh: Duration::ZERO,

@@ -1,5 +1,6 @@
 //! What must hold, whatever goes wrong, of every core. What only one core promises is beside that core's world.
 
+mod alone;
 mod fence;
 mod owners;
 mod stuck;
@@ -30,6 +31,8 @@ pub enum Rule {
     Witness,
     /// An agent that came late announces nothing before it has looked around.
     Late,
+    /// Without the API a node answers and does not call, and goes on only while it hears enough of the others.
+    Alone,
     /// VIPs do not wander.
     Moves,
     /// Requests to the API stay bounded.
@@ -48,6 +51,7 @@ impl fmt::Display for Rule {
             Self::Outage => "outage",
             Self::Witness => "witness",
             Self::Late => "late",
+            Self::Alone => "alone",
             Self::Moves => "moves",
             Self::Calls => "calls",
             Self::Stuck => "stuck",
@@ -89,6 +93,13 @@ pub enum Look {
         /// Since then.
         since: Nanos,
     },
+    /// Nodes that were cut off should carry nothing any more.
+    CutOff {
+        /// By which fault of the plan.
+        fault: usize,
+        /// When it began.
+        since: Nanos,
+    },
     /// Something is over that was to be waited for: etcd has a leader again, a kernel has caught up.
     Again,
     /// All should be settled.
@@ -127,6 +138,7 @@ impl<S: Subject> World<'_, S> {
         match look {
             Look::Fence { host, vip, generation } => self.check_fence(host, vip, generation),
             Look::Pair { vip, a, b, since } => self.check_pair(vip, a, b, since),
+            Look::CutOff { fault, since } => self.check_cut_off(fault, since),
             Look::Again | Look::Settled | Look::Quiet => S::look(self, look),
         }
     }

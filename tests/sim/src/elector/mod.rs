@@ -249,6 +249,14 @@ impl Subject for Elector {
         world.own_owners_bound(a, b)
     }
 
+    fn is_cut_off(settings: &Settings<Self>, inside: usize) -> bool {
+        2 * inside <= settings.nodes
+    }
+
+    fn has_any_api(world: &World<'_>, host: usize) -> bool {
+        world.has_some_api(host)
+    }
+
     fn excuses(world: &World<'_>, host: usize, standing: &Standing) -> bool {
         // A process that began after the machine stood still finds the address, and leaves it to the kernel.
         world.hosts[host].slept > 0 && world.hosts[host].life != standing.life

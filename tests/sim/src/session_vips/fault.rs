@@ -189,6 +189,18 @@ pub fn widen(plan: &mut Plan) {
     }
 }
 
+/// In some runs a partition cuts one node off from all others and from the API, for longer than its session lasts.
+pub fn cut_off_one(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 17);
+    let lease = plan.settings.rules.lease_duration.as_secs().max(8) * SECOND;
+    for planned in &mut plan.faults {
+        if matches!(planned.fault, Any::Partition(..)) && rng.chance(400) {
+            planned.fault = Any::Partition(1 << rng.index(plan.settings.nodes), None, true);
+            planned.lasts = lease + rng.between(5, 12) * SECOND;
+        }
+    }
+}
+
 /// Nodes that are odder than those before, drawn apart again: several gateways, a port that is down all the time, bonds that change
 /// their Ethernet address.
 pub fn widen_nodes(plan: &mut Plan) {

@@ -244,7 +244,7 @@ impl Subject for SessionVips {
             Look::Again => Self::touched(world),
             Look::Settled => world.check_settled(),
             Look::Quiet => world.check_quiet(),
-            Look::Fence { .. } | Look::Pair { .. } => {}
+            Look::Fence { .. } | Look::Pair { .. } | Look::CutOff { .. } => {}
         }
     }
 
@@ -262,6 +262,14 @@ impl Subject for SessionVips {
             bound = bound.max(bounds.owners_unknown);
         }
         bound
+    }
+
+    fn is_cut_off(settings: &Settings<Self>, inside: usize) -> bool {
+        inside == 1 && settings.nodes > 1
+    }
+
+    fn has_any_api(world: &World<'_>, host: usize) -> bool {
+        world.has_api(host)
     }
 
     fn excuses(world: &World<'_>, host: usize, _standing: &Standing) -> bool {

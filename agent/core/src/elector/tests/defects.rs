@@ -6,11 +6,14 @@ use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::event::Event;
 use crate::lease::Participant;
+use crate::peers::Quorum;
 use crate::rules::Rules;
 
 #[test]
 fn who_yielded_a_provisional_hold_comes_back_when_the_other_is_gone() {
-    let (mut world, holder) = World::settled(3, &Rules::default());
+    // One of three is left.
+    let alone = Rules { quorum: Quorum::Nobody, ..Rules::default() };
+    let (mut world, holder) = World::settled(3, &alone);
     world.set_api_everywhere(Api::Refused);
     world.run(ms(5_000));
     world.crash(holder);
@@ -167,7 +170,7 @@ fn the_segment_does_not_fill_the_memory() {
 }
 
 /// Adds nodes to the Lease that took part once and are gone.
-fn with_gone(world: &mut World, count: u8) {
+pub(super) fn with_gone(world: &mut World, count: u8) {
     let mut lease = world.lease.clone().unwrap();
     for n in 0..count {
         let gone = Participant { macs: vec![], addresses: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 110 + n))] };

@@ -3,6 +3,7 @@
 mod defects;
 mod election;
 mod handover;
+mod lapsed;
 mod law;
 mod outage;
 mod world;

@@ -2,6 +2,7 @@
 
 use super::world::{Api, World, ms};
 use crate::action::{Report, Why};
+use crate::peers::Quorum;
 use crate::rules::Rules;
 
 #[test]
@@ -92,7 +93,8 @@ fn a_holder_cut_from_the_api_yields_to_who_takes_by_expiry() {
 
 #[test]
 fn a_partition_heals_in_a_frame() {
-    let (mut world, holder) = World::settled(3, &Rules::default());
+    let alone = Rules { quorum: Quorum::Nobody, ..Rules::default() };
+    let (mut world, holder) = World::settled(3, &alone);
     world.hosts[holder].group = 1;
     world.set_api(holder, Api::Hanging);
     world.run(ms(40_000));
@@ -159,7 +161,8 @@ fn who_is_unhealthy_takes_what_no_healthy_one_is_there_for() {
 
 #[test]
 fn an_interface_that_refuses_is_not_tried_all_the_time() {
-    let (mut world, holder) = World::settled(2, &Rules::default());
+    let alone = Rules { quorum: Quorum::Nobody, ..Rules::default() };
+    let (mut world, holder) = World::settled(2, &alone);
     world.hosts[1 - holder].refuses = vec![super::world::VIP];
     world.set_api_everywhere(Api::Refused);
     world.crash(holder);

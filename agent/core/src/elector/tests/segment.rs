@@ -26,6 +26,7 @@ impl World {
     }
 
     pub(super) fn announce(&mut self, n: usize, address: IpAddr) {
+        self.hosts[n].announced.push(self.now);
         let (mac, group, has) = (self.hosts[n].mac, self.hosts[n].group, self.hosts[n].carries.contains_key(&address));
         for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
             if self.hosts[m].group == group && !self.hosts[m].deaf && !self.hosts[n].deaf {

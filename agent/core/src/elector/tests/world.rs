@@ -43,6 +43,8 @@ pub(super) struct Host {
     pub(super) calls: usize,
     pub(super) writes: usize,
     pub(super) probes: usize,
+    /// When it announced the VIP.
+    pub(super) announced: Vec<Time>,
     pub(super) reports: Vec<(Time, Report)>,
 }
 
@@ -105,6 +107,7 @@ impl World {
                 calls: 0,
                 writes: 0,
                 probes: 0,
+                announced: vec![],
                 reports: vec![],
             });
         }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod handover;
+mod lapsed;
 mod late;
 mod outage;
 mod whose;

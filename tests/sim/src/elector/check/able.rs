@@ -30,7 +30,17 @@ impl World<'_, Elector> {
             && !of.refuses
             && of.own_address
             && self.hear_each_other(0, host, self.client())
+            && (self.has_some_api(host) || self.hears_most(host))
             && !self.segment.foreign
+    }
+
+    /// Who has no API carries the VIP only while it hears most of the nodes, itself counted.
+    fn hears_most(&self, host: usize) -> bool {
+        let heard = |other: &usize| {
+            let of = &self.hosts[*other];
+            *other != host && of.up && of.own_address && self.hear_each_other(0, host, *other)
+        };
+        2 * ((0..self.hosts.len()).filter(heard).count() + 1) > self.hosts.len()
     }
 
     /// Since when somebody could.

@@ -23,8 +23,11 @@ impl World<'_, Elector> {
         let ours = self.plan.settings.own.rival.is_none();
         let holder = self.names.iter().position(|name| *name == self.api.store.holder());
         let carries = |h: &usize| (0..self.vips).all(|v| self.hosts[*h].carries(v));
-        self.checks.outage.single =
-            holder.filter(|h| alone && all_able && ours && carries(h)).and_then(|holder| self.single(fault, holder));
+        let settled = holder.filter(|h| alone && all_able && ours && carries(h));
+        if settled.is_some() {
+            self.watch_cut_off(fault);
+        }
+        self.checks.outage.single = settled.and_then(|holder| self.single(fault, holder));
     }
 
     fn single(&self, number: usize, holder: usize) -> Option<Single> {

@@ -18,6 +18,9 @@ impl World<'_, SessionVips> {
         self.checks.single = None;
         let alone = self.active.is_empty() && now > self.checks.last + self.bounds.informed;
         let settled = alone && self.all_settled();
+        if settled {
+            self.watch_cut_off(fault);
+        }
         if settled && let Some((mut bound, stays)) = self.single_bound(fault) {
             // For a Lease after an outage of the API, a node probes the segment before it takes anything.
             let lease = nanos(self.plan.settings.rules.lease_duration).max(5 * SECOND);

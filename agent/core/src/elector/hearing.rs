@@ -1,0 +1,104 @@
+//! Whether this node hears enough of the others to carry the VIPs while the API is silent: [`crate::peers`] has the rule.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::unleased::Few;
+use super::{Elector, Role};
+use crate::action::{Action, Report};
+use crate::mac::Mac;
+use crate::peers::HEARD;
+use crate::rules::AWAY;
+use crate::time::Time;
+
+/// Too few peers are reported when that has lasted this long: the first probes may have no answer yet.
+const REPORTED_AFTER: Duration = Duration::from_secs(1);
+
+impl Elector {
+    /// Since when the API has been silent: calls that failed, or one that has waited for [`AWAY`].
+    pub(super) fn silent_since(&mut self) -> Option<Time> {
+        let flight = self.api.flight.as_ref().map(|flight| flight.sent);
+        let reading = self.api.reading.as_ref().map(|reading| reading.sent);
+        let waiting = flight.into_iter().chain(reading).min().filter(|sent| self.step.due(*sent + AWAY));
+        self.api.away.into_iter().chain(waiting).min()
+    }
+
+    /// Asks the other nodes for their addresses: now and then while the API answers, to know who is there; often while the
+    /// API is silent and it matters who is heard.
+    pub(super) fn advance_peers(&mut self) {
+        if self.process.has_left() || !self.segment.link.is_up() {
+            return;
+        }
+        let matters = self.is_carrying() || self.rules.provisional && self.segment.witness.is_free();
+        let silent = self.silent_since().is_some() && matters;
+        let me = &self.rules.node;
+        let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
+        let others = participants.filter(|(name, _)| *name != me).map(|(name, _)| name.as_str());
+        self.segment.peers.set(others);
+        for name in self.segment.peers.to_ask(self.step.at.now, silent) {
+            self.ask_peer(&name, silent);
+        }
+        if let Some(next) = self.segment.peers.next(silent) {
+            self.due(next);
+        }
+    }
+
+    /// By unicast while the API answers, so that nobody else is bothered. When it matters, by broadcast: a bond may have changed
+    /// its MAC address.
+    fn ask_peer(&mut self, name: &str, broadcast: bool) {
+        let Some(peer) = self.lease.view().and_then(|view| view.notes.participants.get(name)) else { return };
+        let to: Option<Mac> = peer.macs.first().copied().filter(|_| !broadcast);
+        let own = |address: &&IpAddr| !self.vips.contains_key(*address);
+        let probes: Vec<_> = peer.addresses.iter().filter(own).map(|a| Action::Probe { address: *a, to }).collect();
+        self.step.out.extend(probes);
+    }
+
+    /// A frame for an address that is no VIP's: perhaps a peer's own.
+    pub(super) fn peer_heard(&mut self, address: IpAddr) {
+        let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
+        for (name, _) in participants.filter(|(_, peer)| peer.addresses.contains(&address)) {
+            self.segment.peers.heard(self.step.at.now, name);
+        }
+    }
+
+    /// How many others were heard since then, and how many were known when the API fell silent. None: the API answers.
+    fn peers_heard(&mut self, since: Time) -> Option<(usize, usize)> {
+        let silent = self.silent_since()?;
+        Some(self.segment.peers.count(since, silent))
+    }
+
+    /// Whether this node may go on without the API, as far as the other nodes tell.
+    pub(super) fn hears_enough(&mut self) -> bool {
+        self.heard_enough_since(self.step.at.now - HEARD)
+    }
+
+    /// The same by those that were heard since then.
+    pub(super) fn heard_enough_since(&mut self, since: Time) -> bool {
+        let quorum = self.rules.quorum;
+        self.peers_heard(since).is_none_or(|(heard, known)| quorum.is_reached(heard, known))
+    }
+
+    /// Whether too few others have been heard for long enough to tell people, and the numbers.
+    fn too_few(&mut self, since: Time) -> Option<(usize, usize)> {
+        if self.due(since + REPORTED_AFTER) { self.peers_heard(self.step.at.now - HEARD) } else { None }
+    }
+
+    /// Reports once that too few others are heard, until enough were heard again.
+    pub(super) fn note_few(&mut self, enough: bool) {
+        let now = self.step.at.now;
+        let Role::Unleased(unleased) = &mut self.role else { return };
+        if enough {
+            unleased.few = None;
+            return;
+        }
+        let few = *unleased.few.get_or_insert(Few { since: now, told: false });
+        if !few.told
+            && let Some((heard, known)) = self.too_few(few.since)
+        {
+            self.report(Report::TooFewHeard { heard, known });
+            if let Role::Unleased(unleased) = &mut self.role {
+                unleased.few = Some(Few { told: true, ..few });
+            }
+        }
+    }
+}

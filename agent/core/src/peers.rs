@@ -1,0 +1,218 @@
+//! Which of the other nodes are heard on the segment, and whether they are enough to go on without the API.
+//!
+//! From the API, an outage and a node that is cut off look alike. The segment tells them apart:
+//!
+//! - A node *knows* a peer that it heard within [`KNOWN`] before the API fell silent, or since. Peers that never answer a probe
+//!   (another subnet, a filter) and names of nodes that are long gone are not known, and do not count.
+//! - A node *hears* a peer that it heard within [`HEARD`]; before it takes a free VIP, one that it heard since it found that free.
+//! - While the API is silent, a node carries VIPs only as long as it hears enough of the peers that it knows ([`Quorum`]). With
+//!   fewer, it refreshes no fence, and takes nothing provisionally. When it hears enough again, it goes on.
+//!
+//! The kernel of a peer answers, whether or not its agent runs: a peer whose agent is stopped is heard. A node that knows
+//! nobody (the only one of its cluster, a cold start, an agent that started without the API) is not judged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::planted::planted;
+use super::time::Time;
+
+/// A peer that was last heard longer ago than this when the API fell silent does not count.
+pub const KNOWN: Duration = Duration::from_secs(30);
+/// A peer that was heard within this time is heard now: three probes.
+pub const HEARD: Duration = Duration::from_millis(1_500);
+/// While the API answers, a peer is asked for its address this long after it was last heard.
+pub const ROUND: Duration = Duration::from_secs(10);
+/// The same while the API is silent.
+pub const SILENT_ROUND: Duration = Duration::from_millis(500);
+/// So many peers are asked at a time.
+const AT_ONCE: usize = 8;
+/// Between two such groups.
+const APART: Duration = Duration::from_millis(50);
+
+/// How many of the nodes that it knows a node must hear to carry VIPs while the API is silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quorum {
+    /// Most of them, itself counted. With fewer, etcd has no majority on this side, and the control plane's VIP leads nowhere.
+    #[default]
+    Most,
+    /// One other, if it knows any.
+    Any,
+    /// None: it goes on alone.
+    Nobody,
+}
+
+impl Quorum {
+    /// Whether so many peers are enough. `heard` and `known` do not count the node itself.
+    #[must_use]
+    pub fn is_reached(self, heard: usize, known: usize) -> bool {
+        if planted!(LapsedAlone) {
+            return true;
+        }
+        match self {
+            Self::Most => 2 * (heard + 1) > known + 1,
+            Self::Any => heard > 0 || known == 0,
+            Self::Nobody => true,
+        }
+    }
+
+    /// For VIPs that do not lead to an API server.
+    #[must_use]
+    pub fn of_services(self) -> Self {
+        if self == Self::Most { Self::Any } else { self }
+    }
+
+    /// Whether it is the default, which recorded rules leave out.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The peers by name, as far as the segment tells.
+#[derive(Clone, Debug, Default)]
+pub struct Peers {
+    all: BTreeMap<String, Peer>,
+    /// No peer is asked before.
+    next: Time,
+    /// Who was neither heard nor asked since is asked at once.
+    anew: Time,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    heard: Option<Time>,
+    asked: Option<Time>,
+}
+
+impl Peers {
+    /// A frame of that peer was heard.
+    pub fn heard(&mut self, now: Time, peer: &str) {
+        if let Some(peer) = self.all.get_mut(peer) {
+            peer.heard = Some(now);
+        }
+    }
+
+    /// These are the peers now: others are forgotten.
+    pub fn set<'a>(&mut self, peers: impl Iterator<Item = &'a str> + Clone) {
+        if self.all.keys().map(String::as_str).eq(peers.clone()) {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.all);
+        self.all = peers.map(|name| (name.to_owned(), before.remove(name).unwrap_or_default())).collect();
+    }
+
+    /// It matters who is heard from now on: all are asked again at once.
+    pub fn ask_anew(&mut self, now: Time) {
+        self.anew = now;
+    }
+
+    /// When [`Peers::to_ask`] has something to do. None: there are no peers.
+    #[must_use]
+    pub fn next(&self, silent: bool) -> Option<Time> {
+        self.all.values().map(|peer| peer.due(silent, self.anew)).min().map(|due| due.max(self.next))
+    }
+
+    /// The peers to ask now: those that were neither heard nor asked lately, a few at a time, the longest unheard first.
+    /// `silent`: the API does not answer, and it matters who is heard.
+    pub fn to_ask(&mut self, now: Time, silent: bool) -> Vec<String> {
+        if now < self.next {
+            return vec![];
+        }
+        let mut due: Vec<(Time, &String)> =
+            self.all.iter().map(|(name, peer)| (peer.due(silent, self.anew), name)).collect();
+        due.retain(|(due, _)| *due <= now);
+        due.sort_unstable();
+        let these: Vec<String> = due.into_iter().take(AT_ONCE).map(|(_, name)| name.clone()).collect();
+        for name in &these {
+            if let Some(peer) = self.all.get_mut(name) {
+                peer.asked = Some(now);
+            }
+        }
+        if !these.is_empty() {
+            self.next = now + APART;
+        }
+        these
+    }
+
+    /// How many peers were heard since then, and how many are known. `silent`: since when the API has been silent.
+    #[must_use]
+    pub fn count(&self, since: Time, silent: Time) -> (usize, usize) {
+        let heard = |since: Time| self.all.values().filter(|peer| peer.heard.is_some_and(|at| at >= since)).count();
+        (heard(since), heard(silent - KNOWN))
+    }
+}
+
+impl Peer {
+    fn due(&self, silent: bool, anew: Time) -> Time {
+        let round = if silent { SILENT_ROUND } else { ROUND };
+        // One that was never asked is asked at once.
+        self.heard.max(self.asked).filter(|at| *at >= anew).map_or_else(Time::default, |at| at + round)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    fn peers(names: &[&str]) -> Peers {
+        let mut peers = Peers::default();
+        peers.set(names.iter().copied());
+        peers
+    }
+
+    #[test]
+    fn most_count_the_node_itself() {
+        let enough = |of: usize| (0..of).find(|heard| Quorum::Most.is_reached(*heard, of - 1)).unwrap();
+        // Nodes of the cluster, and how many others one of them must hear: an etcd majority, less itself.
+        assert_eq!([1, 2, 3, 4, 5, 7].map(enough), [0, 1, 1, 2, 2, 3]);
+        assert!(Quorum::Any.is_reached(0, 0) && !Quorum::Any.is_reached(0, 9) && Quorum::Any.is_reached(1, 9));
+        assert!(Quorum::Nobody.is_reached(0, 9));
+    }
+
+    #[test]
+    fn only_peers_that_were_heard_before_the_silence_count() {
+        let mut peers = peers(&["a", "b", "gone", "never"]);
+        peers.heard(at(1_000), "gone");
+        peers.heard(at(60_000), "a");
+        peers.heard(at(60_000), "b");
+        assert_eq!(peers.count(at(59_000), at(60_000)), (2, 2));
+        assert_eq!(peers.count(at(68_500), at(61_000)), (0, 2), "they fell silent with the API");
+        peers.heard(at(70_000), "never");
+        assert_eq!(peers.count(at(68_500), at(61_000)), (1, 3), "one more is there after all");
+        peers.heard(at(70_001), "nobody");
+        assert_eq!(peers.count(at(70_001), at(61_000)), (0, 3));
+    }
+
+    #[test]
+    fn each_is_asked_in_its_turn() {
+        let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
+        let mut peers = peers(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(peers.to_ask(at(1_000), false), names[..8]);
+        assert_eq!(peers.to_ask(at(1_010), false), [""; 0], "not all at once");
+        assert_eq!(peers.next(false), Some(at(1_050)));
+        assert_eq!(peers.to_ask(at(1_050), false), names[8..]);
+        assert_eq!(peers.next(false), Some(at(11_000)));
+        peers.heard(at(5_000), "n0");
+        assert_eq!(peers.to_ask(at(11_000), false), names[1..8], "one that was heard meanwhile waits");
+        assert_eq!(peers.to_ask(at(11_100), true), ["n8", "n9", "n0"], "the API is silent: the longest unheard first");
+        assert_eq!(peers.next(true), Some(at(11_500)));
+        peers.ask_anew(at(11_150));
+        assert_eq!(peers.to_ask(at(11_150), true).len(), 8, "it matters from now on");
+    }
+
+    #[test]
+    fn those_that_stay_are_remembered() {
+        let mut peers = peers(&["a", "b"]);
+        peers.heard(at(1_000), "a");
+        peers.set(["a", "c"].into_iter());
+        assert_eq!(peers.count(at(1_000), at(1_000)), (1, 1));
+    }
+}

@@ -1,0 +1,69 @@
+//! What a node does that carries VIPs without the API: it answers and does not call, and it goes on only while it hears enough of
+//! the others.
+
+use mooring_agent_core::peers::{HEARD, Quorum};
+use mooring_agent_core::rules::{MARGIN, SHORT_FENCE};
+use mooring_agent_core::schedule::BURST;
+use mooring_agent_core::time::Time;
+
+use super::{Look, Rule};
+use crate::clock::{MS, SECOND};
+use crate::fault::{Fault, has};
+use crate::queue::Item;
+use crate::subject::Subject;
+use crate::world::{World, nanos};
+
+impl<S: Subject> World<'_, S> {
+    /// A VIP is announced. An agent whose last renewal is too old to count, by what it was shown, announces only what it has just
+    /// taken.
+    pub fn check_call(&mut self, host: usize, now: Time, vip: usize) {
+        let rules = &self.plan.settings.rules;
+        let confirmed = self.hosts[host].agent.as_ref().and_then(|agent| agent.confirmed);
+        let ago = confirmed.map(|sent| now.since(sent));
+        // A step may come a little late, and its announcement with it.
+        if ago.is_some_and(|ago| ago <= rules.lapses_after() + 2 * MARGIN) {
+            return;
+        }
+        // A kernel that takes its time is asked for the VIP long before it has it.
+        let Some(standing) = self.hosts[host].vips[vip] else { return };
+        if self.now > standing.since + nanos(BURST) + SECOND {
+            let (name, ago) = (&self.names[host], ago.map(|ago| ago.as_millis()));
+            let text =
+                format!("{name} announces VIP {vip}, which it has had for long; its last renewal is {ago:?} ms ago");
+            self.violated(Rule::Alone, text);
+        }
+    }
+
+    /// In a settled world, some nodes are cut off from the others and from the API: when their Leases have ended, they carry
+    /// nothing.
+    pub fn watch_cut_off(&mut self, fault: usize) {
+        let rules = &self.plan.settings.rules;
+        let Fault::Partition(_, None, true) = self.plan.faults[fault].fault else { return };
+        if rules.quorum == Quorum::Nobody {
+            return;
+        }
+        // Who heard the others just before lapses with a short fence.
+        let fence = rules.lease_duration.max(HEARD + SHORT_FENCE);
+        let bound = nanos(fence + rules.retry_period) + SECOND;
+        self.put(bound, Item::Look(Look::CutOff { fault, since: self.now }));
+    }
+
+    pub(super) fn check_cut_off(&mut self, fault: usize, since: crate::clock::Nanos) {
+        let Fault::Partition(set, ..) = self.plan.faults[fault].fault else { return };
+        let alone = self.active == [fault] && self.plan.faults.iter().all(|p| p.at <= since || p.at >= self.now);
+        let nodes = self.hosts.len();
+        let inside = (0..nodes).filter(|host| has(set, *host)).count();
+        if !alone || !S::is_cut_off(&self.plan.settings, inside) {
+            return;
+        }
+        for host in (0..nodes).filter(|host| has(set, *host)) {
+            let Some(vip) = (0..self.vips).find(|vip| self.hosts[host].carries(*vip)) else { continue };
+            if S::has_any_api(self, host) {
+                continue;
+            }
+            let ago = (self.now - since) / MS;
+            let text = format!("{} has been cut off for {ago} ms, and still carries VIP {vip}", self.names[host]);
+            return self.violated(Rule::Alone, text);
+        }
+    }
+}
