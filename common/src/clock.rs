@@ -13,12 +13,20 @@ use mooring_lease::time::{Time, WallTime};
 /// ([`Time::END`]). The beginning of time would be the opposite: nothing would ever end.
 #[must_use]
 pub fn boottime() -> Time {
-    let read = clock_gettime(ClockId::CLOCK_BOOTTIME).ok().and_then(|spec| {
-        let secs = u64::try_from(spec.tv_sec()).ok()?;
-        let nanos = u64::try_from(spec.tv_nsec()).ok()?;
-        secs.checked_mul(1_000_000_000)?.checked_add(nanos)
-    });
-    read.map_or(Time::END, Time::from_nanos)
+    nanos(ClockId::CLOCK_BOOTTIME).map_or(Time::END, Time::from_nanos)
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds: it stands still while the machine is suspended. Only for comparison with the other clocks.
+#[must_use]
+pub fn monotonic() -> u64 {
+    nanos(ClockId::CLOCK_MONOTONIC).unwrap_or_default()
+}
+
+fn nanos(clock: ClockId) -> Option<u64> {
+    let spec = clock_gettime(clock).ok()?;
+    let secs = u64::try_from(spec.tv_sec()).ok()?;
+    let nanos = u64::try_from(spec.tv_nsec()).ok()?;
+    secs.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
 /// The wall clock, in microseconds since 1970, for people and Lease records.
@@ -40,6 +48,8 @@ mod tests {
         let first = boottime();
         assert!(first > Time::default() && first < Time::END);
         assert!(boottime() >= first);
+        let first = monotonic();
+        assert!(first > 0 && monotonic() >= first);
         assert!(realtime().0 > 1_600_000_000_000_000);
     }
 }

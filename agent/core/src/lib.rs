@@ -25,6 +25,7 @@
 #![warn(missing_docs)]
 
 pub mod action;
+pub mod clocks;
 pub mod control_plane;
 pub mod core;
 pub mod elector;

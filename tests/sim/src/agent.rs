@@ -1,8 +1,6 @@
 //! The agent's loop, as in `agent/src/event_loop.rs`: events go into the core one by one, and the core's outputs go to the
 //! address task, the segments and the API.
 
-use std::time::Duration;
-
 use mooring_agent_core::event::Moment;
 use mooring_agent_core::rules::{LATE, SELF_PROBE, SHORT_FENCE};
 use mooring_agent_core::time::Time;
@@ -19,8 +17,6 @@ use crate::world::World;
 
 /// The loop steps at least this often, so that clocks that jump are seen.
 const IDLE: Nanos = SECOND;
-/// A difference of the clocks' steps above this, in microseconds, is taken for time that the machine stood still.
-const JUMP: i64 = 1_000_000;
 
 impl<S: Subject> World<'_, S> {
     /// The agent's process begins.
@@ -104,14 +100,11 @@ impl<S: Subject> World<'_, S> {
 
     /// The agent gets an input.
     pub fn tell(&mut self, host: usize, event: EventOf<S>) {
-        let at = self.hosts[host].moment(self.now);
+        let (at, clocks) = (self.hosts[host].moment(self.now), self.hosts[host].clocks(self.now));
         let Some(agent) = &mut self.hosts[host].agent else { return };
-        let jump = agent.last.replace(at).map_or(0, |last| {
-            let boot = i64::try_from(at.now.since(last.now).as_micros()).unwrap_or(0);
-            at.wall.0.saturating_sub(last.wall.0).max(0) - boot
-        });
-        if jump > JUMP {
-            self.step(host, at, Event::ClockJump(Duration::from_micros(u64::try_from(jump).unwrap_or(0))));
+        let last = agent.last.replace(clocks);
+        if let Some(by) = last.and_then(|last| clocks.jump_since(&last)) {
+            self.step(host, at, Event::ClockJump(by));
         }
         self.step(host, at, event);
     }

@@ -19,13 +19,15 @@ pub struct Clock {
     /// Microseconds that the wall clock is ahead of the boot clock.
     wall: i64,
     stopped: bool,
+    /// How long the machine was suspended: the monotonic clock did not count that.
+    suspended: u64,
 }
 
 impl Clock {
     /// Shows `boot` now, and the wall clock is `wall` microseconds ahead of it.
     #[must_use]
     pub fn new(now: Nanos, boot: u64, ppm: i64, wall: i64) -> Self {
-        Self { base: (now, boot), ppm, wall, stopped: false }
+        Self { base: (now, boot), ppm, wall, stopped: false, suspended: 0 }
     }
 
     /// What the boot clock shows.
@@ -37,6 +39,17 @@ impl Clock {
         let gone = now.saturating_sub(self.base.0);
         let drift = i64::try_from(gone).unwrap_or(i64::MAX) / 1_000 * self.ppm / 1_000;
         (self.base.1 + gone).saturating_add_signed(drift)
+    }
+
+    /// What the monotonic clock shows.
+    #[must_use]
+    pub fn monotonic(&self, now: Nanos) -> u64 {
+        self.boot(now).saturating_sub(self.suspended)
+    }
+
+    /// The machine was suspended for so long.
+    pub fn was_suspended(&mut self, slept: Nanos) {
+        self.suspended += slept;
     }
 
     /// What the wall clock shows, in microseconds.

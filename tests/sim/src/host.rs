@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use mooring_agent_core::clocks::Clocks;
 use mooring_agent_core::event::Moment;
 use mooring_agent_core::lease::Record;
 use mooring_agent_core::mac::Mac;
@@ -81,7 +82,7 @@ pub struct Process<S: Subject> {
     /// The wake-up that the timer was set for.
     pub wake: Option<Time>,
     /// The clocks at the last step.
-    pub last: Option<Moment>,
+    pub last: Option<Clocks>,
     /// The address task.
     pub addresses: AddressTask,
     /// It has been asked to end.
@@ -200,6 +201,13 @@ impl<S: Subject> Host<S> {
     pub fn moment(&self, now: Nanos) -> Moment {
         Moment { now: Time::from_nanos(self.clock.boot(now)), wall: WallTime(self.clock.wall(now)) }
     }
+
+    /// All clocks.
+    #[must_use]
+    pub fn clocks(&self, now: Nanos) -> Clocks {
+        let Moment { now: boot, wall } = self.moment(now);
+        Clocks { boot, monotonic: self.clock.monotonic(now), wall }
+    }
 }
 
 impl<S: Subject> World<'_, S> {
@@ -251,6 +259,8 @@ impl<S: Subject> World<'_, S> {
         let slept = now - asleep.since;
         if asleep.stunned {
             self.hosts[host].clock.go_on(now, set_right);
+        } else {
+            self.hosts[host].clock.was_suspended(slept);
         }
         self.shift_lifetimes(host, slept);
         // Timers count the time that the machine was awake.
