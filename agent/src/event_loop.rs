@@ -18,6 +18,7 @@ use crate::address_task::{AddressTask, Needs, Notice};
 use crate::clocks::Clocks;
 use crate::core::event::Moment;
 use crate::core::mac::Mac;
+use crate::core::rules::LATE;
 use crate::core::session::{Link, Subnet};
 use crate::core::time::Time;
 use crate::core::{Core, Event, Interface as Declared, Output};
@@ -240,12 +241,14 @@ impl<A: Adapter> EventLoop<A> {
     fn frame(&mut self, frame: &Frame) {
         match *frame {
             Frame::Heard { index, address, mac } => self.step(Event::Heard { interface: index, address, mac }),
-            Frame::Ended(index) => {
+            Frame::Ended(ended) if self.segments.close(ended) => {
+                let index = ended.index;
                 let name = self.interfaces.iter().find(|one| one.index == index).map(|one| one.name.clone());
                 let interface = name.unwrap_or_default();
                 tracing::warn!(interface, index, "sockets of the segment were closed; looking for the interface");
-                self.segments.close(index);
             }
+            // The interface has got another segment meanwhile.
+            Frame::Ended(_) => {}
         }
     }
 
@@ -257,6 +260,10 @@ impl<A: Adapter> EventLoop<A> {
 
     fn step(&mut self, event: EventOf<A>) {
         let (at, jump) = self.clocks.read();
+        let is_late = self.core.wake().is_some_and(|wake| at.now > wake + LATE);
+        if is_late || jump.is_some() {
+            self.segments.withdraw_all();
+        }
         if let Some(by) = jump {
             self.step_at(at, Event::ClockJump(by));
         }

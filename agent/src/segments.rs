@@ -28,8 +28,17 @@ pub enum Frame {
         /// Of whom.
         mac: Mac,
     },
-    /// The listener has ended.
-    Ended(u32),
+    /// The listener of a segment has ended.
+    Ended(Ended),
+}
+
+/// Which segment has ended: the interface may have another segment by the time that this is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The interface's index.
+    pub index: u32,
+    /// The number of the segment.
+    number: u64,
 }
 
 /// The open segments.
@@ -39,10 +48,13 @@ pub struct Segments {
     open: BTreeMap<u32, Open>,
     wanted: BTreeSet<IpAddr>,
     frames: mpsc::Sender<Frame>,
+    /// How many segments were opened.
+    opened: u64,
 }
 
 /// An open segment.
 struct Open {
+    number: u64,
     interface: Interface,
     segment: Segment,
     /// The frames that the metrics have.
@@ -59,11 +71,11 @@ impl Drop for Open {
 }
 
 impl Segments {
-    /// No segment is open yet; `rate_limit`: announced frames a second on each segment.
+    /// No segment is open yet; `rate_limit`: frames a second on each segment.
     pub fn new(rate_limit: Option<u32>, ops: Arc<Ops>) -> (Self, mpsc::Receiver<Frame>) {
         let options = Options { frames_per_second: rate_limit };
         let (frames, receiver) = mpsc::channel(FRAMES);
-        (Self { options, ops, open: BTreeMap::new(), wanted: BTreeSet::new(), frames }, receiver)
+        (Self { options, ops, open: BTreeMap::new(), wanted: BTreeSet::new(), frames, opened: 0 }, receiver)
     }
 
     /// Sets the interfaces. Unchanged interfaces keep their segment.
@@ -76,7 +88,8 @@ impl Segments {
             match Segment::open(interface, self.options) {
                 Ok((segment, mut heard)) => {
                     segment.listen_for(self.wanted.iter().copied());
-                    let (index, frames) = (interface.index, self.frames.clone());
+                    self.opened += 1;
+                    let (index, number, frames) = (interface.index, self.opened, self.frames.clone());
                     let listener = tokio::spawn(async move {
                         while let Some((_, heard)) = heard.recv().await {
                             let frame = Frame::Heard { index, address: heard.address, mac: heard.mac };
@@ -84,10 +97,10 @@ impl Segments {
                                 return;
                             }
                         }
-                        let _ = frames.send(Frame::Ended(index)).await;
+                        let _ = frames.send(Frame::Ended(Ended { index, number })).await;
                     });
                     let interface = interface.clone();
-                    let open = Open { interface, segment, counted: Counts::default(), listener };
+                    let open = Open { number, interface, segment, counted: Counts::default(), listener };
                     self.open.insert(index, open);
                 }
                 Err(error) => {
@@ -97,9 +110,10 @@ impl Segments {
         }
     }
 
-    /// Closes a segment whose listener has ended.
-    pub fn close(&mut self, index: u32) {
-        self.open.remove(&index);
+    /// Closes a segment whose listener has ended. False: the interface has another segment by now, or none.
+    pub fn close(&mut self, ended: Ended) -> bool {
+        let is_open = self.open.get(&ended.index).is_some_and(|open| open.number == ended.number);
+        is_open && self.open.remove(&ended.index).is_some()
     }
 
     /// Whether a segment is open.
@@ -121,6 +135,13 @@ impl Segments {
     pub fn withdraw(&self, address: IpAddr) {
         for Open { segment, .. } in self.open.values() {
             segment.withdraw(address);
+        }
+    }
+
+    /// Withdraws all waiting announcements: the agent stood still, and other nodes may have the VIPs by now.
+    pub fn withdraw_all(&self) {
+        for Open { segment, .. } in self.open.values() {
+            segment.withdraw_all();
         }
     }
 
@@ -163,5 +184,61 @@ impl Segments {
             }
             *counted = counts;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nix::sched::{CloneFlags, unshare};
+    use rtnetlink::{Handle, LinkVeth};
+
+    use super::*;
+    use crate::ops;
+
+    /// A virtual cable, of which one end has this index.
+    async fn plug(handle: &Handle, index: u32) {
+        let mut link = LinkVeth::new("va", "vb").build();
+        link.header.index = index;
+        handle.link().add(link).execute().await.unwrap();
+    }
+
+    /// An interface goes, and another one with its index comes, before the event loop has heard of the end of the first segment.
+    async fn a_stale_end() {
+        let (connection, handle, _) = rtnetlink::new_connection().unwrap();
+        tokio::spawn(connection);
+        let (mut segments, mut frames) = Segments::new(None, Ops::new(ops::boottime, "node"));
+        let mut interface = Interface {
+            index: 77,
+            name: "va".into(),
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            ports: vec![],
+            up: true,
+            addresses: vec![],
+            link_local: None,
+            gateways: vec![],
+        };
+        plug(&handle, 77).await;
+        segments.set(std::slice::from_ref(&interface));
+        handle.link().del(77).execute().await.unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(20), frames.recv()).await.unwrap();
+        let Some(Frame::Ended(ended)) = end else { panic!("no end of the segment") };
+        plug(&handle, 77).await;
+        interface.mac = Mac([2, 0, 0, 0, 0, 2]);
+        segments.set(&[interface]);
+        segments.close(ended);
+        assert!(segments.is_open(77));
+    }
+
+    #[test]
+    fn the_end_of_a_segment_does_not_close_the_next_one() {
+        let test = std::thread::spawn(|| {
+            if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+                return eprintln!("SKIPPED: no network namespace ({error}); run as root, or under `unshare -rn`");
+            }
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(a_stale_end());
+        });
+        test.join().unwrap();
     }
 }

@@ -332,3 +332,19 @@ fn without_ipv6_the_rest_works() {
         assert_eq!(segment.counts().sent, [1, 1, 0, 0, 0]);
     });
 }
+
+/// A frame of a rate-limited segment waits for probes, too: switches count all frames of a port.
+#[test]
+fn probes_count_for_the_rate_limit() {
+    lab(async |lab: Lab| {
+        let (datapath, _) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        let (segment, _ear) = Segment::open(&va, Options { frames_per_second: Some(4) }).unwrap();
+        for _ in 0..4 {
+            segment.probe(ip(VIP), To::Broadcast).unwrap();
+        }
+        segment.announce(ip(VIP)).unwrap();
+        assert_eq!(segment.counts().sent, [0, 0, 0, 4, 0], "the announcement waits");
+        eventually(async || (segment.counts().sent == [1, 1, 0, 4, 0]).then_some(())).await;
+    });
+}

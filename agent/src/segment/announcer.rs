@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pnet::datalink::DataLinkSender;
@@ -12,6 +12,7 @@ use pnet::datalink::DataLinkSender;
 use super::error::{Error, Kind};
 use super::frame::{ArpForm, arp_announce, arp_probe, na_announce, ns_probe};
 use super::pace::Pace;
+use crate::clocks::Clocks;
 use crate::core::mac::Mac;
 use crate::datapath::{Interface, clock};
 
@@ -55,6 +56,8 @@ pub(super) struct Announcer {
     arp: Sender,
     ndp: Option<Sender>,
     pace: Mutex<Pace>,
+    /// Whether the machine has stood still, as far as its clocks show it.
+    clocks: Mutex<Clocks>,
     sent: [AtomicU64; 5],
     failed: AtomicU64,
     /// A socket reports an error once, to either the sender or the reader. By this flag the sender informs the
@@ -78,6 +81,7 @@ impl Announcer {
             arp: Mutex::new(arp),
             ndp: ndp.map(Mutex::new),
             pace: Mutex::new(Pace::new(limit)),
+            clocks: Mutex::new(Clocks::new()),
             sent: <[AtomicU64; 5]>::default(),
             failed: AtomicU64::new(0),
             failure: AtomicBool::new(false),
@@ -88,13 +92,14 @@ impl Announcer {
 
     /// Queues the frames that announce an address.
     pub(super) fn queue(&self, address: IpAddr) -> Result<(), Error> {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::boottime();
+        let mut pace = self.pace();
         match address {
             IpAddr::V4(_) => {
-                pace.push((Kind::ArpRequest, address));
-                pace.push((Kind::ArpReply, address));
+                pace.push(now, (Kind::ArpRequest, address));
+                pace.push(now, (Kind::ArpReply, address));
             }
-            IpAddr::V6(_) if self.ndp.is_some() => pace.push((Kind::Advertisement, address)),
+            IpAddr::V6(_) if self.ndp.is_some() => pace.push(now, (Kind::Advertisement, address)),
             IpAddr::V6(_) => return Err(self.no_ipv6(address)),
         }
         Ok(())
@@ -102,13 +107,29 @@ impl Announcer {
 
     /// Drops the queued frames of an address. When this returns, no announcement for the address leaves any more.
     pub(super) fn forget(&self, address: IpAddr) {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).forget(address);
+        self.pace().forget(address);
+    }
+
+    /// Drops all queued frames.
+    pub(super) fn forget_all(&self) {
+        self.pace().forget_all();
+    }
+
+    /// The queue. The listener may get here before the event loop sees that the machine stood still: what was queued before that
+    /// is dropped here.
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        let jump = self.clocks.lock().unwrap_or_else(PoisonError::into_inner).read().1;
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        if jump.is_some() {
+            pace.forget_all();
+        }
+        pace
     }
 
     /// Sends what the limit allows. `Ok` says how long to wait for the next frame, if there is one. A frame that fails
     /// is not sent again: announcements are repeated anyway. The first failure is returned when all were tried.
     pub(super) fn send_queued(&self) -> Result<Option<Duration>, Error> {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pace = self.pace();
         let mut result = Ok(());
         while let Some((kind, address)) = pace.pop(clock::boottime()) {
             let sent = match (kind, address) {
@@ -126,10 +147,11 @@ impl Announcer {
 
     /// How long until the next queued frame may go.
     pub(super) fn wait(&self) -> Option<Duration> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).wait(clock::boottime())
+        self.pace().wait(clock::boottime())
     }
 
     pub(super) fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
+        self.pace().note(clock::boottime());
         match (address, self.link_local) {
             (IpAddr::V4(target), _) => {
                 let to = match to {

@@ -34,8 +34,8 @@ const STACK: usize = 128 * 1024;
 /// Options for opening a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// At most so many frames of announcements in any one second; `None` is no limit. An IPv4 announcement is two
-    /// frames. Probes are not counted: they must not wait.
+    /// At most so many frames in any one second; `None` is no limit. An IPv4 announcement is two frames. Announcements wait;
+    /// probes must not wait, but they count: announcements wait for them too. The cores probe less often under a limit.
     pub frames_per_second: Option<u32>,
 }
 
@@ -117,6 +117,11 @@ impl Segment {
     /// Withdraws the announcements of `address` that wait for the limit. After this call none leaves.
     pub fn withdraw(&self, address: IpAddr) {
         self.announcer.forget(address);
+    }
+
+    /// Withdraws all announcements that wait for the limit.
+    pub fn withdraw_all(&self) {
+        self.announcer.forget_all();
     }
 
     /// Asks which host has `address`, at once and without regard to the limit. The answer arrives as [`Form::Answer`],

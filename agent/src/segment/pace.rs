@@ -1,10 +1,13 @@
 //! The queue of announcements and its rate limit. Pure: takes the time and returns the frames that may be sent.
+//!
+//! All frames count for the limit. Announcements wait for it; probes do not wait, and announcements wait for them too.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::error::Kind;
+use crate::core::rules::LATE;
 use crate::core::time::Time;
 
 /// The window the limit counts in, as switches with ARP inspection do.
@@ -19,42 +22,74 @@ pub(super) struct Pace {
     limit: Option<usize>,
     sent: VecDeque<Time>,
     queue: VecDeque<Waiting>,
+    /// When the first frame of the queue may be sent.
+    due: Time,
 }
 
 impl Pace {
     /// At most `limit` frames a second; `None` means no limit. A limit of zero counts as one.
     pub(super) fn new(limit: Option<u32>) -> Self {
         let limit = limit.map(|limit| usize::try_from(limit.max(1)).unwrap_or(usize::MAX));
-        Self { limit, sent: VecDeque::new(), queue: VecDeque::new() }
+        Self { limit, sent: VecDeque::new(), queue: VecDeque::new(), due: Time::default() }
     }
 
     /// Puts a frame at the end of the queue, unless the frame waits there already.
-    pub(super) fn push(&mut self, frame: Waiting) {
-        if !self.queue.contains(&frame) {
-            self.queue.push_back(frame);
+    pub(super) fn push(&mut self, now: Time, frame: Waiting) {
+        if self.queue.contains(&frame) {
+            return;
+        }
+        if self.queue.is_empty() {
+            self.due = now + self.room(now);
+        }
+        self.queue.push_back(frame);
+    }
+
+    /// A frame was sent that does not wait for the limit.
+    pub(super) fn note(&mut self, now: Time) {
+        if self.limit.is_some() {
+            self.sent.push_back(now);
+            self.due = self.due.max(now + self.room(now));
         }
     }
 
     /// The next frame that may be sent now; it counts as sent.
     pub(super) fn pop(&mut self, now: Time) -> Option<Waiting> {
-        if self.queue.is_empty() || self.wait(now) > Some(Duration::ZERO) {
+        // The process or the machine stood still: other nodes may have the VIPs by now. The core announces again what it still
+        // has.
+        if !self.queue.is_empty() && now > self.due + LATE {
+            self.queue.clear();
+        }
+        if self.queue.is_empty() || self.room(now) > Duration::ZERO {
             return None;
         }
         if self.limit.is_some() {
             self.sent.push_back(now);
         }
-        self.queue.pop_front()
+        let frame = self.queue.pop_front();
+        self.due = now + self.room(now);
+        frame
     }
 
     /// How long until the next frame may be sent; `None` when none waits.
     pub(super) fn wait(&mut self, now: Time) -> Option<Duration> {
         self.queue.front()?;
+        Some(self.room(now))
+    }
+
+    /// How long until the limit allows a frame.
+    fn room(&mut self, now: Time) -> Duration {
         while self.sent.front().is_some_and(|&sent| now.since(sent) >= WINDOW) {
             self.sent.pop_front();
         }
-        let full = self.limit.is_some_and(|limit| self.sent.len() >= limit);
-        let oldest = self.sent.front().filter(|_| full);
-        Some(oldest.map_or(Duration::ZERO, |&sent| (sent + WINDOW).since(now)))
+        // Probes may have gone beyond the limit.
+        let before = self.limit.and_then(|limit| self.sent.len().checked_sub(limit));
+        let leaves = before.and_then(|n| self.sent.get(n));
+        leaves.map_or(Duration::ZERO, |&sent| (sent + WINDOW).since(now))
+    }
+
+    /// Drops all waiting frames.
+    pub(super) fn forget_all(&mut self) {
+        self.queue.clear();
     }
 
     /// Drops the waiting frames of an address that is not ours to announce any more.
@@ -83,7 +118,7 @@ mod tests {
     fn without_a_limit_nothing_waits() {
         let mut pace = Pace::new(None);
         for nth in 0..100 {
-            pace.push(frame(nth));
+            pace.push(at(0), frame(nth));
         }
         assert_eq!((0..100).filter_map(|_| pace.pop(at(0))).count(), 100);
         assert_eq!(pace.wait(at(0)), None);
@@ -93,7 +128,7 @@ mod tests {
     fn a_frame_waits_once_and_is_forgotten() {
         let mut pace = Pace::new(Some(1));
         for nth in [1, 2, 2, 3] {
-            pace.push(frame(nth));
+            pace.push(at(0), frame(nth));
         }
         assert_eq!(pace.pop(at(0)), Some(frame(1)));
         assert_eq!(pace.pop(at(999)), None);
@@ -103,6 +138,31 @@ mod tests {
         assert_eq!(pace.wait(at(1000)), None);
     }
 
+    #[test]
+    fn announcements_wait_for_probes() {
+        let mut pace = Pace::new(Some(3));
+        for millis in [0, 10, 20, 30] {
+            pace.note(at(millis));
+        }
+        pace.push(at(40), frame(1));
+        assert_eq!((pace.pop(at(40)), pace.wait(at(40))), (None, Some(Duration::from_millis(970))));
+        assert_eq!(pace.pop(at(1_010)), Some(frame(1)));
+    }
+
+    #[test]
+    fn announcements_of_before_a_standstill_do_not_leave() {
+        let mut pace = Pace::new(Some(1));
+        for nth in [1, 2, 3] {
+            pace.push(at(0), frame(nth));
+        }
+        assert_eq!(pace.pop(at(0)), Some(frame(1)));
+        // A little late is no standstill.
+        assert_eq!(pace.pop(at(1_400)), Some(frame(2)));
+        assert_eq!((pace.pop(at(5_000)), pace.wait(at(5_000))), (None, None));
+        pace.push(at(5_000), frame(4));
+        assert_eq!(pace.pop(at(5_000)), Some(frame(4)));
+    }
+
     proptest! {
         #[test]
         fn never_more_than_the_limit_in_a_second(limit in 1_u32..20, steps in prop::collection::vec(0_u64..300, 1..200)) {
@@ -110,7 +170,7 @@ mod tests {
             let (mut now, mut sent) = (0, Vec::new());
             for (nth, step) in steps.iter().enumerate() {
                 now += step;
-                pace.push(frame(u8::try_from(nth % 256).unwrap()));
+                pace.push(at(now), frame(u8::try_from(nth % 256).unwrap()));
                 while pace.pop(at(now)).is_some() {
                     sent.push(now);
                 }
