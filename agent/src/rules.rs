@@ -25,5 +25,6 @@ pub fn rules(settings: &Settings) -> Rules {
         announce_refresh: settings.announce.refresh.unwrap_or_default(),
         conflict_probe: settings.conflict_probe,
         refresh: Duration::ZERO,
+        frames_per_second: settings.rate_limit_each(),
     }
 }

@@ -80,6 +80,9 @@ pub struct Rules {
     /// With many VIPs each new fence is as many events to all who listen to netlink.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub refresh: Duration,
+    /// At most so many frames a second on an interface. None: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_per_second: Option<u32>,
 }
 
 impl Default for Rules {
@@ -100,6 +103,7 @@ impl Default for Rules {
             announce_refresh: Duration::from_secs(30),
             conflict_probe: true,
             refresh: Duration::ZERO,
+            frames_per_second: None,
         }
     }
 }
@@ -113,6 +117,23 @@ impl Rules {
         // client-go spreads retries by a factor of up to 1.2: between two renewals nothing lapses.
         let fence = fence.max(self.retry_period * 6 / 5);
         if self.hold_without_api { self.renew_deadline.min(fence) } else { self.renew_deadline }
+    }
+
+    /// The time between two probes of a peer when so many addresses of peers are probed on an interface in turn: under a limit of
+    /// frames, a third of it is for these probes. The other thirds are for probes of this node's own VIPs and of VIPs that it
+    /// takes, and for announcements.
+    #[must_use]
+    pub fn witness_interval_for(&self, addresses: usize) -> Duration {
+        let share = self.probe_spacing().map_or(Duration::ZERO, |spacing| {
+            spacing.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX)).min(LONGEST)
+        });
+        self.witness_interval.max(share)
+    }
+
+    /// The time between two frames of one kind on an interface, if frames are limited: a third of the limit.
+    #[must_use]
+    pub fn probe_spacing(&self) -> Option<Duration> {
+        self.frames_per_second.map(|limit| Duration::from_secs(3) / limit.max(1))
     }
 
     /// Whether the times are within reason: all that the settings allow is, and no sum of them overflows a [`Duration`]. A

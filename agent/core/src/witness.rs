@@ -104,6 +104,13 @@ impl Witness {
         }
     }
 
+    /// Windows are so long from now on.
+    pub fn set_interval(&mut self, interval: Duration) {
+        if !interval.is_zero() {
+            self.interval = interval;
+        }
+    }
+
     /// The next window asks for these addresses instead. What was seen of the same holder stays.
     pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
         self.vips.clear();

@@ -66,7 +66,7 @@ pub async fn run(settings: Arc<Settings>, cluster: Cluster, ops: Arc<Ops>) -> Re
     if let Some(named) = objects::named(&settings.addresses) {
         tokio::spawn(objects::follow(named, cluster, settings.run_dir.clone(), ops.clone(), objects));
     }
-    let (segments, frames) = Segments::new(settings.announce.rate_limit, ops.clone());
+    let (segments, frames) = Segments::new(settings.rate_limit_each(), ops.clone());
     let adapter = ControlPlaneAdapter {
         status: Status::new(ops.clone()),
         settings: settings.clone(),

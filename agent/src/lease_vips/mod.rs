@@ -93,7 +93,7 @@ pub async fn run(
     let (first, elsewhere) = interfaces(&settings, &services);
     let needs = Needs { first, ..Needs::default() };
     let started = start_address_task(needs.clone(), &settings, &ops).await;
-    let (segments, frames) = Segments::new(settings.announce.rate_limit, ops.clone());
+    let (segments, frames) = Segments::new(settings.rate_limit_each(), ops.clone());
     ops.readiness.set("services", Some("what there is was not listed yet".into()));
     tracing::info!(
         placement = status::placement(&leases),

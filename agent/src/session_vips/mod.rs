@@ -67,7 +67,7 @@ pub async fn run(settings: Arc<Settings>, services: Services, cluster: Cluster, 
     let (first, elsewhere) = interfaces(&settings, &services);
     let needs = Needs { first, ..Needs::default() };
     let started = start_address_task(needs.clone(), &settings, &ops).await;
-    let (segments, frames) = Segments::new(settings.announce.rate_limit, ops.clone());
+    let (segments, frames) = Segments::new(settings.rate_limit_each(), ops.clone());
     let servers = cluster.servers.clone();
     let namespace = services.sessions;
     ops.readiness.set("services", Some("what there is was not listed yet".into()));

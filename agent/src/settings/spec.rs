@@ -300,7 +300,7 @@ pub const SETTINGS: &[Spec] = &[
         "arp-rate-limit",
         "FRAMES",
         "0",
-        "Most frames a second on an interface, up to 1000. 0: no limit. Switches with dynamic ARP inspection shut a port down above 15",
+        "Most frames a second on an interface, announcements and probes, up to 1000. 0: no limit. Switches with dynamic ARP inspection shut a port down above 15",
     ),
     spec(
         ANNOUNCE,

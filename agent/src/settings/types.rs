@@ -128,6 +128,14 @@ impl Settings {
     pub fn control_plane(&self) -> bool {
         !self.addresses.is_empty()
     }
+
+    /// The limit of frames for each part of the agent: the control plane's VIP and the VIPs of Services may be on one interface,
+    /// and share it.
+    #[must_use]
+    pub fn rate_limit_each(&self) -> Option<u32> {
+        let parts = if self.control_plane() && self.services.is_some() { 2 } else { 1 };
+        self.announce.rate_limit.map(|limit| (limit / parts).max(1))
+    }
 }
 
 impl fmt::Display for Address {

@@ -1,5 +1,7 @@
 //! What is counted in a run.
 
+use std::collections::BTreeMap;
+
 use crate::clock::{Nanos, SECOND};
 
 /// The window in which requests are counted.
@@ -14,6 +16,10 @@ pub struct Counts {
     pub items: u64,
     /// Probes sent.
     pub probes: u64,
+    /// By node and segment: the second, and the probes in it.
+    seconds: BTreeMap<(usize, usize), (Nanos, u32)>,
+    /// The most probes that any node sent on a segment within a second.
+    pub busiest: u32,
     /// Announcements sent.
     pub announcements: u64,
     /// Requests sent, of all nodes.
@@ -28,7 +34,28 @@ impl Counts {
     /// Nothing yet.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
-        Self { steps: 0, items: 0, probes: 0, announcements: 0, calls: 0, windows: vec![(0, 0); nodes], most: 0 }
+        Self {
+            steps: 0,
+            items: 0,
+            probes: 0,
+            seconds: BTreeMap::new(),
+            busiest: 0,
+            announcements: 0,
+            calls: 0,
+            windows: vec![(0, 0); nodes],
+            most: 0,
+        }
+    }
+
+    /// A node sends a probe.
+    pub fn probes(&mut self, now: Nanos, host: usize, segment: usize) {
+        self.probes += 1;
+        let second = self.seconds.entry((host, segment)).or_default();
+        if second.0 != now / SECOND {
+            *second = (now / SECOND, 0);
+        }
+        second.1 += 1;
+        self.busiest = self.busiest.max(second.1);
     }
 
     /// A node sends a request.

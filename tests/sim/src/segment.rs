@@ -179,7 +179,7 @@ impl<S: Subject> World<'_, S> {
     /// An agent asks for an address: one host, or all hosts. A probe does not name the asking host.
     pub fn probe(&mut self, by: usize, segment: usize, address: IpAddr, to: Option<Mac>) {
         let Some(what) = what_of(&self.plan.settings, address) else { return };
-        self.counts.probes += 1;
+        self.counts.probes(self.now, by, segment);
         match to {
             Some(mac) => {
                 let station = settings::station(mac);

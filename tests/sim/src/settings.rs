@@ -170,6 +170,7 @@ pub fn rules(rng: &mut Rng) -> Rules {
         announce_refresh: ms(rng.pick(&[0, 2_000, 30_000])),
         conflict_probe: rng.chance(800),
         // Of some, without another draw: what a seed stands for stays.
+        frames_per_second: None,
         refresh: ms(if retry_ms.is_multiple_of(4) { (lease * 1_000 - 2_500) / 3 } else { 0 }),
     }
 }

@@ -85,3 +85,20 @@ fn a_node_whose_ethernet_address_changes_keeps_its_session_and_its_vips() {
         assert_eq!(run(&plan).violation, None, "{nodes} nodes");
     }
 }
+
+/// Switches with ARP inspection shut a port down above a number of frames a second, whatever the frames are.
+#[test]
+fn a_limit_of_frames_is_one_of_probes_too() {
+    let faults =
+        vec![at(50, 40, Fault::Crash(0)), at(120, 20, Fault::Api(1, How::Refused)), at(125, 30, Fault::Crash(1))];
+    let mut plan = plan(6, faults);
+    plan.settings.rules.frames_per_second = Some(15);
+    let mut world = World::new(&plan);
+    world.run(60 * SECOND);
+    assert_eq!(world.violation, None);
+    assert_eq!((nobodys(&world, 0), nobodys(&world, 1)), (vec![], vec![]), "ten seconds after the crash");
+    world.run(170 * SECOND);
+    assert_eq!(world.violation, None);
+    assert_eq!((nobodys(&world, 0), nobodys(&world, 1)), (vec![], vec![]));
+    assert!(world.counts.busiest <= 15, "{} probes within a second", world.counts.busiest);
+}

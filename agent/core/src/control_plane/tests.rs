@@ -38,6 +38,7 @@ fn rules() -> Rules {
         announce_refresh: Duration::from_secs(30),
         conflict_probe: true,
         refresh: Duration::ZERO,
+        frames_per_second: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::lease::LeaseView;
 use crate::witness::Target;
 
 /// How many of the holder's VIPs are probed at a time.
-const WITNESSED: usize = 2;
+pub(super) const WITNESSED: usize = 2;
 
 impl Elector {
     pub(super) fn advance_witness(&mut self) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::looking::WITNESSED;
 use crate::mac::Mac;
 use crate::peers::Peers;
 use crate::rules::Rules;
@@ -48,7 +49,7 @@ pub(super) struct Foreign {
 impl Segment {
     pub(super) fn new(rules: &Rules) -> Self {
         Self {
-            witness: Witness::new(rules.witness_interval, rules.witness_misses),
+            witness: Witness::new(rules.witness_interval_for(WITNESSED), rules.witness_misses),
             link: Link::Unknown,
             third_heard: BTreeMap::new(),
             foreign: Foreign::default(),

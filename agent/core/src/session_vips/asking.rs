@@ -1,7 +1,7 @@
 //! What the segment is asked about VIPs: whether another host has a VIP that is carried here, and whether any host has a VIP
 //! that this node wants to take.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::time::Duration;
@@ -24,6 +24,8 @@ const BURST: Duration = Duration::from_secs(1);
 const STALE: Duration = Duration::from_secs(1);
 /// How many third parties are asked beside a VIP.
 const THIRD: usize = 4;
+/// How many are under a limit of frames.
+const THIRD_LIMITED: usize = 2;
 
 /// Which VIPs are asked for, and when.
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ pub(super) struct Asking {
     last: Option<IpAddr>,
     next: Time,
     burst: Option<Time>,
+    /// When the next of these probes may leave on an interface, under a limit of frames.
+    turns: BTreeMap<u32, Time>,
     /// When short fences are refreshed next.
     pub(super) refresh: Time,
 }
@@ -46,6 +50,17 @@ impl Asking {
         } else {
             self.some.remove(&address);
         }
+    }
+
+    /// Whether that many probes may leave on an interface now, `spacing` apart on average; if not, when they may.
+    fn take_turn(&mut self, now: Time, interface: u32, spacing: Option<Duration>, probes: u32) -> Result<(), Time> {
+        let Some(spacing) = spacing else { return Ok(()) };
+        let next = self.turns.entry(interface).or_default();
+        if now < *next {
+            return Err(*next);
+        }
+        *next = now + spacing * probes;
+        Ok(())
     }
 
     pub(super) fn forget(&mut self, address: IpAddr) {
@@ -108,14 +123,21 @@ impl SessionVips {
         if !self.due(next) {
             return;
         }
+        let spacing = self.rules.probe_spacing();
         let scope = if all { &self.index.carried } else { &self.asking.some };
-        let part = count.div_ceil(PARTS).min(PART);
+        let part = if spacing.is_some() { 1 } else { count.div_ceil(PARTS).min(PART) };
         let after = self.asking.last.map_or(Bound::Unbounded, Bound::Excluded);
         let round = scope.range((after, Bound::Unbounded)).chain(scope.iter());
         let these: Vec<IpAddr> = round.take(part.min(count)).copied().collect();
+        let on = these.first().and_then(|address| self.vips.get(address)?.hold).map(|hold| hold.interface);
+        if let Some(Err(later)) = on.map(|on| self.asking.take_turn(self.step.at.now, on, spacing, 1)) {
+            self.asking.next = later;
+            self.due(later);
+            return;
+        }
         self.asking.last = these.last().copied();
         let parts = u32::try_from(PARTS.min(count)).unwrap_or(1).max(1);
-        self.asking.next = self.step.at.now + SELF_PROBE / parts;
+        self.asking.next = self.step.at.now + (SELF_PROBE / parts).max(spacing.unwrap_or_default());
         self.due(self.asking.next);
         self.ask_for(&these);
     }
@@ -133,6 +155,11 @@ impl SessionVips {
         let now = self.step.at.now;
         if self.asking.burst.is_none_or(|at| now.since(at) >= BURST) && !planted!(NoSessionProbe) {
             self.asking.burst = Some(now);
+            if self.rules.frames_per_second.is_some() {
+                // The limit leaves room for rounds only: one begins now.
+                self.asking.next = now;
+                return;
+            }
             let all: Vec<IpAddr> = self.index.carried.iter().copied().collect();
             self.ask_for(&all);
         }
@@ -171,13 +198,21 @@ impl SessionVips {
             }
             return Found::Quiet;
         }
+        let parties = if sure { self.third_parties(index, None) } else { vec![] };
+        let probes = u32::try_from(1 + parties.len()).unwrap_or(u32::MAX);
+        if let Err(later) = self.asking.take_turn(now, index, self.rules.probe_spacing(), probes) {
+            look.next = later;
+            vip.taking.look = Some(look);
+            self.due(later);
+            return Found::Nothing;
+        }
         look.sent += 1;
         look.next = now + interval;
         vip.taking.look = Some(look);
         self.due(look.next);
         self.batch.probes.push(Probe { interface: index, address: vip.address, to: None });
         if sure {
-            for address in self.third_parties(index, None) {
+            for address in parties {
                 let ask = Probe { interface: index, address, to: None };
                 if !self.batch.probes.contains(&ask) {
                     self.batch.probes.push(ask);
@@ -199,7 +234,13 @@ impl SessionVips {
         // However many gateways there are, one peer is asked too: the gateways may not answer.
         all.extend(a_few(&peers, THIRD.saturating_sub(all.len()).max(1), windows));
         all.dedup();
-        all
+        if self.rules.frames_per_second.is_some() { a_few(&all, THIRD_LIMITED, windows) } else { all }
+    }
+
+    /// How long a round of probes for all VIPs that are carried takes.
+    pub(super) fn round(&self) -> Duration {
+        let carried = u32::try_from(self.index.carried.len()).unwrap_or(u32::MAX);
+        self.rules.probe_spacing().map_or(SELF_PROBE, |spacing| SELF_PROBE.max(spacing.saturating_mul(carried)))
     }
 }
 

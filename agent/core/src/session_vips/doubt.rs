@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Report, SessionVips};
 use crate::action::Why;
 use crate::planted::planted;
-use crate::rules::{MARGIN, SELF_PROBE};
+use crate::rules::MARGIN;
 use crate::time::Time;
 
 /// What a late step left behind.
@@ -68,7 +68,7 @@ impl SessionVips {
     /// another owner would have answered.
     pub(super) fn advance_unsure(&mut self) {
         let Some(since) = self.doubt.unsure else { return };
-        if !self.own.is_live() && self.due(since + SELF_PROBE) {
+        if !self.own.is_live() && self.due(since + self.round()) {
             self.sure_again();
         }
     }

@@ -32,6 +32,22 @@ impl SessionVips {
         for (node, place) in chosen {
             self.choose_watch(node, place);
         }
+        self.pace_watches();
+    }
+
+    /// Under a limit of frames, the nodes that are watched on an interface are probed in turn.
+    fn pace_watches(&mut self) {
+        if self.rules.frames_per_second.is_none() {
+            return;
+        }
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for view in self.watches.values().flat_map(|watch| &watch.views) {
+            *counts.entry(view.index).or_default() += 1;
+        }
+        for view in self.watches.values_mut().flat_map(|watch| &mut watch.views) {
+            let watched = counts.get(&view.index).copied().unwrap_or(1);
+            view.witness.set_interval(self.rules.witness_interval_for(watched));
+        }
     }
 
     fn choose_watch(&mut self, node: String, place: u32) {
@@ -79,8 +95,8 @@ impl SessionVips {
         let of = self.sessions.get(target)?;
         let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
         let key = |peer: &Peer| {
-            let shared = of.view.links().iter().filter(|link| shares(peer, link)).count();
-            (shared > 0).then(|| (shared, mix(of.seed, peer.seed)))
+            let links = of.view.links().iter().filter(|link| shares(peer, link)).count();
+            (links > 0).then(|| (links, mix(of.seed, peer.seed)))
         };
         let me = self.sessions.get(&self.rules.node)?;
         let mine = key(me)?;

@@ -30,6 +30,7 @@ pub fn check(data: &[u8]) {
         provisional: bytes.yes(),
         conflict_probe: bytes.yes(),
         refresh: Duration::ZERO,
+        frames_per_second: None,
         witness_interval: Duration::from_millis(u64::from(bytes.pick(&[0_u8, 20, 100]))),
         link_down_delay: Duration::from_millis(u64::from(bytes.pick(&[0_u8, 200]))),
         ..Rules::default()

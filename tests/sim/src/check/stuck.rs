@@ -21,12 +21,18 @@ impl<S: Subject> World<'_, S> {
         }
     }
 
-    /// At the end of a run: the worst ten seconds of any node, and what still waits.
+    /// At the end of a run: the worst ten seconds and the worst second of any node, and what still waits.
     pub fn check_end(&mut self) {
         let (most, bound) = (self.counts.most, S::calls_allowed(self));
         if most > bound {
             let text =
                 format!("a node sent {most} requests to the API within {} s; the bound is {bound}", WINDOW / SECOND);
+            self.violated(Rule::Calls, text);
+        }
+        let (busiest, limit) = (self.counts.busiest, self.plan.settings.rules.frames_per_second);
+        if let Some(limit) = limit.filter(|limit| busiest > *limit) {
+            let text =
+                format!("a node sent {busiest} probes on a segment within a second; the limit is {limit} frames");
             self.violated(Rule::Calls, text);
         }
         if self.queue.len() > S::limits(self).waiting {

@@ -18,8 +18,10 @@ pub const PING: Nanos = 100 * MS;
 pub struct Own {
     /// So many calls after one another, and the address put there.
     pub take: Nanos,
-    /// How long witnesses have heard nothing before they end a session.
+    /// How long witnesses have heard nothing before they end a session, at the most.
     pub silence: Nanos,
+    /// The same, at the least: a node that watches only one other.
+    pub least_silence: Nanos,
 }
 
 /// Those of a run.
@@ -30,17 +32,23 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
     let api = 2 * settings.api.1;
     let most = (settings.own.vips + BURST) as u64;
     let witness = !rules.witness_interval.is_zero();
-    let window = nanos(if witness { rules.witness_interval } else { Duration::from_millis(100) });
+    // Under a limit of frames, a node's probes of the others come in turn.
+    let interval = rules.witness_interval_for(settings.nodes);
+    let window = nanos(if interval.is_zero() { Duration::from_millis(100) } else { interval });
+    let limited = nanos(rules.probe_spacing().unwrap_or_default()) * most;
     let silence = window * u64::from(rules.witness_misses);
+    let least_silence =
+        nanos(rules.witness_interval_for(1).max(Duration::from_millis(1))) * u64::from(rules.witness_misses);
     let take = 3 * api + 20 * MS;
     // The watchers' order, and another look should the end be contested.
     let expiry = lease + nanos(rules.stale_after()) + 2 * SECOND + take;
     let crash = if witness { silence + window + 8 * MS + take + 2 * PING } else { expiry + 2 * PING };
     // A round of probes, or its parts.
-    let round = nanos(SELF_PROBE).max(most * 5 * MS);
+    let round = nanos(SELF_PROBE).max(most * 5 * MS).max(2 * limited);
     let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
     // The turns of nodes earlier in order that do not take the VIP: dead, refusing, or unsure; and one turn that finds a peer.
-    let turns = 2 * SECOND * 3;
+    // Before a VIP is taken, the segment may be asked three times, and two third parties each time.
+    let turns = 2 * SECOND * 3 + 9 * limited;
     let outage = expiry
         + silence
         + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN)
@@ -62,5 +70,5 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
         moves: 3,
         calls: u32::try_from(calls).unwrap_or(u32::MAX),
     };
-    (bounds, Own { take, silence })
+    (bounds, Own { take, silence, least_silence })
 }

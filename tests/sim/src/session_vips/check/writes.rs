@@ -81,9 +81,9 @@ impl World<'_, SessionVips> {
             return;
         }
         let heard = self.checks.heard_held.get(&(by, of)).copied();
-        let bound = self.checks.bounds.silence;
+        let (bound, least) = (self.checks.bounds.silence, self.checks.bounds.least_silence);
         let third = self.hosts[by].agent.as_ref().and_then(|a| a.own.third.iter().max().copied()).unwrap_or(0);
-        if let Some(ago) = heard.map(|at| self.now - at).filter(|ago| ago + 3 * MS < bound) {
+        if let Some(ago) = heard.map(|at| self.now - at).filter(|ago| ago + 3 * MS < least) {
             let text = format!("{} abandons {node}, and an answer reached it {} ms ago", self.names[by], ago / MS);
             self.violated(Rule::Witness, text);
         } else if self.now - third > bound + 1_500 * MS {
