@@ -11,12 +11,12 @@ use crate::cluster::client;
 use crate::host::{Host, Process, Spec};
 use crate::observe::now;
 
-/// How long a start may take on a busy machine.
+/// Longest time for a start on a busy machine.
 const STARTED: Duration = Duration::from_mins(1);
-/// How long one answer may take.
+/// Longest time for one answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// An allocator on a host of the lab. A clone is the same.
+/// An allocator on a host of the lab. A clone is the same allocator.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     host: Host,
@@ -25,10 +25,10 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Starts it. `port`: where it answers for health and metrics.
+    /// Starts the allocator. `port`: its port for health and metrics.
     ///
     /// # Errors
-    /// One of that name runs on the host, or it cannot be started.
+    /// An allocator of that name runs on the host, or the start fails.
     pub fn start(
         host: &Host,
         name: &str,
@@ -51,10 +51,10 @@ impl Allocator {
         &self.process
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the allocator reports that it is ready.
     ///
     /// # Errors
-    /// It ended, or takes longer than a minute.
+    /// The allocator ended, or takes longer than a minute.
     pub async fn ready(&self) -> Result<()> {
         let deadline = now() + STARTED;
         loop {
@@ -70,27 +70,27 @@ impl Allocator {
         }
     }
 
-    /// SIGTERM, and waits for its end.
+    /// Sends SIGTERM, and waits for the end of the process.
     ///
     /// # Errors
-    /// It does not end.
+    /// The process does not end.
     pub async fn stop(&self) -> Result<()> {
         self.process.terminate()?;
         self.process.ended(STARTED).await?;
         Ok(())
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL, and waits until the process is gone.
     ///
     /// # Errors
-    /// It does not run.
+    /// The process does not run.
     pub async fn kill(&self) -> Result<()> {
         self.process.kill()?;
         self.process.ended(STARTED).await?;
         Ok(())
     }
 
-    /// Starts it again as it was.
+    /// Starts the allocator again with the same options.
     ///
     /// # Errors
     /// The host is down.
@@ -99,10 +99,10 @@ impl Allocator {
         Ok(())
     }
 
-    /// The value of a metric: of the first line that begins with `name` and has all of `labels` in it.
+    /// The value of a metric, from the first line that begins with `name` and contains all of `labels`.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The allocator does not answer.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<Option<f64>> {
         let (code, text) = self.get("/metrics").await?;
         if code != 200 {
@@ -116,16 +116,16 @@ impl Allocator {
         line.and_then(|line| line.rsplit(' ').next()).map(|value| value.parse().context("no number")).transpose()
     }
 
-    /// Asks it something over HTTP: the status code and the text.
+    /// Sends an HTTP request; returns the status code and the text.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The allocator does not answer.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         let uri: http::Uri = format!("http://127.0.0.1:{}{path}", self.port).parse()?;
         let asked = async {
             let stream = client::connect(self.host.netns(), &uri).await?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-            // Its failure is also the failure of the request.
+            // When the connection fails, the request fails too.
             tokio::spawn(connection);
             let request = http::Request::get(path).header("host", "127.0.0.1").body(Empty::<bytes::Bytes>::new())?;
             let answer = sender.send_request(request).await?;

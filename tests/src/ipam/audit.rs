@@ -1,4 +1,4 @@
-//! What must hold for claims and addresses, whatever happened.
+//! The rules for claims and addresses that hold in every run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::world::{Change, Id, State};
 
-/// The first and the last address that an `IPAddress` stands for.
+/// The first and the last address of an `IPAddress`, which may be a prefix.
 type Block = (u128, u128);
 
 fn block(says: &str) -> Option<Block> {
@@ -15,7 +15,7 @@ fn block(says: &str) -> Option<Block> {
     let (prefix, pool) = rest.split_once(' ')?;
     let address: IpAddr = address.parse().ok()?;
     let first = match address {
-        // Apart from all of IPv6 that is handed out.
+        // IPv4 is kept apart from all IPv6 addresses that pools hand out.
         IpAddr::V4(v4) => 0xffff_0000_0000 | u128::from(v4.to_bits()),
         IpAddr::V6(v6) => v6.to_bits(),
     };
@@ -26,14 +26,14 @@ fn block(says: &str) -> Option<Block> {
     Some((first, first | host))
 }
 
-/// Goes through all that was shown in the store's order: at no moment may two bound claims have an address in common. A claim
-/// that is going has none any more once its address was released, though its status says so to the end: an allocator that
-/// stood still may make the object once more, which nobody uses. Answers what was wrong.
+/// Goes through all objects in the order of the store: at no moment may two bound claims have an address in common. A claim
+/// that is being deleted has no address once the address was released, although its status names the address to the end: an
+/// allocator that was frozen may create the object again, and nobody uses that object. Returns the errors.
 #[must_use]
 pub fn twice(history: &[Change]) -> Vec<String> {
     let mut sorted: Vec<&Change> = history.iter().collect();
     sorted.sort_by_key(|change| change.version);
-    // Claims and what they are bound to; addresses; who has which.
+    // Claims and the addresses they are bound to; addresses; the claims of each address.
     let mut bound: BTreeMap<Id, String> = BTreeMap::new();
     let mut there: HashMap<(String, String), Block> = HashMap::new();
     let mut held: BTreeMap<u128, (u128, Id)> = BTreeMap::new();
@@ -61,7 +61,7 @@ pub fn twice(history: &[Change]) -> Vec<String> {
                 Some(block) if !change.gone => _ = there.insert(at, block),
                 _ => _ = there.remove(&at),
             }
-            // Its name is its claim's.
+            // An address has the name of its claim.
             let claim = ("IPAddressClaim", namespace.clone(), name.clone());
             if change.gone
                 && going.contains(&claim)
@@ -92,8 +92,8 @@ pub fn twice(history: &[Change]) -> Vec<String> {
     wrong
 }
 
-/// What must hold when nothing is under way: each claim is bound to an address of its own or says why not, and each address
-/// has its claim. `ours`: the namespaces to look at, by how they begin. Answers what is wrong.
+/// Checks a state in which nothing is under way: each claim is bound to an address of its own or reports a reason, and each
+/// address has its claim. `ours`: the prefix of the namespaces to check. Returns the errors.
 #[must_use]
 pub fn at_rest(state: &State, ours: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -155,7 +155,7 @@ pub fn at_rest(state: &State, ours: &str) -> Vec<String> {
     wrong
 }
 
-/// The claim's condition `Ready`: whether it is true, its reason and its message.
+/// The claim's condition `Ready`: whether the condition is true, its reason and its message.
 #[must_use]
 pub fn ready(object: &Value) -> Option<(bool, String, String)> {
     let all = object.pointer("/status/conditions")?.as_array()?;
@@ -193,14 +193,14 @@ mod tests {
             change(2, "IPAddressClaim", "a", Some("a")),
             change(3, "IPAddress", "b", Some(same)),
         ];
-        // Two objects are none of our business as long as one is bound.
+        // Two objects with one address are an error only if both claims are bound.
         assert_eq!(twice(&history), [""; 0]);
         history.push(change(4, "IPAddressClaim", "b", Some("b")));
         assert_eq!(twice(&history).len(), 1);
-        // Unless the first was gone before: the order is the versions', not that of arrival.
+        // No error if the first object was gone before. The order is that of the versions, not that of arrival.
         history.push(change(3, "IPAddress", "a", None));
         assert_eq!(twice(&history), [""; 0]);
-        // What is going has nothing once it was released, whatever is made in its name.
+        // A claim that is being deleted has no address after the release, even if an object of its name is created.
         let going = |change: Change| Change { going: true, ..change };
         let gone = Change { owner: Some("a".to_owned()), ..change(3, "IPAddress", "a", None) };
         let late = [
@@ -216,7 +216,7 @@ mod tests {
         let mut kept = late.to_vec();
         kept[1].going = false;
         assert_eq!(twice(&kept).len(), 2);
-        // A prefix has what is in it.
+        // A prefix contains its addresses.
         let prefix = "fd00::/56 \"InClusterPrefixPool\" \"p\"";
         let inside = "fd00:0:0:ff::/64 \"InClusterPrefixPool\" \"q\"";
         let history = [

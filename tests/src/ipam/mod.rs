@@ -1,4 +1,4 @@
-//! Claims and pools in the lab: an API server with their CRDs, allocators, and a record of what became of every claim.
+//! Claims and pools in the lab: an API server with their CRDs, allocators, and a record of the history of every claim.
 
 pub mod allocators;
 pub mod audit;

@@ -16,7 +16,7 @@ pub const CLAIM: &str = "IPAddressClaim";
 pub const ADDRESS: &str = "IPAddress";
 
 pub struct Scope<'a> {
-    /// Where it is.
+    /// The API server and the allocators.
     pub rig: &'a AllocatorRig,
     /// The namespace.
     pub ns: String,
@@ -46,13 +46,13 @@ impl<'a> Scope<'a> {
         Self { rig, ns: ns.to_owned(), net, canaries: std::sync::Mutex::new(0) }
     }
 
-    /// An address of this scope's.
+    /// An address of this scope.
     #[must_use]
     pub fn ip(&self, last: u8) -> String {
         format!("10.{}.0.{last}", self.net)
     }
 
-    /// An IPv6 address of this scope's, `fd00:N::rest`.
+    /// An IPv6 address of this scope, `fd00:N::rest`.
     #[must_use]
     pub fn ip6(&self, rest: &str) -> String {
         format!("fd00:{:x}::{rest}", self.net)
@@ -64,30 +64,30 @@ impl<'a> Scope<'a> {
         json!({"addresses": [format!("{}-{}", self.ip(first), self.ip(last))], "prefix": 24})
     }
 
-    /// Where objects of a kind are, in the version that is stored.
+    /// The path of the objects of a kind, in the stored version.
     #[must_use]
     pub fn place(&self, kind: &str) -> String {
         place_in(version(kind), kind, &self.ns)
     }
 
-    /// Where one of them is.
+    /// The path of one object.
     #[must_use]
     pub fn path(&self, kind: &str, name: &str) -> String {
         format!("{}/{name}", self.place(kind))
     }
 
-    /// A namespaced pool.
+    /// Creates a namespaced pool.
     pub async fn pool(&self, name: &str, spec: Value) -> Result<Value> {
         self.create(POOL, name, spec, json!({})).await
     }
 
-    /// Any object of the group; `meta` is merged into its metadata.
+    /// Creates any object of the group; `meta` is merged into its metadata.
     pub async fn create(&self, kind: &str, name: &str, spec: Value, meta: Value) -> Result<Value> {
         let object = self.object(kind, name, spec, meta);
         self.rig.server.create(&self.place(kind), &object).await.with_context(|| format!("{kind} {name} is refused"))
     }
 
-    /// What [`Scope::create`] sends.
+    /// The object that [`Scope::create`] sends.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "as json! makes it")]
     pub fn object(&self, kind: &str, name: &str, spec: Value, meta: Value) -> Value {
@@ -101,17 +101,17 @@ impl<'a> Scope<'a> {
         object
     }
 
-    /// A claim of a namespaced pool.
+    /// Creates a claim of a namespaced pool.
     pub async fn claim(&self, name: &str, pool: &str) -> Result<Value> {
         self.claim_with(name, POOL, pool, json!({})).await
     }
 
-    /// A claim with more in its metadata.
+    /// Creates a claim; `meta` is merged into its metadata.
     pub async fn claim_with(&self, name: &str, kind: &str, pool: &str, meta: Value) -> Result<Value> {
         self.create(CLAIM, name, json!({"poolRef": reference(kind, pool)}), meta).await
     }
 
-    /// An `IPAddress` by hand.
+    /// Creates an `IPAddress` as a user would.
     pub async fn address(&self, name: &str, pool: &str, ip: &str, meta: Value) -> Result<Value> {
         let spec = json!({"claimRef": {"name": name}, "poolRef": reference(POOL, pool), "address": ip, "prefix": 24});
         self.create(ADDRESS, name, spec, meta).await
@@ -127,17 +127,17 @@ impl<'a> Scope<'a> {
             Some((claim.clone(), to.to_owned()))
         });
         let (claim, to) = found.await.with_context(|| self.known(name))?;
-        // Of each kind there is a watch of its own: what was shown may be older than the claim's word.
+        // Each kind has a watch of its own: the shown address may be older than the claim.
         let address = self.rig.server.get(&self.path(ADDRESS, &to)).await?;
         Ok(Bound { claim, address })
     }
 
-    /// Waits until a claim's `Ready` is false for that reason; answers the message.
+    /// Waits until a claim's `Ready` is false for that reason; returns the message.
     pub async fn refused(&self, name: &str, reason: &str) -> Result<String> {
         self.refused_with(name, reason, "").await
     }
 
-    /// As [`Scope::refused`], and until the message has that part. (What a claim asks for may be seen after it.)
+    /// As [`Scope::refused`], and the message must contain this part: the request of a claim may be seen later.
     pub async fn refused_with(&self, name: &str, reason: &str, part: &str) -> Result<String> {
         let what = format!("claim {}/{name} to say {reason}: {part}", self.ns);
         let found = self.rig.world.until(&what, |state| {
@@ -147,7 +147,7 @@ impl<'a> Scope<'a> {
         found.await.with_context(|| self.known(name))
     }
 
-    /// Waits until a pool's condition is so; answers reason and message.
+    /// Waits until a pool's condition is `is`; returns reason and message.
     pub async fn pool_says(&self, kind: &'static str, name: &str, type_: &str, is: bool) -> Result<(String, String)> {
         let ns = if kind.starts_with("Global") { "" } else { &self.ns };
         let what = format!("pool {name} to say {type_} {is}");
@@ -161,7 +161,7 @@ impl<'a> Scope<'a> {
         found.await.with_context(known)
     }
 
-    /// Waits until a pool's `status.ipAddresses` is so: total, free, used, outOfRange.
+    /// Waits until a pool's `status.ipAddresses` has these counts: total, free, used, outOfRange.
     pub async fn counts(&self, kind: &'static str, name: &str, wanted: [i64; 4]) -> Result<()> {
         let ns = if kind.starts_with("Global") { "" } else { &self.ns };
         let what = format!("pool {name} to have total, free, used, outOfRange {wanted:?}");
@@ -187,13 +187,13 @@ impl<'a> Scope<'a> {
         gone.await.with_context(|| self.rig.world.look(|state| format!("it is {:?}", state.get(kind, ns, name))))
     }
 
-    /// An object of the namespace as it was last shown.
+    /// An object of the namespace, as last shown.
     #[must_use]
     pub fn seen(&self, kind: &'static str, name: &str) -> Option<Value> {
         self.rig.world.look(|state| state.get(kind, &self.ns, name).cloned())
     }
 
-    /// Merges into an object.
+    /// Merges a patch into an object.
     pub async fn merge(&self, kind: &str, name: &str, patch: Value) -> Result<Value, Refused> {
         self.rig.server.merge(&self.path(kind, name), &patch).await
     }
@@ -203,12 +203,12 @@ impl<'a> Scope<'a> {
         self.rig.server.delete(&self.path(kind, name)).await
     }
 
-    /// A Cluster; where there are none, nothing.
+    /// Creates a Cluster; without Cluster API, does nothing.
     pub async fn cluster(&self, name: &str, spec: Value) -> Result<()> {
         if self.rig.crds == Crds::Standalone {
             return Ok(());
         }
-        // It must not be empty.
+        // The spec must not be empty.
         let mut all = json!({"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}});
         if let (Some(all), Value::Object(spec)) = (all.as_object_mut(), spec) {
             all.extend(spec);
@@ -220,7 +220,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Merges into a Cluster.
+    /// Merges a patch into a Cluster.
     pub async fn merge_cluster(&self, name: &str, patch: Value) -> Result<Value, Refused> {
         self.rig.server.merge(&format!("{}/{name}", self.clusters()), &patch).await
     }
@@ -234,22 +234,22 @@ impl<'a> Scope<'a> {
         format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/clusters", self.ns)
     }
 
-    /// A pool for all namespaces; answers its name, which no other scope's has.
+    /// Creates a pool for all namespaces; returns its name, which is unique.
     pub async fn global_pool(&self, spec: Value) -> Result<String> {
         let name = format!("{}-global", self.ns);
         self.create("GlobalInClusterIPPool", &name, spec, json!({})).await?;
         Ok(name)
     }
 
-    /// Deletes all Services, for they would make new claims, and all claims, and waits until they are gone with their
-    /// addresses: those that are paused or held by others are let go. Then the pools.
+    /// Deletes all Services, which would make new claims otherwise, then all claims, and waits until the claims and their
+    /// addresses are gone. Paused claims and claims held by others are released first. Deletes the pools last.
     pub async fn leave(self) -> Result<()> {
         self.no_services().await?;
         let names = |kind: &'static str| {
             self.rig.world.look(|state| state.all(kind, &self.ns).map(|one| name(one).to_owned()).collect::<Vec<_>>())
         };
         for claim in names(CLAIM) {
-            // Gone meanwhile is as good.
+            // The claim may be gone already.
             let freed = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}});
             for done in [self.merge(CLAIM, &claim, freed).await, self.delete(CLAIM, &claim).await] {
                 ensure!(done.as_ref().map_or_else(|error| error.code == 404, |_| true), "{done:?}");
@@ -274,8 +274,8 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Returns when the allocator has dealt with everything that was there before: a claim that comes last has come to its
-    /// address, and a second one after it.
+    /// Returns when the allocator has handled everything that existed before: a new claim has its address, and after it a
+    /// second one.
     pub async fn canary(&self) -> Result<()> {
         let number = {
             let mut number = lock(&self.canaries);
@@ -289,7 +289,7 @@ impl<'a> Scope<'a> {
         self.pool(&pool, json!({"addresses": [format!("{}-{}", ip(first), ip(last))], "prefix": 24})).await?;
         self.cluster(&pool, json!({})).await?;
         for name in [format!("{pool}-a"), format!("{pool}-b")] {
-            // Of a Cluster, so that news of Clusters have come as well.
+            // The claims belong to a Cluster, so that the watch of Clusters is up to date as well.
             let mut spec = json!({"poolRef": reference(POOL, &pool)});
             if self.rig.crds != Crds::Standalone {
                 spec["clusterName"] = json!(pool);
@@ -300,7 +300,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Nothing is wrong in this namespace.
+    /// Checks that there are no errors in this namespace.
     pub fn sound(&self) -> Result<()> {
         let ours = format!("{}/", self.ns);
         let wrong = self.rig.world.look(|state| {

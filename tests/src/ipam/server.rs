@@ -12,39 +12,39 @@ use crate::assets::{self, Project};
 use crate::lab::{Lab, Shape};
 use crate::observe::now;
 
-/// How long one request may take on a busy machine.
+/// Longest time for one request on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long the API server may take to serve a new kind, or to mind a new policy.
+/// Longest time until the API server serves a new kind or applies a new policy.
 const TAKEN_UP: Duration = Duration::from_mins(1);
 
-/// Where pools and the like are.
+/// The API group of pools and claims.
 pub const IPAM: &str = "/apis/ipam.cluster.x-k8s.io";
 
-/// Whose CRDs a server has.
+/// The CRDs of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crds {
     /// Mooring's pools, and Mooring's own claims and addresses: a cluster without Cluster API.
     Standalone,
     /// Mooring's pools beside Cluster API's claims, addresses and Clusters.
     ClusterApi,
-    /// As [`Crds::ClusterApi`], with the in-cluster provider's pools in place of ours.
+    /// As [`Crds::ClusterApi`], with the pools of the in-cluster provider instead of Mooring's.
     Theirs,
 }
 
-/// Ends with everything in it.
+/// An API server in a lab; when this is dropped, the lab ends.
 pub struct Server {
     lab: Lab,
-    /// With all rights.
+    /// A client with all rights.
     pub client: Client,
 }
 
-/// What the API server refused: its status code and its message.
+/// A request that the API server refused: status code and message.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refused {
-    /// 409, 422
+    /// The status code, 409 for example; 0: no answer.
     pub code: u16,
-    /// For people.
+    /// The message of the API server.
     pub message: String,
 }
 
@@ -62,9 +62,9 @@ impl Server {
         Ok(Self { lab, client })
     }
 
-    /// With those CRDs.
+    /// An API server with these CRDs.
     pub async fn with(crds: Crds) -> Result<Self> {
-        // What is fetched for the first time takes its while: before the server runs.
+        // The first download of the CRDs takes long: it is done before the server starts.
         let fetched = tokio::task::spawn_blocking(move || match crds {
             Crds::Standalone => Ok(vec![]),
             Crds::ClusterApi => assets::crds(Project::ClusterApi),
@@ -86,13 +86,13 @@ impl Server {
         Ok(server)
     }
 
-    /// The lab it runs in.
+    /// The lab of the API server.
     #[must_use]
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// With the pools, and with claims and addresses in the standalone form.
+    /// Adds the CRDs of pools, and the standalone CRDs of claims and addresses.
     pub async fn up() -> Result<Self> {
         Self::with(Crds::Standalone).await
     }
@@ -111,7 +111,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until a CRD is established without complaint, and objects of it can be listed.
+    /// Waits until a CRD is established without an error, and its objects can be listed.
     pub async fn established(&self, name: &str) -> Result<()> {
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}");
         let deadline = now() + TAKEN_UP;
@@ -152,32 +152,32 @@ impl Server {
         self.call(Method::PATCH, &path, Some(("application/apply-patch+yaml", object))).await
     }
 
-    /// Reads.
+    /// Reads an object.
     pub async fn get(&self, path: &str) -> Result<Value, Refused> {
         self.call(Method::GET, path, None).await
     }
 
-    /// Creates.
+    /// Creates an object.
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Refused> {
         self.call(Method::POST, path, Some(("application/json", object))).await
     }
 
-    /// Replaces.
+    /// Replaces an object.
     pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, Refused> {
         self.call(Method::PUT, path, Some(("application/json", object))).await
     }
 
-    /// Merges.
+    /// Merges a patch into an object.
     pub async fn merge(&self, path: &str, change: &Value) -> Result<Value, Refused> {
         self.call(Method::PATCH, path, Some(("application/merge-patch+json", change))).await
     }
 
-    /// Deletes.
+    /// Deletes an object.
     pub async fn delete(&self, path: &str) -> Result<Value, Refused> {
         self.call(Method::DELETE, path, None).await
     }
 
-    /// Does something until it is refused: a policy is minded a moment after it was made.
+    /// Repeats a request until it is refused: a new policy takes effect a moment after its creation.
     pub async fn until_refused(&self, path: &str, method: &Method, body: Option<&Value>) -> Result<Refused> {
         let deadline = now() + TAKEN_UP;
         loop {
@@ -195,7 +195,7 @@ impl Server {
         self.ask(method, path, body, "application/json").await
     }
 
-    /// A request, its answer in a form of your choice.
+    /// Sends a request; `accept` selects the form of the answer.
     pub async fn ask(
         &self,
         method: Method,
@@ -219,7 +219,7 @@ impl Server {
     }
 }
 
-/// The objects in the YAML files of a folder of `manifests`, without what is kustomize's.
+/// The objects in the YAML files of a folder of `manifests`, without the files of kustomize.
 pub fn documents_of(folder: &str) -> Result<Vec<Value>> {
     let folder = manifests()?.join(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -244,7 +244,7 @@ pub fn documents_in(file: &str) -> Result<Vec<Value>> {
 fn documents(file: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     let parse = |one| serde_saphyr::from_str(one).with_context(|| format!("{} is no YAML", file.display()));
-    // A file may begin with the line, too.
+    // A file may also begin with the separator.
     text.trim_start_matches("---\n").split("\n---\n").map(parse).collect()
 }
 
@@ -253,19 +253,19 @@ fn manifests() -> Result<PathBuf> {
     Ok(root.join("manifests"))
 }
 
-/// An object of the group.
+/// Makes an object of the group.
 #[must_use]
 pub fn object(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": format!("ipam.cluster.x-k8s.io/{version}"), "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// Where objects of a kind are; those with a namespace in `default`.
+/// The path of the objects of a kind; namespaced objects are in `default`.
 #[must_use]
 pub fn place(version: &str, kind: &str) -> String {
     place_in(version, kind, "default")
 }
 
-/// Where objects of a kind are, in that namespace if it has one.
+/// The path of the objects of a kind, in this namespace if the kind has namespaces.
 #[must_use]
 pub fn place_in(version: &str, kind: &str, namespace: &str) -> String {
     let plural = if kind == "IPAddress" { "ipaddresses".to_owned() } else { format!("{}s", kind.to_lowercase()) };

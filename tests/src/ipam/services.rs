@@ -1,5 +1,5 @@
-//! Services of type `LoadBalancer` in a scope, and somebody who plays the agents' part: says on each `IPAddress` that a node
-//! holds it.
+//! Services of type `LoadBalancer` in a scope. A task plays the agents: it writes on each `IPAddress` that a node holds the
+//! address.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -22,14 +22,14 @@ pub const SERVICE: &str = "Service";
 pub const GLOBAL: &str = "GlobalInClusterIPPool";
 /// The condition's type.
 pub const CONDITION: &str = "mooring.dev/AddressReady";
-/// The node that holds everything here.
+/// The node that holds every address.
 pub const NODE: &str = "node-1";
-/// The annotation that asks for addresses, and says which there are.
+/// The annotation that requests addresses, and shows the addresses of the Service.
 pub const ADDRESSES: &str = "kube-vip.io/loadbalancerIPs";
 
 const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps";
 
-/// What a Service says of itself: whether it is ready, its reason and its message.
+/// The condition of a Service: whether it is true, its reason and its message.
 #[must_use]
 pub fn said(service: &Value) -> Option<(bool, String, String)> {
     let all = service.pointer("/status/conditions")?.as_array()?;
@@ -38,14 +38,14 @@ pub fn said(service: &Value) -> Option<(bool, String, String)> {
     Some((one["status"] == "True", text("reason"), text("message")))
 }
 
-/// The addresses in its status.
+/// The addresses in a Service's status.
 #[must_use]
 pub fn ingress(service: &Value) -> Vec<String> {
     let all = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
     all.into_iter().flatten().filter_map(|one| Some(one["ip"].as_str()?.to_owned())).collect()
 }
 
-/// An annotation.
+/// The value of an annotation.
 #[must_use]
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key)?.as_str()
@@ -61,7 +61,7 @@ impl Scope<'_> {
         })
     }
 
-    /// Makes one; `meta` is merged into its metadata.
+    /// Creates a Service; `meta` is merged into its metadata.
     pub async fn service_with(&self, name: &str, spec: Value, meta: Value) -> Result<Value> {
         let mut object = self.object(SERVICE, name, spec, meta);
         object["apiVersion"] = "v1".into();
@@ -69,23 +69,23 @@ impl Scope<'_> {
         self.rig.server.create(&place, &object).await.with_context(|| format!("Service {name} is refused"))
     }
 
-    /// One with port 80/TCP.
+    /// Creates a Service with port 80/TCP.
     pub async fn service(&self, name: &str) -> Result<Value> {
         self.service_with(name, self.balanced(80, "TCP"), json!({})).await
     }
 
-    /// One with port 80/TCP and these annotations.
+    /// Creates a Service with port 80/TCP and these annotations.
     pub async fn noted(&self, name: &str, annotations: Value) -> Result<Value> {
         self.service_with(name, self.balanced(80, "TCP"), json!({"annotations": annotations})).await
     }
 
-    /// Where a Service is.
+    /// The path of a Service.
     #[must_use]
     pub fn service_path(&self, name: &str) -> String {
         format!("/api/v1/namespaces/{}/services/{name}", self.ns)
     }
 
-    /// Merges into a Service.
+    /// Merges a patch into a Service.
     pub async fn merge_service(&self, name: &str, patch: Value) -> Result<Value, Refused> {
         self.rig.server.merge(&self.service_path(name), &patch).await
     }
@@ -112,7 +112,7 @@ impl Scope<'_> {
         })
     }
 
-    /// Waits until a Service says that it is advertised, with its addresses in its status; answers those.
+    /// Waits until a Service reports that its addresses are advertised and its status has them; returns the addresses.
     pub async fn advertised(&self, name: &str) -> Result<Vec<String>> {
         self.until_service(name, "to be advertised", |service, _| {
             let (is, reason, _) = said(service)?;
@@ -122,7 +122,7 @@ impl Scope<'_> {
         .await
     }
 
-    /// Waits until a Service has that reason, and its message that part; answers the message.
+    /// Waits until the condition of a Service has this reason, and a message with this part; returns the message.
     pub async fn service_says(&self, name: &str, reason: &str, part: &str) -> Result<String> {
         self.until_service(name, &format!("to say {reason}: {part}"), |service, _| {
             let (_, is, message) = said(service)?;
@@ -131,7 +131,7 @@ impl Scope<'_> {
         .await
     }
 
-    /// Waits until a Service has nothing of ours on it any more, and there is no claim of it.
+    /// Waits until everything that Mooring wrote on a Service is removed, and the Service has no claim.
     pub async fn bare(&self, name: &str) -> Result<()> {
         self.until_service(name, "to be bare", |service, state| {
             let ours = |key: &String| key.starts_with("mooring.dev/") || key.starts_with("kube-vip.io/");
@@ -146,7 +146,7 @@ impl Scope<'_> {
         .await
     }
 
-    /// The `ConfigMap` of kube-vip's cloud provider says this from now on.
+    /// Writes the `ConfigMap` of kube-vip's cloud provider.
     pub async fn configure(&self, data: Value) -> Result<()> {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip"}, "data": data});
         let made = match self.rig.server.create(CONFIG, &object).await {
@@ -157,7 +157,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// There is no such `ConfigMap` any more.
+    /// Deletes that `ConfigMap`.
     pub async fn no_config(&self) -> Result<()> {
         match self.rig.server.delete(&format!("{CONFIG}/kubevip")).await {
             Ok(_) => Ok(()),
@@ -173,7 +173,7 @@ impl Scope<'_> {
         let delete = |name: String| async move {
             let mut done = self.delete_service(&name).await;
             while done.as_ref().is_err_and(|error| error.code == 0) {
-                // A busy API server.
+                // The API server is busy.
                 done = self.delete_service(&name).await;
             }
             ensure!(done.as_ref().map_or_else(|error| error.code == 404, |_| true), "{done:?}");
@@ -188,7 +188,7 @@ impl Scope<'_> {
         self.rig.world.until_within(4 * SOON, "all Services to be gone", gone).await
     }
 
-    /// A pool of the namespace for its Services, with these addresses (by their last part).
+    /// Creates a pool for the Services of the namespace, with these addresses (by their last part).
     pub async fn default_pool(&self, name: &str, first: u8, last: u8) -> Result<()> {
         let meta = json!({"annotations": {"mooring.dev/service-default": "true"}});
         self.create("InClusterIPPool", name, self.range(first, last), meta).await?;
@@ -207,7 +207,7 @@ impl Scope<'_> {
         .await
     }
 
-    /// Waits until an address rests.
+    /// Waits until an address is in quarantine.
     pub async fn until_rests(&self, ip: &str) -> Result<()> {
         let rests = |state: &State| {
             let mut all = state.all(ADDRESS, &self.ns).filter(|one| one["spec"]["address"] == ip);
@@ -216,7 +216,7 @@ impl Scope<'_> {
         self.rig.world.until(&format!("{ip} to rest"), rests).await
     }
 
-    /// Waits until there is an Event of that reason about an object of that name, with that in its note.
+    /// Waits for an Event of this reason about an object of this name, with this part in its note.
     pub async fn until_event(&self, namespace: &str, object: &str, reason: &str, part: &str) -> Result<()> {
         let deadline = now() + SOON;
         loop {
@@ -229,7 +229,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A Node with this address.
+    /// Creates a Node with this address.
     pub async fn node(&self, name: &str, ip: &str) -> Result<()> {
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": ip}]}});
         let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
@@ -238,7 +238,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Says on which nodes a Service has ready endpoints.
+    /// Writes on which nodes a Service has ready endpoints.
     pub async fn endpoints(&self, service: &str, nodes: &[&str]) -> Result<()> {
         let name = format!("{service}-slice");
         let place = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", self.ns);
@@ -267,9 +267,9 @@ impl Scope<'_> {
         Ok(about.map(|one| (text(&one["reason"]), text(&one["note"]))).collect())
     }
 
-    /// Holds every address that is for Services and bound, in the agents' place, for ever.
+    /// Plays the agents, for ever: writes a holder on every bound address of Services.
     pub async fn hold_all(&self) -> Result<Infallible> {
-        // Of each address once: the watch shows what was written a moment later.
+        // Each address is written once: the watch shows the write a moment later.
         let mut done = BTreeSet::new();
         loop {
             let found = self.rig.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
@@ -295,12 +295,12 @@ impl Scope<'_> {
                 self.hold(&ns, &name, NODE).await.map(|()| uid)
             };
             done.extend(stream::iter(found).map(hold).buffer_unordered(16).try_collect::<Vec<_>>().await?);
-            // Not after each change anew: all addresses are gone through.
+            // Not after each change: this loop goes through all addresses.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// A node holds an address.
+    /// Writes that a node holds an address.
     pub async fn hold(&self, ns: &str, address: &str, node: &str) -> Result<()> {
         let holder = json!({"node": node, "session": {"uid": "u", "transitions": 1}}).to_string();
         let patch = json!({"metadata": {"annotations": {"mooring.dev/holder": holder}}});
@@ -310,16 +310,16 @@ impl Scope<'_> {
             tries += 1;
             match self.rig.server.merge(&place, &patch).await {
                 Ok(_) => return Ok(()),
-                // It went meanwhile.
+                // The address is gone.
                 Err(refused) if refused.code == 404 || refused.code == 409 => return Ok(()),
-                // A busy API server.
+                // The API server is busy.
                 Err(refused) if refused.code == 0 && tries < 10 => {}
                 Err(refused) => return Err(refused.into()),
             }
         }
     }
 
-    /// Does `work` while a node holds every address there is.
+    /// Does `work` while a node holds every address.
     pub async fn with_agents<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = work => done,

@@ -1,4 +1,4 @@
-//! What `kubectl get` prints: the API server makes the table, kubectl only sets it in columns.
+//! The output of `kubectl get`: the API server makes the table, and kubectl only aligns its columns.
 
 use anyhow::{Context as _, Result};
 use http::Method;
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::server::Server;
 
-/// What `kubectl get` asks for.
+/// The media type that `kubectl get` requests.
 pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// The lines of `kubectl get` for a list, or an object, at that path.
 ///
 /// # Errors
-/// The API server's.
+/// The API server refuses the request.
 pub async fn get(server: &Server, path: &str) -> Result<Vec<Vec<String>>> {
     let table = server.ask(Method::GET, path, None, TABLE).await?;
     let columns = table["columnDefinitions"].as_array().context("no columns")?;
@@ -25,7 +25,7 @@ pub async fn get(server: &Server, path: &str) -> Result<Vec<Vec<String>>> {
     Ok(lines)
 }
 
-/// In columns, three blanks apart.
+/// Aligns columns, three blanks apart.
 #[must_use]
 pub fn set(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();

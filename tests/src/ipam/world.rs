@@ -1,4 +1,4 @@
-//! What the API server shows: every claim, address and pool as it is now, and what became of them, in the store's order.
+//! The state that the API server shows: every claim, address and pool, and their history in the order of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 
 use crate::host::lock;
 
-/// How long anything may take on a busy machine that takes well below a second on an idle one.
+/// Longest time, on a busy machine, for a step that takes well below a second on an idle one.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// What is watched: kind, version, plural.
+/// The watched kinds: kind, version, plural.
 const KINDS: [(&str, &str, &str); 7] = [
     ("Service", "v1", "services"),
     ("IPAddressClaim", "v1beta2", "ipaddressclaims"),
@@ -33,18 +33,18 @@ const KINDS: [(&str, &str, &str); 7] = [
 /// An object's kind, namespace and name.
 pub type Id = (&'static str, String, String);
 
-/// Something that was shown, as far as it decides who has an address.
+/// A state of an object, limited to the fields that decide which claim has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its resourceVersion: one count for all kinds, since they have one store.
+    /// The resourceVersion: one count for all kinds, because they share one store.
     pub version: u64,
-    /// Which object.
+    /// The object.
     pub id: Id,
     /// The uid.
     pub uid: String,
-    /// Whether it is gone.
+    /// Whether the object is gone.
     pub gone: bool,
-    /// Whether it is being deleted, and nobody else's finalizer holds it.
+    /// Whether the object is being deleted, and no other program's finalizer holds it.
     pub going: bool,
     /// An address: `address/prefix` and its pool. A claim: the name in `status.addressRef`.
     pub says: Option<String>,
@@ -52,14 +52,14 @@ pub struct Change {
     pub owner: Option<String>,
 }
 
-/// What is known.
+/// The known state.
 #[derive(Debug, Default)]
 pub struct State {
-    /// Every object as it is.
+    /// Every object, as last shown.
     pub objects: BTreeMap<Id, Value>,
-    /// What was shown, in the order of arrival.
+    /// The history, in the order of arrival.
     pub history: Vec<Change>,
-    /// Kinds that were listed.
+    /// The kinds that were listed.
     listed: BTreeSet<&'static str>,
 }
 
@@ -70,7 +70,7 @@ impl State {
         self.objects.get(&(kind, namespace.to_owned(), name.to_owned()))
     }
 
-    /// All of a kind in a namespace (`""`: in all).
+    /// All objects of a kind in a namespace (`""`: in all namespaces).
     pub fn all<'a>(&'a self, kind: &'static str, namespace: &'a str) -> impl Iterator<Item = &'a Value> {
         let within = move |id: &Id| id.0 == kind && (namespace.is_empty() || id.1 == namespace);
         self.objects.iter().filter(move |(id, _)| within(id)).map(|(_, object)| object)
@@ -110,7 +110,7 @@ impl State {
     }
 }
 
-/// Watches until it is dropped.
+/// A record of the API server; the watches end when this is dropped.
 pub struct World {
     state: Arc<Mutex<State>>,
     changed: watch::Receiver<()>,
@@ -118,7 +118,7 @@ pub struct World {
 }
 
 impl World {
-    /// Begins to watch; returns when all was listed.
+    /// Starts the watches; returns when all kinds were listed.
     ///
     /// # Errors
     /// A kind cannot be listed.
@@ -139,29 +139,29 @@ impl World {
         Ok(world)
     }
 
-    /// All kinds there are.
+    /// All kinds.
     #[must_use]
     pub fn kinds() -> Vec<&'static str> {
         KINDS.map(|(kind, ..)| kind).to_vec()
     }
 
-    /// Looks at what is known now.
+    /// Looks at the known state.
     pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&lock(&self.state))
     }
 
-    /// Waits until `look` finds something, for at most [`SOON`].
+    /// Waits until `look` finds something, at most [`SOON`].
     ///
     /// # Errors
-    /// It does not.
+    /// It finds nothing in this time.
     pub async fn until<T>(&self, what: &str, look: impl FnMut(&State) -> Option<T>) -> Result<T> {
         self.until_within(SOON, what, look).await
     }
 
-    /// As [`World::until`], with a limit of your own.
+    /// As [`World::until`], with another limit.
     ///
     /// # Errors
-    /// It does not come true.
+    /// It finds nothing in this time.
     pub async fn until_within<T>(
         &self,
         limit: Duration,
@@ -187,7 +187,7 @@ impl World {
     }
 }
 
-/// Follows one kind; a broken watch is mended by a list.
+/// Follows one kind; after a broken watch the kind is listed again.
 async fn follow(kind: &'static str, api: Api<DynamicObject>, state: Arc<Mutex<State>>, changed: watch::Sender<()>) {
     let mut events = std::pin::pin!(watcher(api, Config::default()).default_backoff());
     let mut listed = Vec::new();
