@@ -6,18 +6,14 @@ use anyhow::Result;
 use mooring_agent::core::time::Time;
 
 use super::agents::Agents;
-use super::class::Class;
+use super::class::{Class, Stage};
 use super::draw::{Order, Role};
-use crate::agents::AGENT;
 use crate::cluster::ETCD;
-use crate::fault::{ApiCut, Way};
+use crate::fault::Fault;
 use crate::host::{Error as HostError, Process};
 use crate::observe::now;
 use crate::rig::control_plane::ControlPlaneRig;
-use crate::segment::GATEWAY_NAME;
 
-/// The host that announces an address it does not have.
-pub const INTRUDER: (&str, u8) = ("intruder", 66);
 /// A killed process ends within this time.
 const GONE: Duration = Duration::from_secs(10);
 /// Pause between two agents of an upgrade: the other agents must know the new agent before the next one leaves.
@@ -64,56 +60,17 @@ impl Cast {
     /// # Errors
     /// The lab refuses.
     pub async fn begin(&self, rig: &mut ControlPlaneRig, agents: &mut Agents) -> Result<bool> {
-        let (lab, host, amount) = (rig.lab.clone(), self.host.as_str(), u64::from(self.order.amount));
-        let peer = self.peer.as_deref().unwrap_or_default();
-        let vip = lab.vip();
-        match self.order.class {
-            Class::Crash => {
-                agents.excuse(host);
-                rig.crash(host)?;
+        if self.order.class == Class::AgentsUpgraded {
+            upgrade(rig, agents).await?;
+        }
+        if self.order.class.ends_the_agent() {
+            agents.excuse(&self.host);
+        }
+        for fault in self.faults(rig) {
+            match rig.apply(&fault) {
+                Err(error) if matches!(fault, Fault::DeleteAddress { .. }) && is_absent(&error) => return Ok(false),
+                done => _ = done?,
             }
-            Class::Isolated => {
-                let others = self.everybody_else(rig);
-                let others: Vec<&str> = others.iter().map(String::as_str).collect();
-                lab.partition(&[host], &others, Way::Both)?;
-            }
-            Class::PortDown => _ = lab.port_down(host)?,
-            Class::InterfaceRecreated => _ = lab.delete_interface(host)?,
-            Class::Cut => _ = lab.cut(host, peer, Way::Both)?,
-            Class::CutOneWay => _ = lab.cut(host, peer, Way::One)?,
-            Class::CutGateway => _ = lab.cut(host, GATEWAY_NAME, Way::Both)?,
-            Class::Loss => _ = lab.loss(host, self.order.amount)?,
-            Class::AgentFrozen => _ = lab.agent(host)?.freeze()?,
-            Class::HostFrozen => _ = lab.freeze_host(host)?,
-            Class::AgentStarved => _ = lab.slow_process(host, AGENT, Duration::from_millis(200 + 20 * amount))?,
-            Class::AgentKilled => {
-                agents.excuse(host);
-                lab.agent(host)?.kill()?;
-            }
-            Class::AgentRestarted => {
-                agents.excuse(host);
-                lab.agent(host)?.terminate()?;
-            }
-            Class::AgentsUpgraded => upgrade(rig, agents).await?,
-            Class::ApiCut => _ = lab.cut_api(host, ApiCut::Everywhere)?,
-            Class::ApiCutOthers => _ = lab.cut_api(host, ApiCut::Others)?,
-            Class::ApiStopped => _ = lab.stop_api(host)?,
-            Class::ApiFrozen => _ = lab.freeze_api(host)?,
-            Class::ApiSlow => _ = lab.slow_api(host, Duration::from_millis(50 + 20 * amount))?,
-            Class::ApisStopped => _ = lab.stop_all_apis()?,
-            Class::ApisFrozen => _ = lab.freeze_all_apis()?,
-            Class::EtcdFrozen => {
-                for etcd in etcds(rig) {
-                    etcd.freeze()?;
-                }
-            }
-            Class::AddressDeleted => match lab.delete_address(host, vip) {
-                Ok(_) => {}
-                Err(crate::fault::Error::Host(HostError::Unknown { .. })) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            },
-            Class::Claimed => _ = lab.announce(INTRUDER.0, vip)?,
-            Class::Stranger => _ = lab.stranger(vip, true)?,
         }
         Ok(true)
     }
@@ -123,73 +80,39 @@ impl Cast {
     /// # Errors
     /// The lab refuses.
     pub async fn end(&self, rig: &mut ControlPlaneRig, agents: &mut Agents) -> Result<Time> {
-        let (lab, host) = (rig.lab.clone(), self.host.as_str());
-        let peer = self.peer.as_deref().unwrap_or_default();
-        let none = Duration::ZERO;
-        match self.order.class {
-            Class::Crash => {
-                rig.revive(host)?;
-                agents.expect(host);
+        if self.order.class == Class::AgentRestarted {
+            agents.ends_well(rig, &self.host).await?;
+        }
+        for opposite in self.faults(rig).iter().filter_map(Fault::opposite) {
+            if let Fault::Start { host, process } = &opposite {
+                rig.lab.process(host, process)?.ended(GONE).await?;
             }
-            Class::Isolated => {
-                for other in self.everybody_else(rig) {
-                    lab.heal(host, &other)?;
-                }
-            }
-            Class::PortDown => _ = lab.port_up(host)?,
-            Class::InterfaceRecreated => _ = lab.create_interface(host)?,
-            Class::Cut | Class::CutOneWay => _ = lab.heal(host, peer)?,
-            Class::CutGateway => _ = lab.heal(host, GATEWAY_NAME)?,
-            Class::Loss => _ = lab.loss(host, 0)?,
-            Class::AgentFrozen => _ = lab.agent(host)?.thaw()?,
-            Class::HostFrozen => _ = lab.thaw_host(host)?,
-            Class::AgentStarved => _ = lab.slow_process(host, AGENT, none)?,
-            Class::AgentKilled => {
-                lab.agent(host)?.process()?.ended(GONE).await?;
-                agents.start(rig, host)?;
-            }
-            Class::AgentRestarted => {
-                agents.ends_well(rig, host).await?;
-                agents.start(rig, host)?;
-            }
-            Class::ApiCut | Class::ApiCutOthers => _ = lab.heal_api(host)?,
-            Class::ApiStopped => restart(&lab.cluster()?.api(host)?).await?,
-            Class::ApiFrozen => _ = lab.thaw_api(host)?,
-            Class::ApiSlow => _ = lab.slow_api(host, none)?,
-            Class::ApisStopped => {
-                for host in lab.control_planes() {
-                    restart(&lab.cluster()?.api(&host)?).await?;
-                }
-            }
-            Class::ApisFrozen => _ = lab.thaw_all_apis()?,
-            Class::EtcdFrozen => {
-                for etcd in etcds(rig) {
-                    etcd.thaw()?;
-                }
-            }
-            Class::Stranger => _ = lab.stranger_leaves(lab.vip())?,
-            Class::AgentsUpgraded | Class::AddressDeleted | Class::Claimed => {}
+            rig.apply(&opposite)?;
+        }
+        if self.order.class.ends_the_agent() {
+            agents.expect(&self.host);
         }
         Ok(now())
     }
 
-    fn everybody_else(&self, rig: &ControlPlaneRig) -> Vec<String> {
-        let hosts = rig.lab.hosts();
-        let names = hosts.iter().map(|host| host.name().to_owned()).filter(|name| *name != self.host);
-        names.chain([GATEWAY_NAME.to_owned()]).collect()
+    fn faults(&self, rig: &ControlPlaneRig) -> Vec<Fault> {
+        let etcds = etcds(rig).iter().map(|etcd| etcd.host().to_owned()).collect();
+        let on = Stage { vip: rig.lab.vip(), control_planes: rig.lab.control_planes(), etcds };
+        let peer = self.peer.as_deref().unwrap_or_default();
+        self.order.class.faults(&on, &self.host, peer, self.order.amount)
     }
+}
+
+/// Whether the error says that there is no such address.
+fn is_absent(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref();
+    matches!(error, Some(crate::fault::Error::Host(HostError::Unknown { .. })))
 }
 
 /// Every etcd member that runs.
 pub fn etcds(rig: &ControlPlaneRig) -> Vec<Process> {
     let all = rig.lab.hosts().into_iter().filter_map(|host| host.process(ETCD).ok());
     all.filter(Process::is_running).collect()
-}
-
-async fn restart(process: &Process) -> Result<()> {
-    process.ended(GONE).await?;
-    process.start()?;
-    Ok(())
 }
 
 /// Restarts every agent, one after another, the holder last, as an upgrade does. The new agents do not remember earlier

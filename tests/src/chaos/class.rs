@@ -1,10 +1,29 @@
 //! The classes of faults, and how each is drawn.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::draw::Role;
+use crate::agents::AGENT;
+use crate::cluster::{API_SERVER, ETCD};
+use crate::fault::{ApiCut, Fault, Way};
+use crate::segment::GATEWAY_NAME;
+
+/// The host that announces an address it does not have.
+pub const INTRUDER: (&str, u8) = ("intruder", 66);
+
+/// What the faults of a class act on, besides the host and its peer.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The VIP.
+    pub vip: IpAddr,
+    /// The hosts with an API server.
+    pub control_planes: Vec<String>,
+    /// The hosts with an etcd member that runs.
+    pub etcds: Vec<String>,
+}
 
 /// A class of faults. Its name in reports is the variant's name in kebab-case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -136,6 +155,48 @@ impl Class {
         }
     }
 
+    /// The faults that a fault of this class consists of; they begin one after another, at once. `amount`: see
+    /// [`super::draw::Order`]. None: all agents are restarted, in an order that only the running lab shows.
+    #[must_use]
+    pub fn faults(self, on: &Stage, host: &str, peer: &str, amount: u8) -> Vec<Fault> {
+        let (vip, from, to) = (on.vip, host.to_owned(), peer.to_owned());
+        let host = host.to_owned();
+        let process = |name: &str| name.to_owned();
+        let all = |hosts: &[String], fault: fn(String) -> Fault| hosts.iter().cloned().map(fault).collect();
+        let pause = |least: u64| least + 20 * u64::from(amount);
+        vec![match self {
+            Self::Crash => Fault::Crash { host },
+            Self::Isolated => Fault::Isolate { host },
+            Self::PortDown => Fault::PortDown { host },
+            Self::InterfaceRecreated => Fault::DeleteInterface { host },
+            Self::Cut => Fault::Cut { from, to, way: Way::Both },
+            Self::CutOneWay => Fault::Cut { from, to, way: Way::One },
+            Self::CutGateway => Fault::Cut { from, to: GATEWAY_NAME.to_owned(), way: Way::Both },
+            Self::Loss => Fault::Loss { host, percent: amount },
+            Self::AgentFrozen => Fault::Freeze { host, process: Some(process(AGENT)) },
+            Self::HostFrozen => Fault::Freeze { host, process: None },
+            Self::AgentStarved => Fault::SlowProcess { host, process: process(AGENT), pause_ms: pause(200) },
+            Self::AgentKilled => Fault::Kill { host, process: process(AGENT) },
+            Self::AgentRestarted => Fault::Terminate { host, process: process(AGENT) },
+            Self::ApiCut => Fault::CutApi { host, cut: ApiCut::Everywhere },
+            Self::ApiCutOthers => Fault::CutApi { host, cut: ApiCut::Others },
+            Self::ApiStopped => Fault::Kill { host, process: process(API_SERVER) },
+            Self::ApiFrozen => Fault::Freeze { host, process: Some(process(API_SERVER)) },
+            Self::ApiSlow => Fault::SlowApi { host, pause_ms: pause(50) },
+            Self::AddressDeleted => Fault::DeleteAddress { host, address: vip },
+            Self::Claimed => Fault::Announce { host: INTRUDER.0.to_owned(), address: vip },
+            Self::Stranger => Fault::Stranger { address: vip, silent: false },
+            Self::ApisStopped => {
+                return all(&on.control_planes, |host| Fault::Kill { host, process: API_SERVER.to_owned() });
+            }
+            Self::ApisFrozen => {
+                return all(&on.control_planes, |host| Fault::Freeze { host, process: Some(API_SERVER.to_owned()) });
+            }
+            Self::EtcdFrozen => return all(&on.etcds, |host| Fault::Freeze { host, process: Some(ETCD.to_owned()) }),
+            Self::AgentsUpgraded => return Vec::new(),
+        }]
+    }
+
     /// The name of the class.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -197,6 +258,12 @@ impl Class {
         )
     }
 
+    /// Whether the fault ends the agent of the host, and its end starts the agent again.
+    #[must_use]
+    pub const fn ends_the_agent(self) -> bool {
+        matches!(self, Self::Crash | Self::AgentKilled | Self::AgentRestarted)
+    }
+
     /// The parts that the fault affects.
     #[must_use]
     pub fn parts(self, on: Role, peer: Option<Role>) -> Vec<Part> {
@@ -233,3 +300,23 @@ pub const LONG: (u64, u64) = (16_000, 19_000);
 
 /// A fault of this length or more outlives the fence of a holder that can no longer renew.
 pub const OUTLIVES: Duration = Duration::from_secs(9);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_that_lasts_has_an_end() {
+        let hosts = vec!["a".to_owned(), "b".to_owned()];
+        let on = Stage { vip: IpAddr::from([10, 0, 0, 1]), control_planes: hosts.clone(), etcds: hosts };
+        for class in Class::ALL {
+            let faults = class.faults(&on, "a", "b", 5);
+            assert_eq!(faults.is_empty(), class == Class::AgentsUpgraded, "{class:?}");
+            for fault in faults {
+                let opposite = fault.opposite();
+                assert_eq!(opposite.is_some(), class.about().lasts.1 > 0, "{fault:?}");
+                assert_eq!(opposite.and_then(|end| end.opposite()), None, "the end of a fault has no end");
+            }
+        }
+    }
+}

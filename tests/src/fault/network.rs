@@ -59,6 +59,31 @@ impl Lab {
         self.rules(|rules| rules.extend(cuts))
     }
 
+    /// Cuts a host off all other hosts and off the gateway, both ways, at the same moment.
+    ///
+    /// # Errors
+    /// As [`Lab::cut`].
+    pub fn isolate(&self, host: &str) -> Result<Time, Error> {
+        let others = self.all_but(host);
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        self.partition(&[host], &others, Way::Both)
+    }
+
+    /// Ends [`Lab::isolate`], and all other cuts of the host.
+    ///
+    /// # Errors
+    /// nft is missing.
+    pub fn rejoin(&self, host: &str) -> Result<Time, Error> {
+        let healed: Vec<Rule> = self.all_but(host).iter().flat_map(|other| Way::Both.cuts(host, other)).collect();
+        self.rules(|rules| rules.retain(|rule| !healed.contains(rule)))
+    }
+
+    /// The other hosts, and the gateway.
+    fn all_but(&self, host: &str) -> Vec<String> {
+        let hosts = self.hosts().into_iter().map(|one| one.name().to_owned()).filter(|name| name != host);
+        hosts.chain([GATEWAY_NAME.to_owned()]).collect()
+    }
+
     /// Ends the cuts between these two, in both directions.
     ///
     /// # Errors

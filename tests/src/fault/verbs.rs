@@ -1,4 +1,4 @@
-//! Faults by name, for `lab fault`.
+//! Faults as values, for `lab fault` and for chaos.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{ApiCut, Error, Way};
 use crate::lab::Lab;
 
-/// A fault by name; the fields are the arguments of the [`Lab`]'s method of that name.
+/// A fault, or what ends one. The fields are the arguments of the [`Lab`]'s method that makes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 pub enum Fault {
     /// Power failure of a host.
@@ -34,12 +34,20 @@ pub enum Fault {
         #[arg(long, value_enum, default_value = "both")]
         way: Way,
     },
+    /// Take back the cuts between two hosts.
+    Uncut { from: String, to: String },
+    /// Cut a host off all other hosts and off the gateway, both ways.
+    Isolate { host: String },
+    /// Take that back.
+    Rejoin { host: String },
     /// Cut a host's programs off the API.
     CutApi {
         host: String,
         #[arg(value_enum, default_value = "everywhere")]
         cut: ApiCut,
     },
+    /// Take that back.
+    HealApi { host: String },
     /// Take back all cuts and all loss.
     Heal,
     /// Lose a share of a host's frames; 0 ends it.
@@ -50,6 +58,8 @@ pub enum Fault {
     PortUp { host: String },
     /// Make a host's API server slow: pauses of so many milliseconds; 0 ends it.
     SlowApi { host: String, pause_ms: u64 },
+    /// The same for any process of a host.
+    SlowProcess { host: String, process: String, pause_ms: u64 },
     /// A foreign host takes an address.
     Stranger {
         address: IpAddr,
@@ -71,6 +81,43 @@ pub enum Fault {
     CreateInterface { host: String },
 }
 
+impl Fault {
+    /// What ends the fault; None: the fault is over at once, or is itself the end of another one.
+    #[must_use]
+    pub fn opposite(&self) -> Option<Self> {
+        Some(match self.clone() {
+            Self::Crash { host } => Self::Revive { host },
+            Self::Freeze { host, process } => Self::Thaw { host, process },
+            Self::Kill { host, process } | Self::Terminate { host, process } => Self::Start { host, process },
+            Self::Cut { from, to, way: _ } => Self::Uncut { from, to },
+            Self::Isolate { host } => Self::Rejoin { host },
+            Self::CutApi { host, cut: _ } => Self::HealApi { host },
+            Self::Loss { host, percent: 1.. } => Self::Loss { host, percent: 0 },
+            Self::PortDown { host } => Self::PortUp { host },
+            Self::SlowApi { host, pause_ms: 1.. } => Self::SlowApi { host, pause_ms: 0 },
+            Self::SlowProcess { host, process, pause_ms: 1.. } => Self::SlowProcess { host, process, pause_ms: 0 },
+            Self::Stranger { address, silent: _ } => Self::StrangerLeaves { address },
+            Self::AddAddress { host, address } => Self::DeleteAddress { host, address },
+            Self::DeleteInterface { host } => Self::CreateInterface { host },
+            Self::Revive { .. }
+            | Self::Thaw { .. }
+            | Self::Start { .. }
+            | Self::Uncut { .. }
+            | Self::Rejoin { .. }
+            | Self::HealApi { .. }
+            | Self::Heal
+            | Self::Loss { .. }
+            | Self::PortUp { .. }
+            | Self::SlowApi { .. }
+            | Self::SlowProcess { .. }
+            | Self::StrangerLeaves { .. }
+            | Self::DeleteAddress { .. }
+            | Self::Announce { .. }
+            | Self::CreateInterface { .. } => return None,
+        })
+    }
+}
+
 impl Lab {
     /// Applies the fault.
     ///
@@ -88,12 +135,19 @@ impl Lab {
             Fault::Terminate { host, process } => Ok(self.process(host, process)?.terminate()?),
             Fault::Start { host, process } => Ok(self.process(host, process)?.start()?),
             Fault::Cut { from, to, way } => self.cut(from, to, *way),
+            Fault::Uncut { from, to } => self.heal(from, to),
+            Fault::Isolate { host } => self.isolate(host),
+            Fault::Rejoin { host } => self.rejoin(host),
+            Fault::HealApi { host } => self.heal_api(host),
             Fault::CutApi { host, cut } => self.cut_api(host, *cut),
             Fault::Heal => self.heal_all(),
             Fault::Loss { host, percent } => self.loss(host, *percent),
             Fault::PortDown { host } => self.port_down(host),
             Fault::PortUp { host } => self.port_up(host),
             Fault::SlowApi { host, pause_ms } => self.slow_api(host, Duration::from_millis(*pause_ms)),
+            Fault::SlowProcess { host, process, pause_ms } => {
+                self.slow_process(host, process, Duration::from_millis(*pause_ms))
+            }
             Fault::Stranger { address, silent } => self.stranger(*address, !silent),
             Fault::StrangerLeaves { address } => self.stranger_leaves(*address),
             Fault::AddAddress { host, address } => self.add_address(host, *address),

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use mooring_agent::core::time::Time;
 
 use crate::agents::{AGENT, AgentOptions};
+use crate::fault::Fault;
 use crate::host::Netns;
 use crate::lab::{Lab, Shape};
 use crate::observe::addresses::Addresses;
@@ -170,6 +171,18 @@ impl ControlPlaneRig {
         let netns = self.lab.netns(name)?;
         self.echo(name, &netns)?;
         Ok(at)
+    }
+
+    /// Applies a fault, and follows what it does to the programs of this rig.
+    ///
+    /// # Errors
+    /// As [`Lab::apply`].
+    pub fn apply(&mut self, fault: &Fault) -> Result<Time> {
+        match fault {
+            Fault::Crash { host } => self.crash(host),
+            Fault::Revive { host } => self.revive(host),
+            _ => Ok(self.lab.apply(fault)?),
+        }
     }
 
     /// A prober of the first VIP: 1,000 UDP echoes a second from the client.
