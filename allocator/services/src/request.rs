@@ -116,11 +116,12 @@ fn by_family(ips: &[IpAddr], wanted: &[Family], place_of: &'static str) -> Resul
     Ok(pair)
 }
 
-/// The request of a Service. `wanted`: the families the Service wants.
+/// The request of a Service. `wanted`: the families the Service wants. `adopts`: the addresses in the status count even
+/// without a sign of kube-vip.
 ///
 /// # Errors
 /// The request is invalid.
-pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> {
+pub fn wish(service: &Service, wanted: &[Family], adopts: bool) -> Result<Wish, RequestError> {
     let notes = &service.notes;
     let has: Vec<IpAddr> = record::read(notes.record.as_deref()).iter().map(|&(_, ip)| ip).collect();
     if let Some(written) = &notes.addresses {
@@ -144,15 +145,33 @@ pub fn wish(service: &Service, wanted: &[Family]) -> Result<Wish, RequestError> 
         return Ok(Wish { addresses, origin: Origin::Field });
     }
     // kube-vip uses the status if no other field names the Service's addresses.
-    let by_kube_vip = service.implementation || notes.host.is_some();
+    Ok(shown(service, wanted, adopts))
+}
+
+/// All addresses that the annotation and the field name, although the request may be invalid.
+#[must_use]
+pub fn named(service: &Service) -> Vec<IpAddr> {
+    let texts = service.notes.addresses.iter().chain(&service.load_balancer_ip);
+    texts.flat_map(|text| text.split(',')).filter_map(|part| text::address(part.trim()).ok()).collect()
+}
+
+/// The addresses that the status shows and that Mooring did not give: they are in use, though nobody asked for them.
+#[must_use]
+pub fn shown(service: &Service, wanted: &[Family], adopts: bool) -> Wish {
     let mut shown = [None; 2];
-    if has.is_empty() && by_kube_vip {
+    if record::read(service.notes.record.as_deref()).is_empty() && (adopts || by_kube_vip(service)) {
         for ip in service.ingress.iter().map(|i| i.ip).filter(|&ip| wanted.contains(&Family::of(ip))) {
             shown[place(Family::of(ip))].get_or_insert(ip);
         }
     }
     let origin = if shown == [None; 2] { Origin::Nothing } else { Origin::TakenOver };
-    Ok(Wish { addresses: shown, origin })
+    Wish { addresses: shown, origin }
+}
+
+/// Whether kube-vip or its cloud provider left a sign on the Service.
+#[must_use]
+pub fn by_kube_vip(service: &Service) -> bool {
+    service.implementation || service.notes.host.is_some()
 }
 
 /// Whether kube-vip's cloud provider chose the addresses. The cloud provider then writes the label, the annotation, and
@@ -187,7 +206,7 @@ mod tests {
     fn asks(annotation: &str) -> Result<Wish, RequestError> {
         let mut one = service("a", "web");
         one.notes.addresses = Some(annotation.into());
-        wish(&one, &BOTH)
+        wish(&one, &BOTH, false)
     }
 
     #[test]
@@ -214,7 +233,7 @@ mod tests {
         }
         let mut one = service("a", "web");
         one.load_balancer_ip = Some("fd00::5".into());
-        let error = wish(&one, &[Family::V4]).unwrap_err().to_string();
+        let error = wish(&one, &[Family::V4], false).unwrap_err().to_string();
         assert!(error.starts_with("spec.loadBalancerIP asks for fd00::5, but the Service has no IPv6"), "{error}");
     }
 
@@ -223,35 +242,35 @@ mod tests {
         let mut one = service("a", "web");
         one.notes.addresses = Some("10.0.0.5".into());
         one.notes.record = Some("a/web-1=10.0.0.5".into());
-        assert_eq!(wish(&one, &BOTH).unwrap(), Wish::default());
+        assert_eq!(wish(&one, &BOTH, false).unwrap(), Wish::default());
         one.notes.requested = Some("10.0.0.5".into());
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Earlier);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::Earlier);
         // Somebody edits it.
         one.notes.addresses = Some("10.0.0.6".into());
-        assert_eq!(wish(&one, &BOTH).unwrap().addresses[0], "10.0.0.6".parse().ok());
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Annotation);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().addresses[0], "10.0.0.6".parse().ok());
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::Annotation);
         // Somebody takes it away.
         one.notes.addresses = None;
-        assert_eq!(wish(&one, &BOTH).unwrap(), Wish::default());
+        assert_eq!(wish(&one, &BOTH, false).unwrap(), Wish::default());
     }
 
     #[test]
     fn who_chose_before_us() {
         let mut one = service("a", "web");
         one.ingress = vec![crate::objects::Ingress { ip: "10.0.0.9".parse().unwrap(), vip: true }];
-        assert_eq!(wish(&one, &BOTH).unwrap(), Wish::default());
+        assert_eq!(wish(&one, &BOTH, false).unwrap(), Wish::default());
         one.notes.host = Some("node-a".into());
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::TakenOver);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::TakenOver);
         one.ingress.clear();
         one.notes.addresses = Some("10.0.0.5".into());
         one.implementation = true;
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Annotation);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::Annotation);
         one.load_balancer_ip = Some("10.0.0.5".into());
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::TakenOver);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::TakenOver);
         one.implementation = false;
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Annotation);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::Annotation);
         // A record of ours: the field is people's.
         one.notes.record = Some("a/web-1=10.0.0.5".into());
-        assert_eq!(wish(&one, &BOTH).unwrap().origin, Origin::Field);
+        assert_eq!(wish(&one, &BOTH, false).unwrap().origin, Origin::Field);
     }
 }

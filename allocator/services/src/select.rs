@@ -259,6 +259,26 @@ impl Pools {
         })
     }
 
+    /// Whether a pool for Services serves the Service's namespace, in any family.
+    #[must_use]
+    pub fn offer(&self, service: &Service, config: &Config) -> bool {
+        let namespace = &service.key.namespace;
+        [Family::V4, Family::V6].into_iter().any(|family| !self.ranked(service, namespace, family, config).is_empty())
+    }
+
+    /// Whether a pool that the Service names, or a pool for Services, has this address for the Service. Pools for other
+    /// purposes do not count. `namespace`: the claim's namespace.
+    #[must_use]
+    pub fn offer_this(&self, service: &Service, namespace: &str, ip: IpAddr, config: &Config) -> bool {
+        match self.named(service) {
+            Some(named) => named.is_ok_and(|all| all.iter().any(|pool| pool.serves(namespace) && pool.lists(ip))),
+            None => {
+                let ranks = self.ranked(service, namespace, Family::of(ip), config);
+                ranks.into_iter().flatten().any(|pool| pool.lists(ip))
+            }
+        }
+    }
+
     fn none(&self, service: &Service, family: Family, config: &Config) -> NoPool {
         let namespace = &service.key.namespace;
         if let Some(scope) = config.scope(namespace) {

@@ -12,7 +12,7 @@ use mooring_common::api::follow::{self, End, Pace, Source};
 use mooring_common::api::lines::{Ended, Lines, SILENT, version_of};
 use mooring_common::api::{Call, Observe, Verb};
 use mooring_common::backoff::random;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::client::Client;
@@ -53,6 +53,8 @@ pub enum What {
         first: bool,
         /// The number of the request for the list.
         asked: Option<u64>,
+        /// The list began after this request for lists of all kinds; see [`Follow::relist`].
+        epoch: u64,
         /// The reader sends what the page says about itself here.
         reply: oneshot::Sender<Turned>,
     },
@@ -89,6 +91,8 @@ pub struct Follow<O> {
     pub tell: mpsc::Sender<Fed>,
     /// Asks for a consistent list, with a number.
     pub asks: mpsc::Receiver<u64>,
+    /// Asks all kinds for a list: the number of the request grows. None: not asked.
+    pub relist: Option<watch::Receiver<u64>>,
     /// For metrics.
     pub observe: O,
 }
@@ -97,7 +101,7 @@ impl<O: Observe> Follow<O> {
     /// Runs until the receiver is gone.
     pub async fn run(self) {
         let version = self.resource.versions()[0];
-        follow::follow(Following { follow: self, version, asked: None }, PACE).await;
+        follow::follow(Following { follow: self, version, asked: None, epoch: 0, relist: false }, PACE).await;
     }
 
     async fn tell(&self, what: What) -> bool {
@@ -122,6 +126,10 @@ struct Following<O> {
     version: &'static str,
     /// The number of the request for a list.
     asked: Option<u64>,
+    /// The last request for lists of all kinds.
+    epoch: u64,
+    /// That request is not fulfilled yet.
+    relist: bool,
 }
 
 impl<O: Observe> Source for Following<O> {
@@ -131,7 +139,10 @@ impl<O: Observe> Source for Following<O> {
         if self.asked.is_none() {
             self.asked = self.follow.asks.try_recv().ok();
         }
-        self.asked.is_some()
+        if let Some(relist) = self.follow.relist.as_mut().filter(|relist| relist.has_changed().unwrap_or(false)) {
+            (self.epoch, self.relist) = (*relist.borrow_and_update(), true);
+        }
+        self.asked.is_some() || self.relist
     }
 
     /// Lists, in the newest version that is served.
@@ -146,7 +157,7 @@ impl<O: Observe> Source for Following<O> {
                 end => {
                     self.version = one;
                     if let End::Resume(_) = end {
-                        self.asked = None;
+                        (self.asked, self.relist) = (None, false);
                     }
                     return end;
                 }
@@ -187,7 +198,8 @@ impl<O: Observe> Following<O> {
                 Err(error) => return End::Failed(error, None),
             };
             let (reply, turned) = oneshot::channel();
-            let page = What::Page { version, bytes, first: next.is_empty(), asked: self.asked, reply };
+            let (asked, epoch) = (self.asked, self.epoch);
+            let page = What::Page { version, bytes, first: next.is_empty(), asked, epoch, reply };
             if !follow.tell(page).await {
                 return End::Closed;
             }
@@ -229,6 +241,10 @@ impl<O: Observe> Following<O> {
                     self.asked = Some(id);
                     return End::Asked;
                 }
+                epoch = changed(&mut follow.relist) => {
+                    (self.epoch, self.relist) = (epoch, true);
+                    return End::Asked;
+                }
                 lines = lines.next(SILENT) => lines,
             };
             let lines = match lines {
@@ -264,6 +280,16 @@ impl<O: Observe> Following<O> {
             (Some(error), at) => End::Failed(error, at),
         }
     }
+}
+
+/// Waits for the next request for lists of all kinds.
+async fn changed(relist: &mut Option<watch::Receiver<u64>>) -> u64 {
+    if let Some(relist) = relist
+        && relist.changed().await.is_ok()
+    {
+        return *relist.borrow_and_update();
+    }
+    std::future::pending().await
 }
 
 /// A continue token is base64: only these characters need escaping in a URL.

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use mooring_allocator_core::names::{Key, Uid};
 use mooring_allocator_core::work::Target;
 use mooring_api::patch::MetaChange;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::index::Index;
 use super::queue::Queue;
@@ -96,6 +96,8 @@ pub struct Outbox {
     pub reads: Vec<ClaimRead>,
     /// Asks the follower of addresses for a list.
     pub lists: mpsc::Sender<u64>,
+    /// Asks for lists of all kinds that Services depend on.
+    pub relist: watch::Sender<u64>,
     /// Kubernetes Events.
     pub events: Events,
     /// Metrics, health and the log.

@@ -1,10 +1,10 @@
 //! Which kinds are followed, and from when.
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::run::Driver;
-use super::service_controller::ServiceController;
+use super::service_controller::{ServiceController, kind_of};
 use crate::api::{Fed, Follow, POOLS, Resource};
 
 /// The tasks that follow kinds.
@@ -13,13 +13,15 @@ pub(super) struct Followers {
     tell: mpsc::Sender<Fed>,
     /// Asks for a list of addresses.
     lists_asked: Option<mpsc::Receiver<u64>>,
+    /// Asks for lists of all kinds that Services depend on.
+    relist: watch::Receiver<u64>,
     tasks: JoinSet<()>,
     started: Vec<Resource>,
 }
 
 impl Followers {
-    pub(super) fn new(tell: mpsc::Sender<Fed>, lists_asked: mpsc::Receiver<u64>) -> Self {
-        Self { tell, lists_asked: Some(lists_asked), tasks: JoinSet::new(), started: Vec::new() }
+    pub(super) fn new(tell: mpsc::Sender<Fed>, lists_asked: mpsc::Receiver<u64>, relist: watch::Receiver<u64>) -> Self {
+        Self { tell, lists_asked: Some(lists_asked), relist, tasks: JoinSet::new(), started: Vec::new() }
     }
 }
 
@@ -53,6 +55,7 @@ impl Driver {
                 deadline: self.settings.list_deadline,
                 tell: followers.tell.clone(),
                 asks: asks.unwrap_or_else(|| mpsc::channel(1).1),
+                relist: kind_of(resource).map(|_| followers.relist.clone()),
                 observe: self.out.ops.metrics.clone(),
             };
             followers.tasks.spawn(follow.run());

@@ -80,6 +80,7 @@ pub async fn run(
 ) -> Result<Infallible, DriverError> {
     let (tell, mut received) = mpsc::channel(RECEIVED);
     let (lists, lists_asked) = mpsc::channel(8);
+    let (relist, relist_asked) = watch::channel(0);
     let (scope, pace) = (settings.scope.clone(), Pace::new(settings.writes_per_second));
     let filter = scope.watch_filter.clone();
     let mut driver = Driver {
@@ -88,8 +89,8 @@ pub async fn run(
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
-        out: Outbox { queue: Queue::default(), reads: Vec::new(), lists, events, ops },
-        followers: Followers::new(tell, lists_asked),
+        out: Outbox { queue: Queue::default(), reads: Vec::new(), lists, relist, events, ops },
+        followers: Followers::new(tell, lists_asked, relist_asked),
         pace,
         calls: FuturesUnordered::new(),
         writing: 0,
@@ -166,14 +167,18 @@ impl Driver {
         let Fed { resource, what } = fed;
         let now = clock::now();
         match what {
-            What::Page { version, bytes, first, asked, reply } => {
+            What::Page { version, bytes, first, asked, epoch, reply } => {
                 let page = (resource, version, &bytes);
                 match self.claims.intake.page(&mut self.index, now, page, first, asked) {
                     Ok((turned, events)) => {
+                        let complete = turned.next.is_empty();
                         // Nobody waits any more: the follower has ended, together with the whole allocator.
                         let _ = reply.send(turned);
                         for event in events {
                             self.step(event);
+                        }
+                        if complete && let Some(services) = &mut self.services {
+                            services.listed(resource, Some(epoch), &mut self.out);
                         }
                     }
                     Err(error) => tracing::error!(%error, "list cannot be read; it is listed again"),
@@ -200,6 +205,9 @@ impl Driver {
                 }
                 for event in self.claims.intake.missing(&mut self.index, resource) {
                     self.step(event);
+                }
+                if let Some(services) = &mut self.services {
+                    services.listed(resource, None, &mut self.out);
                 }
                 self.follow_more();
             }

@@ -22,6 +22,9 @@ pub enum Action {
         /// The write itself.
         write: Write,
     },
+    /// List every kind anew, because this allocator begins to lead: [`super::Event::Listed`] reports the end of each list. A
+    /// list that began before this action does not count.
+    List(u64),
     /// A report to people.
     Report(Report),
 }
@@ -132,6 +135,13 @@ pub enum Report {
         condition: Condition,
         /// Whether somebody should look.
         warning: bool,
+    },
+    /// Another controller writes its own addresses into the Service's status, again and again: the Service is left to it.
+    Contested {
+        /// The Service.
+        service: Key,
+        /// The addresses of the other controller.
+        addresses: String,
     },
     /// The API server refuses a pool that the `ConfigMap` asks for.
     PoolRefused {

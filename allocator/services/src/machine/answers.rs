@@ -3,14 +3,24 @@
 use std::time::Duration;
 
 use mooring_allocator_core::names::Version;
+use mooring_allocator_core::work::Retry;
 
 use super::slots::Writes;
-use super::{Done, Failure, Machine, RETRY, Report, SHOWN_WITHIN, STALE_WITHIN, Who, Write};
+use super::{Done, Failure, Machine, RETRY, Report, SHOWN_WITHIN, STALE_WITHIN, UNSHOWN, Who, Write};
 
 impl Writes {
     /// The write at `version` ended; `known`: the version that the watch shows.
-    fn ended(&mut self, now: Duration, version: &Version, known: &Version, result: &Result<Done, Failure>) {
+    fn ended(
+        &mut self,
+        (now, write): (Duration, &Write),
+        version: &Version,
+        known: &Version,
+        result: &Result<Done, Failure>,
+    ) {
         self.pending = None;
+        if result.is_ok() {
+            self.repeats.succeeded(now, write);
+        }
         let conflict = matches!(result, Err(Failure::Conflict | Failure::NotFound));
         self.stale_until = conflict.then_some(now + STALE_WITHIN);
         match result {
@@ -42,14 +52,14 @@ impl Machine {
                     return;
                 }
                 let known = slot.service.version.clone();
-                slot.writes.ended(now, &target.version, &known, &result);
+                slot.writes.ended((now, &write), &target.version, &known, &result);
             }
             Write::UpdateClaim(target, ..) | Write::DeleteClaim(target) => {
                 let Some(slot) = self.claims.get_mut(&target.key).filter(|slot| slot.writes.pending == Some(id)) else {
                     return;
                 };
                 let known = slot.seen.as_ref().map_or_else(|| target.version.clone(), |claim| claim.version.clone());
-                slot.writes.ended(now, &target.version, &known, &result);
+                slot.writes.ended((now, &write), &target.version, &known, &result);
                 let same = slot.seen.as_ref().is_some_and(|claim| claim.uid == target.uid);
                 // The claim is being deleted or gone: no Service can have the claim any more, whatever the watch still
                 // shows.
@@ -63,10 +73,10 @@ impl Machine {
                 };
                 slot.writes.pending = None;
                 match result {
-                    Ok(_) | Err(Failure::Exists) => {
-                        slot.writes.retry.failures = 0;
-                        slot.writes.retry.not_before = if slot.seen.is_some() { now } else { now + SHOWN_WITHIN };
-                    }
+                    Ok(_) | Err(Failure::Exists) if slot.seen.is_some() => slot.writes.retry = Retry::default(),
+                    Ok(_) => slot.writes.retry = Retry { not_before: now + SHOWN_WITHIN, failures: 0 },
+                    // Somebody took the claim's label off: it is not shown as a claim for Services.
+                    Err(Failure::Exists) => slot.writes.retry.back_off(now, UNSHOWN),
                     Err(_) => slot.writes.retry.back_off(now, RETRY),
                 }
                 let why = match result {
@@ -100,14 +110,17 @@ impl Machine {
                     Err(_) => slot.writes.retry.back_off(now, RETRY),
                 }
             }
-            Write::CreatePool(pool) | Write::UpdatePool(_, pool) => self.pool_answer(&pool.reference, id, &result),
-            Write::DeletePool(target) => self.pool_answer(&target.reference, id, &result),
+            Write::CreatePool(pool) | Write::UpdatePool(_, pool) => {
+                self.pool_answer(&write, &pool.reference, id, &result)
+            }
+            Write::DeletePool(target) => self.pool_answer(&write, &target.reference, id, &result),
         }
         self.work.mark(who);
     }
 
     fn pool_answer(
         &mut self,
+        write: &Write,
         reference: &std::sync::Arc<mooring_allocator_core::names::PoolRef>,
         id: u64,
         result: &Result<Done, Failure>,
@@ -122,7 +135,7 @@ impl Machine {
         };
         let version = writes.1.clone();
         if let (Some(version), Some(known)) = (&version, &known) {
-            return writes.0.ended(now, version, known, result);
+            return writes.0.ended((now, write), version, known, result);
         }
         writes.0.pending = None;
         match result {
@@ -140,20 +153,26 @@ mod tests {
     #[test]
     fn a_failed_write_waits_longer_each_time_and_a_conflict_for_the_watch() {
         let (mut writes, now) = (Writes::default(), Duration::from_secs(9));
+        let target = super::super::Target {
+            key: mooring_allocator_core::names::Key::new("a", "web"),
+            uid: mooring_allocator_core::names::Uid::from("u"),
+            version: Version::from("1"),
+        };
+        let write = Write::RemoveCleanup(target);
         let (old, new) = (Version::from("1"), Version::from("2"));
-        writes.ended(now, &old, &old, &Err(Failure::Unknown));
+        writes.ended((now, &write), &old, &old, &Err(Failure::Unknown));
         assert_eq!((writes.retry.not_before, writes.stale.clone()), (now + RETRY.first, None));
-        writes.ended(now, &old, &old, &Err(Failure::Unknown));
+        writes.ended((now, &write), &old, &old, &Err(Failure::Unknown));
         assert_eq!(writes.retry.not_before, now + RETRY.first * 2);
-        writes.ended(now, &old, &old, &Err(Failure::Conflict));
+        writes.ended((now, &write), &old, &old, &Err(Failure::Conflict));
         assert_eq!((writes.stale.clone(), writes.retry.failures), (Some(old.clone()), 0));
         writes.freshen(now + STALE_WITHIN / 2);
         assert!(writes.stale.is_some());
         writes.freshen(now + STALE_WITHIN);
         assert_eq!(writes.stale, None, "nor for ever");
-        writes.ended(now, &old, &new, &Err(Failure::Conflict));
+        writes.ended((now, &write), &old, &new, &Err(Failure::Conflict));
         assert_eq!(writes.stale, None);
-        writes.ended(now, &old, &old, &Ok(Done::There(old.clone())));
+        writes.ended((now, &write), &old, &old, &Ok(Done::There(old.clone())));
         assert_eq!(writes.stale, None, "a write that changes nothing is not waited for");
     }
 }

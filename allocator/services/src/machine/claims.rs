@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mooring_allocator_core::block::number;
 use mooring_allocator_core::names::{Key, PoolRef};
 
-use crate::families::{place, wanted};
+use crate::families::place;
 use crate::naming;
 use crate::objects::{Member, Reserved, Scope, Service};
 use crate::ports::Port;
@@ -144,6 +144,7 @@ impl Machine {
         self.claims.by_port.clear();
         self.takeover.kept.clear();
         self.takeover.unsettled.clear();
+        self.takeover.asking.clear();
         // An allocator that leads again starts a new wait for the addresses that Services had before.
         self.takeover.settles_by = None;
         let unseen = self.claims.iter().filter(|(_, slot)| slot.seen.is_none()).map(|(key, _)| key.clone());
@@ -159,8 +160,15 @@ impl Machine {
         for key in &keys {
             self.restore_claim(key);
         }
-        let from_before = self.services.values().filter(|slot| self.is_from_before(&slot.service));
-        self.takeover.unsettled = from_before.map(|slot| slot.service.key.clone()).collect();
+        let of = |live: bool| {
+            let services = self.services.values().map(|slot| &slot.service);
+            services.filter(|service| self.is_from_before(service) == Some(live)).map(|s| s.key.clone()).collect()
+        };
+        (self.takeover.unsettled, self.takeover.asking) = (of(true), of(false));
+        let services = self.services.values().map(|slot| slot.service.clone());
+        for service in services.filter(|service| !self.ours(service)).collect::<Vec<_>>() {
+            self.note_unclaimed(&service);
+        }
         self.work.mark_all(self.services.keys().cloned().map(Who::Service));
         self.work.mark_all(keys.into_iter().map(Who::Claim));
         self.work.mark(Who::Pools);
@@ -197,13 +205,16 @@ impl Machine {
         }
     }
 
-    /// Whether a Service shows an address that it got before Mooring came.
-    pub(super) fn is_from_before(&self, service: &Service) -> bool {
+    /// Whether a Service without a record shows an address that it wants (Some(true)), or asks for an address that it does
+    /// not show (Some(false)). None: it has a record, or wants no particular address.
+    fn is_from_before(&self, service: &Service) -> Option<bool> {
         if !self.ours(service) || service.deleting || service.notes.record.is_some() {
-            return false;
+            return None;
         }
-        let wish = request::wish(service, &wanted(service).families).unwrap_or_default();
-        wish.addresses.into_iter().flatten().any(|ip| request::shows(service, ip))
+        let wish = self.wish(service).ok().or_else(|| self.had_before(service))?;
+        let mut wanted = wish.addresses.into_iter().flatten().peekable();
+        wanted.peek()?;
+        Some(wanted.any(|ip| request::shows(service, ip)))
     }
 
     /// The claim that a Service makes for itself.
@@ -278,6 +289,8 @@ impl Machine {
         let (members, requested) = (slot.wanted_members(), self.asked(key, slot));
         if members != claim.members() || requested != claim.requested {
             self.claim_write(key, Write::UpdateClaim(target, members, requested));
+        } else if let Some(slot) = self.claims.get_mut(key) {
+            slot.writes.settled(&claim.version);
         }
     }
 
@@ -294,9 +307,18 @@ impl Machine {
             return None;
         }
         let target = Target { key: address.key.clone(), uid: address.uid.clone(), version: address.version.clone() };
-        let owner = match self.seen.reserved.get(&ip)? {
-            Reserved::Node(node) => format!("it is an address of node {node}"),
-            Reserved::ControlPlane => "it is the control plane's".to_owned(),
+        let owner = match self.seen.reserved.get(&ip) {
+            Some(Reserved::Node(node)) => format!("it is an address of node {node}"),
+            Some(Reserved::ControlPlane) => "it is the control plane's".to_owned(),
+            None => {
+                let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
+                // What a Service has already stays, whatever others show.
+                let recorded = members.any(|member| {
+                    crate::record::read(member.service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip)
+                });
+                let other = self.shown_by(ip, |other| recorded || slot.members.contains_key(other))?;
+                format!("Service {other} shows it")
+            }
         };
         Some(Write::Exchange(target, owner))
     }
@@ -326,12 +348,16 @@ impl Machine {
         let has = address.address;
         slot.members.keys().find_map(|member| {
             let service = &self.services.get(member)?.service;
-            let wish = request::wish(service, &wanted(service).families).ok()?;
+            let wish = self.wish(service).ok()?;
             wish.addresses[place(slot.family)].filter(|ip| wish.origin != Origin::TakenOver && Some(*ip) == has)
         })
     }
 
     fn claim_write(&mut self, key: &Key, write: Write) {
+        let now = self.work.now();
+        if let Some(at) = self.claims.get(key).and_then(|slot| slot.writes.waits(now, &write)) {
+            return self.work.mark_at(at, Who::Claim(key.clone()));
+        }
         let id = self.write(Who::Claim(key.clone()), write);
         if let Some(slot) = self.claims.get_mut(key) {
             slot.writes.pending = Some(id);

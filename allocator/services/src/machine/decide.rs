@@ -10,7 +10,7 @@ use mooring_allocator_core::names::Key;
 use crate::families::{Wanted, place, wanted};
 use crate::objects::Service;
 use crate::reason::{Condition, Reason};
-use crate::request::{self, RequestError, Wish, shows};
+use crate::request::{RequestError, Wish, shows};
 use crate::sharing::{self, Join};
 
 use super::join::Trouble;
@@ -44,11 +44,6 @@ pub(super) struct Findings {
 }
 
 impl Machine {
-    /// Whether Mooring handles a Service.
-    pub(super) fn ours(&self, service: &Service) -> bool {
-        service.load_balancer && !service.notes.ignore && self.settings.classes.accept(service.class.as_deref())
-    }
-
     /// Evaluates a Service again.
     pub(super) fn look_at_service(&mut self, key: &Key) {
         let now = self.work.now();
@@ -57,19 +52,34 @@ impl Machine {
         let service = slot.service.clone();
         self.wait_no_more(key);
         if !self.ours(&service) {
-            return self.release(&service);
+            if self.accepts(&service) {
+                // Whether the Service is served depends on the pools.
+                self.wait(key, Topic::Pools);
+            }
+            self.release(&service);
+            return self.note_unclaimed(&service);
         }
         if service.deleting {
             // A Service keeps its address until it is gone: as long as the Service exists, nodes pass its traffic on.
-            return self.clean_up(&service);
+            // But nobody waits for the Service to claim an address any more.
+            self.forget_wishes(key);
+            self.clean_up(&service);
+            return self.note_unclaimed(&service);
         }
         self.seen.endpoints.wanted |= service.local && sharing::key(&service, &self.seen.config).is_some();
         let wanted = wanted(&service);
-        let wish = request::wish(&service, &wanted.families);
-        self.forget_kept(key, wish.as_ref().ok());
+        let wish = self.wish(&service);
         let mut troubles: Vec<Trouble> = Vec::new();
-        if let Err(error) = &wish {
-            troubles.push(Trouble::new(Reason::InvalidRequest, error.to_string(), []));
+        // An invalid request takes no address away: what the Service had before is claimed.
+        let settles = match &wish {
+            Ok(wish) => Some(wish.clone()),
+            Err(error) => {
+                troubles.push(Trouble::new(Reason::InvalidRequest, error.to_string(), []));
+                self.had_before(&service)
+            }
+        };
+        self.forget_kept(key, settles.as_ref());
+        if settles.is_none() {
             self.drop_unbound(key);
         }
         for family in [Family::V4, Family::V6] {
@@ -80,9 +90,11 @@ impl Machine {
         let mut lines = Vec::new();
         let mut moving = false;
         for &family in &wanted.families {
-            let settled = match &wish {
-                Ok(wish) => self.settle(&service, Want { family, requested: wish.addresses[place(family)] }),
-                Err(_) => Ok(()),
+            let settled = match &settles {
+                // Without a valid request, no further address is given.
+                Some(settles) if wish.is_err() && settles.addresses[place(family)].is_none() => Ok(()),
+                Some(settles) => self.settle(&service, Want { family, requested: settles.addresses[place(family)] }),
+                None => Ok(()),
             };
             self.switch(&service, family);
             let state = self.state(&service, family);
@@ -104,8 +116,9 @@ impl Machine {
         if let Some(group) = sharing::key(&service, &self.seen.config).filter(|group| group.join == Join::Must) {
             self.wait(key, Topic::Group(group.text));
         }
-        self.settled(&service, wish.as_ref().ok(), &troubles);
+        self.settled(&service, settles.as_ref(), &troubles);
         self.retire_old(&service);
+        self.note_unclaimed(&service);
         // The content of the Service's claims follows the Service's wishes.
         let slot = self.services.get(key);
         let held: Vec<Key> = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all)).cloned().collect();
@@ -132,7 +145,7 @@ impl Machine {
             // If the Service shows the address already, any node may report the address as its own: it held the VIP for us.
             if !shows(service, ip)
                 && !self.is_of_holder(ip, address.holder.as_deref())
-                && let Some(trouble) = self.reserved_for(ip)
+                && let Some(trouble) = self.reserved_for(service, ip)
             {
                 if self.by_chance(claim, ip) {
                     let message = format!("{}; it gets another, if there is one", trouble.message);
@@ -264,26 +277,27 @@ impl Machine {
         }
     }
 
-    /// Whether the addresses that the Service had before Mooring came are claimed, or never will be: then other
-    /// Services may get addresses.
+    /// Notes whether the addresses that the Service had, or asks for, are claimed, or never will be: then other Services may
+    /// get addresses.
     fn settled(&mut self, service: &Service, wish: Option<&Wish>, troubles: &[Trouble]) {
         let now = self.work.now();
-        if self.takeover.unsettled.is_empty() {
+        let takeover = &mut self.takeover;
+        if takeover.unsettled.is_empty() && takeover.asking.is_empty() {
             return;
         }
-        let open = self.takeover.unsettled.contains(&service.key)
-            && wish.is_some_and(|wish| wish.addresses.iter().flatten().any(|&ip| shows(service, ip)))
-            && !troubles.is_empty()
-            && troubles.iter().all(|trouble| trouble.reason == Reason::Allocating);
-        let over = *self.takeover.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
+        let key = &service.key;
+        let passes = |trouble: &Trouble| trouble.reason == Reason::Allocating;
+        let open = (takeover.unsettled.contains(key) || takeover.asking.contains(key))
+            && wish.is_some_and(|wish| wish.addresses != [None; 2])
+            && troubles.iter().any(passes)
+            && troubles.iter().all(|trouble| passes(trouble) || trouble.reason == Reason::InvalidRequest);
+        let over = *takeover.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
         if !open || over {
-            self.takeover.unsettled.remove(&service.key);
-        } else if let Some(by) = self.takeover.settles_by {
-            self.work.mark_at(by, Who::Service(service.key.clone()));
-        }
-        if self.takeover.unsettled.is_empty() {
-            self.takeover.settles_by = None;
-            self.wake(&Topic::Settled);
+            if takeover.settle(key) {
+                self.wake(&Topic::Settled);
+            }
+        } else if let Some(by) = takeover.settles_by {
+            self.work.mark_at(by, Who::Service(key.clone()));
         }
     }
 }

@@ -17,6 +17,9 @@ pub enum Event {
     Tick,
     /// This allocator leads, and surely leads until this moment; None: it does not lead.
     Leading(Option<Duration>),
+    /// The list of this kind that [`super::Action::List`] asked for is complete; its objects came before this event. The
+    /// number is the action's.
+    Listed(Kind, u64),
     /// All Services: at start, and after a broken watch.
     Services(Vec<Service>),
     /// A Service was made or changed.
@@ -57,6 +60,29 @@ pub enum Event {
         /// The result of the write.
         result: Result<Done, Failure>,
     },
+}
+
+/// A kind of object that every decision depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Services.
+    Services,
+    /// Claims with the label [`crate::words::SERVICE_FAMILY`].
+    Claims,
+    /// Addresses.
+    Addresses,
+    /// Pools of addresses.
+    Pools,
+    /// The `ConfigMap`.
+    Config,
+    /// The addresses of nodes and of the control plane.
+    Reserved,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Services, Self::Claims, Self::Addresses, Self::Pools, Self::Config, Self::Reserved];
 }
 
 /// The object that a write left, at this version; or nothing.

@@ -10,17 +10,28 @@ use crate::configmap::Config;
 use crate::objects::{Address, Claim, Pool, Reserved, Service};
 
 use super::slots::{ClaimSlot, Slot, Topic};
-use super::{Event, Machine, Report, Who};
+use super::{Action, Event, Kind, Machine, Report, Who};
 
 impl Machine {
     pub(super) fn take_in(&mut self, event: Event) {
         match event {
             Event::Tick => {}
             Event::Leading(until) => {
-                // Another allocator has led in the meantime and made changes: read from the claims again which Service
-                // has what.
-                self.takeover.restored &= self.work.leading();
+                let led = self.work.leading();
                 self.work.lead(until);
+                if !led && self.work.leading() {
+                    // Another allocator has led in the meantime and made changes: list everything, and read from the
+                    // claims again which Service has what.
+                    self.takeover.restored = false;
+                    self.seen.unlisted = Kind::ALL.into();
+                    self.seen.asked += 1;
+                    self.work.act(Action::List(self.seen.asked));
+                }
+            }
+            Event::Listed(kind, asked) => {
+                if asked == self.seen.asked {
+                    self.seen.unlisted.remove(&kind);
+                }
             }
             Event::Services(list) => {
                 let listed: HashSet<&Key> = list.iter().map(|service| &service.key).collect();
@@ -32,7 +43,6 @@ impl Machine {
                 for service in list {
                     self.service(service);
                 }
-                self.seen.listed[0] = true;
             }
             Event::Service(service) => self.service(*service),
             Event::ServiceGone(key, uid) => self.service_gone(&key, &uid),
@@ -49,7 +59,6 @@ impl Machine {
                 for claim in list {
                     self.claim(claim);
                 }
-                self.seen.listed[1] = true;
             }
             Event::Claim(claim) => self.claim(*claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
@@ -63,7 +72,6 @@ impl Machine {
                 for address in list {
                     self.address(address);
                 }
-                self.seen.listed[2] = true;
             }
             Event::Address(address) => self.address(address),
             Event::AddressGone(uid) => self.address_gone(&uid),
@@ -78,11 +86,10 @@ impl Machine {
                 for pool in list {
                     self.pool(pool);
                 }
-                self.seen.listed[3] = true;
             }
             Event::Pool(pool) => self.pool(*pool),
             Event::PoolGone(reference, uid) => self.pool_gone(&reference, &uid),
-            Event::Config(data) => self.configured(&data.unwrap_or_default()),
+            Event::Config(data) => self.configured(data.as_ref()),
             Event::Reserved(all) => self.reserve(all),
             Event::AllEndpoints(all) => {
                 let gone: Vec<Key> =
@@ -141,6 +148,7 @@ impl Machine {
         }
         self.let_go(key);
         self.forget_wishes(key);
+        self.set_unclaimed(key, BTreeSet::new());
         self.wait_no_more(key);
         self.services.remove(key);
         self.work.unmark(&Who::Service(key.clone()));
@@ -243,12 +251,12 @@ impl Machine {
         }
     }
 
-    fn configured(&mut self, data: &BTreeMap<String, String>) {
-        let config = Config::read(data);
-        self.seen.listed[4] = true;
-        if config == self.seen.config {
+    fn configured(&mut self, data: Option<&BTreeMap<String, String>>) {
+        let config = data.map(Config::read).unwrap_or_default();
+        if config == self.seen.config && data.is_some() == self.seen.has_config {
             return;
         }
+        self.seen.has_config = data.is_some();
         let before = std::mem::replace(&mut self.seen.config, config);
         let new: Vec<_> = self.seen.config.problems.iter().filter(|p| !before.problems.contains(p)).cloned().collect();
         for problem in new {
@@ -263,7 +271,6 @@ impl Machine {
     }
 
     fn reserve(&mut self, all: BTreeMap<IpAddr, Reserved>) {
-        self.seen.listed[5] = true;
         let before = std::mem::replace(&mut self.seen.reserved, all);
         let ips: BTreeSet<IpAddr> = before.keys().chain(self.seen.reserved.keys()).copied().collect();
         let changed = ips.into_iter().filter(|ip| before.get(ip) != self.seen.reserved.get(ip));

@@ -16,8 +16,10 @@ impl Machine {
         self.check_claims();
         self.check_services();
         let takeover = &self.takeover;
-        assert!(!takeover.unsettled.is_empty() || takeover.settles_by.is_none(), "an end without anybody to wait for");
+        let waited_for = !(takeover.unsettled.is_empty() && takeover.asking.is_empty());
+        assert!(waited_for || takeover.settles_by.is_none(), "an end without anybody to wait for");
         assert!(takeover.kept.values().all(|keys| !keys.is_empty()));
+        assert!(takeover.unclaimed.values().all(|keys| !keys.is_empty()));
         assert!(self.seen.endpoints.nodes.values().all(|nodes| !nodes.is_empty()));
         let pending = self.made.writes.values().filter_map(|writes| writes.0.pending);
         assert!(pending.into_iter().all(|id| self.work.on_behalf_of(id).is_some()), "a pool waits for nothing");

@@ -22,12 +22,15 @@ mod place;
 mod pools;
 mod publish;
 mod release;
+mod repeats;
+mod served;
 mod slots;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod unclaimed;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -42,7 +45,7 @@ use crate::objects::Service;
 use crate::reason::Condition;
 
 pub use action::{Action, NewClaim, Notice, Report, Status, Write};
-pub use event::{Done, Event};
+pub use event::{Done, Event, Kind};
 pub use mooring_allocator_core::work::{Failure, PoolTarget, Target};
 
 use self::slots::{Slot, Topic};
@@ -55,6 +58,8 @@ const STALE_WITHIN: Duration = Duration::from_secs(10);
 /// A passing state is written into a condition only after it has lasted this long: of a thousand Services made at once,
 /// none gets a write only to say that it waits.
 const LASTING: Duration = Duration::from_secs(5);
+/// Delay before a claim is created again that exists and is not shown.
+const UNSHOWN: BackOff = BackOff { first: SHOWN_WITHIN, last: Duration::from_mins(1) };
 /// Delay before a failed write is tried again.
 const RETRY: BackOff = BackOff { first: Duration::from_millis(50), last: Duration::from_secs(30) };
 
@@ -161,7 +166,7 @@ impl Machine {
         self.work.begin(moment);
         self.take_in(event);
         self.work.wake_due();
-        if self.seen.listed == [true; 6] && self.work.leading() {
+        if self.seen.unlisted.is_empty() && self.work.leading() {
             if !self.takeover.restored {
                 self.restore();
             }

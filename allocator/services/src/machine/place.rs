@@ -10,6 +10,7 @@ use mooring_allocator_core::pool::Standing;
 use crate::families::place;
 use crate::objects::{Address, Made, Reserved, Scope, Service, Source};
 use crate::reason::Reason;
+use crate::record;
 use crate::request::shows;
 use crate::sharing::{self, Join};
 
@@ -125,7 +126,7 @@ impl Machine {
     }
 
     /// The namespace of a Service's claim.
-    fn namespace(&self, service: &Service) -> (Arc<str>, bool) {
+    pub(super) fn namespace(&self, service: &Service) -> (Arc<str>, bool) {
         let across = sharing::key(service, &self.seen.config).is_some_and(|key| key.across);
         (if across { self.settings.home.clone() } else { service.key.namespace.clone() }, across)
     }
@@ -139,7 +140,9 @@ impl Machine {
     /// A claim that gives a Service what it wants: a claim to share, or an own claim.
     fn obtain(&mut self, service: &Arc<Service>, want: Want) -> Result<Key, Trouble> {
         let from_before = want.requested.is_some_and(|ip| shows(service, ip));
-        if !from_before && !self.takeover.unsettled.is_empty() {
+        let first =
+            !self.takeover.unsettled.is_empty() || (want.requested.is_none() && !self.takeover.asking.is_empty());
+        if !from_before && first {
             let message = "it waits until the Services that had an address before have claimed theirs";
             return Err(Trouble::new(Reason::Allocating, message, [Topic::Settled]));
         }
@@ -161,7 +164,7 @@ impl Machine {
 
     /// Finds a particular address.
     fn that_one(&mut self, service: &Arc<Service>, ip: IpAddr, from_before: bool) -> Result<Found, Trouble> {
-        if !from_before && let Some(trouble) = self.reserved_for(ip) {
+        if !from_before && let Some(trouble) = self.reserved_for(service, ip) {
             return Err(trouble);
         }
         let asking = self.claims.by_request.get(&ip).into_iter().flatten().cloned();
@@ -226,7 +229,7 @@ impl Machine {
     }
 
     /// Whether a pool with this address is being made, or is being edited to include this address.
-    fn coming(&self, ip: IpAddr, namespace: &Arc<str>) -> bool {
+    pub(super) fn coming(&self, ip: IpAddr, namespace: &Arc<str>) -> bool {
         let mut wanted = self.made.wanted.iter().filter(|(source, made)| match &source.scope {
             Scope::Global => self.seen.config.scope(namespace) == Some(Scope::Global),
             Scope::Namespace(name) => name == namespace,
@@ -272,17 +275,23 @@ impl Machine {
         }
     }
 
-    /// Why an address without a claim is not for Services.
-    pub(super) fn reserved_for(&self, ip: IpAddr) -> Option<Trouble> {
-        let (reason, message) = match self.seen.reserved.get(&ip)? {
-            Reserved::Node(node) => (
+    /// Why an address without a claim is not for this Service.
+    pub(super) fn reserved_for(&self, service: &Service, ip: IpAddr) -> Option<Trouble> {
+        let (reason, message) = match self.seen.reserved.get(&ip) {
+            Some(Reserved::Node(node)) => (
                 Reason::AddressOfNode,
                 format!("{ip} is an address of node {node}: ask for another, or exclude it from its pool"),
             ),
-            Reserved::ControlPlane => (
+            Some(Reserved::ControlPlane) => (
                 Reason::AddressOfControlPlane,
                 format!("{ip} is the control plane's: ask for another, or exclude it from its pool"),
             ),
+            None => {
+                // What the Service has already stays, whatever others show.
+                let recorded = record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
+                let other = self.shown_by(ip, |other| recorded || *other == service.key)?;
+                (Reason::AddressTaken, format!("the status of Service {other} shows {ip}: ask for another address"))
+            }
         };
         Some(Trouble::new(reason, message, [Topic::Ip(ip)]))
     }

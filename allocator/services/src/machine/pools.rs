@@ -54,7 +54,11 @@ impl Machine {
                 continue;
             };
             current.insert(source.clone(), pool.reference.clone());
-            if pool.made.as_ref() != Some(made) {
+            if pool.made.as_ref() == Some(made) {
+                if let Some(writes) = self.made.writes.get_mut(&pool.reference) {
+                    writes.0.settled(&pool.version);
+                }
+            } else {
                 let new = NewPool { reference: pool.reference.clone(), made: made.clone() };
                 self.pool_write(&pool.reference, Some(&pool), Write::UpdatePool(target(&pool), Box::new(new)));
             }
@@ -88,7 +92,8 @@ impl Machine {
 
     fn wanted(&self) -> BTreeMap<Source, Made> {
         let free = |ip: &IpAddr| self.seen.addresses.at(*ip).next().is_none();
-        let others: BTreeSet<IpAddr> = self.seen.reserved.keys().copied().filter(free).collect();
+        let others = self.seen.reserved.keys().copied().chain(self.shown_by_others()).filter(free);
+        let others: BTreeSet<IpAddr> = others.collect();
         let mut wanted = configmap::pools(&self.seen.config, &others);
         let mut kept: BTreeSet<IpAddr> = self.takeover.kept.keys().copied().collect();
         for (pool, claims) in &self.claims.by_pool {
@@ -127,8 +132,7 @@ impl Machine {
         if writes.0.pending.is_some() || (version.is_some() && writes.0.stale == version) {
             return;
         }
-        if writes.0.retry.not_before > now {
-            let at = writes.0.retry.not_before;
+        if let Some(at) = writes.0.waits(now, &write) {
             return self.work.mark_at(at, Who::Pools);
         }
         writes.1 = version;

@@ -2,13 +2,20 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::objects::{Ingress, Service};
 use crate::request::{self, Origin, shows};
 use crate::{record, words};
 
 use super::decide::{Findings, Line};
+use super::slots::Held;
 use super::{LASTING, Machine, Notice, Report, Status, Write};
+
+/// After Mooring has replaced the addresses of another controller this often, it leaves the Service to that controller.
+const CONTESTS: u32 = 3;
+/// Replacements further apart than this do not count together: people may write a status by hand.
+const CONTESTED_WITHIN: Duration = Duration::from_mins(5);
 
 impl Machine {
     pub(super) fn publish(&mut self, service: &Arc<Service>, findings: &Findings) {
@@ -18,7 +25,7 @@ impl Machine {
         let whole = !wanted.all || lines.len() == wanted.families.len();
         let lines: Vec<&Line> =
             lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
-        let mut status = self.status(service, &had, &lines);
+        let mut status = self.status(service, findings, &had, &lines);
         let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
             && status.condition == service.condition;
         let mut notice = self.notice(service, findings, &lines);
@@ -27,7 +34,7 @@ impl Machine {
         // A lost address leaves the status before the record: an address in the status without a record would count as
         // one from before.
         if lines.is_empty() && !had.is_empty() && !same {
-            return self.service_write(service, |target| Write::Status(target, Box::new(status)));
+            return self.publish_status(service, &had, &lines, status);
         }
         if notice != Notice::default() {
             let now: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
@@ -44,8 +51,36 @@ impl Machine {
             }
             return;
         }
-        if !same {
-            self.service_write(service, |target| Write::Status(target, Box::new(status)));
+        if same {
+            self.service_settled(service);
+        } else {
+            self.publish_status(service, &had, &lines, status);
+        }
+    }
+
+    /// Writes the status. If another controller replaces Mooring's addresses by its own again and again, the Service is left
+    /// to that controller.
+    fn publish_status(&mut self, service: &Arc<Service>, had: &[record::Line], lines: &[&Line], status: Status) {
+        let ours = |ip: IpAddr| had.iter().any(|(_, one)| *one == ip) || lines.iter().any(|line| line.ip == ip);
+        let others: Vec<String> =
+            service.ingress.iter().filter(|one| !ours(one.ip)).map(|one| one.ip.to_string()).collect();
+        // Nobody else serves a class of Mooring's own.
+        let contested = service.class.is_none()
+            && !others.is_empty()
+            && !had.is_empty()
+            && status.ingress.as_ref().is_some_and(|ingress| *ingress != service.ingress);
+        let now = self.work.now();
+        let Some(slot) = self.services.get_mut(&service.key) else { return };
+        if contested && slot.contest.replaced >= CONTESTS && now < slot.contest.at + CONTESTED_WITHIN {
+            slot.contest.lost = true;
+            self.enqueue_service(&service.key);
+            return self.report(Report::Contested { service: service.key.clone(), addresses: others.join(",") });
+        }
+        let wrote = self.service_write_done(service, |target| Write::Status(target, Box::new(status)));
+        if let Some(slot) = self.services.get_mut(&service.key).filter(|_| wrote && contested) {
+            let goes_on = now < slot.contest.at + CONTESTED_WITHIN;
+            slot.contest.replaced = if goes_on { slot.contest.replaced + 1 } else { 1 };
+            slot.contest.at = now;
         }
     }
 
@@ -99,10 +134,23 @@ impl Machine {
 
     /// The status that a Service should have. An address enters the status once a node advertises it, and stays:
     /// between two holders, nodes must not forget the Service.
-    fn status(&self, service: &Service, had: &[record::Line], lines: &[&Line]) -> Status {
+    fn status(&self, service: &Service, findings: &Findings, had: &[record::Line], lines: &[&Line]) -> Status {
         let now = self.work.now();
         let shown = lines.iter().filter(|line| line.holder.is_some() || shows(service, line.ip));
-        let shown: Vec<Ingress> = shown.map(|line| Ingress { ip: line.ip, vip: true }).collect();
+        let mut shown: Vec<Ingress> = shown.map(|line| Ingress { ip: line.ip, vip: true }).collect();
+        if findings.wish.is_err() {
+            // The Service may have had more addresses than Mooring can claim for it: nobody loses an address that the request
+            // names before people have corrected the request.
+            let named = request::named(service);
+            let slot = self.services.get(&service.key);
+            let held = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all));
+            let held = held.filter_map(|claim| self.address_of(claim)?.address);
+            let given: Vec<IpAddr> =
+                held.chain(had.iter().map(|(_, ip)| *ip)).chain(shown.iter().map(|s| s.ip)).collect();
+            let stays = |ip: IpAddr| named.contains(&ip) && !given.contains(&ip);
+            let more: Vec<Ingress> = service.ingress.iter().filter(|one| stays(one.ip)).copied().collect();
+            shown.extend(more);
+        }
         // Addresses from others stay, as long as the Service has no address of ours.
         let ingress = (!lines.is_empty() || !had.is_empty()).then_some(shown);
         let verdict = self.services.get(&service.key).and_then(|slot| slot.verdict.clone());

@@ -1,6 +1,7 @@
 //! Releasing: a Service that Mooring does not handle (any more), a family it no longer wants, an address it has
 //! changed.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
@@ -11,7 +12,7 @@ use crate::objects::Service;
 use crate::request::{Origin, Wish, shows};
 use crate::{record, words};
 
-use super::slots::Topic;
+use super::slots::{Contest, Topic};
 use super::{Machine, Notice, Report, Status, Target, Who, Write};
 
 /// After this many refused writes to a Service, its old address is released anyway: otherwise the Service could keep it
@@ -65,8 +66,7 @@ impl Machine {
     /// Stops all waiting on behalf of a Service.
     pub(super) fn forget_wishes(&mut self, key: &Key) {
         self.forget_kept(key, None);
-        if self.takeover.unsettled.remove(key) && self.takeover.unsettled.is_empty() {
-            self.takeover.settles_by = None;
+        if self.takeover.settle(key) {
             self.wake(&Topic::Settled);
         }
     }
@@ -76,7 +76,7 @@ impl Machine {
         if self.takeover.kept.is_empty() {
             return;
         }
-        let wants = |ip: &std::net::IpAddr| wish.is_some_and(|wish| wish.addresses.contains(&Some(*ip)));
+        let wants = |ip: &IpAddr| wish.is_some_and(|wish| wish.addresses.contains(&Some(*ip)));
         let mut changed = false;
         self.takeover.kept.retain(|ip, keys| {
             if !wants(ip) {
@@ -100,15 +100,25 @@ impl Machine {
         let Some(slot) = self.services.get_mut(key) else { return };
         slot.verdict = None;
         slot.reported = None;
+        if service.notes.record.is_none() && slot.held.iter().all(|held| held.all().next().is_none()) {
+            // From now on the status tells whether another controller serves the Service.
+            slot.contest = Contest::default();
+        }
         let notes = &service.notes;
         let Some(text) = notes.record.as_deref() else {
             if service.condition.is_some() {
                 let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
-            } else if service.cleanup && service.implementation && (service.deleting || !service.load_balancer) {
+            } else if self.seen.has_config
+                && service.cleanup
+                && service.implementation
+                && (service.deleting || !service.load_balancer)
+            {
                 // The finalizer of kube-vip's cloud provider, which used to remove it itself; with the finalizer, the
                 // Service would never go.
                 self.service_write(service, Write::RemoveCleanup);
+            } else {
+                self.service_settled(service);
             }
             return;
         };
@@ -121,7 +131,7 @@ impl Machine {
             self.service_write(service, |target| Write::Status(target, Box::new(status)));
             return;
         }
-        if service.cleanup && !service.load_balancer {
+        if !service.load_balancer && self.may_strip(service) {
             return self.service_write(service, Write::RemoveCleanup);
         }
         let untouched = crate::request::untouched(service);
@@ -143,7 +153,7 @@ impl Machine {
     /// Handles a Service that is being deleted: removes the finalizer that kube-vip's cloud provider left, because the
     /// Service would stay otherwise.
     pub(super) fn clean_up(&mut self, service: &Arc<Service>) {
-        if service.cleanup {
+        if self.may_strip(service) {
             self.service_write(service, Write::RemoveCleanup);
         }
     }
@@ -159,18 +169,24 @@ impl Machine {
         if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
             return false;
         }
-        if slot.writes.retry.not_before > now {
-            let at = slot.writes.retry.not_before;
+        let Service { key, uid, version, .. } = &**service;
+        let write = write(Target { key: key.clone(), uid: uid.clone(), version: version.clone() });
+        if let Some(at) = slot.writes.waits(now, &write) {
             self.work.mark_at(at, Who::Service(service.key.clone()));
             return false;
         }
-        let Service { key, uid, version, .. } = &**service;
-        let target = Target { key: key.clone(), uid: uid.clone(), version: version.clone() };
-        let id = self.write(Who::Service(key.clone()), write(target));
+        let id = self.write(Who::Service(key.clone()), write);
         if let Some(slot) = self.services.get_mut(key) {
             slot.writes.pending = Some(id);
         }
         true
+    }
+
+    /// Nothing needs to be written on the Service.
+    pub(super) fn service_settled(&mut self, service: &Service) {
+        if let Some(slot) = self.services.get_mut(&service.key) {
+            slot.writes.settled(&service.version);
+        }
     }
 
     /// Whether kube-vip's cloud provider wrote the address into `spec.loadBalancerIP`.

@@ -14,6 +14,9 @@ use crate::objects::{Address, Claim, Member, Service};
 use crate::ports::Port;
 use crate::reason::Condition;
 
+use super::Write;
+use super::repeats::Repeats;
+
 /// Writes about one object: one at a time, each on a version that was seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writes {
@@ -23,9 +26,22 @@ pub(super) struct Writes {
     /// End of the wait for the newer version, if only an answer reported the conflict.
     pub(super) stale_until: Option<Duration>,
     pub(super) retry: Retry,
+    pub(super) repeats: Repeats,
 }
 
 impl Writes {
+    /// The time before which a write may not be sent; None: it may be sent now.
+    pub(super) fn waits(&self, now: Duration, write: &Write) -> Option<Duration> {
+        self.retry.waits(now).max(self.repeats.waits(now, write))
+    }
+
+    /// The object is as wanted, as far as the shown version tells.
+    pub(super) fn settled(&mut self, version: &Version) {
+        if self.pending.is_none() && self.stale.as_ref() != Some(version) {
+            self.repeats.settled();
+        }
+    }
+
     /// Ends the wait for a version that should have been shown by now.
     pub(super) fn freshen(&mut self, now: Duration) {
         if self.stale_until.is_some_and(|until| until <= now) {
@@ -79,6 +95,20 @@ pub(super) struct Slot {
     pub(super) verdict: Option<(Condition, Duration)>,
     /// The last report about the Service.
     pub(super) reported: Option<Condition>,
+    /// The addresses that the Service shows without a claim; see [`super::unclaimed`].
+    pub(super) unclaimed: BTreeSet<IpAddr>,
+    pub(super) contest: Contest,
+}
+
+/// Another controller writes the Service's status too.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Contest {
+    /// How often an address of another controller was replaced, one time after another.
+    pub(super) replaced: u32,
+    /// When the last was replaced.
+    pub(super) at: Duration,
+    /// The Service is left to the other controller.
+    pub(super) lost: bool,
 }
 
 impl Slot {
@@ -90,6 +120,8 @@ impl Slot {
             waits: Vec::new(),
             verdict: None,
             reported: None,
+            unclaimed: BTreeSet::new(),
+            contest: Contest::default(),
         }
     }
 }

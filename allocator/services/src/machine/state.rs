@@ -13,20 +13,40 @@ use crate::objects::{Made, Reserved, Source};
 use crate::ports::Port;
 use crate::select::Pools;
 
+use super::event::Kind;
 use super::pools::PoolWrites;
 use super::slots::{Addresses, ClaimSlot};
 
 /// The objects that were shown, other than Services and claims.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seen {
-    /// Whether Services, claims, addresses, pools, the `ConfigMap` and reserved addresses were listed. Nothing is
-    /// decided before.
-    pub(super) listed: [bool; 6],
+    /// The kinds that were not listed since this allocator leads. Nothing is decided before all are: a watch may be behind,
+    /// each by another time, and the previous leader has written what they do not show yet.
+    pub(super) unlisted: BTreeSet<Kind>,
+    /// The number of the last request for all lists.
+    pub(super) asked: u64,
     pub(super) addresses: Addresses,
     pub(super) pools: Pools,
     pub(super) config: Config,
+    /// There is a `ConfigMap`, perhaps without content: kube-vip's cloud provider makes one that is empty.
+    pub(super) has_config: bool,
     pub(super) reserved: BTreeMap<IpAddr, Reserved>,
     pub(super) endpoints: Endpoints,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            unlisted: Kind::ALL.into(),
+            asked: 0,
+            addresses: Addresses::default(),
+            pools: Pools::default(),
+            config: Config::default(),
+            has_config: false,
+            reserved: BTreeMap::new(),
+            endpoints: Endpoints::default(),
+        }
+    }
 }
 
 /// The nodes of the Services' endpoints. Invariant: `nodes` has no empty sets.
@@ -106,16 +126,35 @@ pub(super) struct MadePools {
 /// The state left by others: claims of a previous leader, and addresses that Services had before Mooring came.
 ///
 /// Invariants: every wait has an end, and an end is set only while somebody is waited for, once a step has evaluated
-/// them; `kept` has no empty sets.
+/// them; `kept` and `unclaimed` have no empty sets.
 #[derive(Debug, Default)]
 pub(super) struct Takeover {
     /// The owners of all claims were read from the claims.
     pub(super) restored: bool,
-    /// Services that have an address from before and have not claimed it yet: no other Service gets an address
-    /// meanwhile.
+    /// Services that show an address from before and have not claimed it yet: no other Service gets an address meanwhile.
     pub(super) unsettled: BTreeSet<Key>,
-    /// The end of this wait.
+    /// Services that ask for an address, had none when this allocator began to lead, and have not claimed it yet: no
+    /// Service that asks for none gets an address meanwhile.
+    pub(super) asking: BTreeSet<Key>,
+    /// The end of these waits.
     pub(super) settles_by: Option<Duration>,
     /// Addresses from before that are in no pool, and who had them.
     pub(super) kept: BTreeMap<IpAddr, BTreeSet<Key>>,
+    /// Addresses that Services show without a claim, and these Services: given by another controller, or from before and
+    /// not claimed. They carry traffic, and no other Service gets them.
+    pub(super) unclaimed: BTreeMap<IpAddr, BTreeSet<Key>>,
+}
+
+impl Takeover {
+    /// Ends the wait for a Service. Returns whether another Service may have waited for this.
+    pub(super) fn settle(&mut self, key: &Key) -> bool {
+        let mut ended = false;
+        for all in [&mut self.unsettled, &mut self.asking] {
+            ended |= all.remove(key) && all.is_empty();
+        }
+        if self.unsettled.is_empty() && self.asking.is_empty() {
+            self.settles_by = None;
+        }
+        ended
+    }
 }

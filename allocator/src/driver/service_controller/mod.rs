@@ -10,18 +10,18 @@ mod tests;
 mod translate;
 mod writes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_allocator_core::names::Key;
-use mooring_allocator_services::machine::{self, Action, Event, Failure, Machine, Write};
+use mooring_allocator_services::machine::{self, Action, Event, Failure, Kind, Machine, Write};
 
 use super::change::Change;
 use super::controller::{Controller, Outbox, Outcome, Prepared};
 use super::index::Index;
 use super::queue::{Job, Numbered};
-use crate::api::{ApiError, Fed, Resource, What};
+use crate::api::{ApiError, Fed, POOLS, Resource, What};
 use crate::clock;
 use crate::settings::Services;
 
@@ -41,6 +41,26 @@ pub struct ServiceController {
     changed: bool,
     /// When the metrics were last updated.
     shown: Duration,
+    /// The number of the last request for lists of all kinds, and the kinds of which no list has come.
+    asked: (u64, BTreeSet<Resource>),
+}
+
+/// The kinds of object that every decision about Services depends on.
+const KINDS: [(Kind, &[Resource]); 6] = [
+    (Kind::Services, &[Resource::Services]),
+    (Kind::Claims, &[Resource::Claims]),
+    (Kind::Addresses, &[Resource::Addresses]),
+    (
+        Kind::Pools,
+        &[Resource::Pools(POOLS[0]), Resource::Pools(POOLS[1]), Resource::Pools(POOLS[2]), Resource::Pools(POOLS[3])],
+    ),
+    (Kind::Config, &[Resource::Config]),
+    (Kind::Reserved, &[Resource::Nodes, Resource::ClusterInfo]),
+];
+
+/// The kind that a resource belongs to; None: no decision about Services waits for a list of it.
+pub fn kind_of(resource: Resource) -> Option<Kind> {
+    KINDS.iter().find(|(_, all)| all.contains(&resource)).map(|(kind, _)| *kind)
 }
 
 impl ServiceController {
@@ -54,6 +74,7 @@ impl ServiceController {
             since: HashMap::new(),
             changed: true,
             shown: Duration::ZERO,
+            asked: (0, BTreeSet::new()),
         }
     }
 
@@ -108,14 +129,30 @@ impl ServiceController {
         }
     }
 
+    /// A list of this resource is complete. `epoch`: the list began after this request; None: there are no such objects, or
+    /// they may not be read.
+    pub fn listed(&mut self, resource: Resource, epoch: Option<u64>, out: &mut Outbox) {
+        let (asked, unlisted) = &mut self.asked;
+        let asked = *asked;
+        if epoch.is_some_and(|epoch| epoch < asked) || !unlisted.remove(&resource) {
+            return;
+        }
+        let kind = kind_of(resource).filter(|kind| unlisted.iter().all(|one| kind_of(*one) != Some(*kind)));
+        if let Some(kind) = kind {
+            self.step(Event::Listed(kind, asked), out);
+        }
+    }
+
     /// A list or watch shows something that only Services' addresses depend on.
     pub fn received(&mut self, Fed { resource, what }: Fed, index: &mut Index, out: &mut Outbox) {
         let mut events = Vec::new();
+        let mut listed = None;
         match what {
-            What::Page { bytes, first, reply, .. } => {
+            What::Page { bytes, first, epoch, reply, .. } => {
                 let shared = (&mut index.names, &index.scope);
                 match self.intake.page(shared, resource, &bytes, first) {
                     Ok((turned, all)) => {
+                        listed = turned.next.is_empty().then_some(Some(epoch));
                         // Nobody waits any more: the follower has ended, together with the whole allocator.
                         let _ = reply.send(turned);
                         events = all;
@@ -138,6 +175,7 @@ impl ServiceController {
             What::Lost(error) => {
                 if resource == Resource::ClusterInfo && matches!(error, ApiError::Status { code: 403, .. }) {
                     events.extend(self.intake.control_plane_denied());
+                    listed = Some(None);
                     out.ops.readiness.set(resource.name(), None);
                 }
                 tracing::warn!(resource = resource.name(), %error, "list or watch failed; retrying");
@@ -150,6 +188,9 @@ impl ServiceController {
         for event in events {
             self.step(event, out);
         }
+        if let Some(epoch) = listed {
+            self.listed(resource, epoch, out);
+        }
     }
 
     /// Processes an event that Services' addresses depend on.
@@ -159,6 +200,10 @@ impl ServiceController {
         for action in self.machine.step(clock::moment(), event) {
             match action {
                 Action::Write { id, write } => out.queue.push(Job::Services(Numbered { id, write })),
+                Action::List(asked) => {
+                    self.asked = (asked, KINDS.iter().flat_map(|(_, all)| all.iter().copied()).collect());
+                    out.relist.send_replace(asked);
+                }
                 Action::Report(report) => self.note(report, out),
             }
         }

@@ -74,6 +74,15 @@ impl ServiceController {
                 let reason = condition.reason.into_string().into();
                 (self.service(&service), warning, reason, "Assign", condition.message.into_string())
             }
+            Report::Contested { service, addresses } => {
+                tracing::warn!(%service, addresses, "another controller writes addresses into the status of the Service; Mooring leaves the Service to it");
+                let text = format!(
+                    "another controller writes {addresses} into the status, again and again: Mooring leaves the Service to it and takes \
+                     its own address back. Set spec.loadBalancerClass, or the annotation kube-vip.io/ignore, on Services \
+                     that only one of the two is to serve"
+                );
+                (self.service(&service), true, "ServedByAnother".into(), "Release", text)
+            }
             Report::PoolRefused { pool, why } => {
                 tracing::warn!(%pool, why, "API server refuses a pool made from the ConfigMap; retrying");
                 let text = format!("the pool {pool} that is made from it is refused: {why}");

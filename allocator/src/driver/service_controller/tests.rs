@@ -222,3 +222,46 @@ fn only_a_conflict_is_waited_for() {
     let gone = Write::DeleteClaim(target("c"));
     assert_eq!(done(&gone, Ok(Bytes::from("{}"))), Ok(Done::Gone));
 }
+
+#[test]
+fn a_pool_whose_free_addresses_rest_is_exhausted_also_after_a_restart() {
+    let status = |exhausted: &str| {
+        json!({
+            "ipAddresses": {"total": 3, "used": 1, "free": 2, "outOfRange": 0, "quarantined": 2},
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "PoolReady", "observedGeneration": 1},
+                {"type": "Exhausted", "status": exhausted, "reason": "PoolExhausted", "observedGeneration": 1},
+            ],
+        })
+    };
+    let exhausted = |status: Value| {
+        let object = json!({
+            "metadata": {"name": "p", "uid": "u", "resourceVersion": "5", "generation": 1},
+            "spec": {"addresses": ["10.0.0.1-10.0.0.3"], "prefix": 24}, "status": status,
+        });
+        let seen = Seen::from(serde_json::from_value::<PoolJson<mooring_api::pool::IpPoolSpec>>(object).unwrap());
+        let mut index = index();
+        index.pools.insert(pool(), KnownPool { seen, api: mooring_api::versions::PoolVersion::default() });
+        let known = index.pool(&pool()).unwrap();
+        index.protocol.step(crate::clock::moment(), protocol::Event::Pool(Box::new(known)));
+        match super::translate::event(&super::super::change::Change::Pool(pool()), &index) {
+            Some(mooring_allocator_services::machine::Event::Pool(pool)) => pool.exhausted,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(exhausted(status("True")));
+    assert!(!exhausted(status("False")));
+}
+
+#[test]
+fn every_resource_that_decisions_depend_on_is_listed_again_for_a_new_leader() {
+    use crate::api::{POOLS, Resource};
+
+    for resource in
+        [Resource::Claims, Resource::Addresses].into_iter().chain(services().wanted()).chain(POOLS.map(Resource::Pools))
+    {
+        assert!(super::kind_of(resource).is_some(), "{resource:?}");
+    }
+    let kinds = mooring_allocator_services::machine::Kind::ALL;
+    assert!(kinds.iter().all(|kind| super::KINDS.iter().any(|(one, all)| one == kind && !all.is_empty())));
+}

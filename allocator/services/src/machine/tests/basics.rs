@@ -71,11 +71,11 @@ fn between_two_holders_the_status_stays() {
     world.agents = false;
     let mut address = world.addresses.values().next().unwrap().clone();
     address.holder = None;
-    world.events.push_back(crate::machine::Event::Address(std::sync::Arc::new(address.clone())));
+    world.push(crate::machine::Event::Address(std::sync::Arc::new(address.clone())));
     world.run();
     assert_eq!((&*world.shows(&web), world.services[&web].notes.host.as_deref()), ("10.0.0.1", Some("node-a")));
     address.holder = Some("node-b".into());
-    world.events.push_back(crate::machine::Event::Address(std::sync::Arc::new(address)));
+    world.push(crate::machine::Event::Address(std::sync::Arc::new(address)));
     world.run();
     assert_eq!(world.services[&web].notes.host.as_deref(), Some("node-b"));
 }
@@ -183,7 +183,7 @@ fn a_claim_deleted_by_hand_is_made_again() {
     let claim = world.claims.values_mut().next().unwrap();
     claim.deleting = true;
     let claim = claim.clone();
-    world.events.push_back(crate::machine::Event::Claim(Box::new(claim.shown())));
+    world.push(crate::machine::Event::Claim(Box::new(claim.shown())));
     world.run();
     assert_eq!((&*world.shows(&web), world.claims.len()), ("10.0.0.1", 1));
 }
@@ -196,7 +196,7 @@ fn without_the_lead_nothing_is_done() {
     let web = world.apply(service("a", "web"));
     world.run();
     assert_eq!(world.writes, before);
-    world.events.push_back(crate::machine::Event::Leading(Some(world.now * 2)));
+    world.push(crate::machine::Event::Leading(Some(world.now * 2)));
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.1");
 }

@@ -2,6 +2,8 @@
 
 mod basics;
 mod families;
+mod leading;
+mod others;
 mod pools;
 mod random;
 mod requests;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mooring_allocator_core::names::{Key, Uid};
 
-use super::world::{BOTH, World, ip};
+use super::world::{BOTH, Queue, World, ip};
 use crate::class::ClassRules;
 use crate::machine::testing::{ports, service};
-use crate::machine::{Done, Event, Failure};
+use crate::machine::{Done, Event, Failure, Kind};
 use crate::objects::{FamilyPolicy, Reserved, Service};
 use crate::ports::{Protocol, clash};
 use crate::record;
@@ -157,17 +157,19 @@ fn operation(dice: &mut Dice, world: &mut World, serial: u64) {
                 world.conflict(dice.one(&claims));
             }
         }
-        18 => world.start(),
+        18 if dice.chance(50) => world.start(),
+        18 => world.fail_over(),
         _ => {
             world.now += std::time::Duration::from_secs(dice.below(4));
-            world.events.push_back(Event::Tick);
+            world.push(Event::Tick);
         }
     }
 }
 
 /// One thing that goes on meanwhile; whether there was any.
-fn go_on(dice: &mut Dice, world: &mut World) -> bool {
-    match dice.below(5) {
+fn go_on(dice: &mut Dice, world: &mut World, late: &[Queue]) -> bool {
+    match dice.below(6) {
+        5 => return world.make_list(usize::try_from(dice.below(6)).unwrap()),
         // One that led before thaws.
         4 if !world.ghosts.is_empty() => {
             let at = usize::try_from(dice.below(world.ghosts.len() as u64)).unwrap();
@@ -175,8 +177,13 @@ fn go_on(dice: &mut Dice, world: &mut World) -> bool {
             let result = world.execute(&write);
             world.trace(&format!("ghost {write:?}: {result:?}"));
         }
-        0 | 1 if !world.events.is_empty() => {
-            let event = world.events.pop_front().unwrap();
+        0 | 1 if !world.busy_queues().is_empty() => {
+            let queue = *dice.one(&world.busy_queues());
+            // Some kinds are late for a while.
+            if late.contains(&queue) {
+                return false;
+            }
+            let event = world.pop_of(queue).unwrap();
             world.deliver(event);
         }
         2 if !world.todo.is_empty() => {
@@ -191,7 +198,7 @@ fn go_on(dice: &mut Dice, world: &mut World) -> bool {
             };
             let answer = Event::Answer { id, result };
             // An answer may come before what the watch shows, or after.
-            if dice.chance(50) { world.events.push_front(answer) } else { world.events.push_back(answer) }
+            if dice.chance(50) { world.push_first(answer) } else { world.push(answer) }
         }
         3 => {
             let claims: Vec<Key> = world.claims.keys().cloned().collect();
@@ -291,7 +298,9 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
 fn life(seed: u64, operations: u64) {
     let mut dice = Dice(seed);
     let mut world = World::before(dice.one::<&[(&str, &str)]>(CONFIGS));
+    world.two_steps = true;
     world.start();
+    let mut late: Vec<Queue> = Vec::new();
     let mut edited: BTreeSet<Key> = BTreeSet::new();
     for serial in 0..operations {
         let before: BTreeMap<Key, _> = world.services.iter().map(|(key, s)| (key.clone(), s.ports.clone())).collect();
@@ -304,8 +313,15 @@ fn life(seed: u64, operations: u64) {
                 .filter(|(key, s)| before.get(*key).is_some_and(|p| *p != s.ports))
                 .map(|(key, _)| key.clone()),
         );
+        if dice.chance(30) {
+            late = [Kind::Services, Kind::Claims, Kind::Addresses, Kind::Pools, Kind::Config, Kind::Reserved]
+                .map(Queue::Of)
+                .into_iter()
+                .filter(|_| dice.chance(25))
+                .collect();
+        }
         for _ in 0..dice.below(30) {
-            go_on(&mut dice, &mut world);
+            go_on(&mut dice, &mut world, &late);
             always(&world, &edited);
         }
         if dice.chance(10) {

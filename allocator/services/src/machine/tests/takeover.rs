@@ -117,6 +117,106 @@ fn what_others_show_is_not_taken_over() {
 }
 
 #[test]
+fn a_request_that_makes_no_sense_takes_no_live_address_away() {
+    type Change = fn(&mut Service);
+    let changes: [Change; 5] = [
+        // Two addresses of one family, and kube-vip answers on both.
+        |one| {
+            one.notes.addresses = Some("10.0.0.1,10.0.0.2".into());
+            one.ingress.push(Ingress { ip: ip("10.0.0.2"), vip: true });
+        },
+        |one| one.notes.addresses = Some("10.0.0.1,fd00::1".into()),
+        |one| one.notes.addresses = Some("lb.example.com".into()),
+        |one| one.notes.addresses = Some("0.0.0.0".into()),
+        |one| {
+            one.notes.addresses = None;
+            one.load_balancer_ip = Some("fd00::1".into());
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut world = World::before(&[("range-global", "10.0.0.1-10.0.0.9")]);
+        let new = world.apply(service("a", "aaa-new"));
+        let mut one = theirs("old", "10.0.0.1");
+        one.load_balancer_ip = None;
+        change(&mut one);
+        let live = one.ingress.clone();
+        let old = world.apply(one);
+        world.start();
+        world.run();
+        let shows: Vec<_> = world.services[&old].ingress.iter().map(|one| one.ip).collect();
+        assert_eq!(shows, live.iter().map(|one| one.ip).collect::<Vec<_>>(), "{number}");
+        assert!(live.iter().all(|one| one.ip.to_string() != world.shows(&new)), "{number}: {}", world.shows(&new));
+        assert!(!world.shows(&new).is_empty(), "{number}");
+        world.refused(&old, "InvalidRequest", "");
+        // People correct it.
+        world.edit(&old, |one| {
+            one.notes.addresses = Some("10.0.0.1".into());
+            one.load_balancer_ip = None;
+        });
+        world.run();
+        assert_eq!((&*world.shows(&old), &*world.condition(&old).0), ("10.0.0.1", "Advertised"), "{number}");
+    }
+}
+
+#[test]
+fn the_annotation_and_the_field_count_before_the_status_does() {
+    // kube-vip was down when Mooring came.
+    type Change = fn(&mut Service);
+    let changes: [Change; 4] = [
+        |_| {},
+        |one| one.load_balancer_ip = None,
+        |one| one.notes.addresses = None,
+        // People wrote the field.
+        |one| {
+            one.notes.addresses = None;
+            one.implementation = false;
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut world = World::before(&[("range-global", "10.0.0.1-10.0.0.9")]);
+        let new = world.apply(service("a", "aaa-new"));
+        let mut one = theirs("old", "10.0.0.1");
+        one.ingress.clear();
+        change(&mut one);
+        let old = world.apply(one);
+        world.start();
+        world.run();
+        assert_eq!((&*world.shows(&old), &*world.shows(&new)), ("10.0.0.1", "10.0.0.2"), "{number}");
+    }
+}
+
+#[test]
+fn one_that_shows_an_address_comes_before_one_that_asks_for_it() {
+    let mut world = World::before(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let mut asks = service("b", "aaa");
+    asks.notes.addresses = Some("10.0.0.1".into());
+    asks.key.namespace = "Z".into();
+    let asks = world.apply(asks);
+    let old = world.apply(theirs("old", "10.0.0.1"));
+    world.start();
+    world.run();
+    assert_eq!((&*world.shows(&old), &*world.shows(&asks)), ("10.0.0.1", ""));
+}
+
+#[test]
+fn one_that_is_being_deleted_keeps_its_address_and_nobody_waits_for_it() {
+    let mut world = World::before(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let old = world.apply(theirs("old", "10.0.0.1"));
+    let new = world.apply(service("a", "new"));
+    world.allocates = false;
+    world.start();
+    world.run();
+    // The finalizer of somebody else keeps it, for hours.
+    world.edit(&old, |service| {
+        service.cleanup = false;
+        service.deleting = true;
+    });
+    world.allocates = true;
+    world.run();
+    assert_eq!((&*world.shows(&old), &*world.shows(&new)), ("10.0.0.1", "10.0.0.2"));
+}
+
+#[test]
 fn one_that_cannot_be_claimed_holds_up_the_others_only_for_a_while() {
     let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
     let old = world.apply(theirs("old", "10.0.0.1"));

@@ -1,0 +1,67 @@
+//! Addresses that Services show without a claim: another controller gave them, or they are from before and cannot be
+//! claimed. They carry traffic, so no other Service gets them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use mooring_allocator_core::names::Key;
+
+use crate::objects::Service;
+
+use super::slots::{Held, Topic};
+use super::{Machine, Who};
+
+impl Machine {
+    /// Notes the addresses that a Service shows without a claim.
+    pub(super) fn note_unclaimed(&mut self, service: &Service) {
+        let slot = self.services.get(&service.key);
+        let held = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all));
+        let claimed: Vec<IpAddr> = held.filter_map(|claim| self.address_of(claim)?.address).collect();
+        let shown = service.ingress.iter().map(|one| one.ip).filter(|ip| !claimed.contains(ip));
+        let shown = if service.load_balancer { shown.collect() } else { BTreeSet::new() };
+        self.set_unclaimed(&service.key, shown);
+    }
+
+    /// These are the addresses that a Service shows without a claim.
+    pub(super) fn set_unclaimed(&mut self, key: &Key, shown: BTreeSet<IpAddr>) {
+        let Some(slot) = self.services.get_mut(key) else { return };
+        if slot.unclaimed == shown {
+            return;
+        }
+        let before = std::mem::replace(&mut slot.unclaimed, shown.clone());
+        for ip in before.difference(&shown) {
+            if let Some(keys) = self.takeover.unclaimed.get_mut(ip) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.takeover.unclaimed.remove(ip);
+                }
+            }
+        }
+        for ip in shown.difference(&before) {
+            self.takeover.unclaimed.entry(*ip).or_default().insert(key.clone());
+        }
+        for ip in before.symmetric_difference(&shown) {
+            self.wake(&Topic::Ip(*ip));
+            let claims = self.seen.addresses.at(*ip);
+            let claims: Vec<Key> = claims
+                .map(|address| Key { namespace: address.key.namespace.clone(), name: address.claim.clone() })
+                .collect();
+            for claim in claims {
+                self.enqueue_claim(&claim);
+            }
+        }
+        self.work.mark(Who::Pools);
+    }
+
+    /// A Service that shows an address without a claim. `except`: Services that do not count.
+    pub(super) fn shown_by(&self, ip: IpAddr, except: impl Fn(&Key) -> bool) -> Option<&Key> {
+        self.takeover.unclaimed.get(&ip)?.iter().find(|key| !except(key))
+    }
+
+    /// The addresses that Services of other controllers show.
+    pub(super) fn shown_by_others(&self) -> impl Iterator<Item = IpAddr> {
+        let foreign = |key: &Key| self.services.get(key).is_some_and(|slot| !self.ours(&slot.service));
+        let all = self.takeover.unclaimed.iter().filter(move |(_, keys)| keys.iter().any(foreign));
+        all.map(|(ip, _)| *ip)
+    }
+}
