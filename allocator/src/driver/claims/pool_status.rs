@@ -93,6 +93,9 @@ pub fn read(pool: &KnownPool) -> Option<PoolStatus> {
         return None;
     }
     let counts = status.ip_addresses?;
+    // Addresses that rest or are kept count as free, and cannot be handed out: the condition tells when nothing is left.
+    let exhausted =
+        conditions::find(&status.conditions, conditions::EXHAUSTED).is_some_and(conditions::Condition::is_true);
     // A condition that was judged before the spec changed means nothing.
     let ready = conditions::find(&status.conditions, conditions::READY)
         .filter(|one| one.observed_generation == pool.seen.meta.generation)?;
@@ -103,7 +106,7 @@ pub fn read(pool: &KnownPool) -> Option<PoolStatus> {
             free: counts.free,
             out_of_range: counts.out_of_range,
             resting: counts.quarantined.unwrap_or(0),
-            available: counts.free.max(0),
+            available: if exhausted { 0 } else { counts.free.max(0) },
         },
         ready: ready.is_true(),
         message: ready.message.clone(),
