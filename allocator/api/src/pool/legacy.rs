@@ -54,7 +54,10 @@ impl IpPoolSpec {
         let addresses = match (first, last) {
             (None, None) => Cow::Borrowed(&self.addresses[..]),
             (Some(first), Some(last)) => {
-                let mut all = self.addresses.clone();
+                // The provider stored the old form as a range among the addresses. Who then writes a narrower range in the old
+                // form, as `kubectl apply` of an edited v1alpha1 manifest does, means that one.
+                let wider = |entry: &&String| range(entry).is_some_and(|all| contains(all, &first, &last));
+                let mut all: Vec<String> = self.addresses.iter().filter(|entry| !wider(entry)).cloned().collect();
                 all.push(format!("{first}-{last}"));
                 Cow::Owned(all)
             }
@@ -62,6 +65,19 @@ impl IpPoolSpec {
         };
         Ok(Listed { addresses, prefix })
     }
+}
+
+/// An entry `first-last`; None: any other form.
+fn range(entry: &str) -> Option<(IpAddr, IpAddr)> {
+    let (first, last) = entry.split_once('-')?;
+    Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+}
+
+/// Whether a range contains the addresses from `first` to `last`.
+fn contains((from, to): (IpAddr, IpAddr), first: &str, last: &str) -> bool {
+    let (Ok(first), Ok(last)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else { return false };
+    // Addresses of different families are ordered by family.
+    from <= first && last <= to && from.is_ipv4() == first.is_ipv4() && to.is_ipv4() == last.is_ipv4()
 }
 
 /// The second and the last but one of a network; no network and broadcast address, that is.
@@ -110,6 +126,17 @@ mod tests {
                 serde_json::json!({"addresses": ["fd::1"], "start": "fd::5", "end": "fd::7", "prefix": 64}),
                 &["fd::1", "fd::5-fd::7"],
                 64,
+            ),
+            // As the provider stored it, and then narrowed.
+            (
+                serde_json::json!({"addresses": ["10.0.0.1-10.0.0.254"], "prefix": 24, "start": "10.0.0.9", "end": "10.0.0.12"}),
+                &["10.0.0.9-10.0.0.12"],
+                24,
+            ),
+            (
+                serde_json::json!({"addresses": ["10.0.0.1-10.0.0.10", "10.0.1.7"], "subnet": "10.0.0.0/28", "start": "10.0.0.9"}),
+                &["10.0.0.1-10.0.0.10", "10.0.1.7", "10.0.0.9-10.0.0.14"],
+                28,
             ),
             (serde_json::json!({"subnet": "::/0"}), &["::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"], 0),
             (serde_json::json!({"subnet": "10.0.0.0/30"}), &["10.0.0.1-10.0.0.2"], 30),
