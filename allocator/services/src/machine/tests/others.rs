@@ -120,6 +120,26 @@ fn what_another_controller_serves_is_left_alone_and_its_addresses_too() {
 }
 
 #[test]
+fn a_finalizer_is_removed_only_where_kube_vips_cloud_provider_left_it() {
+    // An allocator with a pool for Services; a Service that got nothing, and has the finalizer of a cloud controller.
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1"]), spec("10.0.0.1"));
+    world.start();
+    world.apply(service("a", "first"));
+    world.run();
+    let web = world.apply(Service { cleanup: true, ..service("a", "web") });
+    world.later(10);
+    world.refused(&web, "PoolExhausted", "");
+    world.delete(&web);
+    world.later(60);
+    assert!(world.services[&web].cleanup);
+    // The cloud provider makes a ConfigMap.
+    world.configure(&[]);
+    world.run();
+    assert!(!world.services.contains_key(&web));
+}
+
+#[test]
 fn an_address_of_another_controller_that_is_in_a_pool_for_services_is_kept() {
     let mut world = World::without_config();
     world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
