@@ -165,8 +165,7 @@ impl Machine {
             services.filter(|service| self.is_from_before(service) == Some(live)).map(|s| s.key.clone()).collect()
         };
         (self.takeover.unsettled, self.takeover.asking) = (of(true), of(false));
-        let services = self.services.values().map(|slot| slot.service.clone());
-        for service in services.filter(|service| !self.ours(service)).collect::<Vec<_>>() {
+        for service in self.services.values().map(|slot| slot.service.clone()).collect::<Vec<_>>() {
             self.note_unclaimed(&service);
         }
         self.work.mark_all(self.services.keys().cloned().map(Who::Service));

@@ -130,6 +130,10 @@ impl Machine {
             slot.writes.stale = None;
         }
         let held: Vec<Key> = slot.held.iter().flat_map(super::slots::Held::all).cloned().collect();
+        if !slot.unclaimed.is_empty() {
+            // Whether the Service wants these addresses may have changed.
+            self.work.mark(Who::Pools);
+        }
         self.enqueue_service(&key);
         let shares = |s: &Service| {
             (s.ports.clone(), s.local, s.notes.sharing_key.clone(), s.notes.lease_name.clone(), s.load_balancer)

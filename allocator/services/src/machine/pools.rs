@@ -92,7 +92,7 @@ impl Machine {
 
     fn wanted(&self) -> BTreeMap<Source, Made> {
         let free = |ip: &IpAddr| self.seen.addresses.at(*ip).next().is_none();
-        let others = self.seen.reserved.keys().copied().chain(self.shown_by_others()).filter(free);
+        let others = self.seen.reserved.keys().copied().chain(self.left_out()).filter(free);
         let others: BTreeSet<IpAddr> = others.collect();
         let mut wanted = configmap::pools(&self.seen.config, &others);
         let mut kept: BTreeSet<IpAddr> = self.takeover.kept.keys().copied().collect();

@@ -9,7 +9,6 @@ use crate::request::{self, Origin, shows};
 use crate::{record, words};
 
 use super::decide::{Findings, Line};
-use super::slots::Held;
 use super::{LASTING, Machine, Notice, Report, Status, Write};
 
 /// After Mooring has replaced the addresses of another controller this often, it leaves the Service to that controller.
@@ -61,7 +60,11 @@ impl Machine {
     /// Writes the status. If another controller replaces Mooring's addresses by its own again and again, the Service is left
     /// to that controller.
     fn publish_status(&mut self, service: &Arc<Service>, had: &[record::Line], lines: &[&Line], status: Status) {
-        let ours = |ip: IpAddr| had.iter().any(|(_, one)| *one == ip) || lines.iter().any(|line| line.ip == ip);
+        // An address that the Service moves away from is Mooring's too.
+        let held = self.held_addresses(&service.key);
+        let ours = |ip: IpAddr| {
+            held.contains(&ip) || had.iter().any(|(_, one)| *one == ip) || lines.iter().any(|line| line.ip == ip)
+        };
         let others: Vec<String> =
             service.ingress.iter().filter(|one| !ours(one.ip)).map(|one| one.ip.to_string()).collect();
         // Nobody else serves a class of Mooring's own.
@@ -142,9 +145,7 @@ impl Machine {
             // The Service may have had more addresses than Mooring can claim for it: nobody loses an address that the request
             // names before people have corrected the request.
             let named = request::named(service);
-            let slot = self.services.get(&service.key);
-            let held = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all));
-            let held = held.filter_map(|claim| self.address_of(claim)?.address);
+            let held = self.held_addresses(&service.key).into_iter();
             let given: Vec<IpAddr> =
                 held.chain(had.iter().map(|(_, ip)| *ip)).chain(shown.iter().map(|s| s.ip)).collect();
             let stays = |ip: IpAddr| named.contains(&ip) && !given.contains(&ip);

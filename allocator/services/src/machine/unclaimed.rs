@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use mooring_allocator_core::names::Key;
 
 use crate::objects::Service;
+use crate::record;
 
 use super::slots::{Held, Topic};
 use super::{Machine, Who};
@@ -14,12 +15,17 @@ use super::{Machine, Who};
 impl Machine {
     /// Notes the addresses that a Service shows without a claim.
     pub(super) fn note_unclaimed(&mut self, service: &Service) {
-        let slot = self.services.get(&service.key);
-        let held = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all));
-        let claimed: Vec<IpAddr> = held.filter_map(|claim| self.address_of(claim)?.address).collect();
+        let claimed = self.held_addresses(&service.key);
         let shown = service.ingress.iter().map(|one| one.ip).filter(|ip| !claimed.contains(ip));
         let shown = if service.load_balancer { shown.collect() } else { BTreeSet::new() };
         self.set_unclaimed(&service.key, shown);
+    }
+
+    /// The addresses of all claims that a Service holds, the former ones too.
+    pub(super) fn held_addresses(&self, key: &Key) -> Vec<IpAddr> {
+        let slot = self.services.get(key);
+        let held = slot.into_iter().flat_map(|slot| slot.held.iter().flat_map(Held::all));
+        held.filter_map(|claim| self.address_of(claim)?.address).collect()
     }
 
     /// These are the addresses that a Service shows without a claim.
@@ -58,10 +64,19 @@ impl Machine {
         self.takeover.unclaimed.get(&ip)?.iter().find(|key| !except(key))
     }
 
-    /// The addresses that Services of other controllers show.
-    pub(super) fn shown_by_others(&self) -> impl Iterator<Item = IpAddr> {
-        let foreign = |key: &Key| self.services.get(key).is_some_and(|slot| !self.ours(&slot.service));
-        let all = self.takeover.unclaimed.iter().filter(move |(_, keys)| keys.iter().any(foreign));
-        all.map(|(ip, _)| *ip)
+    /// The addresses that Services show and neither have nor want from Mooring: pools made from the `ConfigMap` leave them
+    /// out.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = IpAddr> {
+        let foreign = |ip: IpAddr, key: &Key| {
+            self.services.get(key).is_some_and(|slot| {
+                let service = &slot.service;
+                let has = || record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
+                let wish = || self.wish(service).ok().or_else(|| self.had_before(service));
+                let wants = || wish().is_some_and(|wish| wish.addresses.contains(&Some(ip)));
+                !self.ours(service) || !(has() || wants())
+            })
+        };
+        let all = self.takeover.unclaimed.iter();
+        all.filter(move |(ip, keys)| keys.iter().any(|key| foreign(**ip, key))).map(|(ip, _)| *ip)
     }
 }

@@ -179,6 +179,18 @@ fn two_controllers_do_not_fight_for_ever() {
 }
 
 #[test]
+fn a_service_that_moves_often_contests_nothing() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let web = world.apply(service("a", "web"));
+    for last in [5, 6, 7, 8, 9, 5, 6, 7, 8, 9] {
+        world.edit(&web, |service| service.notes.addresses = Some(format!("10.0.0.{last}").into()));
+        world.run();
+        assert_eq!(world.shows(&web), format!("10.0.0.{last}"));
+    }
+    assert!(world.reports.iter().all(|report| !matches!(report, Report::Contested { .. })));
+}
+
+#[test]
 fn one_edit_of_the_status_is_put_right() {
     let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
     let web = world.apply(service("a", "web"));
