@@ -4,8 +4,9 @@
 //! rule holds its peace about what another one refuses, so that a person reads one message and not an evaluation error.
 //!
 //! The API server estimates the cost of each rule from `maxItems` and `maxLength`, and refuses a CRD with a rule above
-//! 10,000,000. It takes `string(int)` for unbounded: [`cel::number`] writes numbers otherwise. Only what Kubernetes 1.30 has
-//! is used.
+//! 10,000,000. It takes `string(int)` for unbounded: [`cel::number`] writes numbers otherwise. Only what
+//! Kubernetes 1.31 accepts in new expressions is used: the functions for addresses and networks are of 1.30, which accepts
+//! them in stored expressions only.
 
 mod address;
 pub(crate) mod cel;
