@@ -102,6 +102,26 @@ impl Server {
         self.install_all(documents_of(folder)?).await
     }
 
+    /// Applies what `kubectl apply -k manifests/FOLDER` would: the files and folders that its `kustomization.yaml` names.
+    pub async fn kustomize(&self, folder: &str) -> Result<()> {
+        for object in kustomized(&manifests()?.join(folder))? {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            self.apply(&object).await.with_context(|| format!("{name} is refused"))?;
+            if object["kind"] == "CustomResourceDefinition" {
+                self.established(&name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same API server for another user, with the rights that this user was given.
+    pub async fn as_user(&self, user: &str) -> Result<Self> {
+        let cluster = self.lab.cluster()?;
+        let server = cluster.servers().first().cloned().context("no API server")?;
+        let identity = cluster.pki().client(user, &["system:serviceaccounts"], None)?;
+        Ok(Self { lab: self.lab.clone(), client: cluster.client(&identity, &server).await? })
+    }
+
     async fn install_all(&self, crds: Vec<Value>) -> Result<()> {
         for crd in crds {
             let name = crd["metadata"]["name"].as_str().context("a CRD without a name")?.to_owned();
@@ -231,6 +251,18 @@ pub fn documents_of(folder: &str) -> Result<Vec<Value>> {
     let mut all = Vec::new();
     for file in files {
         all.extend(documents(&file)?);
+    }
+    ensure!(!all.is_empty(), "nothing in {}", folder.display());
+    Ok(all)
+}
+
+/// The objects that a `kustomization.yaml` names, in its order.
+fn kustomized(folder: &Path) -> Result<Vec<Value>> {
+    let list = documents(&folder.join("kustomization.yaml"))?.remove(0);
+    let mut all = Vec::new();
+    for resource in list["resources"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let path = folder.join(resource);
+        all.extend(if path.is_dir() { kustomized(&path)? } else { documents(&path)? });
     }
     ensure!(!all.is_empty(), "nothing in {}", folder.display());
     Ok(all)

@@ -10,6 +10,7 @@ mod families;
 mod health;
 mod kinds;
 mod link;
+mod migration;
 mod mixed;
 mod named;
 mod outage;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<Test<()>> {
         contract::all,
         services::all,
         service_addresses::all,
+        migration::all,
         traffic::all,
     ] {
         all.extend(theme());
