@@ -270,13 +270,11 @@ impl Pools {
     /// purposes do not count. `namespace`: the claim's namespace.
     #[must_use]
     pub fn offer_this(&self, service: &Service, namespace: &str, ip: IpAddr, config: &Config) -> bool {
-        match self.named(service) {
-            Some(named) => named.is_ok_and(|all| all.iter().any(|pool| pool.serves(namespace) && pool.lists(ip))),
-            None => {
-                let ranks = self.ranked(service, namespace, Family::of(ip), config);
-                ranks.into_iter().flatten().any(|pool| pool.lists(ip))
-            }
+        if let Some(named) = self.named(service) {
+            return named.is_ok_and(|all| all.iter().any(|pool| pool.serves(namespace) && pool.lists(ip)));
         }
+        let ranks = self.ranked(service, namespace, Family::of(ip), config);
+        ranks.into_iter().flatten().any(|pool| pool.lists(ip))
     }
 
     fn none(&self, service: &Service, family: Family, config: &Config) -> NoPool {

@@ -111,7 +111,7 @@ impl Machine {
                 }
             }
             Write::CreatePool(pool) | Write::UpdatePool(_, pool) => {
-                self.pool_answer(&write, &pool.reference, id, &result)
+                self.pool_answer(&write, &pool.reference, id, &result);
             }
             Write::DeletePool(target) => self.pool_answer(&write, &target.reference, id, &result),
         }

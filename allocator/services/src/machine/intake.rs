@@ -152,7 +152,7 @@ impl Machine {
         }
         self.let_go(key);
         self.forget_wishes(key);
-        self.set_unclaimed(key, BTreeSet::new());
+        self.set_unclaimed(key, &BTreeSet::new());
         self.wait_no_more(key);
         self.services.remove(key);
         self.work.unmark(&Who::Service(key.clone()));

@@ -1,6 +1,6 @@
 //! Which Services Mooring serves.
 //!
-//! Other controllers may serve Services of the same kind and class: MetalLB and cloud providers take Services without a
+//! Other controllers may serve Services of the same kind and class: `MetalLB` and cloud providers take Services without a
 //! class too. So nothing is written on a Service before there is something to give it, nor on a Service that another
 //! controller serves.
 
@@ -54,7 +54,7 @@ impl Machine {
     }
 
     /// Whether the addresses in the status of a Service are Mooring's to give, although another controller gave them, for
-    /// example MetalLB, before people moved its addresses into a pool for Services.
+    /// example `MetalLB`, before people moved its addresses into a pool for Services.
     fn adopts(&self, service: &Service) -> bool {
         let gives = |ip: IpAddr| {
             let (namespace, _) = self.namespace(service);

@@ -18,7 +18,7 @@ impl Machine {
         let claimed = self.held_addresses(&service.key);
         let shown = service.ingress.iter().map(|one| one.ip).filter(|ip| !claimed.contains(ip));
         let shown = if service.load_balancer { shown.collect() } else { BTreeSet::new() };
-        self.set_unclaimed(&service.key, shown);
+        self.set_unclaimed(&service.key, &shown);
     }
 
     /// The addresses of all claims that a Service holds, the former ones too.
@@ -29,13 +29,13 @@ impl Machine {
     }
 
     /// These are the addresses that a Service shows without a claim.
-    pub(super) fn set_unclaimed(&mut self, key: &Key, shown: BTreeSet<IpAddr>) {
+    pub(super) fn set_unclaimed(&mut self, key: &Key, shown: &BTreeSet<IpAddr>) {
         let Some(slot) = self.services.get_mut(key) else { return };
-        if slot.unclaimed == shown {
+        if slot.unclaimed == *shown {
             return;
         }
         let before = std::mem::replace(&mut slot.unclaimed, shown.clone());
-        for ip in before.difference(&shown) {
+        for ip in before.difference(shown) {
             if let Some(keys) = self.takeover.unclaimed.get_mut(ip) {
                 keys.remove(key);
                 if keys.is_empty() {
@@ -46,7 +46,7 @@ impl Machine {
         for ip in shown.difference(&before) {
             self.takeover.unclaimed.entry(*ip).or_default().insert(key.clone());
         }
-        for ip in before.symmetric_difference(&shown) {
+        for ip in before.symmetric_difference(shown) {
             self.wake(&Topic::Ip(*ip));
             let claims = self.seen.addresses.at(*ip);
             let claims: Vec<Key> = claims

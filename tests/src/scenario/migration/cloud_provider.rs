@@ -26,14 +26,16 @@ fn points(ips: &[&str]) -> Value {
     ips.iter().map(|ip| json!({"ip": ip})).collect()
 }
 
+/// A Service that was left: its name, annotation, `spec.loadBalancerIP`, and the addresses in its status.
+type Left = (&'static str, Option<String>, Option<String>, Vec<String>);
+
 /// Requests that kube-vip serves, or ignores, and that make no sense to Mooring: what the status shows stays where it is.
 pub async fn kept(_: &mut Ctx<()>) -> Result<()> {
     let rig = AllocatorRig::up(Crds::Standalone).await?;
     let scope = rig.scope().await?;
     scope.configure(json!({"range-global": format!("{}-{}", scope.ip(1), scope.ip(19))})).await?;
     let ip = |last: u8| scope.ip(last);
-    // Name, annotation, `spec.loadBalancerIP`, status.
-    let old: [(&str, Option<String>, Option<String>, Vec<String>); 7] = [
+    let old: [Left; 7] = [
         ("two-of-a-family", Some(format!("{},{}", ip(1), ip(2))), None, vec![ip(1), ip(2)]),
         ("both-on-single-stack", Some(format!("{},{}", ip(3), scope.ip6("3"))), None, vec![ip(3)]),
         ("host-name", Some("lb.example.com".to_owned()), None, vec![ip(4)]),

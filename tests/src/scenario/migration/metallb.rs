@@ -1,4 +1,4 @@
-//! MetalLB, and other controllers of Services without a class.
+//! `MetalLB`, and other controllers of Services without a class.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use crate::ipam::services::{ingress, said};
 use crate::rig::allocator::AllocatorRig;
 use crate::runner::Ctx;
 
-/// A Service as MetalLB leaves it.
+/// A Service as `MetalLB` leaves it.
 async fn metallb(scope: &Scope<'_>, name: &str, ip: &str, spec: Value) -> Result<()> {
     let meta = json!({"annotations": {"metallb.io/ip-allocated-from-pool": "first-pool"}});
     left(scope, name, (meta, spec, json!([{"ip": ip, "ipMode": "VIP"}]))).await
 }
 
-/// Somebody replaces the in-cluster provider by Mooring, and MetalLB, or a cloud controller, goes on serving: nothing is
+/// Somebody replaces the in-cluster provider by Mooring, and `MetalLB`, or a cloud controller, goes on serving: nothing is
 /// written on any Service, and no finalizer is taken away.
 pub async fn left_alone(_: &mut Ctx<()>) -> Result<()> {
     let rig = AllocatorRig::up(Crds::Standalone).await?;
@@ -55,7 +55,7 @@ pub async fn left_alone(_: &mut Ctx<()>) -> Result<()> {
     Ok(())
 }
 
-/// MetalLB is removed, and its addresses are put into a pool for Services: each Service keeps its address.
+/// `MetalLB` is removed, and its addresses are put into a pool for Services: each Service keeps its address.
 pub async fn moved(_: &mut Ctx<()>) -> Result<()> {
     let rig = AllocatorRig::up(Crds::Standalone).await?;
     let scope = rig.scope().await?;
@@ -103,7 +103,7 @@ pub async fn contested(_: &mut Ctx<()>) -> Result<()> {
         scope.advertised("web").await?;
         let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": theirs}]}}});
         let mut written = 0;
-        let ends = crate::observe::now() + std::time::Duration::from_secs(60);
+        let ends = crate::observe::now() + std::time::Duration::from_mins(1);
         loop {
             let service = rig.server.get(&scope.service_path("web")).await?;
             if ingress(&service) != [theirs] {

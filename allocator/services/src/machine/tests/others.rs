@@ -11,7 +11,7 @@ fn spec(addresses: &str) -> PoolSpec {
     PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() }
 }
 
-/// As MetalLB leaves it: only the status.
+/// As `MetalLB` leaves it: only the status.
 fn metallbs(name: &str, address: &str) -> Service {
     Service { ingress: vec![Ingress { ip: ip(address), vip: true }], ..service("a", name) }
 }
