@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(one.hear(later, &events), None);
             assert_eq!(one.known, ip("192.0.2.10").ok());
         }
-        assert!(one.told.contains("192.0.2.10 is carried on"), "{}", one.told);
+        assert!(one.told.contains("the VIP stays 192.0.2.10"), "{}", one.told);
         assert_eq!(one.says, ip("192.0.2.11").ok(), "for the next start");
     }
 
