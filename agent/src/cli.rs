@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mooring_common::print::{complain, say};
 use mooring_common::settings::flags::flag;
+use mooring_common::settings::summary;
 
 use crate::ops::{status_client, table};
 use crate::settings::kube_vip::ENTRIES;
@@ -57,7 +58,17 @@ pub enum Action {
     },
     /// Print the version.
     Version,
+    /// Say why this cannot be done.
+    Refuse(String),
 }
+
+/// kube-vip's subcommands that have no counterpart here, and what to do instead.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("manifest", "take static-pod/ or manifests/agent/ of Mooring, or change only the image in a manifest of kube-vip"),
+    ("kubeadm", "take static-pod/ of Mooring, or change only the image in a manifest of kube-vip"),
+    ("sample", "see `mooring-agent --help`"),
+    ("service", "use `mooring-agent run --services on`"),
+];
 
 /// Reads the command line; `env` gives the default of the status socket.
 ///
@@ -81,9 +92,17 @@ pub fn parse(
             Action::Status { socket, output: output(status), watch: status.get_flag("watch") }
         }
         Some(("version", _)) => Action::Version,
+        Some((name, _)) if not_here(name).is_some() => {
+            let instead = not_here(name).unwrap_or_default();
+            Action::Refuse(format!("kube-vip's subcommand {name} does not exist here: {instead}"))
+        }
         Some((_, run)) => Action::Run(Given::from_matches(run)),
         None => Action::Run(Given::from_matches(&matches)),
     })
+}
+
+fn not_here(name: &str) -> Option<&'static str> {
+    NOT_HERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
 }
 
 /// The command line as clap knows it.
@@ -105,6 +124,13 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .args_conflicts_with_subcommands(true)
         .subcommands([run, config.arg(output), status, version])
+        .subcommands(NOT_HERE.iter().map(|(name, _)| refused(name)))
+}
+
+/// A subcommand with any arguments.
+fn refused(name: &'static str) -> Command {
+    let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true);
+    Command::new(name).hide(true).disable_help_flag(true).arg(rest)
 }
 
 fn ours(spec: &'static Spec) -> Arg {
@@ -151,6 +177,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         ),
         Action::Status { socket, output, watch } => status_client::print(&socket, output, watch),
         Action::Version => said(concat!("mooring-agent ", env!("CARGO_PKG_VERSION"))),
+        Action::Refuse(text) => {
+            complain(&format!("mooring-agent: {text}"));
+            ExitCode::from(2)
+        }
     }
 }
 
@@ -170,6 +200,11 @@ fn refuse(errors: &SettingsErrors) -> ExitCode {
 
 fn run(loaded: Loaded) -> ExitCode {
     mooring_common::log::init("mooring_agent", loaded.settings.log);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        settings = summary(&loaded.effective, SETTINGS),
+        "mooring-agent starts; all other settings have their defaults, which `mooring-agent config` prints"
+    );
     for warning in &loaded.warnings {
         tracing::warn!(setting = %warning.setting, "{}", warning.text);
     }
@@ -238,6 +273,27 @@ mod tests {
             ("namespace", "kube-system"),
         ];
         assert_eq!(given.0, expect.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+    }
+
+    #[test]
+    fn kube_vips_flags_for_zebra_are_understood() {
+        let Action::Run(given) = parsed(&["manager", "--zebra", "--zebraUrl", "unix:/z", "--zebraVersion", "6"]) else {
+            panic!("not run")
+        };
+        assert_eq!(given.0.keys().collect::<Vec<_>>(), ["zebra", "zebraUrl", "zebraVersion"]);
+    }
+
+    #[test]
+    fn kube_vips_other_subcommands_are_refused_by_name() {
+        for args in [
+            &["manifest", "pod", "--interface", "eth0"][..],
+            &["kubeadm", "init"],
+            &["sample"],
+            &["service", "-c", "x"],
+        ] {
+            let Action::Refuse(text) = parsed(args) else { panic!("{args:?} is not refused") };
+            assert!(text.contains(&format!("kube-vip's subcommand {}", args[0])), "{text}");
+        }
     }
 
     #[test]

@@ -10,10 +10,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use mooring_api::crds;
 use mooring_common::print::complain;
 use mooring_common::settings::flags::{flag, given};
+use mooring_common::settings::summary;
 
 use crate::api::random;
 use crate::settings::spec::SETTINGS;
-use crate::settings::{Host, Settings, SettingsErrors};
+use crate::settings::{Host, Loaded, Settings, SettingsErrors};
 
 const ABOUT: &str = "Hands out the addresses that Cluster API's IPAddressClaims and Services of type LoadBalancer ask for, out of pools in the cluster.";
 
@@ -94,7 +95,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(args) {
         Ok(Action::Run(given)) => {
             match Settings::load(&given, |name| std::env::var(name).ok(), &Host::read(), random()) {
-                Ok(settings) => run(settings),
+                Ok(loaded) => run(loaded),
                 Err(errors) => refuse(&errors),
             }
         }
@@ -151,8 +152,14 @@ fn refuse(errors: &SettingsErrors) -> ExitCode {
     failed(&format!("mooring-allocator: {errors}"), 2)
 }
 
-fn run(settings: Settings) -> ExitCode {
+fn run(loaded: Loaded) -> ExitCode {
+    let Loaded { settings, effective } = loaded;
     mooring_common::log::init("mooring_allocator", settings.log);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        settings = summary(&effective, SETTINGS),
+        "mooring-allocator starts; all other settings have their defaults"
+    );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result =
         runtime.map_err(anyhow::Error::from).and_then(|runtime| Ok(runtime.block_on(crate::service::run(settings))?));

@@ -44,7 +44,6 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         let ops = ops.clone();
         tokio::spawn(async move { server::serve(listen, ops).await });
     }
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "mooring-allocator starts");
     let (stop, stopped) = oneshot::channel();
     let mut elector: Option<JoinHandle<()>> = None;
     let result = tokio::select! {

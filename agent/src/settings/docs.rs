@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use mooring_common::settings::docs;
 
-use super::kube_vip::{ENTRIES, Entry, Meaning};
+use super::kube_vip::{ENTRIES, Entry, Meaning, Part};
 use super::spec::{SETTINGS, Spec};
 
 const HEAD: &str = "\
@@ -15,6 +15,8 @@ const HEAD: &str = "\
 A flag overrides the `MOORING_*` environment variable, which overrides kube-vip's variable, which overrides the default.
 `mooring-agent config` prints each effective setting and where it came from.
 
+kube-vip itself lets its environment override its flags. If a flag and kube-vip's variable disagree, a warning names both.
+
 Times are numbers with a unit: `500ms`, `2s`, `1m30s`.
 ";
 
@@ -22,7 +24,7 @@ const KUBE_VIP: &str = "
 ## kube-vip's settings
 
 If you change only the image in a manifest of kube-vip, it works, or the agent refuses to start and names the settings that prevent it.
-kube-vip's subcommand `manager` means `run`. Where two names mean the same setting, the upper one wins.
+kube-vip's subcommand `manager` means `run`; the others are refused by name. Where two names mean the same setting, the upper one wins.
 
 | environment | flag | here |
 | --- | --- | --- |
@@ -62,9 +64,18 @@ fn here(entry: &Entry) -> String {
         Meaning::Seconds(name) => format!("`--{name}`, in whole seconds"),
         Meaning::SlogLevel(name) => format!("`--{name}`, as a number: -4 debug, 0 info, 4 warn, 8 error"),
         Meaning::Either(name, [yes, no]) => format!("`--{name}`: true is {yes}, false is {no}"),
-        Meaning::Only([""], advice) => format!("refused: {advice}"),
-        Meaning::Only(fine, advice) => format!("{} only: {advice}", fine.join(", ")),
+        Meaning::Only([""], advice) => format!("refused{}: {advice}", judged(entry.part)),
+        Meaning::Only(fine, advice) => format!("{} only{}: {advice}", fine.join(", "), judged(entry.part)),
         Meaning::NoEffect(_, why) => format!("no effect: {why}"),
+    }
+}
+
+/// Where a setting that is not supported is an error. Elsewhere there is a warning.
+const fn judged(part: Part) -> &'static str {
+    match part {
+        Part::Any => "",
+        Part::ControlPlane => ", if control-plane is on",
+        Part::Services => ", if services is on",
     }
 }
 

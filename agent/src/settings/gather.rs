@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use mooring_common::settings::flags::given;
 use mooring_common::settings::{Gathered, Host, Origin, SettingsError, Warning};
 
-use super::kube_vip::{self, Entry, Meaning};
+use super::kube_vip::{self, Entry, Meaning, Part};
 use super::parse;
 use super::spec::{self, ENV_PREFIX, SETTINGS, Spec};
 
@@ -36,15 +36,52 @@ pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, Strin
         let variable =
             env.get(&name).filter(|v| spec.empty_counts || !v.is_empty()).filter(|v| !is_service_link(&name, v));
         let variable = variable.map(|value| (value.clone(), Origin::Environment(name)));
-        let theirs = gatherer.flags.remove(spec.name);
-        flag.or(theirs).or(variable).or_else(|| gatherer.variables.remove(spec.name))
+        let flag = flag.or_else(|| gatherer.flags.remove(spec.name));
+        let of_kube_vip = gatherer.variables.remove(spec.name);
+        if let (Some(flag), Some(of_kube_vip)) = (&flag, &of_kube_vip) {
+            gatherer.compare(flag, of_kube_vip);
+        }
+        flag.or(variable).or(of_kube_vip)
     };
     let mut all = Gathered::new(SETTINGS, ours);
     (all.warnings, all.errors) = (gatherer.warnings, gatherer.errors);
+    judge(&mut all, gatherer.refused);
     if gatherer.kube_vip {
         follow_pod_namespace(&mut all, host);
     }
     (all, gatherer.kube_vip)
+}
+
+/// Settings that Mooring does not support are errors where kube-vip would act on them. Elsewhere they do no harm.
+fn judge(all: &mut Gathered, refused: Vec<(Part, SettingsError)>) {
+    for (part, error) in refused {
+        let off = match part {
+            Part::Services if !serves(all) => "services",
+            Part::ControlPlane if !holds_control_plane(all) => "control-plane",
+            _ => {
+                all.errors.push(error);
+                continue;
+            }
+        };
+        let text = format!("has no effect: {off} is off on this node");
+        all.warnings.push(Warning { setting: error.from.to_string(), text });
+    }
+}
+
+/// Whether this node holds VIPs of Services. A value that cannot be read has its own error.
+fn serves(all: &Gathered) -> bool {
+    parse::on_off(all.get("services").0.trim()).unwrap_or(true)
+}
+
+/// Whether this node holds the control plane's VIPs: by default if there is an address, or nothing else to do. A value
+/// that cannot be read has its own error.
+pub(super) fn holds_control_plane(all: &Gathered) -> bool {
+    let said = all.get("control-plane").0;
+    if said.trim().is_empty() {
+        !serves(all) || !all.get("address").0.is_empty()
+    } else {
+        parse::on_off(said.trim()).unwrap_or(true)
+    }
 }
 
 /// A pod of kube-vip's keeps its Lease in its own namespace, whatever `cp_namespace` says. With another namespace there
@@ -76,6 +113,8 @@ struct Gatherer {
     variables: BTreeMap<&'static str, (String, Origin)>,
     warnings: Vec<Warning>,
     errors: Vec<SettingsError>,
+    /// What is not supported, and counts for a part of kube-vip alone.
+    refused: Vec<(Part, SettingsError)>,
 }
 
 impl Gatherer {
@@ -85,8 +124,8 @@ impl Gatherer {
             if let Some(value) = given.0.get(entry.flag) {
                 self.take(entry, value, Origin::Flag(format!("--{}", entry.flag)));
             }
-            // kube-vip treats an empty variable as absent.
-            if let Some(value) = env.get(entry.env).filter(|v| !v.is_empty()) {
+            // kube-vip treats most empty variables as absent.
+            if let Some(value) = env.get(entry.env).filter(|v| entry.empty_counts || !v.is_empty()) {
                 self.take(entry, value, Origin::KubeVip(entry.env.to_owned()));
             }
         }
@@ -117,7 +156,13 @@ impl Gatherer {
                 _ => self.refuse(name, value, source, "neither true nor false", "give one of them"),
             },
             Meaning::Only(fine, _) if fine.contains(&plain) => {}
-            Meaning::Only(_, advice) => self.refuse(entry.name(), value, source, "not supported", advice),
+            Meaning::Only(_, advice) => {
+                let error = refusal(entry.name(), value, source, "not supported", advice);
+                match entry.part {
+                    Part::Any => self.errors.push(error),
+                    part => self.refused.push((part, error)),
+                }
+            }
             Meaning::NoEffect(quiet, _) if quiet.contains(&plain) => {}
             Meaning::NoEffect(_, why) => self.warn(&source, format!("has no effect: {why}")),
         }
@@ -137,13 +182,26 @@ impl Gatherer {
         }
     }
 
+    /// In kube-vip the environment overrides flags; here it is the other way round.
+    fn compare(&mut self, flag: &(String, Origin), variable: &(String, Origin)) {
+        let ((said, by_flag), (other, by_variable)) = (flag, variable);
+        let switch = |text: &str| parse::on_off(text.trim()).ok();
+        let same = said.trim() == other.trim() || (switch(said).is_some() && switch(said) == switch(other));
+        if !same {
+            let text = format!(
+                "has no effect: {by_flag} says otherwise, and flags count first here; kube-vip itself would use {other:?}. \
+                 Remove one of them"
+            );
+            self.warn(by_variable, text);
+        }
+    }
+
     fn warn(&mut self, source: &Origin, text: String) {
         self.warnings.push(Warning { setting: source.to_string(), text });
     }
 
     fn refuse(&mut self, setting: &str, value: &str, from: Origin, problem: &str, advice: &str) {
-        let (setting, value) = (setting.to_owned(), value.to_owned());
-        self.errors.push(SettingsError { setting, value, from, problem: problem.into(), advice: advice.into() });
+        self.errors.push(refusal(setting, value, from, problem, advice));
     }
 
     /// Variables with our prefix that are not ours: a typing error must not go unnoticed.
@@ -168,6 +226,11 @@ impl Gatherer {
             }
         }
     }
+}
+
+fn refusal(setting: &str, value: &str, from: Origin, problem: &str, advice: &str) -> SettingsError {
+    let (setting, value) = (setting.to_owned(), value.to_owned());
+    SettingsError { setting, value, from, problem: problem.into(), advice: advice.into() }
 }
 
 /// Whether the kubelet made this variable for a Service whose name begins with "mooring": `_SERVICE_HOST`,

@@ -14,8 +14,23 @@ pub struct Entry {
     pub flag: &'static str,
     /// Whether the flag may stand without a value.
     pub boolean: bool,
+    /// Whether an empty environment variable has a meaning; otherwise it counts as unset.
+    pub empty_counts: bool,
+    /// What reads it in kube-vip. Where that is off, the setting is not refused.
+    pub part: Part,
     /// Its counterpart in Mooring.
     pub meaning: Meaning,
+}
+
+/// What kube-vip does on a node, and with which setting of ours that is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Whatever it does.
+    Any,
+    /// The control plane's VIPs.
+    ControlPlane,
+    /// VIPs of Services.
+    Services,
 }
 
 /// The counterpart of a kube-vip setting.
@@ -68,11 +83,15 @@ pub const fn slog_level(number: i32) -> LogLevel {
 use Meaning::{Either, NoEffect, Only, Same, Seconds, SlogLevel};
 
 const fn entry(env: &'static str, flag: &'static str, meaning: Meaning) -> Entry {
-    Entry { env, flag, boolean: false, meaning }
+    Entry { env, flag, boolean: false, empty_counts: false, part: Part::Any, meaning }
+}
+
+const fn of(part: Part, entry: Entry) -> Entry {
+    Entry { part, ..entry }
 }
 
 const fn switch(env: &'static str, flag: &'static str, meaning: Meaning) -> Entry {
-    Entry { env, flag, boolean: true, meaning }
+    Entry { boolean: true, ..entry(env, flag, meaning) }
 }
 
 const TRUE: &[&str] = &["true"];
@@ -127,12 +146,15 @@ pub const ENTRIES: &[Entry] = &[
     entry("port", "", Same("port")),
     entry("vip_nodename", "nodeName", Same("node-name")),
     entry("dns_mode", "dnsMode", Same("dns-mode")),
-    switch(
-        "vip_ddns",
-        "ddns",
-        Only(
-            FALSE,
-            "Mooring does not register names by DHCP: give the name an address of its own and set address to the name",
+    of(
+        Part::ControlPlane,
+        switch(
+            "vip_ddns",
+            "ddns",
+            Only(
+                FALSE,
+                "Mooring does not register names by DHCP: give the name an address of its own and set address to the name",
+            ),
         ),
     ),
     entry("dhcp_mode", "dhcpMode", NoEffect(&["ipv4"], DHCP)),
@@ -156,7 +178,10 @@ pub const ENTRIES: &[Entry] = &[
     switch(
         "vip_leaderelection",
         "leaderElection",
-        NoEffect(TRUE, "with ARP kube-vip elects a leader whatever it says, and so does Mooring"),
+        NoEffect(
+            &["true", "false"],
+            "with ARP kube-vip elects a leader whatever this setting says, and so does Mooring",
+        ),
     ),
     entry(
         "",
@@ -225,42 +250,55 @@ pub const ENTRIES: &[Entry] = &[
     entry("vip_configmap", "", NoEffect(&[], DEAD)),
     // Services.
     entry("vip_servicesinterface", "serviceInterface", Same("services-interface")),
-    entry(
-        "svc_namespace",
-        "",
-        Only(
-            &[""],
-            "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim",
+    of(
+        Part::Services,
+        entry(
+            "svc_namespace",
+            "",
+            Only(
+                &[""],
+                "Mooring serves Services of all namespaces: remove it, and let the pools say which namespaces may claim",
+            ),
         ),
     ),
     switch("svc_election", "servicesElection", Either("services-placement", ["lease-per-service", "global-lease"])),
-    switch(
-        "per_service_election_on_demand",
-        "perServiceElectionOnDemand",
-        Only(
-            FALSE,
-            "Mooring knows one Lease for all Services (svc_election=false) or one for each (true): take it off all nodes before they are moved",
+    of(
+        Part::Services,
+        switch(
+            "per_service_election_on_demand",
+            "perServiceElectionOnDemand",
+            Only(
+                FALSE,
+                "Mooring knows one Lease for all Services (svc_election=false) or one for each (true): remove it from all nodes before you move them",
+            ),
         ),
     ),
     entry("svc_leasename", "servicesLeaseName", Same("services-lease-name")),
     // Where a mooring-allocator gives addresses, it needs these too.
     switch("lb_class_only", "lbClassOnly", Either("lb-class-only", ["on", "off"])),
-    entry("lb_class_name", "lbClassName", Same("lb-class-name")),
+    // kube-vip asks whether the variable is there: an empty one means Services without a class.
+    Entry { empty_counts: true, ..entry("lb_class_name", "lbClassName", Same("lb-class-name")) },
     switch("lb_class_legacy_handling", "lbClassNameLegacyHandling", Either("lb-class-legacy-handling", ["on", "off"])),
     switch("disable_service_updates", "disableServiceUpdates", Either("service-updates", ["off", "on"])),
     switch("enable_endpoints", "enableEndpoints", NoEffect(FALSE, WATCHED)),
     switch("enable_endpointslices", "enableEndpointSlices", NoEffect(&["true", "false"], WATCHED)),
     entry("debounce_time", "debounceTime", NoEffect(&["0s", "0"], WATCHED)),
-    switch(
-        "enable_service_security",
-        "onlyAllowTrafficServicePorts",
-        Only(FALSE, "Mooring filters no packets: remove it, and let a firewall drop what may not reach the VIP"),
+    of(
+        Part::Services,
+        switch(
+            "enable_service_security",
+            "onlyAllowTrafficServicePorts",
+            Only(FALSE, "Mooring filters no packets: remove it, and let a firewall drop what may not reach the VIP"),
+        ),
     ),
     // kube-vip's load balancer for the API server.
-    switch(
-        "lb_enable",
-        "enableLoadBalancer",
-        Only(FALSE, "Mooring has no load balancer: remove it; the VIP follows a healthy API server"),
+    of(
+        Part::ControlPlane,
+        switch(
+            "lb_enable",
+            "enableLoadBalancer",
+            Only(FALSE, "Mooring has no load balancer: remove it; the VIP follows a healthy API server"),
+        ),
     ),
     entry("lb_port", "lbPort", NoEffect(&["6443"], BALANCER)),
     entry("lb_fwdmethod", "lbForwardingMethod", NoEffect(&["local"], BALANCER)),
@@ -280,10 +318,10 @@ pub const ENTRIES: &[Entry] = &[
     entry("bgp_keepalive_interval", "bgpKeepAliveInterval", NoEffect(&["10"], BGP)),
     switch("bgp_attach_ip_to_interface", "bgpAttachIPToInterface", NoEffect(FALSE, BGP)),
     entry("annotation", "annotations", NoEffect(&[], BGP)),
-    switch("zebra_enable", "zebraEnable", NoEffect(FALSE, BGP)),
-    entry("zebra_url", "zebraURL", NoEffect(&[], BGP)),
-    entry("zebra_version", "zebraVersion", NoEffect(&[], BGP)),
-    entry("zebra_software_name", "zebraSoftwareName", NoEffect(&[], BGP)),
+    switch("zebra_enable", "zebra", NoEffect(FALSE, BGP)),
+    entry("zebra_url", "zebraUrl", NoEffect(&["unix:/var/run/frr/zserv.api"], BGP)),
+    entry("zebra_version", "zebraVersion", NoEffect(&["6"], BGP)),
+    entry("zebra_software_name", "zebraSoftwareName", NoEffect(&["frr8.3"], BGP)),
     entry("mpbgp_nexthop", "", NoEffect(&[], BGP)),
     entry("mpbgp_ipv4", "", NoEffect(&[], BGP)),
     entry("mpbgp_ipv6", "", NoEffect(&[], BGP)),
@@ -317,7 +355,14 @@ pub const ENTRIES: &[Entry] = &[
     switch("egress_clean", "", NoEffect(FALSE, EGRESS)),
     switch("EGRESS_CLEAN", "", NoEffect(FALSE, EGRESS)),
     entry("iptables_backend", "", NoEffect(&[], EGRESS)),
-    switch("enable_upnp", "", Only(FALSE, "Mooring does not speak UPnP: remove it and forward the port on the router")),
+    of(
+        Part::Services,
+        switch(
+            "enable_upnp",
+            "",
+            Only(FALSE, "Mooring does not speak UPnP: remove it and forward the port on the router"),
+        ),
+    ),
     entry("mirror_dest_interface", "mirrorDestInterface", Only(&[""], "Mooring mirrors no traffic: remove it")),
     // Clouds, before kube-vip 0.9.
     switch("vip_packet", "", Only(FALSE, "Mooring does not speak to Equinix Metal: remove it")),

@@ -2,21 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) use mooring_common::values::{Problem, duration_within, listen, number, one_of, problem};
+pub(super) use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
 pub(super) use mooring_common::log::LOG_LEVELS;
 
 use super::types::{Address, LogLevel, OBJECT};
 use crate::api::objects::Key;
-
-/// `on` or `off`, or a boolean as Go knows it.
-pub(super) fn on_off(text: &str) -> Result<bool, Problem> {
-    match text {
-        "on" | "yes" => Ok(true),
-        "off" | "no" => Ok(false),
-        _ => super::kube_vip::go_bool(text).map_or_else(|| problem("neither on nor off", "give on or off"), Ok),
-    }
-}
 
 /// The word for a log level.
 pub(super) fn log_level_name(level: LogLevel) -> &'static str {
@@ -104,8 +95,13 @@ pub(super) fn interface(text: &str) -> Result<String, Problem> {
     Ok(text.to_owned())
 }
 
-/// A class as `spec.loadBalancerClass` may name it, a label's key: `name`, or `example.com/name`; or nothing.
+/// What stands for no class, in the allocator's settings too.
+pub(super) const NO_CLASS: &str = "none";
+
+/// A class as `spec.loadBalancerClass` may name it, a label's key: `name`, or `example.com/name`. [`NO_CLASS`], or
+/// nothing: Services without a class.
 pub(super) fn class(text: &str) -> Result<String, Problem> {
+    let text = if text == NO_CLASS { "" } else { text };
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let letters = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     let ends = |name: &str| {
@@ -115,7 +111,10 @@ pub(super) fn class(text: &str) -> Result<String, Problem> {
     if text.is_empty() || (prefix.is_none_or(is_subdomain) && letters(name) && ends(name) && name.len() <= 63) {
         Ok(text.to_owned())
     } else {
-        problem("not a spec.loadBalancerClass", "give name or example.com/name, of letters, digits, '-', '_' and '.'")
+        problem(
+            "not a spec.loadBalancerClass",
+            "give name or example.com/name, of letters, digits, '-', '_' and '.', or none",
+        )
     }
 }
 

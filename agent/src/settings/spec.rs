@@ -129,7 +129,7 @@ pub const SETTINGS: &[Spec] = &[
         "lb-class-name",
         "CLASS",
         CLASS,
-        "With kube-vip's placements: the spec.loadBalancerClass of the Services that are served although no mooring-allocator has given them an address",
+        "With kube-vip's placements: the spec.loadBalancerClass of the Services that are served although no mooring-allocator has given them an address. none: no class",
     ),
     spec(
         SERVICES,
@@ -143,7 +143,7 @@ pub const SETTINGS: &[Spec] = &[
         "lb-class-legacy-handling",
         "ON|OFF",
         "on",
-        "With kube-vip's placements, of these Services: on: those without a class are served, unless lb-class-only is on. off: they are served only if lb-class-name is empty",
+        "With kube-vip's placements, of these Services: on: those without a class are served, unless lb-class-only is on. off: they are served only if lb-class-name is none",
     ),
     spec(
         SERVICES,
@@ -316,7 +316,7 @@ pub const SETTINGS: &[Spec] = &[
             "metrics",
             "ADDRESS:PORT",
             ":2112",
-            "Where the agent serves /metrics, /livez and /readyz. Empty: nowhere",
+            "Where the agent serves /metrics, /livez and /readyz. off, or empty: nowhere",
         )
     },
     spec(

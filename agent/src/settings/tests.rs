@@ -314,12 +314,13 @@ fn what_kube_vip_has_and_mooring_not_is_refused_by_name() {
         let kube_vip::Meaning::Only(fine, advice) = entry.meaning else {
             continue;
         };
-        let base = ("address", "192.0.2.1");
+        // On a node that does both: there every setting counts.
+        let (base, services) = (("address", "192.0.2.1"), ("svc_enable", "true"));
         let with = |value| {
             if entry.env.is_empty() {
-                load(&[base, (entry.flag, value)], &[])
+                load(&[base, (entry.flag, value)], &[services])
             } else {
-                load(&[base], &[(entry.env, value)])
+                load(&[base], &[services, (entry.env, value)])
             }
         };
         for value in fine {
@@ -472,4 +473,108 @@ fn a_name_gives_the_addresses_of_its_mode() {
     assert_eq!(DnsMode::First.pick(&[&lies[..], &all].concat()), all[..1]);
     assert_eq!(DnsMode::Dual.pick(&[&lies[..], &all].concat()), all[..2]);
     assert_eq!(DnsMode::Dual.pick(&lies), [] as [std::net::IpAddr; 0]);
+}
+
+/// The default values of kube-vip's Helm chart.
+#[test]
+fn the_default_values_of_kube_vips_chart_load() {
+    let env = [
+        ("vip_arp", "true"),
+        ("lb_enable", "true"),
+        ("lb_port", "6443"),
+        ("vip_subnet", "32"),
+        ("cp_enable", "false"),
+        ("svc_enable", "true"),
+        ("svc_election", "false"),
+        ("vip_leaderelection", "false"),
+    ];
+    let loaded = load(&[], &env).unwrap();
+    let warnings = warnings(&loaded);
+    assert!(warnings.contains("kube-vip environment lb_enable: has no effect: control-plane is off"), "{warnings}");
+    assert_eq!(warnings.lines().count(), 2, "and that kube-vip's placement is used: {warnings}");
+    assert!(loaded.settings.services.is_some() && !loaded.settings.control_plane());
+}
+
+#[test]
+fn a_setting_is_refused_only_where_it_would_count() {
+    let (address, services) = (("address", "192.0.2.1"), ("svc_enable", "true"));
+    let of_services = [
+        ("svc_namespace", "shop"),
+        ("enable_service_security", "true"),
+        ("per_service_election_on_demand", "true"),
+        ("enable_upnp", "true"),
+    ];
+    for one in of_services {
+        let loaded = load(&[], &[address, one]).unwrap();
+        let expected = format!("kube-vip environment {}: has no effect: services is off on this node", one.0);
+        assert_eq!(warnings(&loaded), expected);
+        let errors = load(&[], &[services, one]).unwrap_err();
+        assert_eq!((errors.0.len(), errors.0[0].setting.as_str()), (1, one.0));
+    }
+    for one in [("lb_enable", "true"), ("vip_ddns", "true")] {
+        let told = warnings(&load(&[], &[services, one]).unwrap());
+        assert!(told.contains(&format!("{}: has no effect: control-plane is off", one.0)), "{told}");
+        let errors = load(&[], &[address, one]).unwrap_err();
+        assert_eq!((errors.0.len(), errors.0[0].setting.as_str()), (1, one.0));
+    }
+    // kube-vip knows this prefix length for Services. Mooring gives their VIPs host prefixes.
+    let auto = ("vip_subnet", "auto");
+    let loaded = load(&[], &[services, auto]).unwrap();
+    assert!(warnings(&loaded).contains("kube-vip environment vip_subnet: has no effect"), "{}", warnings(&loaded));
+    assert_eq!(loaded.settings.prefix, Prefix { v4: 32, v6: 128 });
+    let errors = load(&[], &[address, services, auto]).unwrap_err();
+    assert_eq!((errors.0.len(), errors.0[0].setting.as_str()), (1, "prefix"));
+}
+
+#[test]
+fn no_class_is_named_by_an_empty_variable_of_kube_vips_or_by_none() {
+    let class = |env: &[(&str, &str)]| {
+        let loaded = load(&[], &[&[("svc_enable", "true")], env].concat()).unwrap();
+        let shown = effective(&loaded, "lb-class-name").0.to_owned();
+        match loaded.settings.services.unwrap().placement {
+            Placement::Leases(leases) => (leases.classes.name, shown),
+            Placement::Sessions => panic!("not kube-vip's placement"),
+        }
+    };
+    let usual = "kube-vip.io/kube-vip-class";
+    assert_eq!(class(&[]), (usual.into(), usual.into()));
+    // kube-vip looks whether the variable is there, not whether it says something.
+    assert_eq!(class(&[("lb_class_name", "")]), (String::new(), "none".into()));
+    assert_eq!(class(&[("lb_class_name", "my/class")]), ("my/class".into(), "my/class".into()));
+    // The allocator's word.
+    assert_eq!(class(&[("MOORING_LB_CLASS_NAME", "none")]), (String::new(), "none".into()));
+    assert_eq!(class(&[("MOORING_LB_CLASS_NAME", "")]), (usual.into(), usual.into()));
+}
+
+#[test]
+fn a_flag_that_kube_vips_environment_would_overrule_is_told() {
+    let address = ("address", "192.0.2.1");
+    let told = |flags: &[(&str, &str)], env: &[(&str, &str)]| {
+        let loaded = load(&[&[address], flags].concat(), env).unwrap();
+        warnings(&loaded)
+    };
+    let text = told(&[("port", "6443")], &[("port", "7443")]);
+    let both = text.contains("kube-vip environment port: ") && text.contains("flag --port");
+    assert!(both && text.contains("kube-vip itself"), "{text}");
+    let text = told(&[("leaseDuration", "15")], &[("vip_leaseduration", "20")]);
+    assert!(text.contains("kube-vip environment vip_leaseduration: ") && text.contains("--leaseDuration"), "{text}");
+    // They agree, in whatever words.
+    assert_eq!(
+        told(&[("port", "6443"), ("leaseDuration", "15")], &[("port", "6443"), ("vip_leaseduration", "15")]),
+        ""
+    );
+    assert_eq!(told(&[("services", "off")], &[("svc_enable", "false")]), "");
+    // Our own variable before kube-vip's, and a flag before our own: as documented.
+    assert_eq!(told(&[], &[("MOORING_PORT", "6443"), ("port", "7443")]), "");
+    assert_eq!(told(&[("port", "6443")], &[("MOORING_PORT", "7443")]), "");
+}
+
+#[test]
+fn on_and_off_are_understood_in_any_case_and_with_spaces() {
+    for (text, on) in
+        [("ON", true), ("Yes", true), ("T", true), (" true ", true), ("OFF", false), ("f", false), ("0", false)]
+    {
+        let loaded = load(&[("address", "192.0.2.1"), ("conflict-probe", text)], &[]).unwrap();
+        assert_eq!(loaded.settings.conflict_probe, on, "{text:?}");
+    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mooring_common::kubeconfig::Source;
 use mooring_common::log::{LOG_FORMATS, LOG_LEVELS, LogSettings};
-use mooring_common::settings::{Gathered, Origin};
+use mooring_common::settings::{Effective, Gathered, Origin};
 pub use mooring_common::settings::{Host, SettingsError};
 use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
@@ -45,6 +45,15 @@ impl fmt::Display for SettingsErrors {
 
 impl std::error::Error for SettingsErrors {}
 
+/// Valid settings, and the source of each.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Each setting's value and source, in the order of the table.
+    pub effective: Vec<Effective>,
+}
+
 impl Settings {
     /// Works out the settings from flags (`given`, by name without dashes) and environment. `random`: a number that no other
     /// process has.
@@ -56,7 +65,7 @@ impl Settings {
         env: impl Fn(&str) -> Option<String>,
         host: &Host,
         random: u64,
-    ) -> Result<Self, SettingsErrors> {
+    ) -> Result<Loaded, SettingsErrors> {
         let mut gathered = Gathered::new(SETTINGS, |spec| {
             let flag = given.get(spec.name).map(|value| (value.clone(), Origin::Flag(format!("--{}", spec.name))));
             flag.or_else(|| {
@@ -64,8 +73,10 @@ impl Settings {
                 Some((value, Origin::Environment(spec.env())))
             })
         });
-        let settings = read(&mut gathered, host, random);
-        settings.filter(|_| gathered.errors.is_empty()).ok_or(SettingsErrors(gathered.errors))
+        match read(&mut gathered, host, random) {
+            Some(settings) if gathered.errors.is_empty() => Ok(Loaded { settings, effective: gathered.effective }),
+            _ => Err(SettingsErrors(gathered.errors)),
+        }
     }
 }
 
@@ -194,6 +205,7 @@ mod tests {
         let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let host = Host { name: Some("pod-1".into()), pod_namespace: Some("mooring-system".into()) };
         Settings::load(&given, |name| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned()), &host, 10)
+            .map(|loaded| loaded.settings)
     }
 
     #[test]
@@ -209,6 +221,12 @@ mod tests {
     fn a_flag_wins_over_the_environment() {
         let env = [("MOORING_ALLOCATOR_WRITES", "7"), ("MOORING_ALLOCATOR_LEADER_ELECTION", "false")];
         let settings = load(&[("writes", "9")], &env).unwrap();
+        assert_eq!((settings.writes, settings.election), (9, None));
+    }
+
+    #[test]
+    fn spaces_around_a_value_do_not_count() {
+        let settings = load(&[("writes", " 9 "), ("leader-election", " OFF")], &[]).unwrap();
         assert_eq!((settings.writes, settings.election), (9, None));
     }
 

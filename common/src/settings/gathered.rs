@@ -78,6 +78,15 @@ impl fmt::Display for Warning {
     }
 }
 
+/// What was set, for the log: the settings that have another value than the table's default, or were given.
+#[must_use]
+pub fn summary(effective: &[Effective], table: &[Spec]) -> String {
+    let default = |name| table.iter().find(|spec| spec.name == name).map_or("", |spec| spec.default);
+    let set = effective.iter().filter(|one| one.source != Origin::Default || one.value != default(one.name));
+    let shown = set.map(|one| format!("{}={:?} ({})", one.name, one.value, one.source));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
 /// The gathered values, and their errors.
 #[derive(Clone, Debug)]
 pub struct Gathered {
@@ -138,9 +147,9 @@ impl Gathered {
         self.errors.push(error);
     }
 
-    /// One setting; a problem becomes an error.
+    /// One setting, without the spaces around it; a problem becomes an error.
     pub fn field<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, Problem>) -> Option<T> {
-        match read(&self.get(name).0) {
+        match read(self.get(name).0.trim()) {
             Ok(value) => Some(value),
             Err((problem, advice)) => {
                 self.refuse(name, problem, advice);

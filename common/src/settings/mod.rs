@@ -7,6 +7,6 @@ pub mod gathered;
 pub mod host;
 pub mod spec;
 
-pub use gathered::{Effective, Gathered, Origin, SettingsError, Warning};
+pub use gathered::{Effective, Gathered, Origin, SettingsError, Warning, summary};
 pub use host::Host;
 pub use spec::{Spec, noted};

@@ -82,9 +82,9 @@ pub(super) fn validate(g: &mut Gathered, kube_vip: bool, host: &Host) -> Option<
     })
 }
 
-/// One setting, without surrounding spaces. A problem becomes an error in `g`.
+/// One setting. A problem becomes an error in `g`.
 fn field<T>(g: &mut Gathered, name: &str, parse: impl FnOnce(&str) -> Result<T, Problem>) -> Option<T> {
-    g.field(name, |text| parse(text.trim()))
+    g.field(name, parse)
 }
 
 /// One setting that may be empty.

@@ -39,8 +39,10 @@ fn placement(g: &mut Gathered, on: bool, kube_vip: bool) -> Option<Placement> {
     let words = [("session", None), ("global-lease", Some(false)), ("lease-per-service", Some(true))];
     let per_service = field(g, "services-placement", |text| parse::one_of(text, &words))?;
     let updates = field(g, "service-updates", parse::on_off)?;
+    let class = field(g, "lb-class-name", parse::class)?;
+    g.show("lb-class-name", if class.is_empty() { parse::NO_CLASS } else { &class });
     let classes = Classes {
-        name: field(g, "lb-class-name", |text| parse::class(text.trim()))?,
+        name: class,
         only: field(g, "lb-class-only", parse::on_off)?,
         legacy: field(g, "lb-class-legacy-handling", parse::on_off)?,
     };
@@ -51,8 +53,8 @@ fn placement(g: &mut Gathered, on: bool, kube_vip: bool) -> Option<Placement> {
         _ => false,
     };
     if on && theirs {
-        let text = "VIPs of Services are placed as kube-vip places them, so that nodes can be moved one by one; when none \
-                    is kube-vip's any more, MOORING_SERVICES_PLACEMENT=session on each lets Mooring place them";
+        let text = "VIPs of Services are placed by kube-vip's Leases, so that you can move nodes one by one; when no node \
+                    runs kube-vip any more, set MOORING_SERVICES_PLACEMENT=session on each";
         g.warnings.push(Warning { setting: "services-placement".into(), text: text.into() });
     }
     Some(Placement::Leases(Leases { namespace, name, per_service, updates, classes }))

@@ -2,6 +2,7 @@
 
 use mooring_common::settings::{Gathered, Warning};
 
+use super::super::gather::holds_control_plane;
 use super::super::parse;
 use super::super::types::{Address, Prefix};
 use super::field;
@@ -10,7 +11,8 @@ use super::field;
 pub(super) fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
     let (text, from) = g.get("address");
     if g.get("control-plane").0.is_empty() {
-        g.default("control-plane", if alone || !text.is_empty() { "on" } else { "off" }.to_owned());
+        let on = holds_control_plane(g);
+        g.default("control-plane", if on { "on" } else { "off" }.to_owned());
     }
     if !field(g, "control-plane", parse::on_off)? {
         if alone {
@@ -57,6 +59,13 @@ pub(super) fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
 /// `24`, `64`, `/32`, `32,128`. One number that only IPv6 can have, or with IPv6 VIPs alone, is for IPv6.
 pub(super) fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<Prefix> {
     let host = Prefix { v4: 32, v6: 128 };
+    let (text, from) = g.get("prefix");
+    if text.trim() == "auto" && addresses.is_some_and(<[Address]>::is_empty) {
+        let text = "has no effect: VIPs of Services have the prefix lengths 32 and 128".to_owned();
+        g.warnings.push(Warning { setting: from.to_string(), text });
+        g.show("prefix", "32,128");
+        return Some(host);
+    }
     let only_v6 = addresses.is_some_and(|all| all.iter().all(|a| matches!(a, Address::Ip(ip) if ip.is_ipv6())));
     let any_v4 = addresses.is_some_and(|all| all.iter().any(|a| matches!(a, Address::Ip(ip) if ip.is_ipv4())));
     let advice = "give 1 to 32 for IPv4, 1 to 128 for IPv6, both as in 32,128";
