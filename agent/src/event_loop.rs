@@ -111,7 +111,8 @@ impl Signals {
         Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    /// Waits for a signal.
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

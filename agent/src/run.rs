@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::datapath;
-use crate::ops::lock::Lock;
+use crate::event_loop::Signals;
+use crate::ops::lock::{Lock, LockError};
 use crate::ops::status_server::StatusServer;
 use crate::ops::{self, Ops};
 pub use crate::run_error::RunError;
@@ -20,10 +21,22 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     if !missing.is_empty() {
         return Err(RunError::Capabilities(missing));
     }
-    let _lock = Lock::take()?;
     let settings = Arc::new(settings);
     let ops = Ops::new(ops::boottime, &settings.node_name);
-    serve(&settings, &ops);
+    if let Some(listen) = settings.metrics {
+        tokio::spawn(ops::server::serve(listen, ops.clone()));
+    }
+    let mut signals = Signals::catch()?;
+    let waits = |taken: &LockError| {
+        tracing::warn!("waiting: {taken}");
+        ops.readiness.set("lock", Some(taken.to_string()));
+    };
+    let _lock = tokio::select! {
+        lock = Lock::wait(waits) => lock?,
+        () = signals.next() => return Ok(()),
+    };
+    ops.readiness.set("lock", None);
+    serve_status(&settings, &ops);
     let cluster = Cluster::start(&settings, &ops);
     // Each runs on whatever happens to the other, and the same signal ends both.
     let control_plane = async {
@@ -45,11 +58,8 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     tokio::try_join!(control_plane, services).map(drop)
 }
 
-/// Serves metrics, health and the status socket. A failure here does not stop the agent from carrying VIPs.
-fn serve(settings: &Settings, ops: &Arc<Ops>) {
-    if let Some(listen) = settings.metrics {
-        tokio::spawn(ops::server::serve(listen, ops.clone()));
-    }
+/// Serves the status socket. A failure here does not stop the agent from carrying VIPs.
+fn serve_status(settings: &Settings, ops: &Arc<Ops>) {
     match StatusServer::bind(&settings.status_socket) {
         Ok(server) => drop(tokio::spawn(server.serve(ops.clone()))),
         Err(error) => tracing::warn!(%error, "status socket cannot be opened: `mooring-agent status` does not work"),

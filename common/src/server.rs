@@ -100,10 +100,15 @@ pub struct Server {
 
 /// Serves for ever, and retries while the address is taken: the program works without pages too. Ends when dropped.
 pub async fn serve(listen: Listen, pages: Arc<impl Pages>) -> Infallible {
+    let mut told = false;
     loop {
         match Server::listen(listen) {
             Ok(server) => match server.serve(&pages).await {},
-            Err(error) => tracing::warn!(%error, "metrics and health are not served; retrying"),
+            // Another program may have the port for ever: told once.
+            Err(error) if !std::mem::replace(&mut told, true) => {
+                tracing::warn!(%error, "metrics and health are not served; retrying");
+            }
+            Err(_) => {}
         }
         tokio::time::sleep(RETRY).await;
     }

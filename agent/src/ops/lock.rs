@@ -24,7 +24,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub enum LockError {
     /// Another agent runs here.
     #[error(
-        "another mooring-agent (pid {pid} of its host) runs in this network namespace: stop it, or do not start this one"
+        "another mooring-agent (pid {pid} of its host) serves this network namespace; one agent can serve the control \
+         plane's VIPs and those of Services: give it both settings, and do not start this one"
     )]
     Taken {
         /// Its pid, as this process's pid namespace sees it; 0: the process is in another pid namespace.
@@ -43,6 +44,23 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Waits until no other agent has the lock, and takes it. `told` learns which agent has the lock: a static pod and
+    /// a `DaemonSet` on one node would otherwise end and be restarted for ever.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub async fn wait(told: impl Fn(&LockError)) -> Result<Self, LockError> {
+        loop {
+            match Self::take() {
+                Err(taken @ LockError::Taken { .. }) => {
+                    told(&taken);
+                    owner_ended().await;
+                }
+                taken => return taken,
+            }
+        }
+    }
+
     /// Takes the lock of this network namespace.
     ///
     /// Any process in the namespace may bind an abstract name, also a pod on the host's network without any rights. The
@@ -82,6 +100,22 @@ impl Lock {
     }
 }
 
+/// Waits until the process that listens on the name has ended. That process accepts no connection, so the kernel resets
+/// this one when the listening socket is closed.
+async fn owner_ended() {
+    let connect = || {
+        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(NAME)?)?;
+        stream.set_nonblocking(true)?;
+        tokio::net::UnixStream::from_std(stream)
+    };
+    // A process that cannot be connected to has ended, or is about to: the lock is tried again in either case.
+    if let Ok(stream) = connect() {
+        // Readable: the connection has ended, or the process has sent something, which no agent does.
+        drop(stream.readable().await);
+    }
+    tokio::time::sleep(AGAIN).await;
+}
+
 /// User and process that listen on the name.
 fn owner(name: &SocketAddr) -> Option<(u32, i32)> {
     let stream = UnixStream::connect_addr(name).ok()?;
@@ -116,6 +150,28 @@ mod tests {
             let _elsewhere = namespaced(|| Lock::take().unwrap());
             drop(first);
             Lock::take().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_second_agent_waits_until_the_first_has_ended() {
+        namespaced(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let first = Lock::take().unwrap();
+            let told = std::cell::RefCell::new(Vec::new());
+            runtime.block_on(async {
+                let wait = Lock::wait(|error| told.borrow_mut().push(error.to_string()));
+                tokio::pin!(wait);
+                // It waits. The first poll has told who serves.
+                assert!(futures::poll!(&mut wait).is_pending());
+                drop(first);
+                let second = tokio::time::timeout(Duration::from_mins(1), wait).await.unwrap().unwrap();
+                assert!(matches!(Lock::take(), Err(LockError::Taken { .. })));
+                drop(second);
+            });
+            let told = told.into_inner();
+            let pid = format!("pid {}", std::process::id());
+            assert!(told.len() == 1 && told[0].contains(&pid), "{told:?}");
         });
     }
 
