@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::address_task::{self, Needs, Policy, Started};
+use crate::api::{EventNote, Events, Regarding, Severity};
+use crate::catalog::Catalog;
 use crate::core::placement::Interface;
 use crate::event_loop::STUCK;
 use crate::ops::Ops;
@@ -14,6 +16,24 @@ pub fn interfaces(settings: &Settings, services: &Services) -> (Option<String>, 
         ServicesInterface::Same => (settings.interface.clone(), Interface::First),
         ServicesInterface::Named(name) => (Some(name.clone()), Interface::First),
         ServicesInterface::Auto => (settings.interface.clone(), Interface::Subnet),
+    }
+}
+
+/// Tells what Services ask for and do not get: a log line on each node, and one Event. What cannot be queued now is told
+/// after a later change.
+pub fn tell_remarks(catalog: &mut Catalog, events: &Events) {
+    while let Some(remark) = catalog.remark() {
+        let regarding = Regarding::Service {
+            namespace: remark.service.namespace.clone(),
+            name: remark.service.name.clone(),
+            uid: remark.uid.clone(),
+        };
+        let (reason, note) = ("AnnotationNotHonoured", remark.text.clone());
+        if !events.send(EventNote { regarding, severity: Severity::Warning, reason, action: "Serve", note }) {
+            return;
+        }
+        tracing::warn!(service = %remark.service, reason, "{}", remark.text);
+        catalog.remark_was_told();
     }
 }
 

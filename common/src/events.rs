@@ -57,8 +57,16 @@ impl Writer {
     /// The path to post the Event to, and the Event. The Event of an object without a namespace goes to `default`:
     /// kubectl looks for it there.
     pub fn write(&mut self, event: &Event<'_>) -> (String, Value) {
-        let now = Timestamp::now();
         self.serial = self.serial.wrapping_add(1);
+        let id = format!("{:x}{:02x}", Timestamp::now().as_microsecond(), self.serial % 256);
+        self.write_named(event, &id)
+    }
+
+    /// As [`Writer::write`], with an end of the Event's name that others choose too: the API server keeps the first Event
+    /// of a name. `id`: letters and digits, at most 20.
+    #[must_use]
+    pub fn write_named(&self, event: &Event<'_>, id: &str) -> (String, Value) {
+        let now = Timestamp::now();
         let namespace = if event.namespace.is_empty() { "default" } else { event.namespace };
         let mut regarding = json!({"apiVersion": event.api_version, "kind": event.kind, "name": event.name});
         for (field, value) in [("namespace", event.namespace), ("uid", event.uid)] {
@@ -66,8 +74,7 @@ impl Writer {
                 regarding[field] = value.into();
             }
         }
-        let name =
-            format!("{}.{:x}{:02x}", cut_bytes(event.name, LONGEST_NAME), now.as_microsecond(), self.serial % 256);
+        let name = format!("{}.{id}", cut_bytes(event.name, LONGEST_NAME));
         let written = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -148,6 +155,9 @@ mod tests {
         let (_, second) = writer.write(&Event { namespace: "n", ..event });
         assert_eq!((&second["metadata"]["namespace"], &second["regarding"]["namespace"]), (&"n".into(), &"n".into()));
         assert_ne!(written["metadata"]["name"], second["metadata"]["name"]);
+        let named = |instance: &str| Writer::new("mooring.dev/agent", instance.into()).write_named(&event, "1f").1;
+        assert_eq!(named("cp1")["metadata"]["name"], "cp1.1f");
+        assert_eq!(named("cp1")["metadata"]["name"], named("cp2")["metadata"]["name"]);
     }
 
     #[tokio::test(start_paused = true)]

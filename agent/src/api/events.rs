@@ -14,6 +14,7 @@ use super::ask::NamedCall;
 use super::race::Limits;
 use super::servers::Servers;
 use super::{ApiError, Call, Verb};
+use crate::core::placement::seed;
 
 /// How many Events wait to be sent; more are dropped.
 const QUEUE: usize = 64;
@@ -48,6 +49,15 @@ pub enum Regarding {
         name: String,
         /// Its uid, if known.
         uid: Option<String>,
+    },
+    /// A Service. Every node sends this Event: it has a name of its own, and the API server keeps the first.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
     },
     /// A Node; the Event stands in the namespace `default`.
     Node {
@@ -164,11 +174,16 @@ impl Sender {
             Regarding::Address { namespace, name, uid } => {
                 ("IPAddress", ipam.as_str(), namespace.as_str(), name, uid.as_deref())
             }
+            Regarding::Service { namespace, name, uid } => {
+                ("Service", "v1", namespace.as_str(), name, Some(uid.as_str()))
+            }
             // kubectl describe looks for Events whose uid is the Node's name, because the kubelet's Events have that.
             Regarding::Node { name } => ("Node", "v1", "", name, Some(name.as_str())),
         };
-        let text = if more > 0 { format!("{} ({more} times more since)", note.note) } else { note.note.clone() };
-        self.writer.write(&Event {
+        let shared = matches!(note.regarding, Regarding::Service { .. });
+        let text =
+            if more > 0 && !shared { format!("{} ({more} times more since)", note.note) } else { note.note.clone() };
+        let event = Event {
             api_version,
             kind,
             namespace,
@@ -178,7 +193,12 @@ impl Sender {
             reason: note.reason,
             action: note.action,
             note: &text,
-        })
+        };
+        if shared {
+            let id = seed(&format_args!("{} {} {text}", event.uid, note.reason));
+            return self.writer.write_named(&event, &format!("{id:016x}"));
+        }
+        self.writer.write(&event)
     }
 
     async fn send(&self, path: &str, event: &Value) -> Result<(), ApiError> {
@@ -187,7 +207,7 @@ impl Sender {
         let what = format!("Event {}", event["metadata"]["name"].as_str().unwrap_or_default());
         let outcome = self.servers.ask(&NamedCall { call, what }, Limits::within(DEADLINE)).await;
         match outcome.result {
-            // The request went to two API servers: one of them has written the Event.
+            // The request went to two API servers, and one of them has written the Event; or another node has.
             Err(ApiError::Conflict { .. }) => Ok(()),
             other => other.map(drop),
         }

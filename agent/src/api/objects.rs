@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mooring_names::annotations::{CONFLICT, HOLDER, INTERFACE, NODE_SELECTOR, PREFERRED_NODES};
+use mooring_names::kube_vip::NotHonoured;
 use mooring_names::labels::ADVERTISE;
 use mooring_names::{read_by_name, services, sessions};
 use serde::{Deserialize, Deserializer};
@@ -88,6 +89,7 @@ read_by_name! {
         sessions::DRAIN => drain: String,
         /// On a Node: another value than before asks it to hand over what belongs elsewhere.
         sessions::REBALANCE => rebalance: String,
+        .. => not_honoured: NotHonoured,
     }
 }
 
@@ -220,6 +222,12 @@ impl Service {
         self.spec.r#type == "LoadBalancer" && self.metadata.deletion_timestamp.is_none()
     }
 
+    /// Whether kube-vip, and so the agent, is to leave it alone.
+    #[must_use]
+    pub fn is_ignored(&self) -> bool {
+        self.metadata.annotations.ignore.as_deref() == Some("true")
+    }
+
     /// Whether its `externalTrafficPolicy` is `Local`.
     #[must_use]
     pub fn is_local(&self) -> bool {
@@ -243,8 +251,7 @@ impl Service {
     /// left out.
     #[must_use]
     pub fn stated(&self) -> BTreeSet<IpAddr> {
-        let ignored = self.metadata.annotations.ignore.as_deref() == Some("true");
-        if !self.is_served() || ignored {
+        if !self.is_served() || self.is_ignored() {
             return BTreeSet::new();
         }
         // All zeroes: kube-vip asks DHCP for an address.
@@ -257,6 +264,17 @@ impl Service {
         let shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read));
         let shown = shown.filter(|ip| asked.is_none_or(|asked| asked.is_ipv4() != ip.is_ipv4()));
         shown.chain(asked).filter(usable).collect()
+    }
+
+    /// The parts of kube-vip's annotation that [`Service::stated`] leaves out.
+    pub fn left_out(&self) -> impl Iterator<Item = LeftOut<'_>> {
+        let parts =
+            self.metadata.annotations.load_balancer_ips.as_deref().unwrap_or_default().split(',').map(str::trim);
+        parts.filter(|part| !part.is_empty()).filter_map(|part| match part.parse::<IpAddr>() {
+            Ok(ip) if ip.is_unspecified() => Some(LeftOut::Dhcp(part)),
+            Ok(_) => None,
+            Err(_) => Some(LeftOut::Name(part)),
+        })
     }
 
     /// `spec.loadBalancerClass`.
@@ -284,6 +302,15 @@ impl Service {
             None => (meta.namespace.clone(), name),
         }
     }
+}
+
+/// What stands in the place of an address, and is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut<'a> {
+    /// All zeroes: kube-vip asks DHCP for an address.
+    Dhcp(&'a str),
+    /// A host name, whose addresses kube-vip looks up; or anything else.
+    Name(&'a str),
 }
 
 /// An `EndpointSlice`.

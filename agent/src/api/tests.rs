@@ -522,6 +522,39 @@ async fn health_is_what_readyz_says_to_us() {
 }
 
 #[tokio::test]
+async fn an_event_of_a_service_has_one_name_on_all_nodes() {
+    let cluster = Cluster::new();
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    let server = cluster
+        .serve(move |request| {
+            let event: serde_json::Value = serde_json::from_slice(request.body()).unwrap();
+            tx.send(event).unwrap();
+            // As the API server answers if another node was first.
+            async { answer(409, "{}") }
+        })
+        .await;
+    let note = |uid: &str, text: &str| EventNote {
+        regarding: Regarding::Service { namespace: "shop".into(), name: "web".into(), uid: uid.into() },
+        severity: Severity::Warning,
+        reason: "AnnotationNotHonoured",
+        action: "Serve",
+        note: text.into(),
+    };
+    let mut names = Vec::new();
+    for (node, uid, text) in [("w1", "u1", "one"), ("w2", "u1", "one"), ("w1", "u2", "one"), ("w1", "u1", "two")] {
+        let events = Events::start(cluster.servers(vec![server.url()]), node);
+        assert!(events.send(note(uid, text)));
+        let event = tokio::time::timeout(LONG, rx.recv()).await.unwrap().unwrap();
+        assert_eq!((&event["note"], &event["regarding"]["uid"]), (&text.into(), &uid.into()));
+        assert_eq!(event["metadata"]["namespace"], "shop");
+        names.push(event["metadata"]["name"].as_str().unwrap().to_owned());
+    }
+    assert!(names[0] == names[1] && names[0] != names[2] && names[0] != names[3], "{names:?}");
+    // The refusal was no reason to try again.
+    assert!(rx.try_recv().is_err());
+}
+
+#[tokio::test]
 async fn events_are_sent_once() {
     let cluster = Cluster::new();
     let (tx, mut rx) = mpsc::unbounded_channel();

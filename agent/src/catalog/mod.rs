@@ -7,6 +7,7 @@
 
 mod classes;
 mod demand;
+mod remarks;
 mod select;
 mod stated;
 mod text;
@@ -16,6 +17,7 @@ mod tests;
 
 pub use classes::Classes;
 pub use demand::interface_text;
+pub use remarks::Remark;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -85,6 +87,7 @@ pub struct Catalog {
     rebalance: Rebalance,
     dirty: BTreeSet<IpAddr>,
     synced: bool,
+    remarks: remarks::Remarks,
 }
 
 /// An `IPAddress`, and the watches that show it.
@@ -145,6 +148,7 @@ impl Catalog {
             rebalance: Rebalance::default(),
             dirty: BTreeSet::new(),
             synced: false,
+            remarks: remarks::Remarks::default(),
         }
     }
 
@@ -284,11 +288,16 @@ impl Catalog {
                     self.put_service(one);
                 }
                 self.listed.services = true;
+                self.remarks.keep(|key| there.contains(key));
                 self.dirty.extend(self.by_ip.keys().copied());
                 self.dirty.extend(self.stated.iter().flat_map(BTreeMap::keys).copied());
             }
             Change::One(one) => self.put_service(one),
-            Change::Gone(one) => self.forget_service(&one.metadata.key()),
+            Change::Gone(one) => {
+                let gone = one.metadata.key();
+                self.forget_service(&gone);
+                self.remarks.keep(|key| *key != gone);
+            }
         }
     }
 
@@ -298,6 +307,7 @@ impl Catalog {
         if !service.is_served() {
             return;
         }
+        self.remark_on(&service);
         for (object, ip) in service.addresses() {
             insert(self.users.entry(object).or_default(), &key);
             self.dirty.insert(ip);

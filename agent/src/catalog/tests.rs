@@ -54,6 +54,69 @@ fn listed() -> Catalog {
     catalog
 }
 
+/// The texts of all remarks that wait.
+fn remarks(catalog: &mut Catalog) -> Vec<(String, String)> {
+    let next = |catalog: &mut Catalog| {
+        let remark = catalog.remark().cloned()?;
+        catalog.remark_was_told();
+        Some((remark.service.name, remark.text))
+    };
+    std::iter::from_fn(|| next(catalog)).collect()
+}
+
+#[test]
+fn a_service_with_annotations_that_are_not_honoured_is_remarked_on_once() {
+    let with = |name: &str, annotations: &Value| -> Seen {
+        let mut all = annotations.clone();
+        all["example.com/owner"] = json!("web team");
+        let service = json!({
+            "metadata": {"namespace": "shop", "name": name, "uid": format!("u-{name}"), "annotations": all},
+            "spec": {"type": "LoadBalancer"},
+        });
+        Seen::Services(Change::One(serde_json::from_value(service).unwrap()))
+    };
+    let record = "mooring.dev/ip-addresses";
+    let vlan = json!({(record): "shop/a=10.0.0.5", "kube-vip.io/serviceVLAN": "eth0.200", "kube-vip.io/egress": "true",
+        "kube-vip.io/egress-ipv6": "true", "kube-vip.io/forwardUPNP": "false"});
+    let mut catalog = listed();
+    catalog.take(with("web", &vlan));
+    catalog.take(with("web", &vlan));
+    let told = remarks(&mut catalog);
+    let [(name, text)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(
+        name == "web" && text.contains("kube-vip.io/serviceVLAN has no effect: ") && text.contains("serviceInterface"),
+        "{text}"
+    );
+    assert!(text.contains("kube-vip.io/egress* has no effect: ") && !text.contains("UPNP"), "{text}");
+    // A Service that nobody here serves, one that is to be ignored, and one without such annotations.
+    catalog.take(with("elsewhere", &json!({"kube-vip.io/serviceVLAN": "eth0.200"})));
+    catalog.take(with(
+        "ignored",
+        &json!({(record): "shop/b=10.0.0.6", "kube-vip.io/ddns": "true", "kube-vip.io/ignore": "true"}),
+    ));
+    catalog.take(with("plain", &json!({(record): "shop/c=10.0.0.7", "kube-vip.io/serviceInterface": "auto"})));
+    // With an allocator, that says what is wrong with a request.
+    catalog.take(with(
+        "asks",
+        &json!({(record): "shop/d=10.0.0.8", "kube-vip.io/loadbalancerIPs": "0.0.0.0,web.example"}),
+    ));
+    assert_eq!(remarks(&mut catalog), []);
+    // Taken off, and put there again: this is new.
+    catalog.take(with("web", &json!({(record): "shop/a=10.0.0.5"})));
+    catalog.take(with("web", &vlan));
+    assert_eq!(remarks(&mut catalog).len(), 1);
+    // Without an allocator the agent says it.
+    let mut alone = Catalog::new("n1", Interface::First).by_services(super::Classes::default());
+    alone.take(with("asks", &json!({"kube-vip.io/loadbalancerIPs": "0.0.0.0,web.example,10.0.0.9"})));
+    let told = remarks(&mut alone);
+    let [(_, text)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(
+        text.contains(r#""0.0.0.0" in kube-vip.io/loadbalancerIPs has no effect: Mooring does not speak DHCP"#),
+        "{text}"
+    );
+    assert!(text.contains(r#""web.example" in"#) && !text.contains("10.0.0.9"), "{text}");
+}
+
 #[test]
 fn an_address_is_advertised_once_a_service_says_that_it_has_it() {
     let mut catalog = listed();

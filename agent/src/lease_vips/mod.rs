@@ -31,7 +31,7 @@ use crate::ops::services::ServicesStatus;
 use crate::reports;
 use crate::run_error::RunError;
 use crate::segments::Segments;
-use crate::services::{interfaces, start_address_task};
+use crate::services::{interfaces, start_address_task, tell_remarks};
 use crate::settings::{Leases, Services, Settings};
 use crate::watches::{Message, Watches};
 use assignments::assignments;
@@ -168,6 +168,7 @@ impl LeaseVipsAdapter {
                 self.drained = drained;
             }
         }
+        tell_remarks(&mut self.catalog, &self.cluster.events);
         if of_services {
             self.watches.slices_of(self.catalog.local_services());
         }

@@ -29,7 +29,7 @@ use crate::ops::services::ServicesStatus;
 use crate::rules::rules;
 use crate::run_error::RunError;
 use crate::segments::Segments;
-use crate::services::{interfaces, start_address_task};
+use crate::services::{interfaces, start_address_task, tell_remarks};
 use crate::settings::{Services, Settings};
 use crate::watches::{Message, Watches};
 use calls::Calls;
@@ -94,6 +94,7 @@ impl SessionVipsAdapter {
     fn seen(&mut self, seen: Seen) -> Vec<Event> {
         let of_services = matches!(seen, Seen::Services(_));
         let inputs = self.catalog.take(seen);
+        tell_remarks(&mut self.catalog, self.reports.events());
         if inputs.contains(&Input::Synced) {
             self.ops.readiness.set("services", None);
         }

@@ -12,7 +12,7 @@ use super::calls::Calls;
 use super::coalesce::Coalesced;
 use super::conflicts::Conflicts;
 use crate::api::addresses::placed;
-use crate::api::{EventNote, Regarding, Severity};
+use crate::api::{EventNote, Events, Regarding, Severity};
 use crate::catalog::Catalog;
 use crate::cluster::Cluster;
 use crate::core::action::{Cause, Why};
@@ -71,6 +71,11 @@ impl Reports {
     /// The process was asked to end.
     pub(super) const fn leave(&mut self) {
         self.leaving = true;
+    }
+
+    /// Where Events are sent.
+    pub(super) fn events(&self) -> &Events {
+        &self.cluster.events
     }
 
     /// The API server in use, and whether it answers.

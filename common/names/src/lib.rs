@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod annotations;
+pub mod kube_vip;
 pub mod labels;
 mod read;
 pub mod services;

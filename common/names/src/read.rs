@@ -1,7 +1,8 @@
 //! Reads what stands under names in a JSON object.
 
 /// Makes a struct that is read from a JSON object. Each field is the value under a name, which is a constant: serde's `rename`
-/// takes literals only. What stands under other names is passed over. serde must be a dependency of the crate that uses this.
+/// takes literals only. What stands under other names is passed over, or kept by the type of a last field, `.. => field: Type`:
+/// `Type::index` says which names count, and `put` takes their values. serde must be a dependency of the crate that uses this.
 ///
 /// ```
 /// mooring_names::read_by_name! {
@@ -19,19 +20,23 @@ macro_rules! read_by_name {
         $(#[$about:meta])*
         $vis:vis struct $object:ident $(<$life:lifetime>)? {
             $($(#[$doc:meta])* $name:path => $field:ident: $value:ty,)*
+            $(.. => $rest:ident: $kept:ty,)?
         }
     ) => {
         $(#[$about])*
         $vis struct $object $(<$life>)? {
             $($(#[$doc])* pub $field: Option<$value>,)*
+            $(/// What stands under further names.
+            pub $rest: $kept,)?
         }
 
         const _: () = {
             use ::serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-            #[allow(non_camel_case_types)]
+            #[allow(non_camel_case_types, dead_code)]
             enum Name {
                 $($field,)*
+                Rest(usize),
                 Other,
             }
 
@@ -53,7 +58,12 @@ macro_rules! read_by_name {
                 fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
                     Ok(match name {
                         $($name => Name::$field,)*
-                        _ => Name::Other,
+                        _ => {
+                            $(if let Some(index) = <$kept>::index(name) {
+                                return Ok(Name::Rest(index));
+                            })?
+                            Name::Other
+                        }
                     })
                 }
             }
@@ -69,6 +79,7 @@ macro_rules! read_by_name {
 
                 fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                     $(let mut $field: Option<Option<$value>> = None;)*
+                    $(let mut $rest = <$kept>::default();)?
                     while let Some(name) = map.next_key::<Name>()? {
                         match name {
                             $(Name::$field => {
@@ -77,12 +88,18 @@ macro_rules! read_by_name {
                                 }
                                 $field = Some(map.next_value()?);
                             })*
+                            #[allow(unused_variables)]
+                            Name::Rest(index) => {
+                                $(if let Some(value) = map.next_value::<Option<String>>()? {
+                                    $rest.put(index, &value);
+                                })?
+                            }
                             Name::Other => {
                                 map.next_value::<IgnoredAny>()?;
                             }
                         }
                     }
-                    Ok($object { $($field: $field.flatten(),)* })
+                    Ok($object { $($field: $field.flatten(),)* $($rest,)? })
                 }
             }
 
@@ -121,6 +138,35 @@ mod tests {
         assert_eq!(read.holder.as_deref(), Some("n1"));
         let nothing: Some_<'_> = serde_json::from_str("{}").unwrap();
         assert!(nothing.paused.is_none() && nothing.holder.is_none());
+    }
+
+    /// Sums the lengths of values by the first digit of their names.
+    #[derive(Debug, Default, PartialEq)]
+    struct Lengths([usize; 10]);
+
+    impl Lengths {
+        fn index(name: &str) -> Option<usize> {
+            name.get(..1)?.parse().ok()
+        }
+
+        fn put(&mut self, index: usize, value: &str) {
+            self.0[index] += value.len();
+        }
+    }
+
+    read_by_name! {
+        #[derive(Debug, Default)]
+        struct WithRest {
+            HOLDER => holder: String,
+            .. => lengths: Lengths,
+        }
+    }
+
+    #[test]
+    fn further_names_are_kept_by_the_last_field() {
+        let text = format!(r#"{{"1a":"xy","{HOLDER}":"n1","1b":"z","other":{{}},"2":null}}"#);
+        let read: WithRest = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.holder.as_deref(), read.lengths), (Some("n1"), Lengths([0, 3, 0, 0, 0, 0, 0, 0, 0, 0])));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 mod mishaps;
 mod placements;
 mod stories;
+mod told;
 
 use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    [stories::all(), mishaps::all(), placements::all()].into_iter().flatten().collect()
+    [stories::all(), mishaps::all(), placements::all(), told::all()].into_iter().flatten().collect()
 }
