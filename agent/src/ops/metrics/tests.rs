@@ -6,8 +6,8 @@ fn lines(metrics: &Metrics, now: Time) -> Vec<String> {
     metrics.page(now).unwrap().lines().map(str::to_owned).collect()
 }
 
-#[test]
-fn the_page_can_be_read_and_every_metric_is_explained() {
+/// A value of each metric.
+fn filled() -> Metrics {
     let metrics = Metrics::new("cp1");
     metrics.held(VIP, true);
     metrics.lease_held(true);
@@ -19,6 +19,32 @@ fn the_page_can_be_read_and_every_metric_is_explained() {
     metrics.probe_missed();
     metrics.api_request(Verb::Update, "conflict", Duration::from_millis(4));
     metrics.netlink_error(Netlink::Refresh);
+    metrics
+}
+
+#[test]
+fn the_book_names_every_metric() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/operating.md");
+    let book = std::fs::read_to_string(page).unwrap();
+    let lines = lines(&filled(), Time::default());
+    let types = lines.iter().filter_map(|line| line.strip_prefix("# TYPE mooring_")?.rsplit_once(' '));
+    let names: Vec<String> = types
+        .map(|(name, kind)| match kind {
+            "counter" => format!("`{name}_total"),
+            "info" => format!("`{name}_info"),
+            _ => format!("`{name}"),
+        })
+        .collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        let named = book.contains(&format!("{name}`")) || book.contains(&format!("{name}{{"));
+        assert!(named, "docs/src/operating.md does not explain {name}");
+    }
+}
+
+#[test]
+fn the_page_can_be_read_and_every_metric_is_explained() {
+    let metrics = filled();
     let lines = lines(&metrics, Time::from_nanos(2_000_000_000));
     for wanted in [
         r#"mooring_vip_held{address="192.0.2.10"} 1"#,
