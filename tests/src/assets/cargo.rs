@@ -40,7 +40,7 @@ pub fn allocator(profile: Profile) -> Result<PathBuf, Error> {
     program("mooring-allocator", "MOORING_LAB_ALLOCATOR", profile)
 }
 
-/// `instead`: names a binary to take in place of a build, to try another one.
+/// `instead`: the variable that may name a binary to use instead of a build.
 fn program(ours: &'static str, instead: &str, profile: Profile) -> Result<PathBuf, Error> {
     if let Some(path) = std::env::var_os(instead) {
         return Ok(path.into());

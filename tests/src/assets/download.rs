@@ -43,14 +43,14 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
     }
 }
 
-/// A machine without a network shall fall through within seconds.
+/// On a machine without a network the next way is tried within seconds.
 fn fetch(url: &str, to: &Path) -> Result<(), Error> {
     let Some(curl) = tools::on_path("curl") else {
         return Err(Error::Missing { program: "curl".into(), detail: "install the package curl".into() });
     };
     let mut command = Command::new(curl);
     command.args(["--fail", "--silent", "--show-error", "--location", "--proto", "=https", "--connect-timeout", "3"]);
-    // Less than 10 kB in 20 s: a network that swallows everything after the first packets.
+    // Less than 10 kB in 20 s: a network that drops everything after the first packets.
     command.args(["--max-time", "900", "--speed-limit", "500", "--speed-time", "20", "--output"]).arg(to).arg(url);
     let fetched = progress::while_busy(&format!("downloading {url}"), || tools::run(&mut command));
     fetched.map(drop).map_err(|error| match error {

@@ -48,7 +48,7 @@ impl Product {
         }
     }
 
-    /// Whether that version does.
+    /// Whether that version can be used.
     #[must_use]
     pub fn accepts(self, version: &str) -> bool {
         // A pre-release comes before what it is named after.
@@ -66,7 +66,7 @@ impl Product {
     /// Asks a binary what it is.
     ///
     /// # Errors
-    /// It cannot be executed, or its version does not do.
+    /// It cannot be executed, or its version cannot be used.
     pub fn check(self, path: &Path) -> Result<String, Error> {
         let said = tools::run(Command::new(path).arg("--version"))?;
         // "Kubernetes v1.36.3"; "etcd Version: 3.6.8" and more lines
@@ -151,7 +151,7 @@ impl Finder {
             }
         }
         if self.fetch {
-            // Another lab may be at it: whoever comes second finds the result.
+            // Another lab may be making it: the second one finds the result.
             let _lock = self.cache.lock(product.file())?;
             let path = self.cached(product);
             if let (true, Ok(version)) = (path.is_file(), product.check(&path)) {

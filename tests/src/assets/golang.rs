@@ -29,7 +29,7 @@ pub fn build_product(product: Product, to: &Path) -> Result<(), Error> {
     progress::while_busy(&what, || tools::run(&mut command)).map(drop)
 }
 
-/// A binary of Kubernetes says its version only when it is told.
+/// A binary of Kubernetes knows its version only if the build sets it.
 fn kubernetes_ldflags() -> String {
     let version = "k8s.io/component-base/version";
     let mut numbers = KUBERNETES.split('.');
@@ -45,7 +45,7 @@ fn kubernetes_ldflags() -> String {
     .concat()
 }
 
-/// Builds a Go program of the clone, for example `elector` in `tests/elector`; answers the path of the binary. Built
+/// Builds a Go program of the clone, for example `elector` in `tests/elector`; returns the path of the binary. Built
 /// again only when a file of its folder changed.
 ///
 /// # Errors

@@ -86,7 +86,7 @@ pub struct Binaries {
 /// Something could not be found, fetched or built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No way to a binary worked.
+    /// None of the ways to get a binary worked.
     #[error(
         "no {product}:\n{tried}\nDo one of these: set KUBEBUILDER_ASSETS to a folder that has it; put it into PATH; give \
          this machine access to the official releases; or install Go 1.26 or later (https://go.dev/dl), with access to \
@@ -122,7 +122,7 @@ pub enum Error {
         /// The end of what it said.
         detail: String,
     },
-    /// A version that does not do.
+    /// A version that cannot be used.
     #[error("{path} is {found}, needed is {needed}")]
     Version {
         /// The binary.

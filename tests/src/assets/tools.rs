@@ -41,7 +41,7 @@ pub fn ensure(program: &str, package: &str) -> Result<PathBuf, Error> {
     on_path(program).ok_or_else(|| missing(format!("the package {package} does not have it")))
 }
 
-/// Runs a command and answers what it printed.
+/// Runs a command and returns what it printed.
 pub fn run(command: &mut Command) -> Result<String, Error> {
     let name = format!("{command:?}");
     let output = command.stdin(Stdio::null()).output().map_err(Error::io(format!("run {name}")))?;

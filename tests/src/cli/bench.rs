@@ -22,7 +22,7 @@ pub struct Args {
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
-    /// Also measure what there is to compare with: a move by hand, and keepalived
+    /// With a name: also measure a move by hand and keepalived, for comparison. keepalived must be installed
     #[arg(long)]
     with_peers: bool,
     /// Measure this agent instead of a release build of the clone
@@ -36,7 +36,7 @@ pub struct Args {
     count: Option<u32>,
 }
 
-/// Runs the benches that were asked for. A bench that fails is told; the others run all the same.
+/// Runs the benches that were asked for. If one fails, a line says so, and the others run all the same.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let chosen = choose(args)?;
     let agent = match &args.agent {
@@ -75,7 +75,7 @@ fn choose(args: &Args) -> Result<Vec<Bench>> {
     let Some(name) = &args.name else {
         return Ok(ALL.to_vec());
     };
-    // The whole name of one, or the first word of some.
+    // The whole name of one bench, or the first word of several.
     let exactly = ALL.iter().any(|bench| bench.name == name);
     let is_it = |bench: &Bench| {
         let group = bench.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'));
@@ -94,6 +94,6 @@ fn choose(args: &Args) -> Result<Vec<Bench>> {
 }
 
 fn print(text: &str) {
-    // Whoever read it is gone: no reason to leave a lab behind.
+    // The output is closed: no reason to leave a lab behind.
     drop(std::io::stdout().write_all(text.as_bytes()));
 }

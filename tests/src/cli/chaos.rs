@@ -10,7 +10,7 @@ use crate::assets::{self, Profile};
 use crate::chaos::{self, Wish, bounds};
 use crate::progress;
 
-/// How much chaos.
+/// The options of a run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// For how long
@@ -60,6 +60,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn print(text: &str) {
-    // Whoever read it is gone: no reason to fail.
+    // The output is closed: no reason to fail.
     drop(std::io::stdout().write_all(text.as_bytes()));
 }

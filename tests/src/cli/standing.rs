@@ -85,11 +85,11 @@ pub async fn stand(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
     };
     let lab = tokio::select! {
         lab = work => lab?,
-        // Whoever waits for this lab is gone.
+        // The process that waits for this lab is gone.
         by = guard::interrupted() => bail!("interrupted by {by}"),
         () = deserted() => bail!("nobody waits for it any more"),
     };
-    // What is there was of a lab that was killed.
+    // The file was left by a lab that was killed.
     drop(std::fs::remove_file(&path));
     let listener = UnixListener::bind(&path).with_context(|| format!("cannot listen at {}", path.display()))?;
     tell(&lab, name);
@@ -114,7 +114,7 @@ pub async fn stand(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
             let (dir, kept) = (lab.dir().display().to_string(), name.to_owned());
             lab.down();
             drop(std::fs::remove_file(&path));
-            // The one who asked may be gone by now.
+            // The process that asked may be gone by now.
             drop(reply.send(Answer::Done(format!("the lab {kept} is down ({dir} is deleted)"))));
             // Let the socket's thread pass it on.
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -212,7 +212,7 @@ fn done(answer: Answer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the one who started this process is gone: until standard input, a pipe from it, ends.
+/// Waits until the process that started this one is gone. Standard input is a pipe from that process, and ends with it.
 async fn deserted() {
     let (gone, is_gone) = oneshot::channel();
     std::thread::spawn(move || {

@@ -16,7 +16,7 @@ pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace has no folder")?;
     let scenarios = scenario::all();
     if !choice.list && scenarios.iter().any(|one| choice.wants(&one.title(), one.rounds)) {
-        // What is fetched or built for the first time takes minutes, which no scenario's limit allows for.
+        // Fetching or building something for the first time takes minutes, which is longer than a scenario may take.
         tokio::task::spawn_blocking(|| {
             assets::find()?;
             assets::agent(Profile::Dev)?;
@@ -27,7 +27,7 @@ pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {
     let mut tests = steps::of_workspace(root, &steps::packages(root)?);
     tests.extend(scenarios);
     let code = Runner { tests, shared: Arc::new(()) }.run(choice).await?;
-    // Those that tests have shared.
+    // The labs that tests have shared.
     allocator::end();
     shared::end();
     Ok(code)

@@ -33,7 +33,7 @@ pub struct AllocatorRig {
     nets: AtomicU8,
 }
 
-/// Stages that a test has left as it found them, for the next one.
+/// Rigs that a test has left as it found them, for the next test.
 static IDLE: Mutex<Vec<(AllocatorRig, Allocator)>> = Mutex::new(Vec::new());
 
 impl AllocatorRig {
@@ -74,7 +74,7 @@ impl AllocatorRig {
     async fn on(server: Server, crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
-        // With the rights that the manifests give it, and no more.
+        // With exactly the rights that the manifests give it.
         for file in ["allocator/namespace.yaml", "allocator/rbac.yaml"] {
             for object in documents_in(file)? {
                 server.apply(&object).await.with_context(|| format!("{file} is refused"))?;
@@ -154,13 +154,13 @@ impl AllocatorRig {
 
 /// Leaves a rig to the next test.
 pub fn give_back(rig: AllocatorRig, allocator: Allocator) {
-    // So many scopes can be had of one rig.
+    // How many scopes one rig has room for.
     if rig.nets.load(Ordering::Relaxed) < 200 {
         lock(&IDLE).push((rig, allocator));
     }
 }
 
-/// Takes down what no test has any more.
+/// Takes down the rigs that no test uses any more.
 pub fn end() {
     let all = std::mem::take(&mut *lock(&IDLE));
     drop(all);

@@ -26,7 +26,7 @@ const KINDS: [(&str, &str); 6] = [
     ("v1alpha2", "inclusterprefixpools"),
     ("v1alpha2", "globalinclusterprefixpools"),
 ];
-/// A lab that takes longer to renew is ended instead: a new one takes no longer.
+/// A lab that takes longer to renew is ended instead: a new lab is as quick.
 const RENEWED: Duration = Duration::from_secs(20);
 
 /// A lab, and whether it has the kind `IPAddress`.
@@ -97,7 +97,7 @@ async fn renewed(lab: &Lab) -> bool {
     }
 }
 
-/// Ends what no test has any more.
+/// Ends the labs that no test uses any more.
 pub fn end() {
     let all = (std::mem::take(&mut *lock(&LEFT)), std::mem::take(&mut *lock(&IDLE)));
     drop(all);
@@ -105,7 +105,7 @@ pub fn end() {
 
 /// Deletes what tests make of objects.
 async fn clear(server: &Server) -> Result<()> {
-    // Whatever they wait for before they go, it comes no more.
+    // Their finalizers wait for programs that no longer run.
     let services = |namespace: &str| format!("/api/v1/namespaces/{namespace}/services");
     for namespace in NAMESPACES {
         delete_each(server, &services(namespace)).await?;

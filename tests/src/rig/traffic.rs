@@ -183,7 +183,7 @@ impl TrafficRig {
         Ok(self.workers.lab().host("client")?.ip4().into())
     }
 
-    /// Asks until somebody answers who is wanted.
+    /// Asks until the wanted node answers.
     pub async fn answered(
         &self,
         protocol: Protocol,

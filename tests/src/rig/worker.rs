@@ -25,7 +25,7 @@ use crate::rig::shared;
 use crate::runner::Ctx;
 use crate::segment;
 
-/// How long anything may take on a busy machine that takes well below a second on an idle one.
+/// The limit for anything that takes well below a second on an idle machine; a busy machine needs longer.
 pub const SOON: Duration = Duration::from_secs(15);
 /// Two owners for longer than this is a failure.
 const SHARED: Duration = Duration::from_millis(500);
@@ -68,7 +68,7 @@ impl WorkerRig {
         Self::shared(&ctx.dir, workers, vips, crds).await
     }
 
-    /// On a lab that others have used, and that others may use next: the test whose folder `dir` is settles it.
+    /// On a lab that other tests have used and may use next. The test with the folder `dir` renews it.
     pub async fn shared(dir: &Path, workers: u8, vips: u8, crds: bool) -> Result<Self> {
         let (lab, has) = shared::lab(Shape::api_servers(1), crds).await?;
         let mut rig = Self::bare(dir, lab, workers, vips, has).await?;
@@ -103,7 +103,7 @@ impl WorkerRig {
         if crds && !self.crds.load(Ordering::Relaxed) {
             self.install_kind().await?;
         }
-        // With the rights that the manifests give it, and no more.
+        // With exactly the rights that the manifests give it.
         for file in ["allocator/namespace.yaml", "agent/rbac.yaml"] {
             for object in documents_in(file)? {
                 self.server.apply(&object).await.with_context(|| format!("{file} is refused"))?;
@@ -278,7 +278,7 @@ impl WorkerRig {
         Ok(object["metadata"]["annotations"][name].as_str().map(str::to_owned))
     }
 
-    /// Who is in the n-th VIP's record.
+    /// The node in the n-th VIP's record.
     pub async fn recorded(&self, n: u8) -> Result<Option<String>> {
         let text = self.annotation(n, "mooring.dev/holder").await?;
         let holder = text.map(|text| serde_json::from_str::<Holder>(&text)).transpose()?;
@@ -304,12 +304,12 @@ impl WorkerRig {
         self.down.iter().fold(timeline, |timeline, (name, from, to)| timeline.without(name, *from, *to))
     }
 
-    /// Waits until exactly one node carries the VIP: answers which.
+    /// Waits until exactly one node carries the VIP, and returns it.
     pub async fn settled(&self, vip: IpAddr) -> Result<String> {
         self.settled_but(vip, &[]).await
     }
 
-    /// Waits until exactly one node carries the VIP that is none of these.
+    /// Waits until exactly one node, and none of these, carries the VIP.
     pub async fn settled_but(&self, vip: IpAddr, not: &[&str]) -> Result<String> {
         let deadline = now() + SOON;
         loop {

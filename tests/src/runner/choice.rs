@@ -23,7 +23,7 @@ pub struct Choice {
     pub logs: Option<PathBuf>,
 }
 
-/// So many tests at once when nobody says: most of them wait most of the time, but a cluster that starts needs processors.
+/// How many tests run at once by default. Most tests wait most of the time, but a cluster that starts needs processors.
 const JOBS: usize = 2;
 
 impl Choice {

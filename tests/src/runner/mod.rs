@@ -25,11 +25,11 @@ pub use test::{Beside, Ctx, Rounds, Run, Skip, Test, Work};
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// It passed.
     Passed,
-    /// Not as it should: the reason.
+    /// It failed, for this reason.
     Failed(String),
-    /// Not run: the reason.
+    /// It was not run, for this reason.
     Skipped(String),
 }
 
@@ -49,7 +49,7 @@ pub struct Ended {
 /// Runs tests.
 #[derive(Debug)]
 pub struct Runner<S> {
-    /// All there are, in the order in which they start.
+    /// All tests, in the order in which they start.
     pub tests: Vec<Test<S>>,
     /// What they share.
     pub shared: Arc<S>,
@@ -61,7 +61,7 @@ impl<S: Send + Sync + 'static> Runner<S> {
     /// dropped, and cleans up as it does so.
     ///
     /// # Errors
-    /// When there is no place for the logs.
+    /// The folder for the logs cannot be made.
     pub async fn run(self, choice: &Choice) -> std::io::Result<ExitCode> {
         let tests = VecDeque::from(choice.of(self.tests));
         if choice.list {
@@ -98,7 +98,7 @@ impl<S: Send + Sync + 'static> Runner<S> {
     }
 }
 
-/// Runs the tests; answers whether `stop` came before they were done. What ran then is dropped when this returns.
+/// Runs the tests. Returns whether `stop` came before they had ended; tests that still ran are dropped.
 async fn run_all<S: Send + Sync + 'static>(
     mut waiting: VecDeque<Test<S>>,
     shared: &Arc<S>,

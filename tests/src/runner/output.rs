@@ -13,7 +13,7 @@ use super::{Ended, Outcome};
 /// How much of each log a failure quotes, lines.
 const TAIL: usize = 25;
 
-/// No more than this of a log is read for it, octets.
+/// How many bytes of a log are read for it at most.
 const QUOTED: usize = 64 << 10;
 
 /// The lines so far.
@@ -52,7 +52,7 @@ impl Screen {
         self.ended
     }
 
-    /// Quotes the failures and prints the last line. Answers how many failed.
+    /// Quotes the failures and prints the last line. Returns how many tests failed.
     pub fn verdict(&mut self, took: Duration, interrupted: bool) -> usize {
         self.clear();
         for ended in &self.ended {
@@ -107,7 +107,7 @@ impl Screen {
 
     fn line(&self, text: &str) {
         self.clear();
-        // Nobody reads on: no reason to end in the middle.
+        // The output is closed: the tests go on without it.
         let _ = writeln!(std::io::stdout(), "{text}");
     }
 
@@ -116,7 +116,7 @@ impl Screen {
     }
 }
 
-/// How long each group took, the longest first, when there are several. Tests that ran beside each other count each.
+/// How long each group took, the longest first, if there are several. Tests that ran at the same time count each.
 pub fn groups(ended: &[Ended]) -> Vec<String> {
     let mut groups = BTreeMap::<&str, (usize, Duration)>::new();
     for test in ended {

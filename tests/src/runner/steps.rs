@@ -22,12 +22,12 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Where it runs.
     pub dir: PathBuf,
-    /// A program that must be installed for it (`cargo-deny`); it is skipped otherwise.
+    /// A program that must be installed (`cargo-deny`). Without it the test is skipped.
     pub needs: Option<&'static str>,
 }
 
 impl Program {
-    /// Runs it with its output in `log`. It is killed, with all that it started, when this is dropped.
+    /// Runs the program with its output in `log`. When this is dropped, the program and all its children are killed.
     ///
     /// # Errors
     /// [`Skip`] when what it needs is not installed; otherwise that it cannot be started, or how it ended.
@@ -116,14 +116,15 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
         cargo("source", "fmt", 2, Some("cargo-fmt"), &["fmt", "--all", "--check"]).quick(),
         cargo("source", "clippy", 30, Some("cargo-clippy"), &clippy).quick(),
     ];
-    // One at a time: in a workspace build the features that one package asks for hide that another forgot to.
+    // One package at a time: in a workspace build, a feature that one package asks for is there for all, and hides that
+    // another package forgot to ask for it.
     all.extend(packages.iter().map(|one| cargo(one, "check", 30, None, &["check", "--locked", "--package", one])));
-    // The tests make network namespaces: that takes root, or a user namespace in which one is root.
+    // The tests make network namespaces, which needs root, or a user namespace with root.
     let runner = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
     let runner = if geteuid().is_root() { &[][..] } else { &runner[..] };
     let test = ["test", "--locked", "--workspace"];
     all.push(step("unit-tests", &[&test[..], runner].concat()));
-    // Those of what decides. Features are those of the whole workspace: nothing is built twice.
+    // The unit tests of the libraries. The features are those of the whole workspace, so that nothing is built twice.
     let cores = ["--lib", "--exclude", "mooring-tests", "--exclude", "mooring-sim"];
     all.push(step("unit-tests-of-libraries", &[&test[..], &cores, runner].concat()).only_quick());
     let sim = ["run", "--locked", "--quiet", "--package", "mooring-tests", "--bin", "lab", "--", "sim"];

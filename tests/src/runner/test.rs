@@ -17,7 +17,7 @@ pub struct Ctx<S> {
     pub name: String,
     /// Its directory; every `*.log` in it is quoted when the test fails.
     pub dir: PathBuf,
-    /// What the tests share: where the binaries are, say.
+    /// What the tests share, for example where the binaries are.
     pub shared: Arc<S>,
 }
 
@@ -25,7 +25,7 @@ impl<S> Ctx<S> {
     /// Writes a line to the test's own log.
     pub fn note(&self, text: &str) {
         let file = OpenOptions::new().create(true).append(true).open(self.dir.join("test.log"));
-        // The log is for people; a test does not fail for it.
+        // The log is for people: a test does not fail because of it.
         if let Err(error) = file.and_then(|mut file| writeln!(file, "{text}")) {
             tracing::warn!(%error, test = %self.name, "the test's log cannot be written");
         }
@@ -47,11 +47,11 @@ pub enum Work<S> {
 /// What may run beside a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Beside {
-    /// Nothing: it needs every processor.
+    /// Nothing may run beside it: it needs every processor.
     Nothing,
     /// Others of this kind.
     Anything,
-    /// Others of this kind: each counts lost packets, and none of them starts a cluster while another one counts.
+    /// Others of this kind. Each counts lost packets, and none starts a cluster while another one counts.
     Counting,
 }
 
@@ -62,18 +62,18 @@ pub enum Rounds {
     Whole,
     /// Also in the quick round, `--quick`.
     Both,
-    /// Only in the quick round: a smaller form of a test of the whole one.
+    /// Only in the quick round, as a smaller form of a test of the whole round.
     Quick,
 }
 
 /// One thing that is tested.
 #[derive(Clone, Debug)]
 pub struct Test<S> {
-    /// Its name: unique, and what filters are compared with (as `GROUP/NAME`).
+    /// Its name. It is unique; filters are compared with `GROUP/NAME`.
     pub name: String,
     /// What it belongs to.
     pub group: String,
-    /// When it is given up.
+    /// The time after which the test fails.
     pub limit: Duration,
     /// What may run beside it.
     pub beside: Beside,
@@ -83,7 +83,7 @@ pub struct Test<S> {
     pub work: Work<S>,
 }
 
-/// A test ends with this error when it cannot be done here and that is no failure.
+/// The error of a test that cannot run on this machine. This is not a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Skip(
@@ -111,7 +111,7 @@ impl<S> Test<S> {
         Self { beside: Beside::Nothing, ..self }
     }
 
-    /// It counts every lost packet: nothing that takes processors away may run beside it.
+    /// It counts every lost packet: no test that takes processors away may run at the same time.
     #[must_use]
     pub fn counting(self) -> Self {
         Self { beside: Beside::Counting, ..self }

@@ -14,7 +14,7 @@ struct Shared {
     cleaned: AtomicUsize,
 }
 
-/// Counts like the lab's own clean-up: on drop.
+/// Counts when it is dropped, as the lab cleans up when it is dropped.
 struct Clean<'a>(&'a Shared);
 
 impl Drop for Clean<'_> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::observe::worker::Worker;
 use crate::observe::{Error, Place, inside};
 
-/// A client that says nothing for so long is left.
+/// A client that sends nothing for this time is disconnected.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running one; it ends when dropped.
@@ -59,7 +59,7 @@ fn said(name: &str, client: SocketAddr) -> String {
     format!("{name} sees {}\n", client.ip())
 }
 
-/// HTTP as far as a client needs it that asks once.
+/// As much HTTP as a client needs that asks once.
 fn answer(mut stream: TcpStream, text: &str) {
     let answered = stream
         .set_read_timeout(Some(PATIENCE))
