@@ -78,12 +78,13 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 2;
+    const WIDENINGS: usize = 3;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
             0 => fault::widen(plan),
-            _ => fault::widen_nodes(plan),
+            1 => fault::widen_nodes(plan),
+            _ => fault::cut_off_one(plan),
         }
     }
 
