@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use mooring_agent_core::peers::Quorum;
 use mooring_agent_core::rules::Rules;
 use mooring_sim::clock::{MS, SECOND};
 use mooring_sim::fault::{Fault, How, Planned};
@@ -44,6 +45,8 @@ fn a_port_that_was_down_before_a_crash_delays_nothing_on_the_other_segment() {
 fn a_port_that_is_down_does_not_keep_a_watcher_from_carrying_without_the_api() {
     for down in [(0, 1), (1, 1)] {
         let mut plan = plan(2, vec![at(50, 60, Fault::Api(1, How::Refused)), at(60, 40, Fault::Crash(1))]);
+        // By default the last of two nodes takes nothing without the API.
+        plan.settings.rules.quorum = Quorum::Nobody;
         plan.settings.down = Some(down);
         let mut world = World::new(&plan);
         world.run(60 * SECOND - MS);
