@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::names::{Uid, Version};
+use crate::protocol::flaws::{Flaw, planted};
 use crate::retained_meta::Finalizers;
 use crate::work::Target;
 
@@ -35,6 +36,9 @@ impl ForeignFinalizers {
     /// A list of all objects begins: its first page is read next.
     pub fn list_begins(&mut self) {
         self.listing.clear();
+        if planted(Flaw::HalfAListCounts) {
+            self.by_uid.clear();
+        }
     }
 
     /// A page of a list has shown an object.

@@ -297,6 +297,10 @@ impl Provider for InCluster {
         self.book.rivals(slot)
     }
 
+    fn is_implausible(&self, slot: u32) -> bool {
+        self.book.is_implausible(slot)
+    }
+
     fn woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
     }

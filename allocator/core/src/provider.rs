@@ -122,6 +122,8 @@ pub trait Provider {
     fn gone(&mut self, slot: u32);
     /// The objects that have an address in common with this object.
     fn rivals(&self, slot: u32) -> Vec<u32>;
+    /// Whether an object has a block that its pool cannot have handed out: no claim is bound to it.
+    fn is_implausible(&self, slot: u32) -> bool;
     /// The claims woken by the calls so far.
     fn woken(&mut self) -> Vec<Woken>;
 }

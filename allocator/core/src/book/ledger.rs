@@ -77,6 +77,9 @@ struct Held {
     places: Places,
 }
 
+/// The length of the widest prefix that counts while its pool's plan was never known: a site's (RFC 6177). Few pools hand out
+/// wider ones, and a wider one that was made by hand may cover the addresses of many pools.
+const WIDEST_UNKNOWN: u8 = 48;
 const EVERYTHING: Block = Block::around(0, 0);
 
 impl Pool {
@@ -115,7 +118,7 @@ impl Book {
             plan: None,
             network: UNKNOWN,
             local,
-            unit: 128,
+            unit: WIDEST_UNKNOWN,
             free: Free::default(),
             used: 0,
             resting: 0,
@@ -282,6 +285,17 @@ impl Book {
         }
         let Some(block) = held.block else { return Vec::new() };
         self.take_out(held.places, block, holder)
+    }
+
+    /// Whether an object's block counts for the pools of its namespace at most: a prefix that its pool cannot have handed
+    /// out.
+    #[must_use]
+    pub fn is_implausible(&self, object: u32) -> bool {
+        let Some(held @ Held { block: Some(block), owned, pool, .. }) = self.held(Holder::Object(object)) else {
+            return false;
+        };
+        let pool = self.pools.get(*pool as usize);
+        block.length() < 128 && !held.rests && pool.is_some_and(|pool| !pool.may_have_handed_out(*block, *owned))
     }
 
     /// The block of a holder.

@@ -111,6 +111,9 @@ fn however_much_an_unknown_pool_has_is_passed_over_at_once() {
         book.vacate(Holder::Object(0));
         assert!(next(&book, a).is_some());
         // The pools of other namespaces, and the cluster-wide ones, do not count it.
+        book.occupy_unowned(0, unknown, Block::prefix("fd00::".parse().unwrap(), 16));
+        assert_eq!(next(&book, a), None);
+        book.vacate(Holder::Object(0));
         let elsewhere = book.pool(&Arc::new(PoolRef::new(PoolKind::InClusterPrefixPool, "elsewhere", "none")));
         book.occupy(Holder::Object(0), elsewhere, Block::prefix("fd00::".parse().unwrap(), 16));
         assert!(next(&book, a).is_some());
@@ -274,7 +277,7 @@ proptest! {
         };
         let pools: Vec<PoolId> = namespaces.iter().zip(["a", "b", "c", "d"])
             .map(|(of, name)| book.pool(&Arc::new(PoolRef::new(kind(of), of, name)))).collect();
-        let new = |namespace| Naive { namespace, usable: BTreeSet::new(), network: None, unit: 128 };
+        let new = |namespace| Naive { namespace, usable: BTreeSet::new(), network: None, unit: 48 };
         let mut naive: Vec<Naive> = namespaces.map(new).into();
         let mut held: BTreeMap<u32, (usize, Block)> = BTreeMap::new();
         for step in steps {

@@ -3,7 +3,7 @@
 /// A guard to leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests plant them"))]
-pub(super) enum Flaw {
+pub(crate) enum Flaw {
     /// A claim is bound as soon as its object is created.
     BindBeforeShown,
     /// An object that one list shows together with another counts as later.
@@ -26,6 +26,10 @@ pub(super) enum Flaw {
     NobodyWoken,
     /// The server does not look at uid and version of a write about a claim.
     NoPreconditions,
+    /// The first page of a list counts as the whole list.
+    HalfAListCounts,
+    /// An object without owner is not released with the claim that is bound to it.
+    OwnerlessStays,
 }
 
 #[cfg(test)]
@@ -34,16 +38,16 @@ thread_local! {
 }
 
 #[cfg(test)]
-pub(super) fn plant(flaw: Option<Flaw>) {
+pub(crate) fn plant(flaw: Option<Flaw>) {
     PLANTED.set(flaw);
 }
 
 #[cfg(test)]
-pub(super) fn planted(flaw: Flaw) -> bool {
+pub(crate) fn planted(flaw: Flaw) -> bool {
     PLANTED.get() == Some(flaw)
 }
 
 #[cfg(not(test))]
-pub(super) const fn planted(_: Flaw) -> bool {
+pub(crate) const fn planted(_: Flaw) -> bool {
     false
 }

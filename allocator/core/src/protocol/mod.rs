@@ -18,7 +18,7 @@ mod action;
 #[cfg(test)]
 mod arbitrary_events;
 mod event;
-mod flaws;
+pub(crate) mod flaws;
 mod machine;
 mod objects;
 mod registry;

@@ -9,7 +9,7 @@ use super::super::action::{Action, New, Purpose, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Claim, Rest};
 use super::super::registry::Fate;
-use super::{FOREIGN_AGAIN, Machine, READS, Who};
+use super::{BEHIND, FOREIGN_AGAIN, Machine, READS, Who};
 use crate::work::Failure;
 
 impl<P: Provider> Machine<P> {
@@ -104,6 +104,8 @@ impl<P: Provider> Machine<P> {
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
         let known = claim.is_some_and(|s| s.claim.uid == *owner || entry.heir.as_ref() == Some(&s.claim.uid));
         match entry.fate {
+            // The claim never owned the object, and the object cannot stay: the claim gets another one with the address.
+            _ if known && entry.address.deleting && entry.heir.is_some() => self.dispose(slot, false),
             _ if known => {
                 if let Some(entry) = self.addresses.get_mut(slot) {
                     entry.fate = Fate::Stays;
@@ -145,9 +147,8 @@ impl<P: Provider> Machine<P> {
             }
             Ok(Some(claim)) if claim.uid == owner => {
                 entry.fate = Fate::Stays;
-                // The watch is behind, and will show the claim too.
                 if self.claims.find(&claim.key).is_none() {
-                    self.claim_seen(claim);
+                    self.wait_for_watch(slot);
                 }
             }
             Ok(Some(claim)) if entry.inherits(&claim) => {
@@ -160,7 +161,7 @@ impl<P: Provider> Machine<P> {
                 }
                 match self.claims.find(&claim.key) {
                     Some(known) => self.work.mark(Who::Claim(known)),
-                    None => self.claim_seen(claim),
+                    None => self.wait_for_watch(slot),
                 }
             }
             Ok(_) => self.dispose(slot, true),
@@ -170,6 +171,18 @@ impl<P: Provider> Machine<P> {
                 entry.retry.not_before = at;
                 self.work.mark_at(at, Who::Address(slot));
             }
+        }
+    }
+
+    /// The claim of an object exists, and the watch has not shown it: the watch is behind the read, or already ahead of it. So
+    /// the claim is not taken in from the read, and is read again later.
+    fn wait_for_watch(&mut self, slot: u32) {
+        let at = self.work.now() + BEHIND;
+        if let Some(entry) = self.addresses.get_mut(slot)
+            && !matches!(entry.fate, Fate::Goes { .. })
+        {
+            entry.fate = Fate::Doubtful(at);
+            self.work.mark_at(at, Who::Address(slot));
         }
     }
 

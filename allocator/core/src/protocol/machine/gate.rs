@@ -32,7 +32,7 @@ impl Entry {
     pub(super) fn inherits(&self, claim: &Claim) -> bool {
         let Address { key, pool, claim: of, conflict, rest, .. } = &*self.address;
         let same = *key == claim.key && *of == claim.key.name && *pool == claim.pool;
-        same && !claim.deleting && conflict.is_none() && rest.is_none()
+        same && conflict.is_none() && rest.is_none()
     }
 
     /// Whether the object has no owner, or has this claim as its owner or heir.
@@ -45,7 +45,9 @@ impl Entry {
     pub(super) fn goes_with(&self, claim: &Claim) -> bool {
         let Address { key, owner, rest, claim: of, .. } = &*self.address;
         let bound = claim.bound.as_ref() == Some(&key.name) && *of == claim.key.name;
-        self.is_of(&claim.uid) || (bound && owner.is_none() && rest.is_none())
+        self.is_of(&claim.uid)
+            || self.heir.as_ref() == Some(&claim.uid)
+            || (bound && owner.is_none() && rest.is_none() && !planted(Flaw::OwnerlessStays))
     }
 
     /// Whether the object was declared void: nobody can bind a void object any more.
@@ -85,6 +87,13 @@ impl<P: Provider> Machine<P> {
             let message = format!("IPAddress {name} exists, but its address cannot be read: delete it");
             return self.stuck(slot, claim, message);
         };
+        if self.provider.is_implausible(address) {
+            let pool = &entry.address.pool;
+            let message = format!(
+                "IPAddress {name} has {block}, which {pool} cannot have handed out: delete it, or correct the pool"
+            );
+            return self.stuck(slot, claim, message);
+        }
         let earlier = self.earlier(address);
         if let Some(&rival) = earlier.first() {
             if attempt.is_some_and(|m| !m.adopted) {

@@ -45,6 +45,8 @@ const STATUS_BEHIND: Duration = Duration::from_millis(500);
 const LISTS: BackOff = BackOff { first: Duration::from_millis(250), last: Duration::from_secs(10) };
 /// After this time without a list, the next lists are not delayed.
 const LISTS_QUIET: Duration = Duration::from_mins(1);
+/// After this delay, a claim that was read but not shown by the watch is read again.
+const BEHIND: Duration = Duration::from_secs(5);
 /// The most claims that are read at a time.
 const READS: usize = 16;
 /// Delay before the claim of another provider's pool is read again that owns an object of ours.

@@ -1,9 +1,11 @@
 //! The checks at the end of a run, when nothing changes any more.
 
 use crate::block::Block;
+use crate::names::Uid;
 use crate::pool::{Plan, Standing};
 use crate::protocol::{Address, Claim, Condition, Hold, Reason};
 
+use super::store::share;
 use super::world::World;
 
 impl World {
@@ -24,14 +26,18 @@ impl World {
         }
         for address in self.store.addresses.values() {
             let resting = address.rest.as_ref().is_some_and(|r| r.until + 1 >= self.store.wall);
-            let by_hand = address.rest.is_none() && address.owner.is_none();
+            let ended = |claim: &Uid| !self.store.claims.values().any(|c| c.uid == *claim);
+            let released = self.store.ownerless.get(&address.uid).is_some_and(ended);
+            let by_hand = address.rest.is_none() && address.owner.is_none() && !released;
             let held = self.store.held.contains(&address.uid);
             // A claim keeps its address while its machine exists.
             let owned = self.store.claims.values().any(|c| {
                 address.owner.as_ref() == Some(&c.uid)
                     && (c.bound.is_none() || self.store.own(c).is_some_and(|a| a.uid == address.uid))
             });
-            if !resting && !owned && !by_hand && !held {
+            // After a restore the object belongs to the claim of its name, which has a condition if it cannot have it.
+            let inherited = self.store.claims.contains_key(&address.key);
+            if !resting && !owned && !by_hand && !held && !inherited {
                 return Err(format!("{} is leaked: {address:?}", address.key));
             }
         }
@@ -41,7 +47,7 @@ impl World {
     fn check_deleting(&self, claim: &Claim) -> Result<(), String> {
         let of = |a: &Address| a.owner.clone().or_else(|| a.attempt.clone().map(|m| m.claim));
         let bound = self.store.own(claim).map(|a| &a.uid);
-        let is_its = |a: &&Address| of(a).as_ref() == Some(&claim.uid) || bound == Some(&a.uid);
+        let is_its = |a: &&Address| of(a).as_ref() == Some(&claim.uid) || bound == Some(&a.uid) || a.key == claim.key;
         let mut own = self.store.addresses.values().filter(is_its);
         let held = own.any(|a| self.store.held.contains(&a.uid));
         if held && !claim.others && claim.condition.as_ref().is_none_or(|c| c.ready) {
@@ -97,8 +103,9 @@ impl World {
     fn has(&self, plan: &Plan, block: Block) -> bool {
         let has = |a: &Address| {
             let pool = self.store.pools.get(&*a.pool).and_then(|p| p.plan.as_ref().ok());
-            let same = pool.is_none_or(|p| p.network == plan.network);
-            same && self.store.block(a).is_some_and(|b| b.overlaps(block))
+            let same = pool.is_none_or(|p| share(&p.network, &plan.network));
+            // A prefix that no pool can have handed out holds up the pools of its namespace.
+            (same || a.prefix == 0) && self.store.block(a).is_some_and(|b| b.overlaps(block))
         };
         // An address that a claim lost by force stays reserved until the claim can get it again, for example while it is paused.
         let kept = |c: &Claim| {

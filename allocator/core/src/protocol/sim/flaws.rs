@@ -23,14 +23,16 @@ macro_rules! flaws {
 
 flaws! {
     bind_before_shown: BindBeforeShown from 0,
-    list_counts_as_later: ListCountsAsLater from 1640,
-    unbound_do_not_count: UnboundDoNotCount from 270,
-    no_void: NoVoid from 540,
+    list_counts_as_later: ListCountsAsLater from 3700,
+    unbound_do_not_count: UnboundDoNotCount from 440,
+    no_void: NoVoid from 740,
     void_is_bound: VoidIsBound from 40,
     bound_withdraws: BoundWithdraws from 80,
     others_ignored: OthersIgnored from 0,
     no_rest: NoRest from 0,
     orphans_unasked: OrphansUnasked from 0,
-    nobody_woken: NobodyWoken from 120,
+    nobody_woken: NobodyWoken from 240,
     no_preconditions: NoPreconditions from 0,
+    half_a_list_counts: HalfAListCounts from 0,
+    ownerless_stays: OwnerlessStays from 100,
 }

@@ -28,6 +28,8 @@ pub(in crate::protocol) struct Store {
     /// The uids of objects that people removed by force, and of the claims. A write under way may meet another object of
     /// the same name: this cannot be prevented, but it must be repaired.
     pub(in crate::protocol) forced: BTreeSet<Uid>,
+    /// The uids of objects whose owner the garbage collector removed, and of their claims.
+    pub(in crate::protocol) ownerless: BTreeMap<Uid, Uid>,
     /// Pools that were gone or invalid at some time.
     pub(in crate::protocol) unclear: BTreeSet<PoolRef>,
     /// The uids of objects that another provider left; some may share an address.
@@ -37,6 +39,12 @@ pub(in crate::protocol) struct Store {
 pub(in crate::protocol) const CLAIMS: usize = 0;
 pub(in crate::protocol) const ADDRESSES: usize = 1;
 pub(in crate::protocol) const POOLS: usize = 2;
+
+/// Whether the pools of two networks share one view of what is used.
+pub(super) fn share(one: &Network, other: &Network) -> bool {
+    let with_all = |a: &Network, b: &Network| *a == Network::Common && matches!(b, Network::Namespace(_));
+    one == other || with_all(one, other) || with_all(other, one)
+}
 
 impl Store {
     pub(in crate::protocol) fn version(&mut self) -> Version {
@@ -263,7 +271,7 @@ impl Store {
             let (Some(network), Some(block)) = (self.network(address), self.block(address)) else { continue };
             let same = |(n, b, _, uid): &&(Network, Block, &Claim, &Uid)| {
                 let old = self.old_duplicates.contains::<Uid>(uid) && self.old_duplicates.contains(&address.uid);
-                *n == network && b.overlaps(block) && !old
+                share(n, &network) && b.overlaps(block) && !old
             };
             if let Some(other) = bound.iter().find(same) {
                 return Err(format!("{block} is bound twice: {} and {}", other.2.key, claim.key));

@@ -8,15 +8,24 @@ use super::world::{World, plan_of};
 
 impl World {
     fn name(&mut self) -> Key {
-        Key::new("ns", &format!("c{}", self.dice.roll(7)))
+        let namespace = ["ns", "ns", "ns", "ns", "t1", "t2"][self.dice.pick(6)];
+        Key::new(namespace, &format!("c{}", self.dice.roll(if namespace == "ns" { 7 } else { 2 })))
+    }
+
+    /// A pool that claims of a namespace may name.
+    fn some_pool(&mut self, namespace: &str) -> usize {
+        let of_it = |pool: &&usize| matches!(&*self.pools[**pool].namespace, one if one.is_empty() || one == namespace);
+        let all: Vec<usize> = (0..self.pools.len()).collect();
+        let all: Vec<usize> = all.iter().filter(of_it).copied().collect();
+        all[self.dice.pick(all.len())]
     }
 
     /// An address in a pool, or close to the pool.
     fn some_address(&mut self, pool: usize) -> std::net::IpAddr {
-        let text = if pool < 3 {
-            format!("10.0.0.{}", 1 + self.dice.roll(8))
-        } else {
+        let text = if (3..=4).contains(&pool) {
             format!("fd00::{:x}", self.dice.roll(4) * 4)
+        } else {
+            format!("10.0.0.{}", 1 + self.dice.roll(8))
         };
         text.parse().unwrap()
     }
@@ -25,7 +34,7 @@ impl World {
     pub(super) fn claimants(&mut self) {
         let key = self.name();
         let Some(claim) = self.store.claims.get(&key).cloned() else {
-            let chosen = self.dice.pick(self.pools.len());
+            let chosen = self.some_pool(&key.namespace);
             let pool = self.pools[chosen].clone();
             let requested = self.dice.one_in(6).then(|| self.some_address(chosen).to_string().into());
             let claim = Claim {
@@ -48,8 +57,19 @@ impl World {
             self.store.put_claim(claim);
             return;
         };
-        let change = match self.dice.roll(8) {
+        let other = self.some_pool(&claim.key.namespace);
+        let change = match self.dice.roll(9) {
+            0 if !claim.deleting && claim.bound.is_some() => {
+                // In the foreground: the garbage collector removes the claim's owner reference.
+                let own = self.store.own(&claim).filter(|object| object.owner.is_some()).cloned();
+                if let Some(object) = own {
+                    self.store.ownerless.insert(object.uid.clone(), claim.uid.clone());
+                    self.store.put_address(Address { owner: None, ..object });
+                }
+                Claim { deleting: true, ..claim }
+            }
             0..=2 if !claim.deleting => Claim { deleting: true, ..claim },
+            8 if claim.bound.is_none() && !claim.deleting => Claim { pool: self.pools[other].clone(), ..claim },
             3 | 4 if claim.deleting && claim.others => Claim { others: false, ..claim },
             5 if claim.hold == Hold::None => Claim { hold: Hold::Paused, ..claim },
             6 if claim.hold == Hold::None => Claim { hold: Hold::NoCluster("x".into()), ..claim },
@@ -156,10 +176,13 @@ impl World {
         let wanted = claim.map(|c| c.pool.clone());
         let chosen = match wanted {
             Some(pool) if self.dice.roll(4) > 0 => self.pools.iter().position(|p| *p == pool).unwrap(),
-            _ => self.dice.pick(self.pools.len()),
+            _ => self.some_pool(&key.namespace),
         };
-        let prefix = if self.pools[chosen].kind.of_prefixes() { 126 } else { 24 };
         let absurd = self.dice.one_in(6);
+        let of_prefixes = self.pools[chosen].kind.of_prefixes();
+        // Some cover everything.
+        let prefix = if of_prefixes && self.dice.one_in(4) { 0 } else { 24 };
+        let prefix = if of_prefixes && prefix > 0 { 126 } else { prefix };
         let object = Address {
             claim: if other { "c9".into() } else { key.name.clone() },
             key,
@@ -184,7 +207,8 @@ impl World {
 
     /// `clusterctl move`: new uids, no status, corrected owners, no writes under way.
     pub(super) fn move_all(&mut self) {
-        self.trace.push("move".into());
+        let restored = self.dice.one_in(3);
+        self.trace.push(format!("move, restored {restored}"));
         for writer in &mut self.writers {
             writer.begin_anew();
         }
@@ -208,7 +232,8 @@ impl World {
                 if self.store.old_duplicates.contains(&object.uid) {
                     self.store.old_duplicates.insert(address.clone());
                 }
-                let owner = Some(uid.clone());
+                // A restore from a backup leaves the references as they were.
+                let owner = Some(if restored { claim.uid.clone() } else { uid.clone() });
                 self.store.put_address(Address { uid: address, owner, deleting: false, ..object });
             }
             self.store.put_claim(Claim { uid, bound: None, condition: None, ..claim });

@@ -50,6 +50,8 @@ pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
         (2, _) => plan("10.0.0.1-10.0.0.2", apart(), 1),
         (3, 0) => plan("fd00::1-fd00::6", Network::Common, 0),
         (3, _) => plan("fd00::3-fd00::9", Network::Common, 0),
+        // Two tenants with one range.
+        (5 | 6, _) => plan("10.0.0.6-10.0.0.7", Network::Namespace(format!("t{}", pool - 4)), 0),
         (_, 0) => prefixes("fd00::/124", 126, 0),
         _ => prefixes("fd00::/125", 126, 2),
     })
@@ -64,8 +66,15 @@ impl World {
             PoolKind::InClusterIPPool,
             PoolKind::GlobalInClusterIPPool,
             PoolKind::InClusterPrefixPool,
+            PoolKind::InClusterIPPool,
+            PoolKind::InClusterIPPool,
         ];
-        let references = kinds.iter().zip(0..).map(|(&kind, i)| PoolRef::new(kind, "ns", &format!("p{i}")));
+        let namespace = |i| match i {
+            5 => "t1",
+            6 => "t2",
+            _ => "ns",
+        };
+        let references = kinds.iter().zip(0..).map(|(&kind, i)| PoolRef::new(kind, namespace(i), &format!("p{i}")));
         let pools = references.map(Arc::new).collect();
         let mut dice = Dice(seed.wrapping_mul(1 << 20));
         let writers = (0..=dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
@@ -195,6 +204,22 @@ impl World {
         if self.store.revision > before + 3000 {
             return Err(format!("{} changes after all had come to rest", self.store.revision - before));
         }
-        self.final_check()
+        self.final_check()?;
+        self.stays_quiet()
+    }
+
+    /// What cannot be done is not tried again and again, whatever the API server answers: a budget of calls.
+    fn stays_quiet(&mut self) -> Result<(), String> {
+        let asked = |world: &Self| world.writers.iter().map(Writer::asked).sum::<usize>();
+        let (before, minutes) = (asked(self), 5);
+        for _ in 0..minutes * 60 {
+            self.elapse(1000);
+            for i in 0..self.writers.len() {
+                self.writers[i].let_pass(&mut self.dice, &mut self.store, self.now, &mut self.trace)?;
+            }
+        }
+        let (calls, claims) = (asked(self) - before, self.store.claims.len());
+        let budget = (claims + 2) * self.writers.len() * minutes * 4;
+        if calls > budget { Err(format!("{calls} calls in {minutes} minutes for {claims} claims")) } else { Ok(()) }
     }
 }

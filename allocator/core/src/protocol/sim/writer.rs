@@ -35,6 +35,10 @@ pub(super) struct Writer {
     foreign: ForeignFinalizers,
     /// The position of each watch in the store's log; None: the watch is broken.
     watches: [Option<usize>; 3],
+    /// The list of each kind whose last page has not come yet.
+    lists: [Option<Listing>; 3],
+    /// The number of writes, lists and reads that the machine asked for.
+    asked: usize,
     calls: Vec<Call>,
     /// Writes whose answer nobody awaits: they may take effect at any time, or never.
     strays: Vec<Write>,
@@ -51,6 +55,8 @@ impl Writer {
             machine,
             foreign: ForeignFinalizers::default(),
             watches: [None; 3],
+            lists: [const { None }; 3],
+            asked: 0,
             calls: Vec::new(),
             strays: Vec::new(),
             frozen: false,
@@ -66,7 +72,8 @@ impl Writer {
     /// Whether no call is under way and the watches have shown everything.
     pub(super) fn is_quiet(&self, store: &Store) -> bool {
         let shown = (0..3).all(|k| self.watches[k] == Some(store.logs[k].len()));
-        shown && self.calls.is_empty() && self.strays.is_empty()
+        let listed = self.lists.iter().all(Option::is_none);
+        shown && listed && self.calls.is_empty() && self.strays.is_empty()
     }
 
     fn crash(&mut self) {
@@ -79,6 +86,7 @@ impl Writer {
         self.machine = Machine::new(InCluster::default(), self.seed);
         self.foreign = ForeignFinalizers::default();
         self.watches = [None; 3];
+        self.lists = [const { None }; 3];
         self.leads = Duration::ZERO;
     }
 
@@ -94,8 +102,8 @@ impl Writer {
             Event::Address(Address { uid, version, .. }) => foreign.shown(uid, version, others(uid)),
             Event::AddressGone(uid) => foreign.gone(uid),
             Event::Addresses(all, _) => {
-                foreign.list_begins();
-                for Address { uid, version, .. } in all {
+                // The first page came before: the rest of the list.
+                for Address { uid, version, .. } in all.iter().skip(all.len() / 2) {
                     foreign.listed(uid, version, others(uid));
                 }
                 foreign.list_ends();
@@ -104,9 +112,27 @@ impl Writer {
         }
     }
 
+    /// The first page of a list comes. The watch of the kind is closed until the last page has come.
+    fn begin_list(&mut self, kind: usize, store: &Store, asked: Option<u64>) {
+        let event = store.list(kind, asked);
+        if let Event::Addresses(all, _) = &event {
+            self.foreign.list_begins();
+            for Address { uid, version, .. } in all.iter().take(all.len() / 2) {
+                self.foreign.listed(uid, version, others(uid));
+            }
+        }
+        self.lists[kind] = Some(Listing { event, at: store.logs[kind].len() });
+    }
+
+    /// The number of writes, lists and reads so far.
+    pub(super) const fn asked(&self) -> usize {
+        self.asked
+    }
+
     fn step(&mut self, now: Duration, store: &Store, event: Event) {
         self.note_finalizers(&event);
         let actions = self.machine.step(Moment { now, wall: store.wall }, event);
+        self.asked += actions.iter().filter(|action| !matches!(action, Action::Report(_))).count();
         for action in actions {
             match action {
                 Action::Write { id, write } => self.calls.push(Call::Write { id, write }),
@@ -129,7 +155,14 @@ impl Writer {
             match dice.roll(400) {
                 0..2 => self.crash(),
                 2..6 => self.frozen = true,
-                6..16 => self.watches[usize::try_from(dice.roll(3)).unwrap()] = None,
+                6..16 => {
+                    let kind = usize::try_from(dice.roll(3)).unwrap();
+                    self.watches[kind] = None;
+                    if let Some(Listing { event: Event::Addresses(_, Some(id)), .. }) = self.lists[kind].take() {
+                        // A list that was asked for is asked for again.
+                        self.calls.push(Call::List { id });
+                    }
+                }
                 16..26 => {
                     let kind = usize::try_from(dice.roll(3)).unwrap();
                     let back = usize::try_from(dice.roll(6)).unwrap();
@@ -174,11 +207,33 @@ impl Writer {
         Ok(())
     }
 
+    /// A second in which all that was asked for is done.
+    pub(super) fn let_pass(
+        &mut self,
+        dice: &mut Dice,
+        store: &mut Store,
+        now: Duration,
+        trace: &mut Vec<String>,
+    ) -> Result<(), String> {
+        self.step(now, store, Event::Tick);
+        for _ in 0..8 {
+            for kind in 0..3 {
+                self.watch(kind, dice, store, now);
+            }
+            self.call(dice, store, now, true, trace)?;
+        }
+        Ok(())
+    }
+
     fn watch(&mut self, kind: usize, dice: &mut Dice, store: &Store, now: Duration) {
-        let Some(at) = self.watches[kind] else {
-            self.watches[kind] = Some(store.logs[kind].len());
-            return self.step(now, store, store.list(kind, None));
-        };
+        if let Some(Listing { event, at }) = self.lists[kind].take_if(|_| dice.one_in(2)) {
+            self.watches[kind] = Some(at);
+            return self.step(now, store, event);
+        }
+        if self.lists[kind].is_some() {
+            return;
+        }
+        let Some(at) = self.watches[kind] else { return self.begin_list(kind, store, None) };
         let many = if dice.one_in(4) { 8 } else { 1 };
         for event in store.logs[kind].iter().skip(at).take(many) {
             self.watches[kind] = self.watches[kind].map(|at| at + 1);
@@ -215,12 +270,11 @@ impl Writer {
         match chosen {
             Call::Answer(event) => self.step(now, store, event),
             Call::List { id } => {
-                if !quiesce && dice.one_in(10) {
+                if self.watches[ADDRESSES].is_none() || self.lists[ADDRESSES].is_some() || !quiesce && dice.one_in(10) {
                     self.calls.push(Call::List { id });
                     return Ok(());
                 }
-                self.watches[ADDRESSES] = Some(store.logs[ADDRESSES].len());
-                self.step(now, store, store.list(ADDRESSES, Some(id)));
+                self.begin_list(ADDRESSES, store, Some(id));
             }
             Call::Read { id, key } => {
                 let lost = !quiesce && dice.one_in(5);
@@ -249,6 +303,14 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// A list that was begun.
+#[derive(Debug)]
+struct Listing {
+    event: Event,
+    /// Where the watch continues.
+    at: usize,
 }
 
 /// The finalizers of an address that has others besides ours: every third address does.
