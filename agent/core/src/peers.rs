@@ -2,7 +2,8 @@
 //!
 //! From the API, an outage and a node that is cut off look alike. The segment tells them apart:
 //!
-//! - A node *knows* a peer that it heard within [`KNOWN`] before the API fell silent, or since. Peers that never answer a probe
+//! - A node *knows* a peer that it heard within [`KNOWN`] before the API fell silent, or since. A silence that comes within
+//!   [`KNOWN`] of another one continues it: an answer now and then is no reason to forget who was there. Peers that never answer a probe
 //!   (another subnet, a filter) and names of nodes that are long gone are not known, and do not count.
 //! - A node *hears* a peer that it heard within [`HEARD`]; before it takes a free VIP, one that it heard since it found that free.
 //! - While the API is silent, a node carries VIPs only as long as it hears enough of the peers that it knows ([`Quorum`]). With
@@ -80,6 +81,16 @@ pub struct Peers {
     next: Time,
     /// Who was neither heard nor asked since is asked at once.
     anew: Time,
+    /// The last silence of the API.
+    silence: Option<Silence>,
+}
+
+/// A time in which the API did not answer, or only now and then.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Time,
+    /// Since when the API has answered. None: it is silent.
+    ended: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,11 +149,29 @@ impl Peers {
         these
     }
 
-    /// How many peers were heard since then, and how many are known. `silent`: since when the API has been silent.
+    /// `silent`: since when the API has been silent; None: it answers.
+    pub fn note_silence(&mut self, now: Time, silent: Option<Time>) {
+        self.silence = match (self.silence, silent) {
+            (before, Some(since)) => Some(Silence { since: Self::beginning(before, since), ended: None }),
+            (Some(Silence { since, ended }), None) => Some(Silence { since, ended: ended.or(Some(now)) }),
+            (None, None) => None,
+        };
+    }
+
+    /// When the silence began that this one belongs to.
+    fn beginning(before: Option<Silence>, since: Time) -> Time {
+        before
+            .filter(|before| before.ended.is_none_or(|ended| since < ended + KNOWN))
+            .map_or(since, |b| b.since.min(since))
+    }
+
+    /// How many peers were heard since then, and how many are known. `silent`: since when the API has been silent; None: it
+    /// answers, and nobody needs to be heard.
     #[must_use]
-    pub fn count(&self, since: Time, silent: Time) -> (usize, usize) {
+    pub fn count(&self, since: Time, silent: Option<Time>) -> Option<(usize, usize)> {
+        let silent = Self::beginning(self.silence, silent?);
         let heard = |since: Time| self.all.values().filter(|peer| peer.heard.is_some_and(|at| at >= since)).count();
-        (heard(since), heard(silent - KNOWN))
+        Some((heard(since), heard(silent - KNOWN)))
     }
 }
 
@@ -183,12 +212,26 @@ mod tests {
         peers.heard(at(1_000), "gone");
         peers.heard(at(60_000), "a");
         peers.heard(at(60_000), "b");
-        assert_eq!(peers.count(at(59_000), at(60_000)), (2, 2));
-        assert_eq!(peers.count(at(68_500), at(61_000)), (0, 2), "they fell silent with the API");
+        assert_eq!(peers.count(at(59_000), Some(at(60_000))), Some((2, 2)));
+        assert_eq!(peers.count(at(68_500), Some(at(61_000))), Some((0, 2)), "they fell silent with the API");
         peers.heard(at(70_000), "never");
-        assert_eq!(peers.count(at(68_500), at(61_000)), (1, 3), "one more is there after all");
+        assert_eq!(peers.count(at(68_500), Some(at(61_000))), Some((1, 3)), "one more is there after all");
         peers.heard(at(70_001), "nobody");
-        assert_eq!(peers.count(at(70_001), at(61_000)), (0, 3));
+        assert_eq!(peers.count(at(70_001), Some(at(61_000))), Some((0, 3)));
+    }
+
+    #[test]
+    fn an_answer_now_and_then_does_not_end_a_silence() {
+        let mut peers = peers(&["a"]);
+        peers.heard(at(9_000), "a");
+        peers.note_silence(at(10_000), Some(at(10_000)));
+        assert_eq!(peers.count(at(9_500), Some(at(10_000))), Some((0, 1)));
+        peers.note_silence(at(50_000), None);
+        assert_eq!(peers.count(at(50_000), None), None, "the API answers");
+        peers.note_silence(at(60_000), Some(at(60_000)));
+        assert_eq!(peers.count(at(59_500), Some(at(60_000))), Some((0, 1)), "it is known still");
+        peers.note_silence(at(61_000), None);
+        assert_eq!(peers.count(at(99_000), Some(at(99_000))), Some((0, 0)), "the API has answered for long");
     }
 
     #[test]
@@ -213,6 +256,6 @@ mod tests {
         let mut peers = peers(&["a", "b"]);
         peers.heard(at(1_000), "a");
         peers.set(["a", "c"].into_iter());
-        assert_eq!(peers.count(at(1_000), at(1_000)), (1, 1));
+        assert_eq!(peers.count(at(1_000), Some(at(1_000))), Some((1, 1)));
     }
 }

@@ -14,6 +14,8 @@ const UNANSWERED: usize = 8;
 pub(super) struct Api {
     /// Since when no call has been answered; None while the API answers.
     pub(super) away: Option<Time>,
+    /// When a call was last answered.
+    pub(super) last_answer: Time,
     /// The read under way.
     pub(super) reading: Option<Reading>,
     /// The write under way.
@@ -61,8 +63,9 @@ pub(super) enum Purpose {
 
 impl Api {
     /// Notes that the API has answered.
-    pub(super) fn answered(&mut self) {
+    pub(super) fn answered(&mut self, now: Time) {
         self.away = None;
+        self.last_answer = now;
     }
 
     /// Notes that a call was not answered. `sent`: when the call was sent.

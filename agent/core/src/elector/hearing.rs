@@ -15,11 +15,13 @@ use crate::time::Time;
 const REPORTED_AFTER: Duration = Duration::from_secs(1);
 
 impl Elector {
-    /// Since when the API has been silent: calls that failed, or one that has waited for [`AWAY`].
+    /// Since when the API has been silent: calls that failed, or one that has waited for [`AWAY`]. An answer to another call ends
+    /// the silence.
     pub(super) fn silent_since(&mut self) -> Option<Time> {
         let flight = self.api.flight.as_ref().map(|flight| flight.sent);
         let reading = self.api.reading.as_ref().map(|reading| reading.sent);
-        let waiting = flight.into_iter().chain(reading).min().filter(|sent| self.step.due(*sent + AWAY));
+        let waiting = flight.into_iter().chain(reading).min().map(|sent| sent.max(self.api.last_answer));
+        let waiting = waiting.filter(|since| self.step.due(*since + AWAY));
         self.api.away.into_iter().chain(waiting).min()
     }
 
@@ -35,6 +37,8 @@ impl Elector {
         let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
         let others = participants.filter(|(name, _)| *name != me).map(|(name, _)| name.as_str());
         self.segment.peers.set(others);
+        let silence = self.silent_since();
+        self.segment.peers.note_silence(self.step.at.now, silence);
         for name in self.segment.peers.to_ask(self.step.at.now, silent) {
             self.ask_peer(&name, silent);
         }
@@ -53,18 +57,20 @@ impl Elector {
         self.step.out.extend(probes);
     }
 
-    /// A frame for an address that is no VIP's: perhaps a peer's own.
-    pub(super) fn peer_heard(&mut self, address: IpAddr) {
+    /// A frame for an address that is no VIP's: perhaps a peer's own. Each host counts as one peer, although the Lease may still name
+    /// a node that is gone and whose address the host has now. A bond may answer from a MAC address that nobody declared.
+    pub(super) fn peer_heard(&mut self, address: IpAddr, mac: Mac) {
         let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
-        for (name, _) in participants.filter(|(_, peer)| peer.addresses.contains(&address)) {
+        let having = participants.filter(|(_, peer)| peer.addresses.contains(&address));
+        if let Some((name, _)) = having.min_by_key(|(_, peer)| !peer.macs.contains(&mac)) {
             self.segment.peers.heard(self.step.at.now, name);
         }
     }
 
     /// How many others were heard since then, and how many were known when the API fell silent. None: the API answers.
     fn peers_heard(&mut self, since: Time) -> Option<(usize, usize)> {
-        let silent = self.silent_since()?;
-        Some(self.segment.peers.count(since, silent))
+        let silent = self.silent_since();
+        self.segment.peers.count(since, silent)
     }
 
     /// Whether this node may go on without the API, as far as the other nodes tell.

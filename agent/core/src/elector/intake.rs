@@ -21,7 +21,7 @@ impl Elector {
             Event::Vips(vips) => self.vips_changed(&vips),
             Event::LeftOver(addresses) => self.found_left_over(&addresses),
             Event::Seen(view) => {
-                self.api.answered();
+                self.api.answered(self.step.at.now);
                 self.see(view);
                 self.shows_own_write();
             }
@@ -46,11 +46,11 @@ impl Elector {
                     }
                 } else if let Ok(view) = result {
                     // A write that this node had given up took effect after all.
-                    self.api.answered();
+                    self.api.answered(self.step.at.now);
                     self.see(Some(view));
                     self.shows_own_write();
                 } else if result == Err(Failure::Conflict) {
-                    self.api.answered();
+                    self.api.answered(self.step.at.now);
                 }
             }
             Event::Health(verdict) => {
@@ -77,7 +77,7 @@ impl Elector {
 
     /// A read ended. `known`: the version that was known when the read was sent.
     fn was_read(&mut self, view: Option<LeaseView>, known: Option<&str>) {
-        self.api.answered();
+        self.api.answered(self.step.at.now);
         // An older version is believed if nothing else was shown since the read was sent. Otherwise the next read tells.
         self.api.next_read = self.step.at.now + self.rules.retry_period / 2;
         if self.lease.version() == known {
@@ -122,7 +122,7 @@ impl Elector {
         let now = self.step.at.now;
         self.segment.witness.heard(now, address, mac);
         if !self.vips.contains_key(&address) {
-            self.peer_heard(address);
+            self.peer_heard(address, mac);
             // Only addresses that may be asked for are remembered: others must not fill the memory.
             if self.node.gateways.contains(&address) || self.peers().contains(&address) {
                 self.segment.third_heard.insert(address, now);

@@ -172,7 +172,7 @@ impl Elector {
     /// The write under way was answered. The Lease counts from when that write was sent.
     pub(super) fn wrote(&mut self, view: LeaseView) {
         let Some(flight) = self.api.flight.take() else { return };
-        self.api.answered();
+        self.api.answered(self.step.at.now);
         self.see(Some(view));
         self.took_effect(&flight);
     }
@@ -214,7 +214,7 @@ impl Elector {
         let Some(flight) = self.api.flight.take() else { return };
         let now = self.step.at.now;
         if failure == Failure::Conflict {
-            self.api.answered();
+            self.api.answered(self.step.at.now);
             self.api.next_read = now;
             // A read that is under way was sent before the conflict, and may hang.
             self.api.reading = None;

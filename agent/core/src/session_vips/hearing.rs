@@ -23,8 +23,8 @@ impl SessionVips {
         if self.rules.quorum == Quorum::Nobody {
             return true;
         }
-        let heard = |silent| self.segment.peers.count(since, silent);
-        self.away_since().map(heard).is_none_or(|(heard, known)| Quorum::Any.is_reached(heard, known))
+        let heard = self.segment.peers.count(since, self.away_since());
+        heard.is_none_or(|(heard, known)| Quorum::Any.is_reached(heard, known))
     }
 
     /// Another node was heard, by whatever frame. The first one after a silence may let this node go on.
@@ -46,7 +46,9 @@ impl SessionVips {
         let me = self.rules.node.as_str();
         let any = self.sessions.live().any(|(node, _)| node != me);
         self.segment.peers.set(any.then_some(OTHERS).into_iter());
-        let silent = self.away_since().is_some();
+        let silence = self.away_since();
+        let silent = silence.is_some();
+        self.segment.peers.note_silence(self.step.at.now, silence);
         if !self.segment.peers.to_ask(self.step.at.now, silent).is_empty() {
             let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
             for index in up.collect::<Vec<_>>() {

@@ -6,6 +6,7 @@ use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::event::Event;
 use crate::lease::Participant;
+use crate::mac::Mac;
 use crate::peers::Quorum;
 use crate::rules::Rules;
 
@@ -175,6 +176,17 @@ pub(super) fn with_gone(world: &mut World, count: u8) {
     for n in 0..count {
         let gone = Participant { macs: vec![], addresses: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 110 + n))] };
         lease.notes.participants.insert(format!("a-gone-{n}"), gone);
+    }
+    world.store(lease.record, lease.notes);
+    world.run(ms(3_000));
+}
+
+/// Adds to the Lease a node that is gone for each that is there: their addresses are those of the living.
+pub(super) fn with_former_names(world: &mut World) {
+    let mut lease = world.lease.clone().unwrap();
+    for (name, there) in lease.notes.participants.clone() {
+        let gone = Participant { macs: vec![Mac([2, 0, 0, 0, 9, 9])], addresses: there.addresses };
+        lease.notes.participants.insert(format!("a-gone-{name}"), gone);
     }
     world.store(lease.record, lease.notes);
     world.run(ms(3_000));

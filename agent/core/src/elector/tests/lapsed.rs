@@ -115,6 +115,20 @@ fn names_of_nodes_that_never_answer_are_no_reason_to_let_go() {
     assert_eq!(world.owners(), [holder]);
 }
 
+/// An address is given to the next machine while the Lease still names the first one that had it.
+#[test]
+fn a_host_that_has_the_address_of_a_node_that_is_gone_counts_once() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    super::defects::with_former_names(&mut world);
+    world.run(ms(35_000));
+    let since = world.now;
+    world.set_api_everywhere(Api::Hanging);
+    world.crash((holder + 1) % 3);
+    world.run(ms(60_000));
+    assert!(world.time_with(since, |n| n != 1).is_zero(), "two of three are there");
+    assert_eq!(world.owners(), [holder]);
+}
+
 #[test]
 fn peers_whose_agents_are_stopped_are_heard() {
     let (mut world, holder) = World::settled(3, &Rules::default());
