@@ -181,13 +181,12 @@ pub(super) fn with_gone(world: &mut World, count: u8) {
     world.run(ms(3_000));
 }
 
-/// Adds to the Lease a node that is gone for each that is there: their addresses are those of the living.
-pub(super) fn with_former_names(world: &mut World) {
+/// Adds to the Lease a node that is gone and whose address this host has now.
+pub(super) fn with_former_name(world: &mut World, host: usize) {
     let mut lease = world.lease.clone().unwrap();
-    for (name, there) in lease.notes.participants.clone() {
-        let gone = Participant { macs: vec![Mac([2, 0, 0, 0, 9, 9])], addresses: there.addresses };
-        lease.notes.participants.insert(format!("a-gone-{name}"), gone);
-    }
+    let addresses = lease.notes.participants[&world.hosts[host].name].addresses.clone();
+    let gone = Participant { macs: vec![Mac([2, 0, 0, 0, 9, 9])], addresses };
+    lease.notes.participants.insert("a-gone".to_owned(), gone);
     world.store(lease.record, lease.notes);
     world.run(ms(3_000));
 }

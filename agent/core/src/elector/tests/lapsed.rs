@@ -119,11 +119,12 @@ fn names_of_nodes_that_never_answer_are_no_reason_to_let_go() {
 #[test]
 fn a_host_that_has_the_address_of_a_node_that_is_gone_counts_once() {
     let (mut world, holder) = World::settled(3, &Rules::default());
-    super::defects::with_former_names(&mut world);
-    world.run(ms(35_000));
+    let other = (holder + 1) % 3;
+    super::defects::with_former_name(&mut world, other);
+    world.run(ms(25_000));
     let since = world.now;
     world.set_api_everywhere(Api::Hanging);
-    world.crash((holder + 1) % 3);
+    world.crash(other);
     world.run(ms(60_000));
     assert!(world.time_with(since, |n| n != 1).is_zero(), "two of three are there");
     assert_eq!(world.owners(), [holder]);
