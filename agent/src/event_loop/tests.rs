@@ -104,13 +104,13 @@ fn rig(wants: Vec<Vec<Wants>>) -> Rig {
     let (segments, frames) = Segments::new(None, ops);
     let (addresses, jobs) = AddressTask::fake();
     let (did, does) = mpsc::unbounded_channel();
-    let (notices, noticed) = mpsc::channel(8);
+    let (notices, from_task) = mpsc::channel(8);
     let (answers, answered) = mpsc::channel(8);
     let (inbox, messages) = mpsc::channel(8);
     let (queries, asked) = mpsc::channel(8);
     let core = FakeCore { told: vec![], wants: wants.into() };
     let signals = Signals::catch().unwrap();
-    let inputs = Inputs { signals, frames, notices: noticed, answers: answered, inbox: messages, queries: asked };
+    let inputs = Inputs { signals, frames, notices: from_task, answers: answered, inbox: messages, queries: asked };
     let event_loop = EventLoop::new(core, FakeAdapter { did }, segments, addresses);
     Rig { event_loop, inputs, jobs, did: does, notices, answers, inbox, heart, _queries: queries }
 }

@@ -76,8 +76,8 @@ async fn cut_off(ctx: &mut Ctx<()>) -> Result<()> {
     let called = rig.tap.announcements(rig.lab.vips()[0], knows, Some(mac));
     ensure!(called.is_empty(), "{first} is cut off, and announces: {called:?}; {}", rig.logs());
     // The successor calls every two seconds.
-    let probes = prober.finish()?.between(knows + Duration::from_secs(3), now());
-    let who: Vec<String> = probes.who().into_iter().map(|span| span.node).collect();
+    let later = prober.finish()?.between(knows + Duration::from_secs(3), now());
+    let who: Vec<String> = later.who().into_iter().map(|span| span.node).collect();
     ensure!(who == [second.clone()], "the client was served by {who:?}, not by {second} alone; {}", rig.logs());
     let timeline = rig.timeline();
     let with = timeline.holders_at(now());
