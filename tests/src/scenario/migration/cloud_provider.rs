@@ -119,6 +119,8 @@ pub async fn down(_: &mut Ctx<()>) -> Result<()> {
         nothing_twice(&scope, &[])?;
         scope.no_services().await?;
         scope.no_config().await?;
+        // The pool goes with its last claim.
+        scope.gone(crate::ipam::services::GLOBAL, "kubevip-global-ipv4").await?;
         scope.sound()
     };
     scope.with_agents(work).await?;
