@@ -93,6 +93,8 @@ impl World<'_, SessionVips> {
         let Some(agent) = &mut self.hosts[frame.to].agent else { return false };
         match frame.what {
             What::Vip(_) if !agent.core.knows(address) => return false,
+            // Excused: a node that does not know the sender's new Ethernet address yet, because both were cut off from the API.
+            What::Vip(_) if agent.core.node_with(frame.mac).is_none() => {}
             What::Vip(vip) => self.note_heard(frame.to, vip, frame.from),
             What::Own(_) => agent.own.third[frame.segment] = now,
         }
