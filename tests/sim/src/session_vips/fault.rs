@@ -211,8 +211,6 @@ pub fn widen_nodes(plan: &mut Plan) {
     if settings.segments > 1 && rng.chance(400) && settings.is_on(node, segment) {
         settings.down = Some((node, segment));
     }
-    // Rare: most of what a limit does is to make everything slower.
-    settings.rules.frames_per_second = rng.chance(80).then(|| rng.pick(&[15, 40]));
     let end = plan.faults.last().map_or(0, |last| last.at);
     if rng.chance(400) {
         for _ in 0..rng.between(1, 3) {
