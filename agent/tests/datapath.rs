@@ -102,6 +102,25 @@ fn a_strangers_address_is_left_alone() {
 }
 
 #[test]
+fn an_address_of_the_nodes_own_is_no_vip_on_another_interface_either() {
+    lab(async |lab: Lab| {
+        for whose in [Whose::ControlPlane, Whose::Services] {
+            let (mut datapath, _events) = lab.datapath_with(&Options { whose, ..lab.options(false) });
+            let va = lab.va(&datapath).await;
+            for (address, prefix) in [(VIP, 32), (VIP6, 128)] {
+                let own = format!("{address}/{prefix}");
+                add(&lab.ha, "lo", &own, None, false).await;
+                let put = datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await;
+                assert!(matches!(&put, Err(Error::Stranger { interface, .. }) if interface == "lo"), "{put:?}");
+                remove(&lab.ha, "lo", &own).await;
+                datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await.unwrap();
+                assert!(datapath.remove(ip(address)).await.unwrap());
+            }
+        }
+    });
+}
+
+#[test]
 fn after_a_restart_the_address_is_adopted() {
     lab(async |lab: Lab| {
         for no_proto in [false, true] {
@@ -475,6 +494,7 @@ fn an_interface_is_found_beside_a_full_routing_table() {
     lab(async |lab: Lab| {
         let (datapath, _events) = lab.datapath();
         full_table(100_000);
+        let before = peak_memory();
         assert!(matches!(datapath.interface(None).await, Err(Error::NoDefaultRoute)));
         for gateway in ["10.9.0.2", "10.9.0.3"] {
             let metric = u32::from(gateway.ends_with('3')) + 1;
@@ -483,7 +503,6 @@ fn an_interface_is_found_beside_a_full_routing_table() {
         }
         let six = RouteMessageBuilder::<Ipv6Addr>::new().gateway("fd09::2".parse().unwrap());
         lab.ha.route().add(six.build()).execute().await.unwrap();
-        let before = peak_memory();
         for name in [None, Some("va")] {
             let found = datapath.interface(name).await.unwrap();
             assert_eq!((&*found.name, found.gateways), ("va", ["10.9.0.2", "10.9.0.3", "fd09::2"].map(ip).to_vec()));

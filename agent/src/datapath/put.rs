@@ -174,7 +174,8 @@ impl Datapath {
 
     /// Handles existing addresses in the way of new VIPs. Our address here is adopted; our address here with another
     /// prefix length is removed; a foreign address here is refused. For Services, our address on another interface is
-    /// removed, and kube-vip's left-overs on any interface. Returns the adopted VIPs and the VIPs to add.
+    /// removed, and kube-vip's left-overs on any interface. A permanent address of the node is refused on any interface: the
+    /// node's kernel answers for it whether the VIP is carried here or not. Returns the adopted VIPs and the VIPs to add.
     async fn look_at_new(
         &mut self,
         new: Vec<Placed>,
@@ -199,8 +200,8 @@ impl Datapath {
                     Kind::Ours { .. } if here && there.vip == vip => stands = self.known.lock().saw(there),
                     Kind::Ours { .. } if here || of_services => in_the_way.push((there.vip, there.index)),
                     Kind::KubeVip if of_services => in_the_way.push((there.vip, there.index)),
-                    _ if here => {
-                        let interface = name_of(index);
+                    kind if here || kind == Kind::NodesOwn => {
+                        let interface = name_of(there.index);
                         let stranger = Error::Stranger { address: vip.address, interface, look: there.look() };
                         failed.push((vip.address, stranger));
                         continue 'each;
