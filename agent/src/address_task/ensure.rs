@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::kernel::Kernel;
 use super::task::Task;
 use super::{Notice, Policy};
 use crate::core::Vip;
@@ -9,7 +10,7 @@ use crate::core::time::Time;
 use crate::datapath::Placed;
 use crate::ops::metrics::Netlink;
 
-impl Task {
+impl<K: Kernel> Task<K> {
     pub(super) async fn ensure(&mut self, vips: Vec<Vip>, deadline: Time) {
         if !self.policy.has_one_interface() {
             return self.ensure_all(vips, deadline).await;

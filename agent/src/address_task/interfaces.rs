@@ -5,15 +5,15 @@ use std::net::IpAddr;
 
 use tokio::time::Instant;
 
+use super::kernel::Kernel;
 use super::task::{LOOK_AGAIN, Task};
 use super::{Notice, Policy};
 use crate::core::Vip;
 use crate::core::mac::Mac;
-use crate::datapath::link::current_name;
 use crate::datapath::{Error, Interface};
 use crate::ops::metrics::Netlink;
 
-impl Task {
+impl<K: Kernel> Task<K> {
     /// Looks for the interfaces, and reports changes to the event loop.
     pub(super) async fn look(&mut self) {
         match self.policy {
@@ -38,9 +38,16 @@ impl Task {
         match (self.policy, self.known.is_some()) {
             (Policy::ControlPlane(_), true) => {
                 self.refresh = Instant::now() + self.policy.refresh();
-                self.look_at_the_node().await;
+                if self.look_failed {
+                    self.look_for_one().await;
+                } else {
+                    self.look_at_the_node().await;
+                }
             }
             _ => self.look().await,
+        }
+        if self.events_lost {
+            self.resync().await;
         }
     }
 
@@ -61,12 +68,12 @@ impl Task {
         let (found, macs) = match self.see_one(self.needs.first.as_deref()).await {
             Ok(seen) => seen,
             Err(error) => {
-                if self.known.is_none() {
-                    self.refresh = Instant::now() + LOOK_AGAIN;
-                }
+                self.look_failed = true;
+                self.refresh = Instant::now() + LOOK_AGAIN;
                 return self.complain(&error);
             }
         };
+        self.look_failed = false;
         self.complaint.clear();
         self.ops.readiness.set("interface", None);
         let (index, up) = (found.index, found.up);
@@ -99,7 +106,7 @@ impl Task {
         let known = self.known.as_ref().and_then(|(all, macs)| Some((all.first()?.clone(), macs.clone())));
         let Some((known, known_macs)) = known else { return };
         // The interface may have a new name. An event reports an interface that is gone or replaced.
-        let Some(name) = current_name(known.index) else { return };
+        let Some(name) = self.datapath.current_name(known.index) else { return };
         let (found, macs) = match self.see_one(Some(&name)).await {
             Ok(seen) => seen,
             Err(error) => {
@@ -221,8 +228,7 @@ impl Task {
                 return None;
             }
         };
-        let found: Vec<Vip> =
-            ours.iter().map(|(vip, index, _)| Vip { address: vip.address, interface: *index }).collect();
+        let found: Vec<Vip> = ours.iter().map(|(vip, index)| Vip { address: vip.address, interface: *index }).collect();
         self.watch(found.iter().map(|vip| vip.address));
         self.put.extend(found.iter().map(|vip| (vip.address, vip.interface)));
         Some(found)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::Notice;
+use super::kernel::Kernel;
 use super::task::Task;
 use crate::core::Vip;
 use crate::datapath::Kind;
@@ -20,7 +21,7 @@ pub(super) struct LeftOvers {
     pub(super) found: bool,
 }
 
-impl Task {
+impl<K: Kernel> Task<K> {
     /// Handles VIPs of the control plane that are on this node already. The agent adopts its own VIPs, or removes them
     /// from another interface. It removes kube-vip's VIPs as kube-vip itself would. It refuses to touch the node's own
     /// addresses.

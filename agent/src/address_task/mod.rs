@@ -4,10 +4,13 @@
 
 mod ensure;
 mod interfaces;
+mod kernel;
 mod left_overs;
 mod needs;
 mod policy;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::kernel::Kernel;
 use super::left_overs::LeftOvers;
 use super::{Job, LetGo, Needs, Notice, Policy};
 use crate::core::mac::Mac;
@@ -22,8 +23,8 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread's state.
-pub(super) struct Task {
-    pub(super) datapath: Datapath,
+pub(super) struct Task<K = Datapath> {
+    pub(super) datapath: K,
     pub(super) policy: Policy,
     pub(super) let_go: LetGo,
     /// The VIPs that are on an interface, with its index.
@@ -37,6 +38,10 @@ pub(super) struct Task {
     /// When the task next looks at the node.
     pub(super) refresh: Instant,
     pub(super) complaint: String,
+    /// The last look for the control plane's interface failed: the next look is a whole one again.
+    pub(super) look_failed: bool,
+    /// Kernel events were lost, and the addresses could not be looked at since.
+    pub(super) events_lost: bool,
     pub(super) left_overs: LeftOvers,
 }
 
@@ -51,7 +56,21 @@ impl Task {
         heart: Heart,
     ) -> Result<(Self, mpsc::Receiver<KernelEvent>), Error> {
         let (datapath, kernel) = Datapath::open_with(options)?;
-        let task = Self {
+        Ok((Self::new(datapath, policy, needs, let_go, notices, ops, heart), kernel))
+    }
+}
+
+impl<K: Kernel> Task<K> {
+    pub(super) fn new(
+        datapath: K,
+        policy: Policy,
+        needs: Needs,
+        let_go: LetGo,
+        notices: mpsc::Sender<Notice>,
+        ops: Arc<Ops>,
+        heart: Heart,
+    ) -> Self {
+        Self {
             datapath,
             policy,
             let_go,
@@ -63,9 +82,10 @@ impl Task {
             known: None,
             refresh: Instant::now(),
             complaint: String::new(),
+            look_failed: false,
+            events_lost: false,
             left_overs: LeftOvers::default(),
-        };
-        Ok((task, kernel))
+        }
     }
 
     /// Works until the event loop is gone.
@@ -74,13 +94,10 @@ impl Task {
         let mut beat = Instant::now() + HEARTBEAT;
         loop {
             tokio::select! {
+                // The timers come before the kernel's events, of which there may always be another.
                 biased;
                 job = jobs.recv() => match job {
                     Some(job) => self.work(job).await,
-                    None => return,
-                },
-                event = kernel.recv() => match event {
-                    Some(event) => self.happened(event).await,
                     None => return,
                 },
                 () = tokio::time::sleep_until(self.refresh) => self.look_again().await,
@@ -91,6 +108,10 @@ impl Task {
                         Err(_) => self.ops.metrics.netlink_error(Netlink::Dump),
                     }
                 }
+                event = kernel.recv() => match event {
+                    Some(event) => self.happened(event).await,
+                    None => return,
+                },
             }
         }
     }
@@ -154,6 +175,7 @@ impl Task {
             }
             KernelEvent::Resync => {
                 self.ops.metrics.netlink_error(Netlink::Subscribe);
+                self.events_lost = true;
                 self.look().await;
                 self.resync().await;
             }
@@ -181,13 +203,15 @@ impl Task {
     }
 
     /// Events were lost: check which addresses are still there.
-    async fn resync(&mut self) {
+    pub(super) async fn resync(&mut self) {
         let there: BTreeSet<IpAddr> = match self.datapath.ours().await {
-            Ok(ours) => ours.iter().map(|(vip, ..)| vip.address).collect(),
+            Ok(ours) => ours.iter().map(|(vip, _)| vip.address).collect(),
             Err(error) => {
+                self.refresh = self.refresh.min(Instant::now() + LOOK_AGAIN);
                 return tracing::warn!(%error, "kernel events were lost, and addresses of the interfaces cannot be read: a VIP that is gone may be noticed late");
             }
         };
+        self.events_lost = false;
         let gone: Vec<IpAddr> = self.put.keys().filter(|address| !there.contains(address)).copied().collect();
         for address in gone {
             self.put.remove(&address);
