@@ -1,7 +1,10 @@
 //! The API of the cluster: the same for the control plane's VIPs and for those of Services.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use crate::api::{Events, Observe, Servers, Slices, Source, Verb};
 use crate::ops::Ops;
@@ -17,7 +20,7 @@ pub struct Cluster {
     pub servers: Servers,
     /// Sends Events.
     pub events: Arc<Events>,
-    _slices: Arc<Slices>,
+    slices: Arc<Slices>,
 }
 
 impl Cluster {
@@ -27,7 +30,13 @@ impl Cluster {
         let servers = Servers::new(api_settings(settings), Arc::new(Counted(ops.clone())));
         let slices = Slices::follow(&servers);
         let events = Events::start(servers.clone(), settings.node_name.clone());
-        Self { servers, events: Arc::new(events), _slices: Arc::new(slices) }
+        Self { servers, events: Arc::new(events), slices: Arc::new(slices) }
+    }
+
+    /// All API servers of the cluster as last known, the node's own among them.
+    #[must_use]
+    pub fn listed(&self) -> watch::Receiver<Vec<SocketAddr>> {
+        self.slices.subscribe()
     }
 }
 
@@ -43,7 +52,7 @@ fn api_settings(settings: &Settings) -> crate::api::Settings {
     };
     let mut api = crate::api::Settings::control_plane(source, settings.node_name.clone());
     // A worker has no API server.
-    api.local = settings.control_plane().then(|| format!("https://127.0.0.1:{}", settings.port).parse().ok()).flatten();
+    api.local = settings.control_plane().then(|| settings.loopback()).flatten();
     api.listed.clone_from(&settings.api.servers);
     api.server_name = Some(settings.health.server_name.clone());
     api

@@ -6,6 +6,7 @@ use std::time::Duration;
 pub use mooring_lease::Failure;
 use serde::{Deserialize, Serialize};
 
+use super::health::Verdict;
 use super::lease::{LeaseView, Participant};
 use super::mac::Mac;
 use super::time::{Time, WallTime};
@@ -61,7 +62,7 @@ pub enum Event {
         result: Result<LeaseView, Failure>,
     },
     /// The verdict on the local API server has changed (or is the first).
-    Health(bool),
+    Health(Verdict),
     /// Peers' API servers were asked for their health.
     Peers {
         /// The call's number.

@@ -48,6 +48,10 @@ pub enum Bug {
     TrustsTheWatch,
     /// A read that failed is tried again at once.
     ReadStorm,
+    /// A node without an API server is judged unhealthy like one whose API server is dead.
+    JudgesWithoutServer,
+    /// An unhealthy node leaves a free VIP to healthier ones for ever.
+    HealthForbids,
     /// Blind time counts for sessions.
     SessionBlindTimeCounts,
     /// The session counts from when the answer came.
@@ -135,6 +139,8 @@ impl Bug {
         Self::NoHysteresis,
         Self::TrustsTheWatch,
         Self::ReadStorm,
+        Self::JudgesWithoutServer,
+        Self::HealthForbids,
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.

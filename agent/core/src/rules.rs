@@ -36,6 +36,9 @@ pub const OVERLAP: Duration = Duration::from_millis(50);
 /// At most one defending announcement in this time. RFC 5227 section 2.4 (c) asks for a limit and suggests 10 s for hosts
 /// that may give an address up; a VIP may not, and a client that believed the stranger waits for the next one.
 pub const DEFEND: Duration = Duration::from_secs(1);
+/// How long a Lease that may be taken, or a free VIP, is left to healthier nodes. Then any node takes it: a VIP on an
+/// unhealthy node is better than none, and the healthy ones may be no candidates.
+pub const LEFT_TO_OTHERS: Duration = Duration::from_secs(5);
 /// Within this window a VIP may move early fewer than [`MOVES`] times (EVPN fabrics freeze an address at five moves in 180 s).
 pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// So many moves within [`MOVES_WINDOW`] end early moves.

@@ -18,8 +18,8 @@ pub mod watch;
 pub use events::{EventNote, Events, Regarding, Severity};
 pub use lease::{LeaseApi, LeaseSettings, Read, Write};
 pub use mooring_common::api::{
-    ApiError, Away, Call, Failure, Flaw, HealthError, Limits, Observe, Prober, Servers, ServersStatus, Settings, Try,
-    Verb, ask, codec, race, raw, servers, typed, unsayable,
+    ApiError, Away, Call, Failure, Flaw, HealthError, Limits, Observe, Servers, ServersStatus, Settings, Try, Verb,
+    ask, codec, race, raw, servers, typed, unsayable,
 };
 pub use mooring_common::backoff::jitter;
 pub use mooring_common::kubeconfig::{self, ConfigError, Source};

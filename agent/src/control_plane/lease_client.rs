@@ -4,15 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
 
-use crate::api::{
-    Events, HealthError, LeaseApi, LeaseSettings, Prober, Regarding, Servers, WatchHandle, Watched, Write,
-};
+use super::health;
+use crate::api::{Events, LeaseApi, LeaseSettings, Regarding, Servers, WatchHandle, Watched, Write};
 use crate::cluster::Cluster;
 use crate::core::control_plane::{Call, Input};
-use crate::core::health::Health;
 use crate::lease_watch::{LeaseWatchAdapter, Shown, failure};
 use crate::settings::Settings;
 
@@ -22,12 +20,22 @@ const WATCH_WITHIN: Duration = Duration::from_secs(5);
 pub struct LeaseClient {
     lease: LeaseApi,
     servers: Servers,
-    /// The URL for the health of the local API server.
-    health: Uri,
+    settings: Arc<Settings>,
+    /// Where this node's API server is, as far as it is found.
+    found: watch::Receiver<health::Found>,
+    /// The addresses of the VIPs' interface: an answer of the own API server is told by them as well.
+    interface: Vec<IpAddr>,
+    vips: watch::Sender<Vec<IpAddr>>,
     answers: mpsc::Sender<Input>,
     cluster: Cluster,
     watch: WatchHandle,
-    _prober: Prober,
+    prober: AbortHandle,
+}
+
+impl Drop for LeaseClient {
+    fn drop(&mut self) {
+        self.prober.abort();
+    }
 }
 
 impl LeaseClient {
@@ -45,17 +53,23 @@ impl LeaseClient {
         let (seen, watched) = mpsc::channel(16);
         let watch = lease.watch(seen, WATCH_WITHIN);
         tokio::spawn(follow_lease(watched, answers.clone()));
-        let (results, health) = mpsc::channel(4);
-        let prober = Prober::start(
-            servers.clone(),
-            settings.health.address.clone(),
-            settings.health.interval,
-            settings.health.timeout,
-            results,
-        );
-        let counted = Health::new(u32::from(settings.health.rise), u32::from(settings.health.fall));
-        tokio::spawn(follow_health(health, counted, answers.clone(), servers.clone()));
-        Self { lease, servers, health: settings.health.address.clone(), answers, cluster, watch, _prober: prober }
+        let (vips, known_vips) = watch::channel(Vec::new());
+        let (find, found) = watch::channel(health::Found::new());
+        let sources = health::Sources { listed: cluster.listed(), vips: known_vips };
+        let prober = health::follow(settings.clone(), servers.clone(), sources, find, answers.clone());
+        let prober = tokio::spawn(prober).abort_handle();
+        let (settings, interface) = (settings.clone(), Vec::new());
+        Self { lease, servers, settings, found, interface, vips, answers, cluster, watch, prober }
+    }
+
+    /// The VIPs that should exist.
+    pub fn set_vips(&self, vips: &[IpAddr]) {
+        self.vips.send_replace(vips.to_vec());
+    }
+
+    /// The node's own addresses on the VIPs' interface.
+    pub fn set_interface(&mut self, addresses: Vec<IpAddr>) {
+        self.interface = addresses;
     }
 
     /// Makes the core's call. The answer is an [`Input`].
@@ -92,11 +106,19 @@ impl LeaseClient {
 
     /// Asks the peers' API servers and the own one for their health.
     fn ask_peers(&self, id: u64, within: Duration) {
-        let (servers, answers, local) = (self.servers.clone(), self.answers.clone(), self.health.clone());
+        let (servers, answers) = (self.servers.clone(), self.answers.clone());
+        let (url, own) = (health::own_url(&self.settings, &self.found.borrow()), self.interface.clone());
         tokio::spawn(async move {
-            let (all, own) = tokio::join!(servers.probe_peers(within), servers.probe(&local, within));
+            let is_ready = async {
+                match &url {
+                    Some(url) => servers.probe(url, within).await.is_ok(),
+                    None => false,
+                }
+            };
+            let (all, own_is_ready) = tokio::join!(servers.probe_peers(within), is_ready);
             let mut healthy: Vec<IpAddr> = all.into_iter().filter_map(|(peer, ready)| ready.then_some(peer)).collect();
-            if own.is_ok() {
+            if own_is_ready {
+                healthy.extend(own);
                 healthy.extend(servers.own_addresses());
             }
             let _ = answers.send(Input::Peers { id, healthy }).await;
@@ -132,25 +154,6 @@ async fn follow_lease(mut watched: mpsc::Receiver<Watched>, answers: mpsc::Sende
             None => continue,
         };
         if answers.send(input).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn follow_health(
-    mut results: mpsc::Receiver<Result<(), HealthError>>,
-    mut health: Health,
-    answers: mpsc::Sender<Input>,
-    servers: Servers,
-) {
-    while let Some(result) = results.recv().await {
-        let Some(verdict) = health.result(result.is_ok()) else { continue };
-        match result {
-            Ok(()) => tracing::info!("the local API server is healthy"),
-            Err(error) => tracing::warn!(%error, "the local API server is not healthy"),
-        }
-        servers.prefer_local(verdict);
-        if answers.send(Input::Health(verdict)).await.is_err() {
             return;
         }
     }

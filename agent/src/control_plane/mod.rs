@@ -1,5 +1,6 @@
 //! The control plane's VIPs: the part that their core adds to the event loop.
 
+mod health;
 mod lease_client;
 mod names;
 mod objects;
@@ -111,6 +112,7 @@ impl Adapter for ControlPlaneAdapter {
     }
 
     fn take(&mut self, _: &ControlPlane, _: &[Interface], vips: Vec<IpAddr>) -> Vec<Event> {
+        self.client.set_vips(&vips);
         let first = self.settings.interface.clone();
         self.new_needs = Some(Needs { first, vips: vips.iter().copied().collect(), ..Needs::default() });
         vec![Event::Input(Input::Vips(vips))]
@@ -118,8 +120,7 @@ impl Adapter for ControlPlaneAdapter {
 
     fn interfaces_changed(&mut self, _: &ControlPlane, interfaces: &[Interface]) -> Vec<Event> {
         if let Some(interface) = interfaces.first() {
-            let own = interface.addresses.iter().map(ipnet::IpNet::addr).collect();
-            self.client.servers().set_own_addresses(own);
+            self.client.set_interface(interface.addresses.iter().map(ipnet::IpNet::addr).collect());
         }
         vec![]
     }

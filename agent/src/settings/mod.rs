@@ -18,8 +18,8 @@ pub use self::error::SettingsErrors;
 pub use self::gather::Given;
 pub use self::parse::usable;
 pub use self::types::{
-    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, LeaseSettings, Leases, Listen, LogFormat, LogLevel,
-    LogSettings, Placement, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
+    Address, Announce, Api, ApiLoss, Credentials, DnsMode, Health, HealthAddress, LeaseSettings, Leases, Listen,
+    LogFormat, LogLevel, LogSettings, Placement, Prefix, Provisional, Services, ServicesInterface, Settings, Witness,
 };
 
 /// Valid settings, and the source of each.

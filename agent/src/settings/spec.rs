@@ -261,15 +261,12 @@ pub const SETTINGS: &[Spec] = &[
         "0ms",
         "How long the link must be down before the VIP is handed over, at most 10m",
     ),
-    noted(
-        spec(
-            HEALTH,
-            "health-address",
-            "URL",
-            "",
-            "The URL that the agent asks, with the credentials of the kubeconfig",
-        ),
-        "https://127.0.0.1:PORT/readyz",
+    spec(
+        HEALTH,
+        "health-address",
+        "auto|off|URL",
+        "auto",
+        "What the agent asks, with the credentials of the kubeconfig. auto: /readyz of this node's API server, at the address that default/kubernetes lists; 127.0.0.1 while it lists none. A node without an API server is not judged by one. off: health does not decide which node has the VIP",
     ),
     spec(HEALTH, "health-interval", "TIME", "1s", "The time between two requests, 100ms to 1m"),
     spec(HEALTH, "health-timeout", "TIME", "2s", "How long the agent waits for an answer, 50ms to 1m"),

@@ -24,13 +24,14 @@ fn an_address_is_enough() {
     assert!(loaded.warnings.is_empty());
     let s = loaded.settings;
     assert_eq!(s.addresses, [Address::Ip("192.0.2.10".parse().unwrap())]);
-    assert_eq!((s.prefix, s.port, s.interface), (Prefix { v4: 32, v6: 128 }, 6443, None));
+    assert_eq!((s.prefix, s.port, s.interface.as_ref()), (Prefix { v4: 32, v6: 128 }, 6443, None));
     assert_eq!(s.node_name, "cp1.example");
     assert_eq!((s.lease.namespace.as_str(), s.lease.name.as_str()), ("kube-system", "plndr-cp-lock"));
     let secs = Duration::from_secs;
     assert_eq!((s.lease.duration, s.lease.renew_deadline, s.lease.retry_period), (secs(15), secs(10), secs(2)));
     assert_eq!(s.witness, Some(Witness { interval: Duration::from_millis(100), misses: 3 }));
-    assert_eq!(s.health.address.to_string(), "https://127.0.0.1:6443/readyz");
+    assert_eq!(s.health.address, HealthAddress::Found);
+    assert_eq!(s.loopback().unwrap().to_string(), "https://127.0.0.1:6443/");
     assert_eq!(s.metrics, Some(Listen::Any(2112)));
     assert_eq!(s.status_socket.to_str(), Some("/run/mooring/agent.sock"));
     assert_eq!(s.announce, Announce { refresh: Some(secs(30)), rate_limit: None });
@@ -86,7 +87,7 @@ fn kube_vips_own_static_pod_loads() {
     let s = loaded.settings;
     assert_eq!((s.node_name.as_str(), s.interface.as_deref(), s.port), ("cp2", Some("eth0"), 6444));
     assert_eq!(s.lease.duration, Duration::from_secs(5));
-    assert_eq!(s.health.address.to_string(), "https://127.0.0.1:6444/readyz");
+    assert_eq!(s.loopback().unwrap().to_string(), "https://127.0.0.1:6444/");
     assert_eq!((s.log.level, s.metrics), (LogLevel::Debug, Some(Listen::Any(2113))));
 }
 
@@ -577,4 +578,17 @@ fn on_and_off_are_understood_in_any_case_and_with_spaces() {
         let loaded = load(&[("address", "192.0.2.1"), ("conflict-probe", text)], &[]).unwrap();
         assert_eq!(loaded.settings.conflict_probe, on, "{text:?}");
     }
+}
+
+#[test]
+fn health_can_be_switched_off_and_asked_elsewhere() {
+    let address = |flags: &[(&str, &str)], env: &[(&str, &str)]| {
+        let flags: Vec<_> = [("address", "192.0.2.10")].iter().chain(flags).copied().collect();
+        load(&flags, env).unwrap().settings.health.address
+    };
+    assert_eq!(address(&[("health-address", "off")], &[]), HealthAddress::Off);
+    assert_eq!(address(&[], &[("MOORING_HEALTH_ADDRESS", "off")]), HealthAddress::Off);
+    assert_eq!(address(&[], &[("MOORING_HEALTH_ADDRESS", "auto")]), HealthAddress::Found);
+    let url = "http://127.0.0.1:8080/healthz";
+    assert_eq!(address(&[("health-address", url)], &[]), HealthAddress::At(url.parse().unwrap()));
 }

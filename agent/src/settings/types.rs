@@ -136,6 +136,12 @@ impl Settings {
         let parts = if self.control_plane() && self.services.is_some() { 2 } else { 1 };
         self.announce.rate_limit.map(|limit| (limit / parts).max(1))
     }
+
+    /// The API server of this node, on loopback.
+    #[must_use]
+    pub fn loopback(&self) -> Option<http::Uri> {
+        format!("https://127.0.0.1:{}", self.port).parse().ok()
+    }
 }
 
 impl fmt::Display for Address {
@@ -263,11 +269,22 @@ pub struct Provisional {
     pub delay: Duration,
 }
 
+/// What is asked for the health of the local API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HealthAddress {
+    /// `/readyz` at the address of this node that `default/kubernetes` lists; on loopback while none is listed.
+    Found,
+    /// This URL, whatever is listed.
+    At(http::Uri),
+    /// Nothing: health does not decide.
+    Off,
+}
+
 /// How the local API server's health is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// What is asked.
-    pub address: http::Uri,
+    pub address: HealthAddress,
     /// Between two probes.
     pub interval: Duration,
     /// For one probe.

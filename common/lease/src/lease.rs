@@ -82,6 +82,19 @@ pub struct Participant {
     pub macs: Vec<Mac>,
     /// Its own addresses on the segment, at most one a family.
     pub addresses: Vec<IpAddr>,
+    /// The addresses at which `default/kubernetes` lists its API server, at most one a family: on any interface. Empty:
+    /// it has none, or none is found yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub api_servers: Vec<IpAddr>,
+}
+
+impl Participant {
+    /// Whether its API server is one of these. A node that does not say where its API server is has it at its own address.
+    #[must_use]
+    pub fn serves_at(&self, servers: &[IpAddr]) -> bool {
+        let own = if self.api_servers.is_empty() { &self.addresses } else { &self.api_servers };
+        own.iter().any(|address| servers.contains(address))
+    }
 }
 
 impl LeaseView {

@@ -181,6 +181,7 @@ fn participants(
             Ok(mut node) => {
                 macs(&mut node.macs, PARTICIPANTS, flaw);
                 addresses(&mut node.addresses, flaw);
+                addresses(&mut node.api_servers, flaw);
                 good.insert(name, node);
             }
             Err(error) => flaw(PARTICIPANTS, format!("has a wrong entry for {name}: {}", cut(&error.to_string(), 120))),

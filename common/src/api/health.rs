@@ -8,9 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use http::Uri;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::client::body;
 use super::servers::{Key, Servers};
@@ -138,39 +136,6 @@ fn failing(text: &str) -> String {
     let names = text.lines().filter_map(|line| line.strip_prefix("[-]")?.split_whitespace().next());
     let names: Vec<_> = names.collect();
     if names.is_empty() { cut(text, 200) } else { cut(&format!("{} failed", names.join(", ")), 200) }
-}
-
-/// Probes one API server repeatedly, and reports each result. Dropping this ends the probes.
-#[derive(Debug)]
-pub struct Prober(JoinHandle<()>);
-
-impl Prober {
-    /// Begins at once. Needs a runtime.
-    #[must_use]
-    pub fn start(
-        servers: Servers,
-        url: Uri,
-        every: Duration,
-        limit: Duration,
-        tx: mpsc::Sender<Result<(), HealthError>>,
-    ) -> Self {
-        Self(tokio::spawn(async move {
-            let mut tick = interval(every.max(Duration::from_millis(10)));
-            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                tick.tick().await;
-                if tx.send(servers.probe(&url, limit).await).await.is_err() {
-                    return;
-                }
-            }
-        }))
-    }
-}
-
-impl Drop for Prober {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 #[cfg(test)]

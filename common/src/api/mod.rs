@@ -20,7 +20,7 @@ pub use call::{Call, Observe, Verb};
 pub use client::{Client, Refusal};
 pub use codec::Flaw;
 pub use error::{ApiError, Away, Failure, Try};
-pub use health::{HealthError, Prober};
+pub use health::HealthError;
 pub use race::Limits;
 pub use servers::{Servers, ServersStatus, Settings};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::event::{Event as ForElector, Failure};
+use crate::health::Verdict;
 use crate::lease::LeaseView;
 
 /// News from the settings, DNS, the API or the kernel.
@@ -13,6 +14,8 @@ pub enum Input {
     Vips(Vec<IpAddr>),
     /// The VIPs that are permanent addresses of this node.
     Own(BTreeSet<IpAddr>),
+    /// The addresses at which `default/kubernetes` lists this node's API server: of any interface, at most one a family.
+    ApiServers(Vec<IpAddr>),
     /// A watch event showed the Lease; None: the Lease does not exist.
     Seen(Option<LeaseView>),
     /// The watch broke.
@@ -32,7 +35,7 @@ pub enum Input {
         result: Result<LeaseView, Failure>,
     },
     /// The verdict on the local API server has changed, or is the first.
-    Health(bool),
+    Health(Verdict),
     /// Peers' API servers were asked for their health.
     Peers {
         /// The call's number.
@@ -43,7 +46,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The Elector's event; None for VIPs, which are filtered before.
+    /// The Elector's event; None for inputs that this core takes in itself.
     pub(super) fn for_elector(self) -> Option<ForElector> {
         Some(match self {
             Self::Seen(view) => ForElector::Seen(view),
@@ -52,7 +55,7 @@ impl Input {
             Self::Wrote { id, result } => ForElector::Wrote { id, result },
             Self::Health(verdict) => ForElector::Health(verdict),
             Self::Peers { id, healthy } => ForElector::Peers { id, healthy },
-            Self::Vips(_) | Self::Own(_) => return None,
+            Self::Vips(_) | Self::Own(_) | Self::ApiServers(_) => return None,
         })
     }
 }

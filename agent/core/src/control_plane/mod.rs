@@ -49,6 +49,8 @@ pub struct ControlPlane {
     vips: Arc<[IpAddr]>,
     /// The VIPs that are permanent addresses of the node: the node is no candidate for them.
     own: BTreeSet<IpAddr>,
+    /// Where this node's API server is, as the other nodes see it.
+    api_servers: Vec<IpAddr>,
 }
 
 /// The interface as the Elector knows it.
@@ -79,6 +81,10 @@ impl Core for ControlPlane {
                 self.own = own;
                 self.elect(at, ForElector::Vips(self.not_own(&self.vips)), &mut out);
             }
+            Event::Input(Input::ApiServers(servers)) => {
+                self.api_servers = servers;
+                self.participant_changed(at, &mut out);
+            }
             Event::Ensured(addresses) => {
                 for address in addresses {
                     self.elect(at, ForElector::Put { address }, &mut out);
@@ -107,7 +113,7 @@ impl ControlPlane {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let elector = Elector::new(rules);
-        Self { elector, observer: None, place: None, vips: Arc::default(), own: BTreeSet::new() }
+        Self { elector, observer: None, place: None, vips: Arc::default(), own: BTreeSet::new(), api_servers: vec![] }
     }
 
     /// Calls the observer after each step of the Elector: `mooring-agent run --record` writes the steps down.
@@ -146,7 +152,8 @@ impl ControlPlane {
         };
         let first = |v4: bool| interface.link.addresses.iter().copied().find(|address| address.is_ipv4() == v4);
         let addresses = first(true).into_iter().chain(first(false)).collect();
-        let participant = Participant { macs: interface.link.macs.clone(), addresses };
+        let participant =
+            Participant { macs: interface.link.macs.clone(), addresses, api_servers: self.api_servers.clone() };
         let node = Node { participant, macs, gateways: interface.gateways };
         let place = Place { index: interface.index, macs: interface.link.macs, up: interface.link.up, node };
         let before = self.place.as_ref();
@@ -160,6 +167,16 @@ impl ControlPlane {
         }
         if !same_link {
             self.elect(at, ForElector::Link { up }, out);
+        }
+    }
+
+    /// The API server of this node is elsewhere: the node declares it to the others.
+    fn participant_changed(&mut self, at: Moment, out: &mut Vec<Output>) {
+        let Some(place) = &mut self.place else { return };
+        if place.node.participant.api_servers != self.api_servers {
+            place.node.participant.api_servers.clone_from(&self.api_servers);
+            let node = place.node.clone();
+            self.elect(at, ForElector::Node(node), out);
         }
     }
 

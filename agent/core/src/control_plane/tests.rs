@@ -6,6 +6,7 @@ use super::*;
 use crate::action::{Report as What, Why};
 use crate::core::Vip;
 use crate::event::Failure;
+use crate::health::Verdict;
 use crate::session::Link;
 use crate::time::WallTime;
 
@@ -71,7 +72,7 @@ fn holding() -> (ControlPlane, Steps) {
     let (mut core, steps) = observed();
     core.step(at(0), Event::Input(Input::Vips(vec![VIP, OTHER])));
     core.step(at(0), node(&[interface(7, true, &["192.0.2.1"])]));
-    core.step(at(0), Event::Input(Input::Health(true)));
+    core.step(at(0), Event::Input(Input::Health(Verdict::Healthy)));
     core.step(at(0), Event::Input(Input::Seen(None)));
     let mut calls = vec![];
     for millis in (0..8_000).step_by(50) {
@@ -100,8 +101,8 @@ fn the_first_interface_makes_the_node() {
     let (mut core, steps) = observed();
     let first = interface(7, true, &["fe80::1", "192.0.2.1", "192.0.2.2", "2001:db8::1"]);
     core.step(at(0), node(&[first.clone(), interface(8, false, &["198.51.100.1"])]));
-    let participant =
-        Participant { macs: vec![MAC], addresses: vec!["192.0.2.1".parse().unwrap(), "fe80::1".parse().unwrap()] };
+    let addresses = vec!["192.0.2.1".parse().unwrap(), "fe80::1".parse().unwrap()];
+    let participant = Participant { macs: vec![MAC], addresses, ..Participant::default() };
     let expected = Node { participant, macs: vec![MAC], gateways: vec![GATEWAY] };
     assert_eq!(told(&steps), [ForElector::Node(expected), ForElector::Link { up: true }]);
     assert!(core.listens_for().contains(&GATEWAY));
@@ -226,4 +227,20 @@ fn who_holds_hands_over_and_exits() {
         out.extend(core.step(at(millis), Event::Tick));
     }
     panic!("it does not end");
+}
+
+#[test]
+fn the_address_of_the_api_server_is_declared_whatever_interface_has_it() {
+    let (mut core, steps) = observed();
+    let server = "198.51.100.1".parse().unwrap();
+    core.step(at(0), Event::Input(Input::ApiServers(vec![server])));
+    core.step(at(0), node(&[interface(7, true, &["192.0.2.1"])]));
+    let declared = |event: &ForElector| match event {
+        ForElector::Node(node) => Some(node.participant.api_servers.clone()),
+        _ => None,
+    };
+    assert_eq!(told(&steps).iter().find_map(declared), Some(vec![server]));
+    let other = "198.51.100.2".parse().unwrap();
+    core.step(at(1), Event::Input(Input::ApiServers(vec![other])));
+    assert_eq!(told(&steps).iter().rev().find_map(declared), Some(vec![other]));
 }

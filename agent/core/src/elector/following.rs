@@ -10,7 +10,7 @@ use crate::action::{Action, Cause, Report};
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{AWAY, SUCCESSOR_FIRST};
+use crate::rules::{AWAY, LEFT_TO_OTHERS, SUCCESSOR_FIRST};
 use crate::time::Time;
 
 /// How long the peers' answer about their health counts.
@@ -23,6 +23,8 @@ pub(super) struct Following {
     pub(super) searching: bool,
     /// Since when the VIP has been free while the API is away: this node's turn counts from then.
     free_since: Option<Time>,
+    /// Since when only its health has kept this node from taking the Lease.
+    unfit_since: Option<Time>,
 }
 
 impl Elector {
@@ -55,13 +57,17 @@ impl Elector {
 
     fn consider_taking(&mut self) {
         let busy = self.api.flight.as_ref().is_some_and(|f| f.purpose != Purpose::Participate);
-        if busy || !self.is_able() || self.service.healthy.is_none() || !self.due(self.candidacy.hold_off) {
+        if busy || !self.is_able() || !self.due(self.candidacy.hold_off) {
             return;
         }
         let Some(cause) = self.cause() else {
             self.set_searching(false);
+            self.with_following(|f| f.unfit_since = None);
             return;
         };
+        if self.service.verdict.is_none() && !self.is_left_to_others_no_longer() {
+            return;
+        }
         // A node carries the VIP while the API is away: a write that waits for the API would only move the VIP once more.
         let answered = self.segment.witness.answer(self.step.at.now).is_some();
         if self.api.away.is_some() && answered {
@@ -74,7 +80,7 @@ impl Elector {
         {
             return;
         }
-        if !self.is_fit(cause) {
+        if !self.is_fit(cause) && !self.is_left_to_others_no_longer() {
             return;
         }
         if cause == Cause::Witness {
@@ -90,13 +96,21 @@ impl Elector {
 
     /// A node whose own service is not healthy takes only a free Lease, and only if no healthy node is there.
     fn is_fit(&mut self, cause: Cause) -> bool {
-        self.service.healthy == Some(true) || matches!(cause, Cause::Free | Cause::Expiry) && self.is_nobody_better()
+        self.is_healthy() || matches!(cause, Cause::Free | Cause::Expiry) && self.is_nobody_better()
+    }
+
+    /// Whether healthier nodes had their time to take the Lease, and none has.
+    fn is_left_to_others_no_longer(&mut self) -> bool {
+        let now = self.step.at.now;
+        let Role::Following(following) = &mut self.role else { return false };
+        let since = *following.unfit_since.get_or_insert(now);
+        !planted!(HealthForbids) && self.due(since + LEFT_TO_OTHERS)
     }
 
     /// Why this node may take the Lease now.
     fn cause(&mut self) -> Option<Cause> {
         let now = self.step.at.now;
-        if self.service.healthy == Some(true) && self.may_take_early() {
+        if self.is_healthy() && self.may_take_early() {
             return Some(Cause::Witness);
         }
         if !self.lease.is_fresh(now, &self.rules) {
@@ -158,8 +172,12 @@ impl Elector {
     }
 
     fn set_searching(&mut self, searching: bool) {
+        self.with_following(|f| f.searching = searching);
+    }
+
+    fn with_following(&mut self, change: impl FnOnce(&mut Following)) {
         if let Role::Following(following) = &mut self.role {
-            following.searching = searching;
+            change(following);
         }
     }
 
@@ -170,9 +188,7 @@ impl Elector {
     fn consider_provisional(&mut self) {
         let able = self.rules.provisional && self.is_able();
         let Some(away) = self.api.away_since().filter(|_| able && self.segment.witness.is_free()) else {
-            if let Role::Following(following) = &mut self.role {
-                following.free_since = None;
-            }
+            self.with_following(|f| f.free_since = None);
             return;
         };
         if !self.due(away + AWAY) || !self.due(self.hold_off_provisional()) {
@@ -192,8 +208,9 @@ impl Elector {
         if !self.heard_enough_since(since) {
             return;
         }
-        // An unhealthy service excludes this node only if a peer's service is better.
-        if self.service.healthy != Some(true) && !self.is_nobody_better() {
+        // An unhealthy service excludes this node only if a peer's service is better, and only for a while.
+        let late = since + LEFT_TO_OTHERS;
+        if !self.is_healthy() && !self.is_nobody_better() && (planted!(HealthForbids) || !self.due(late)) {
             return;
         }
         self.hold_provisionally();

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::holding::Holding;
-use super::leaving::{ASK_AGAIN, LISTEN, Leaving};
+use super::leaving::{LISTEN, Leaving};
+use super::service::ASK_AGAIN;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
 use crate::lease::Participant;
@@ -25,8 +26,7 @@ impl Elector {
     pub(super) fn consider_leaving(&mut self) {
         let now = self.step.at.now;
         let Role::Holding(holding) = &self.role else { return };
-        let unhealthy = self.service.healthy == Some(false);
-        let wanted = self.process.is_ending() || unhealthy;
+        let wanted = self.process.is_ending() || self.is_unhealthy();
         let begun = holding.leaving_since;
         match begun {
             None if wanted && (self.process.is_ending() || self.due(self.service.ask_again_at)) => {
@@ -107,7 +107,7 @@ impl Elector {
         let now = self.step.at.now;
         let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);
         let alive = |p: &Participant| p.addresses.iter().any(heard);
-        let well = |p: &Participant| p.addresses.iter().any(|a| healthy.contains(a));
+        let well = |p: &Participant| p.serves_at(healthy);
         let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
         let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
         live.sort_by_key(|(_, p)| !well(p));

@@ -54,13 +54,13 @@ impl Elector {
                 }
             }
             Event::Health(verdict) => {
-                self.service.healthy = Some(verdict);
-                self.service.nobody_was_better = false;
+                self.service.judged(verdict);
             }
             Event::Peers { id, healthy } => {
                 // The own service answers again, and its verdict will follow after some more results: no peer is better.
-                let own = &self.node.participant.addresses;
-                let well = !self.process.is_ending() && healthy.iter().any(|address| own.contains(address));
+                let own = &self.node.participant;
+                let is_own = |address: &IpAddr| own.addresses.contains(address) || own.api_servers.contains(address);
+                let well = !self.process.is_ending() && healthy.iter().any(is_own);
                 if let Some(asked) = self.service.asked.as_mut().filter(|asked| asked.id == id) {
                     asked.healthy = Some(if well { vec![] } else { healthy });
                 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::process::Process;
+use super::service::ASK_AGAIN;
 use super::unleased::Kind;
 use super::{Elector, Role};
 use crate::action::{Action, Why};
@@ -32,8 +33,6 @@ pub(super) struct Leaving {
     pub(super) to: Option<String>,
 }
 
-/// The pause before the next question to the peers, when none was better.
-pub(super) const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// How often the old holder asks the segment for its successor, in case the announcement is lost.
 pub(super) const LISTEN: Duration = Duration::from_millis(100);
 
@@ -138,7 +137,7 @@ impl Elector {
         } else if self.process.is_ending() {
             self.leave_behind();
         } else {
-            self.service.ask_again_at = self.step.at.now + ASK_AGAIN;
+            self.service.was_not_taken(self.step.at.now);
             self.hold_unleased(Kind::Lapsed);
         }
     }

@@ -94,7 +94,7 @@ impl Elector {
             watching: self.segment.witness.next().is_some(),
             misses,
             heard: heard.map(|at| Time::from_nanos(at.as_nanos() / 1_000_000_000 * 1_000_000_000)),
-            healthy: self.service.healthy,
+            healthy: self.service.verdict.and_then(Option::from),
             link: self.segment.link.known(),
         }
     }

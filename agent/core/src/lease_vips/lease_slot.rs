@@ -11,6 +11,7 @@ use super::{LeaseState, Report as OfLease};
 use crate::action::{Action as OfElector, Report, Why};
 use crate::elector::Elector;
 use crate::event::{Event as ForElector, Moment, Node};
+use crate::health::Verdict;
 use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
@@ -135,7 +136,7 @@ impl LeaseSlot {
         }
         self.step(at, name, ForElector::Link { up: self.assignment.up }, batch);
         // A kube-vip knows no health of a Service either: who may have it is said by its assignment.
-        self.step(at, name, ForElector::Health(true), batch);
+        self.step(at, name, ForElector::Health(Verdict::Healthy), batch);
     }
 
     fn leave(&mut self, at: Moment, name: &str, batch: &mut Batch) {

@@ -101,6 +101,7 @@ fn node(interfaces: &[Interface], macs: Vec<Mac>) -> Node {
     let participant = Participant {
         macs: interfaces.iter().flat_map(|one| one.link.macs.iter().copied()).collect(),
         addresses: first(true).into_iter().chain(first(false)).collect(),
+        ..Participant::default()
     };
     let gateways = interfaces.iter().flat_map(|one| one.gateways.iter().copied()).collect();
     Node { participant, macs, gateways }

@@ -1,21 +1,17 @@
 //! How the health of the API server is probed, and what happens in crashes and outages.
 
-use mooring_common::settings::{Gathered, Origin};
+use mooring_common::settings::Gathered;
 
 use super::super::parse;
-use super::super::types::{ApiLoss, Health, Provisional, Witness};
+use super::super::types::{ApiLoss, Health, HealthAddress, Provisional, Witness};
 use super::{MINUTE, MS, SECOND, field, small, time, time_or_off};
 
-pub(super) fn health(g: &mut Gathered, port: Option<u16>) -> Option<Health> {
-    if let (true, Some(port)) = (g.get("health-address").0.is_empty(), port) {
-        g.default("health-address", format!("https://127.0.0.1:{port}/readyz"));
-    }
-    // Without a port the default is unknown, and the port has its own error.
-    let address = if port.is_none() && g.get("health-address").1 == Origin::Default {
-        None
-    } else {
-        field(g, "health-address", parse::url)
-    };
+pub(super) fn health(g: &mut Gathered) -> Option<Health> {
+    let address = field(g, "health-address", |text| match text {
+        "auto" => Ok(HealthAddress::Found),
+        "off" => Ok(HealthAddress::Off),
+        url => parse::url(url).map(HealthAddress::At),
+    });
     let interval = time(g, "health-interval", 100 * MS, MINUTE);
     let timeout = time(g, "health-timeout", 50 * MS, MINUTE);
     let rise = small(g, "health-rise", 1, 100);

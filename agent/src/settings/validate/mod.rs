@@ -47,7 +47,7 @@ pub(super) fn validate(g: &mut Gathered, kube_vip: bool, host: &Host) -> Option<
     let api_loss = field(g, "api-loss", |text| parse::one_of(text, &health::API_LOSS));
     let provisional = provisional(g, api_loss);
     let handover_grace = time(g, "handover-grace", Duration::ZERO, MINUTE);
-    let health = health(g, port);
+    let health = health(g);
     let link_down_delay = time(g, "link-down-delay", Duration::ZERO, 10 * MINUTE);
     let announce = announce(g);
     let conflict_probe = field(g, "conflict-probe", parse::on_off);

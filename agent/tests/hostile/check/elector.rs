@@ -8,6 +8,7 @@ use std::time::Duration;
 use mooring_agent::core::action::Action;
 use mooring_agent::core::elector::Elector;
 use mooring_agent::core::event::{Event, Failure, Moment, Node};
+use mooring_agent::core::health::Verdict;
 use mooring_agent::core::lease::{Declaration, Handover, LeaseView, Notes, Participant, Record};
 use mooring_agent::core::mac::Mac;
 use mooring_agent::core::peers::Quorum;
@@ -157,7 +158,7 @@ impl World {
                 self.others_write(bytes);
                 Event::Tick
             }
-            10 => Event::Health(bytes.yes()),
+            10 => Event::Health(bytes.pick(&[Verdict::Healthy, Verdict::Unhealthy, Verdict::NoServer])),
             11 => Event::Heard { address: place(bytes), mac: mac(bytes) },
             12 => Event::Put { address: place(bytes) },
             13 => Event::PutFailed { address: place(bytes), reason: "no".into() },
@@ -245,7 +246,8 @@ impl World {
                     acquired: record.acquired,
                     macs: vec![mac(bytes); usize::from(bytes.byte() % 3)],
                 });
-                let peer = Participant { macs: vec![mac(bytes)], addresses: vec![place(bytes)] };
+                let peer =
+                    Participant { macs: vec![mac(bytes)], addresses: vec![place(bytes)], ..Participant::default() };
                 notes.participants.insert("cp2".into(), peer);
             }
         }
@@ -267,6 +269,7 @@ fn mac(bytes: &mut Bytes<'_>) -> Mac {
 
 fn node(bytes: &mut Bytes<'_>) -> Node {
     let macs = if bytes.byte() % 8 == 7 { vec![] } else { vec![MY_MAC] };
-    let participant = Participant { macs: macs.clone(), addresses: vec![IpAddr::from([192, 0, 2, 11])] };
+    let participant =
+        Participant { macs: macs.clone(), addresses: vec![IpAddr::from([192, 0, 2, 11])], ..Participant::default() };
     Node { participant, macs, gateways: vec![IpAddr::from([192, 0, 2, 1]); usize::from(bytes.byte() % 2)] }
 }

@@ -8,7 +8,7 @@ use mooring_agent::core::event::{Event, Moment};
 use mooring_agent::rules::rules;
 use mooring_agent::settings::kube_vip::ENTRIES;
 use mooring_agent::settings::spec::{SETTINGS, find};
-use mooring_agent::settings::{Address, Given, Host, Loaded, Settings};
+use mooring_agent::settings::{Address, Given, HealthAddress, Host, Loaded, Settings};
 
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -66,7 +66,8 @@ fn sound(s: &Settings) {
     assert!(s.announce.refresh.is_none_or(|time| within(time, 1_000, 3_600_000)));
     assert!(s.announce.rate_limit.is_none_or(|frames| (1..=1000).contains(&frames)));
     assert!(s.run_dir.is_absolute() && s.status_socket.is_absolute() && s.api.kubeconfig.is_absolute());
-    for url in s.api.servers.iter().chain([&s.health.address]) {
+    let asked = if let HealthAddress::At(url) = &s.health.address { Some(url) } else { None };
+    for url in s.api.servers.iter().chain(asked) {
         let authority = url.authority().unwrap().as_str();
         assert!(matches!(url.scheme_str(), Some("http" | "https")) && !authority.contains('@'), "{url}");
         let port = authority.rsplit_once(']').map_or(authority, |(_, tail)| tail).split_once(':');

@@ -154,7 +154,7 @@ proptest! {
         acquired in times(), renewed in times(), macs in some_macs(), address in any::<u32>(), nodes in 0..5_usize,
     ) {
         let record = Record { holder, duration: Duration::from_secs(seconds), acquired, renewed, transitions };
-        let node = Participant { macs: macs.clone(), addresses: vec![IpAddr::from((address | 1 << 24 & 0x7fff_ffff).to_be_bytes())] };
+        let node = Participant { macs: macs.clone(), addresses: vec![IpAddr::from((address | 1 << 24 & 0x7fff_ffff).to_be_bytes())], ..Participant::default() };
         let notes = Notes {
             tenure: Some(Declaration { holder: record.holder.clone(), transitions, acquired, macs }),
             handover: Some(Handover { from: "a".into(), to: "b".into(), transitions, acquired }),

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::Uri;
 use tokio::time::Instant;
 
 use super::{Key, Kind, Server, Servers, Settings, State};
@@ -93,6 +94,14 @@ impl Servers {
         }
     }
 
+    /// The API server of this node: on loopback; or where `default/kubernetes` lists it, if that is another port.
+    fn local(&self, state: &State) -> Option<Uri> {
+        let loopback = self.0.settings.local.clone()?;
+        let own = state.peers.iter().find(|peer| state.own.contains(&peer.ip()));
+        let elsewhere = own.filter(|own| loopback.port_u16() != Some(own.port()));
+        elsewhere.and_then(|own| format!("https://{own}").parse().ok()).or(Some(loopback))
+    }
+
     /// Rebuilds the list; the state of a server that stays is kept.
     pub(super) fn list(&self, state: &mut State) {
         let Some(loaded) = &state.loaded else { return };
@@ -105,7 +114,7 @@ impl Servers {
             match settings.source {
                 Source::InCluster => wanted.push((Kind::Service, named)),
                 Source::File(_) => {
-                    wanted.extend(settings.local.clone().map(|url| (Kind::Local, self.key(url))));
+                    wanted.extend(self.local(state).map(|url| (Kind::Local, self.key(url))));
                     wanted.push((Kind::Named, named));
                 }
             }

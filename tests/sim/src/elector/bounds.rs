@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_agent_core::rules::{AWAY, CHALLENGE, MARGIN, MOVES, SELF_PROBE};
+use mooring_agent_core::rules::{AWAY, CHALLENGE, LEFT_TO_OTHERS, MARGIN, MOVES, SELF_PROBE};
 
 use super::Elector;
 use super::client::PING;
@@ -49,6 +49,8 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.frame.1;
     let outage =
         expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
+    // A free VIP is left to nodes that find themselves healthy, and there may be none.
+    let outage = if settings.own.own_probes_fail { outage + nanos(LEFT_TO_OTHERS) + SECOND } else { outage };
     let servers = servers(settings) as u64;
     // A renewal or a take every eighth of a retry period at most, a read every half of one, and the watch, each tried
     // with all servers; and what a new hold or a hand-over takes beside.

@@ -3,11 +3,17 @@
 use std::fmt;
 
 use super::Elector;
+use super::Plan;
 use super::settings::servers;
+use crate::clock::SECOND;
+use crate::fault::Planned;
 use crate::fault::{Fault as Any, Lasts, OwnFault};
 use crate::plan::how;
 use crate::rng::Rng;
 use crate::settings::{Settings, name};
+
+/// The stream of what is drawn apart.
+const APART: u64 = 11;
 
 /// A fault. Hosts and servers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +40,10 @@ pub enum Fault {
     Unhealthy(usize),
     /// No node's is.
     AllUnhealthy,
+    /// A node's own health probes fail, though its API server answers all others.
+    OwnProbe(usize),
+    /// Those of all nodes do.
+    AllOwnProbes,
 }
 
 impl OwnFault for Fault {
@@ -67,6 +77,8 @@ impl fmt::Display for Fault {
             Self::WatchLag(server, ms) => write!(f, "API server {} shows changes {ms} ms late", server + 1),
             Self::Unhealthy(n) => write!(f, "the API server of {} is not ready", name::<Self>(n)),
             Self::AllUnhealthy => f.write_str("no API server is ready"),
+            Self::OwnProbe(n) => write!(f, "{} does not reach its own API server", name::<Self>(n)),
+            Self::AllOwnProbes => f.write_str("no node reaches its own API server"),
         }
     }
 }
@@ -116,4 +128,22 @@ pub fn draw(rng: &mut Rng, settings: &Settings<Elector>) -> Any<Fault> {
         97..99 => Any::Foreign(rng.chance(600)),
         _ => Any::Crash(other),
     }
+}
+
+/// Draws, apart from the rest, what came later: where API servers listen, and own probes that fail. What a seed stands for
+/// stays.
+pub fn widen(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, APART);
+    let nodes = plan.settings.nodes;
+    plan.settings.own.apart = rng.chance(300);
+    if !rng.chance(150) {
+        return;
+    }
+    plan.settings.own.own_probes_fail = true;
+    let fault = if rng.chance(600) { Fault::AllOwnProbes } else { Fault::OwnProbe(rng.index(nodes)) };
+    // Other faults come and go meanwhile.
+    let at = rng.below(60 * SECOND);
+    let lasts = 10 * SECOND + rng.below(60 * SECOND);
+    plan.faults.push(Planned { at, lasts, fault: Any::Own(fault) });
+    plan.faults.sort_by_key(|planned| planned.at);
 }

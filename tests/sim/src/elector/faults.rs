@@ -64,7 +64,12 @@ impl World<'_, Elector> {
                     self.deliver(host, MS, Message::Changed(Some(view)));
                 }
             }
-            Fault::NoLeader | Fault::WatchLag(..) | Fault::Unhealthy(_) | Fault::AllUnhealthy => {}
+            Fault::NoLeader
+            | Fault::WatchLag(..)
+            | Fault::Unhealthy(_)
+            | Fault::AllUnhealthy
+            | Fault::OwnProbe(_)
+            | Fault::AllOwnProbes => {}
         }
     }
 
@@ -112,6 +117,7 @@ impl World<'_, Elector> {
         for server in &mut self.api.servers.all {
             (server.unready, server.lag) = (false, 0);
         }
+        self.hosts.iter_mut().for_each(|host| host.own.own_probe_fails = false);
     }
 
     /// This fault is there now.
@@ -120,6 +126,8 @@ impl World<'_, Elector> {
             Fault::NoLeader => self.api.servers.no_leader = true,
             Fault::WatchLag(server, ms) => self.api.servers.all[server].lag = Nanos::from(ms) * MS,
             Fault::Unhealthy(host) if !self.api.servers.remote => self.api.servers.all[host].unready = true,
+            Fault::OwnProbe(host) => self.hosts[host].own.own_probe_fails = true,
+            Fault::AllOwnProbes => self.hosts.iter_mut().for_each(|host| host.own.own_probe_fails = true),
             Fault::AllUnhealthy => self.api.servers.all.iter_mut().for_each(|s| s.unready = true),
             _ => {}
         }

@@ -1,12 +1,13 @@
-//! The agent asks its node's API server how it is, as `common/src/api/health.rs` and `agent/src/control_plane` have it. While
+//! The agent asks its node's API server how it is, as `agent/src/control_plane/health.rs` has it: where the cluster lists it. While
 //! nothing changes the questions are left out: their answers would change nothing.
 
 use mooring_agent_core::control_plane::{Event, Input};
-use mooring_agent_core::health::Health;
+use mooring_agent_core::health::{Health, Listed, Verdict};
 
 use crate::clock::{MS, Nanos};
 use crate::elector::Elector;
 use crate::elector::queue::Item;
+use crate::elector::settings::api_address;
 use crate::queue::Item as Common;
 use crate::settings::Settings;
 use crate::subject::Subject as _;
@@ -17,6 +18,8 @@ use crate::world::World;
 pub struct Prober {
     health: Health,
     asleep: bool,
+    /// Where API servers are listed was read.
+    listed: bool,
     /// When the next request would have been due.
     next: Nanos,
 }
@@ -25,12 +28,17 @@ impl Prober {
     /// It knows nothing yet.
     #[must_use]
     pub fn new(settings: &Settings<Elector>) -> Self {
-        Self { health: Health::new(settings.own.health.rise, settings.own.health.fall), asleep: false, next: 0 }
+        Self {
+            health: Health::new(settings.own.health.rise, settings.own.health.fall),
+            asleep: false,
+            listed: false,
+            next: 0,
+        }
     }
 
     /// What it says.
     #[must_use]
-    pub fn verdict(&self) -> Option<bool> {
+    pub fn verdict(&self) -> Option<Verdict> {
         self.health.verdict()
     }
 }
@@ -38,21 +46,38 @@ impl Prober {
 impl World<'_, Elector> {
     /// One question, and its answer.
     pub fn ask_health(&mut self, host: usize) {
-        let ready = if self.api.servers.remote { Some(true) } else { self.is_ready(host) };
+        let remote = self.api.servers.remote;
+        // Where no API server is, the connection is refused.
+        let ready = if remote { Some(false) } else { self.is_ready(host) };
+        let ready = ready.filter(|_| !self.hosts[host].own.own_probe_fails);
+        let api_server = api_address(host, &self.plan.settings);
         let settings = self.plan.settings.own.health;
         let life = self.hosts[host].life;
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let took = if ready.is_some() { MS } else { settings.timeout };
-        let verdict = agent.own.prober.health.result(ready == Some(true));
+        let read = agent.own.client.has_answered() && !agent.own.prober.listed;
+        agent.own.prober.listed |= read;
+        let listed = match (agent.own.prober.listed, remote) {
+            (false, _) => Listed::Unknown,
+            (true, true) => Listed::Elsewhere,
+            (true, false) => Listed::Here,
+        };
+        let verdict = agent.own.prober.health.result(ready == Some(true), listed);
         agent.own.prober.next = self.now + settings.interval.max(took);
         // Another result like this one would change nothing.
-        agent.own.prober.asleep = agent.own.prober.health.verdict() == Some(ready == Some(true));
+        let known = agent.own.prober.health.verdict().map(|verdict| verdict == Verdict::Healthy);
+        agent.own.prober.asleep = known == Some(ready == Some(true)) && agent.own.prober.listed;
         if !agent.own.prober.asleep {
             let at = agent.own.prober.next;
             self.queue.put(at, Common::Own(Item::Health { host, life }));
         }
-        if let Some(verdict) = verdict {
-            agent.own.client.prefer_local = verdict;
+        if read && !remote {
+            self.tell_soon(host, Event::Input(Input::ApiServers(vec![api_server])));
+        }
+        if let Some(verdict) = verdict
+            && let Some(agent) = &mut self.hosts[host].agent
+        {
+            agent.own.client.prefer_local = verdict == Verdict::Healthy;
             // The set of hosts that can serve has changed.
             Elector::touched(self);
             self.tell_after(took, host, Event::Input(Input::Health(verdict)));
@@ -78,13 +103,19 @@ impl World<'_, Elector> {
         let mut healthy = vec![];
         let mut took = 4 * MS;
         if self.api.servers.remote {
-            // What the agent takes for peers are the API servers: none of them is a node.
-            took = 3 * MS;
+            for server in 0..self.api.servers.all.len() {
+                match self.is_ready(server).filter(|_| self.reaches(host, server)) {
+                    Some(true) => healthy.push(api_address(server, &self.plan.settings)),
+                    Some(false) => {}
+                    None => took = within,
+                }
+            }
         } else {
             // The own one is asked as well: its verdict may be older than what the peers say now.
             for peer in 0..self.hosts.len() {
-                match self.is_ready(peer).filter(|_| self.reaches(host, peer)) {
-                    Some(true) => healthy.push(crate::settings::own(peer, 0)),
+                let fails = peer == host && self.hosts[host].own.own_probe_fails;
+                match self.is_ready(peer).filter(|_| self.reaches(host, peer) && !fails) {
+                    Some(true) => healthy.push(api_address(peer, &self.plan.settings)),
                     Some(false) => {}
                     None => took = within,
                 }

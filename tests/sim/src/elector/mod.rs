@@ -52,6 +52,8 @@ pub struct OwnHost {
     pub rival: Option<Rival>,
     /// Since when it could serve the client, if it can.
     pub able: Option<Nanos>,
+    /// Its own health probes fail, though its API server answers all others.
+    pub own_probe_fails: bool,
 }
 
 impl Subject for Elector {
@@ -80,6 +82,10 @@ impl Subject for Elector {
         fault::draw(rng, settings)
     }
 
+    fn widen(plan: &mut Plan) {
+        fault::widen(plan);
+    }
+
     fn vips(settings: &Settings<Self>) -> usize {
         settings.own.vips.len()
     }
@@ -101,7 +107,7 @@ impl Subject for Elector {
     }
 
     fn host(n: usize, settings: &Settings<Self>) -> OwnHost {
-        OwnHost { rival: (settings.own.rival == Some(n)).then(Rival::default), able: None }
+        OwnHost { rival: (settings.own.rival == Some(n)).then(Rival::default), able: None, own_probe_fails: false }
     }
 
     fn api(settings: &Settings<Self>) -> Api {

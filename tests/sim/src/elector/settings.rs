@@ -8,7 +8,7 @@ use mooring_agent_core::rules::Rules;
 use super::Elector;
 use crate::clock::{MS, Nanos};
 use crate::rng::Rng;
-use crate::settings::{Settings, drifts, rules};
+use crate::settings::{Settings, drifts, own, rules};
 
 /// Where the API servers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Shape {
     Stacked,
     /// One on every node; etcd is elsewhere, on a network of its own.
     External,
-    /// Three, elsewhere, on a network of their own; the nodes' own health is always good.
+    /// Three, elsewhere, on a network of their own: no node has one.
     Remote,
 }
 
@@ -49,6 +49,10 @@ pub struct Own {
     pub health: HealthSettings,
     /// The client forgets who has the VIP at once: it asks before each of its probes.
     pub forgetful_client: bool,
+    /// The API servers of nodes listen on another interface than that of the VIPs.
+    pub apart: bool,
+    /// Own health probes may fail though the API server answers all others.
+    pub own_probes_fail: bool,
 }
 
 /// The first VIP.
@@ -60,6 +64,17 @@ pub const VIP6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 1, 
 #[must_use]
 pub fn servers(settings: &Settings<Elector>) -> usize {
     if settings.own.shape == Shape::Remote { 3 } else { settings.nodes }
+}
+
+/// Where `default/kubernetes` lists an API server.
+#[must_use]
+pub fn api_address(server: usize, settings: &Settings<Elector>) -> IpAddr {
+    let number = u8::try_from(server + 1).unwrap_or(u8::MAX);
+    match settings.own.shape {
+        Shape::Remote => IpAddr::V4(Ipv4Addr::new(198, 51, 100, number)),
+        Shape::Stacked | Shape::External if settings.own.apart => IpAddr::V4(Ipv4Addr::new(172, 16, 0, number)),
+        Shape::Stacked | Shape::External => own(server, 0),
+    }
 }
 
 /// Draws them. `nodes`: so many, whatever is drawn.
@@ -105,6 +120,6 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<Elector> {
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
         api: if slow_api { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
-        own: Own { rival, vips, short_prefix, shape, health, forgetful_client },
+        own: Own { rival, vips, short_prefix, shape, health, forgetful_client, apart: false, own_probes_fail: false },
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::event::Event;
+use crate::health::Verdict;
 use crate::lease::Participant;
 use crate::mac::Mac;
 use crate::peers::Quorum;
@@ -174,7 +175,8 @@ fn the_segment_does_not_fill_the_memory() {
 pub(super) fn with_gone(world: &mut World, count: u8) {
     let mut lease = world.lease.clone().unwrap();
     for n in 0..count {
-        let gone = Participant { macs: vec![], addresses: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 110 + n))] };
+        let addresses = vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 110 + n))];
+        let gone = Participant { addresses, ..Participant::default() };
         lease.notes.participants.insert(format!("a-gone-{n}"), gone);
     }
     world.store(lease.record, lease.notes);
@@ -323,7 +325,7 @@ fn a_take_that_is_answered_after_a_stop_is_proved_again_before_anything_is_annou
 fn who_sees_that_another_took_the_lease_does_not_rob_it_for_the_last_holders_silence() {
     let (mut world, holder) = World::settled(2, &Rules::default());
     let other = 1 - holder;
-    world.tell(other, Event::Health(false));
+    world.tell(other, Event::Health(Verdict::Unhealthy));
     world.crash(holder);
     world.run(ms(1_000));
     // This node found the last holder silent, and may not take. Then another node takes the Lease ...
@@ -337,7 +339,7 @@ fn who_sees_that_another_took_the_lease_does_not_rob_it_for_the_last_holders_sil
     let taken = world.store(lease.record, lease.notes);
     world.hosts[other].api = Api::Up;
     let writes = world.hosts[other].writes;
-    world.hosts[other].elector.service.healthy = Some(true);
+    world.hosts[other].elector.service.judged(Verdict::Healthy);
     // ... and that is what this node sees next.
     world.tell(other, Event::Seen(Some(taken)));
     world.run(ms(5_000));

@@ -19,8 +19,11 @@ impl World {
                 self.call(n, within, failed, Item::Write(n, id, base, record, notes, lost));
             }
             Action::AskPeers { id, within } => {
-                let peers = self.hosts.iter().enumerate().filter(|(_, h)| h.up && h.healthy);
-                let healthy = peers.map(|(_, h)| h.address).collect();
+                let found = |(m, h): &(usize, &super::Host)| h.up && h.ready && (*m != n || !h.own_probe_fails);
+                let peers = self.hosts.iter().enumerate().filter(found).map(|(_, h)| h);
+                let at =
+                    |h: &super::Host| if h.api_servers.is_empty() { vec![h.address] } else { h.api_servers.clone() };
+                let healthy = peers.flat_map(at).chain(self.external.clone()).collect();
                 self.put(within.min(ms(5)), Item::To(n, Event::Peers { id, healthy }));
             }
             Action::Carry { address, deadline } => self.carry(n, address, deadline),

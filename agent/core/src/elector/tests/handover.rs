@@ -3,6 +3,7 @@
 use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::{Cause, Report};
 use crate::event::Event;
+use crate::health::Verdict;
 use crate::lease::Record;
 use crate::rules::Rules;
 
@@ -92,7 +93,7 @@ fn unhealthy_everywhere_moves_nothing() {
     let (mut world, holder) = World::settled(3, &Rules::default());
     let since = world.now;
     for n in 0..3 {
-        world.hosts[n].healthy = false;
+        world.hosts[n].ready = false;
     }
     for n in 0..3 {
         world.set_health(n, false);
@@ -118,7 +119,7 @@ fn a_service_that_is_well_again_is_not_left_before_its_verdict_says_so() {
     let (mut world, holder) = World::settled(3, &Rules::default());
     let since = world.now;
     // Every service answers again after a shared outage, and the verdicts lag behind.
-    world.tell(holder, Event::Health(false));
+    world.tell(holder, Event::Health(Verdict::Unhealthy));
     world.run(ms(20_000));
     assert_eq!(world.owners(), [holder]);
     assert!(world.time_with(since, |n| n != 1).is_zero());

@@ -3,6 +3,7 @@
 mod defects;
 mod election;
 mod handover;
+mod health;
 mod lapsed;
 mod law;
 mod outage;

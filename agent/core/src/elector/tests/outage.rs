@@ -2,6 +2,7 @@
 
 use super::world::{Api, World, ms};
 use crate::action::{Report, Why};
+use crate::health::Verdict;
 use crate::peers::Quorum;
 use crate::rules::Rules;
 
@@ -148,7 +149,7 @@ fn a_peer_that_recovers_a_moment_earlier_is_not_better() {
 fn who_is_unhealthy_takes_what_no_healthy_one_is_there_for() {
     let mut world = World::new(3, &Rules::default());
     for n in 0..3 {
-        world.hosts[n].healthy = false;
+        (world.hosts[n].ready, world.hosts[n].verdict) = (false, Verdict::Unhealthy);
         world.start(n, &[super::world::VIP]);
     }
     world.run(ms(10_000));

@@ -7,6 +7,7 @@ use super::{Api, GATEWAY, Item, ROUTER, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::elector::Elector;
 use crate::event::{Event, Failure};
+use crate::health::Verdict;
 use crate::lease::{LeaseView, Notes, Record};
 use crate::mac::Mac;
 use crate::rules::Rules;
@@ -141,8 +142,14 @@ impl World {
     }
 
     pub(in super::super) fn set_health(&mut self, n: usize, healthy: bool) {
-        self.hosts[n].healthy = healthy;
-        self.tell(n, Event::Health(healthy));
+        self.hosts[n].ready = healthy;
+        self.judge(n, if healthy { Verdict::Healthy } else { Verdict::Unhealthy });
+    }
+
+    /// What the host's own probe says.
+    pub(in super::super) fn judge(&mut self, n: usize, verdict: Verdict) {
+        self.hosts[n].verdict = verdict;
+        self.tell(n, Event::Health(verdict));
     }
 
     /// A frame that says that the VIP is at that MAC address.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::action::Report;
 use crate::elector::Elector;
 use crate::event::{Event, Moment, Node};
+use crate::health::Verdict;
 use crate::lease::{LeaseView, Notes, Participant, Record};
 use crate::mac::Mac;
 use crate::rules::Rules;
@@ -35,7 +36,13 @@ pub(super) struct Host {
     /// Hosts of one group hear each other; the gateway is in group 0.
     pub(super) group: u8,
     pub(super) deaf: bool,
-    pub(super) healthy: bool,
+    /// The verdict of its own probe.
+    pub(super) verdict: Verdict,
+    /// Where the others find its API server, if not at its own address; and whether that is ready.
+    pub(super) api_servers: Vec<IpAddr>,
+    pub(super) ready: bool,
+    /// Its own probe fails, whatever others find.
+    pub(super) own_probe_fails: bool,
     /// What the datapath refuses to put on the interface.
     pub(super) refuses: Vec<IpAddr>,
     /// The addresses on the interface, and when the kernel drops each.
@@ -63,6 +70,8 @@ pub(super) struct World {
     /// A host that has the VIP, and is no candidate.
     pub(super) stranger: bool,
     pub(super) gateway: bool,
+    /// API servers that are ready, and on none of the hosts.
+    pub(super) external: Vec<IpAddr>,
     /// How long a frame takes.
     pub(super) wire: Duration,
     /// The kernel's timer runs so late.
@@ -81,6 +90,7 @@ impl World {
             version: 100,
             stranger: false,
             gateway: true,
+            external: vec![],
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
             queue: Queue::default(),
@@ -101,7 +111,10 @@ impl World {
                 frozen: None,
                 group: 0,
                 deaf: false,
-                healthy: true,
+                verdict: Verdict::Healthy,
+                api_servers: vec![],
+                ready: true,
+                own_probe_fails: false,
                 refuses: vec![],
                 carries: BTreeMap::new(),
                 calls: 0,
@@ -116,8 +129,14 @@ impl World {
 
     /// A world in which a host holds the VIP, all take part, and nothing happens; and that host.
     pub(super) fn settled(count: u8, rules: &Rules) -> (Self, usize) {
+        Self::settled_with(count, rules, |_| vec![])
+    }
+
+    /// The same with API servers at these addresses.
+    pub(super) fn settled_with(count: u8, rules: &Rules, servers: fn(usize) -> Vec<IpAddr>) -> (Self, usize) {
         let mut world = Self::new(count, rules);
         for n in 0..world.hosts.len() {
+            world.hosts[n].api_servers = servers(n);
             world.start(n, &[VIP]);
         }
         world.run(ms(12_000));
@@ -130,17 +149,25 @@ impl World {
 
     /// The agent of a host is told what the agent is told at start.
     pub(super) fn start(&mut self, n: usize, vips: &[IpAddr]) {
+        self.start_without_verdict(n, vips);
+        self.tell(n, Event::Health(self.hosts[n].verdict));
+    }
+
+    /// The same, but that there is no verdict on its API server yet.
+    pub(super) fn start_without_verdict(&mut self, n: usize, vips: &[IpAddr]) {
         let host = &self.hosts[n];
         let node = Node {
-            participant: Participant { macs: vec![host.mac], addresses: vec![host.address] },
+            participant: Participant {
+                macs: vec![host.mac],
+                addresses: vec![host.address],
+                api_servers: host.api_servers.clone(),
+            },
             macs: vec![host.mac],
             gateways: vec![GATEWAY],
         };
-        let healthy = host.healthy;
         self.tell(n, Event::Node(node));
         self.tell(n, Event::Vips(vips.to_vec()));
         self.tell(n, Event::Link { up: true });
-        self.tell(n, Event::Health(healthy));
     }
 
     /// An event for a host, now.

@@ -22,6 +22,7 @@ pub struct Client {
     pub prefer_local: bool,
     known: Vec<Memory>,
     current: Option<usize>,
+    answered: bool,
     /// The watch.
     pub watch: Watch,
 }
@@ -38,6 +39,7 @@ impl Client {
             prefer_local: true,
             known: vec![Memory::default(); count],
             current: None,
+            answered: false,
             watch: Watch::default(),
         }
     }
@@ -58,6 +60,13 @@ impl Client {
     pub fn good(&mut self, server: usize) {
         self.known[server] = Memory::default();
         self.current = Some(server);
+        self.answered = true;
+    }
+
+    /// Whether any has answered: the agent knows then where the API servers are.
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        self.answered
     }
 
     /// It did not.

@@ -1,5 +1,7 @@
 //! Which nodes could serve the client.
 
+use mooring_agent_core::health::Verdict;
+
 use crate::clock::Nanos;
 use crate::elector::Elector;
 use crate::world::World;
@@ -22,7 +24,9 @@ impl World<'_, Elector> {
         let of = &self.hosts[host];
         let willing = of.agent.as_ref().filter(|agent| !agent.ending).and_then(|agent| agent.own.prober.verdict());
         let none_ready = || (0..self.api.servers.all.len()).all(|s| self.is_ready(s) != Some(true));
-        let well = |verdict| verdict || none_ready() && !self.has_api(host);
+        // Nodes without an API server are not judged by one; and own probes that fail keep nobody from the VIP for long.
+        let by_others = self.api.servers.remote || of.own.own_probe_fails && self.is_ready(host) == Some(true);
+        let well = |verdict| verdict == Verdict::Healthy || by_others || none_ready() && !self.has_api(host);
         willing.is_some_and(well)
             && of.is_live()
             && of.starved == 0

@@ -119,6 +119,7 @@ impl World<'_, Elector> {
             // The client's own frames are lost, or nobody can say when the kernel does what it is asked; and which side of a
             // partition may go on depends on more than one thing.
             Fault::Loss(..) | Fault::Noise(..) | Fault::Delay(..) | Fault::SlowKernel(..) | Fault::Starve(..) => None,
+            Fault::Own(Own::OwnProbe(_) | Own::AllOwnProbes) => None,
             Fault::Partition(..)
             | Fault::Unplug(..)
             | Fault::NewMac(_)

@@ -1,0 +1,104 @@
+//! API servers that are not where the VIP is: on other interfaces, on other hosts, or found well by others only.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::world::{VIP, World, ms};
+use crate::action::{Cause, Report};
+use crate::health::Verdict;
+use crate::rules::Rules;
+
+const EXTERNAL: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
+
+/// The address of a node's API server, on another interface than the VIP.
+fn elsewhere(n: usize) -> Vec<IpAddr> {
+    vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, u8::try_from(n).unwrap() + 1))]
+}
+
+/// Nodes whose own probes all say the same, with an API server that is on none of them.
+fn external(verdict: Verdict) -> World {
+    let mut world = World::new(3, &Rules::default());
+    world.external = vec![EXTERNAL];
+    for n in 0..3 {
+        (world.hosts[n].ready, world.hosts[n].verdict) = (false, verdict);
+        world.start(n, &[VIP]);
+    }
+    world
+}
+
+#[test]
+fn nodes_without_an_api_server_carry_the_vip_at_once() {
+    let mut world = external(Verdict::NoServer);
+    world.run(ms(2_000));
+    assert_eq!(world.owners().len(), 1);
+    world.run(ms(5_000));
+    let (holder, since) = (world.owners()[0], world.now);
+    world.crash(holder);
+    world.run(ms(5_000));
+    assert!(world.time_with(since, |n| n == 0) < ms(1_000), "{:?}", world.time_with(since, |n| n == 0));
+}
+
+#[test]
+fn a_free_vip_is_carried_whatever_health_says() {
+    let mut world = external(Verdict::Unhealthy);
+    world.run(ms(10_000));
+    assert_eq!(world.owners().len(), 1);
+    let (holder, since) = (world.owners()[0], world.now);
+    world.run(ms(30_000));
+    assert_eq!(world.owners(), [holder]);
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+}
+
+#[test]
+fn a_free_vip_is_carried_before_there_is_any_verdict() {
+    let mut world = World::new(2, &Rules::default());
+    for n in 0..2 {
+        world.start_without_verdict(n, &[VIP]);
+    }
+    world.run(ms(10_000));
+    assert_eq!(world.owners().len(), 1);
+}
+
+#[test]
+fn a_node_without_an_api_server_leaves_the_vip_to_one_that_has_one() {
+    let (mut world, holder) = World::settled_with(3, &Rules::default(), elsewhere);
+    let since = world.now;
+    // The agent of the holder's node was started again after its API server had died and was listed no more.
+    world.hosts[holder].ready = false;
+    world.judge(holder, Verdict::NoServer);
+    world.run(ms(5_000));
+    assert_ne!(world.owners(), [holder]);
+    assert!(world.time_with(since, |n| n != 1) < ms(100));
+}
+
+#[test]
+fn a_holder_hands_over_though_api_servers_are_on_another_interface() {
+    let (mut world, holder) = World::settled_with(3, &Rules::default(), elsewhere);
+    let since = world.now;
+    world.set_health(holder, false);
+    world.run(ms(5_000));
+    assert_ne!(world.owners(), [holder]);
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+    assert_eq!(world.reported(world.owners()[0], |r| *r == Report::Took(Cause::Handover)), 1);
+}
+
+#[test]
+fn own_probes_that_fail_everywhere_cost_few_hand_overs() {
+    // Each node finds its own API server bad, and those of the others good: a firewall on loopback, say.
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let since = world.now;
+    for n in 0..3 {
+        world.hosts[n].own_probe_fails = true;
+        world.judge(n, Verdict::Unhealthy);
+    }
+    world.run(ms(120_000));
+    assert!(world.time_with(since, |n| n == 0) < ms(200), "{:?}", world.time_with(since, |n| n == 0));
+    let begun: usize = (0..3).map(|n| world.reported(n, |r| matches!(r, Report::HandingOver { .. }))).sum();
+    assert!(begun <= 8, "{begun} hand-overs in two minutes");
+    assert!(world.reported(holder, |r| matches!(r, Report::HandingOver { .. })) > 0);
+    // One that is well gets it.
+    let well = (world.owners()[0] + 1) % 3;
+    world.hosts[well].own_probe_fails = false;
+    world.judge(well, Verdict::Healthy);
+    world.run(ms(130_000));
+    assert_eq!(world.owners(), [well]);
+}
