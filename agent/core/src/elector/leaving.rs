@@ -119,7 +119,10 @@ impl Elector {
             return;
         }
         let sent = leaving.sent;
-        if self.process.is_ending() {
+        if !self.lease.holder().is_empty() && self.lease.holder() != self.rules.node {
+            // The release took effect, and the Lease is another node's by now: the watch showed only that.
+            self.released();
+        } else if self.process.is_ending() {
             let soon = self.step.at.now + LISTEN_LONGER;
             self.with_leaving(|l| l.grace_ends = l.grace_ends.min(soon));
         } else {

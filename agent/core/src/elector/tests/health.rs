@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::world::{VIP, World, ms};
+use super::world::{Api, VIP, World, ms};
 use crate::action::{Cause, Report};
+use crate::event::Event;
 use crate::health::Verdict;
 use crate::rules::Rules;
 
@@ -101,4 +102,29 @@ fn own_probes_that_fail_everywhere_cost_few_hand_overs() {
     world.judge(well, Verdict::Healthy);
     world.run(ms(130_000));
     assert_eq!(world.owners(), [well]);
+}
+
+#[test]
+fn a_lease_that_was_taken_while_its_release_was_not_answered_is_not_taken_back() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let successor = (holder + 1) % 3;
+    for n in (0..3).filter(|n| *n != holder) {
+        world.freeze(n);
+    }
+    world.hosts[holder].api = Api::Hanging;
+    world.set_health(holder, false);
+    world.run(ms(300));
+    assert_eq!(world.role(holder), "leaving");
+    // The release took effect, and the successor took the Lease. The watch shows only the end of that; and the answer to the
+    // release never comes.
+    let mut lease = world.lease.clone().unwrap();
+    lease.record.holder = world.hosts[successor].name.clone();
+    lease.record.transitions += 1;
+    lease.notes.tenure = None;
+    let taken = world.store(lease.record, lease.notes);
+    world.tell(holder, Event::Seen(Some(taken)));
+    world.hosts[holder].api = Api::Up;
+    world.run(ms(8_000));
+    assert_eq!(world.holder(), world.hosts[successor].name);
+    assert!(!world.owners().contains(&holder));
 }
