@@ -169,6 +169,13 @@ impl Rules {
         Timing::blind_after(self)
     }
 
+    /// Whether a candidate that hears nothing from the API can tell that from a holder that does not renew: it reads the
+    /// Lease before it counts as blind.
+    #[must_use]
+    pub fn can_tell_an_outage(&self) -> bool {
+        self.blind_after() >= self.stale_after() + MARGIN
+    }
+
     /// When this node's turn to hold provisionally comes, after a VIP was found free: a fixed hash of its name, so that
     /// nobody needs to know the others. Every further try takes another place, so that no two nodes collide for ever.
     #[must_use]

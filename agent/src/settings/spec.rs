@@ -179,7 +179,7 @@ pub const SETTINGS: &[Spec] = &[
         "retry-period",
         "TIME",
         "2s",
-        "The time between two renewals. 1.2 times this must be shorter than renew-deadline",
+        "The time between two renewals. 1.2 times this must be shorter than renew-deadline, and this at most two thirds of lease-duration less 1s",
     ),
     spec(
         LEASE,

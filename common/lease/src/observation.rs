@@ -17,9 +17,13 @@ pub trait Timing {
     /// How often a holder renews.
     fn retry_period(&self) -> Duration;
 
-    /// After this long without proof the observer was blind, and every record gets a full duration again.
+    /// After this long without proof the observer was blind, and every record gets a full duration again. What is left of
+    /// a Lease when the observer sees again must suffice for its holder to renew it: after an outage a holder tries again
+    /// within half a retry period.
     fn blind_after(&self) -> Duration {
-        self.retry_period() * 2 + Duration::from_secs(1)
+        let holders_turn = self.retry_period() / 2 + Duration::from_millis(500);
+        let usual = self.retry_period() * 2 + Duration::from_secs(1);
+        usual.min(self.lease_duration().saturating_sub(holders_turn))
     }
 }
 

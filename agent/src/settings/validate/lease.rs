@@ -11,6 +11,7 @@ use super::super::types::LeaseSettings;
 use super::services::lease_name;
 use super::{HOUR, MS, SECOND, field, time};
 use crate::core::fence::LIFETIME_MARGIN;
+use crate::core::rules::Rules;
 
 pub(super) fn lease(g: &mut Gathered) -> Option<LeaseSettings> {
     let namespace = field(g, "namespace", parse::subdomain);
@@ -67,6 +68,13 @@ fn timing(g: &mut Gathered, duration: Duration, renew: Duration, retry: Duration
         let problem =
             format!("with lease-duration {duration:?} the kernel drops the VIP after {fence:?}, between two renewals");
         g.refuse("retry-period", problem, "give a shorter one, or a longer lease-duration");
+    } else if spread < renew && renew < duration {
+        let rules = Rules { lease_duration: duration, renew_deadline: renew, retry_period: retry, ..Rules::default() };
+        if !rules.can_tell_an_outage() {
+            let problem =
+                format!("with lease-duration {duration:?} a short outage of the API would look like a dead holder");
+            g.refuse("retry-period", problem, "give at most two thirds of lease-duration less 1s");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::world::{Api, World, ms};
 use crate::action::{Report, Why};
+use crate::event::Event;
 use crate::health::Verdict;
 use crate::peers::Quorum;
 use crate::rules::Rules;
@@ -170,4 +171,28 @@ fn an_interface_that_refuses_is_not_tried_all_the_time() {
     world.run(ms(31_000));
     let tried = world.reported(1 - holder, |r| matches!(r, Report::CannotCarry { .. }));
     assert!((3..=7).contains(&tried), "{tried}");
+}
+
+#[test]
+fn an_outage_as_long_as_the_lease_moves_nothing_whatever_the_retry_period() {
+    for retry in [2_000, 5_000, 8_000, 9_000] {
+        let rules = Rules { retry_period: ms(retry), renew_deadline: ms(14_000), ..Rules::default() };
+        let (mut world, holder) = World::settled(3, &rules);
+        // The candidates' API comes back first, when the Lease has just ended by what they saw before the outage.
+        let writes = world.hosts[holder].writes;
+        while world.hosts[holder].writes == writes {
+            world.run(ms(1));
+        }
+        world.run(ms(10));
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(15_300));
+        for n in (0..3).filter(|n| *n != holder) {
+            world.set_api(n, Api::Up);
+            world.tell(n, Event::WatchLost);
+        }
+        world.run(ms(1_000));
+        world.set_api(holder, Api::Up);
+        world.run(ms(12_000));
+        assert_eq!(world.owners(), [holder], "retry-period {retry} ms");
+    }
 }
