@@ -75,6 +75,9 @@ pub struct Handover {
     pub acquired: Option<WallTime>,
 }
 
+/// The most participants that a Lease names: each renewal sends all of them to all candidates.
+pub const MOST_PARTICIPANTS: usize = 64;
+
 /// A node that takes part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Participant {

@@ -16,7 +16,7 @@ pub use mooring_names::sessions::{HANDOVER, PARTICIPANTS, TENURE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use mooring_lease::lease::{Declaration, Handover, LeaseView, Notes, Participant, Record};
+use mooring_lease::lease::{Declaration, Handover, LeaseView, MOST_PARTICIPANTS, Notes, Participant, Record};
 use mooring_lease::mac::Mac;
 use mooring_lease::time::WallTime;
 
@@ -24,8 +24,6 @@ use crate::text::cut;
 
 /// Longest annotation that is read, in bytes; the API allows 256 KiB for all annotations of an object.
 const LONGEST: usize = 64 << 10;
-/// At most this many nodes are read from the list of participants.
-const MOST_PARTICIPANTS: usize = 64;
 /// At most this many MAC addresses are read of one node.
 const MOST_MACS: usize = 16;
 /// Longest name of a node or holder (a DNS subdomain; client-go's own identities are shorter).

@@ -44,10 +44,11 @@ impl Elector {
 
     fn consider_participating(&mut self) {
         let known = self.lease.is_fresh(self.step.at.now, &self.rules) && self.lease.view().is_some();
-        if !known || self.api.flight.is_some() || self.node.participant.macs.is_empty() || self.is_participant() {
+        let unable = !known || self.api.flight.is_some() || self.node.participant.macs.is_empty();
+        if unable || self.is_participant() || self.is_list_full() {
             return;
         }
-        let first = self.step.at.now + self.rules.turn(0);
+        let first = self.step.at.now + self.turn_to_participate();
         let at = *self.candidacy.participate_at.get_or_insert(first);
         if self.due(at) {
             self.candidacy.participate_at = None;

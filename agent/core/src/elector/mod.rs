@@ -28,6 +28,7 @@ mod intake;
 mod invariants;
 mod leaving;
 mod looking;
+mod participating;
 mod process;
 mod segment;
 mod service;

@@ -11,9 +11,7 @@ use crate::planted::planted;
 use crate::rules::MARGIN;
 
 /// How long a take or a release may go unanswered.
-const TAKE_WITHIN: Duration = Duration::from_secs(1);
-/// A take that finds more participants than this on the Lease begins a new list.
-const MANY: usize = 16;
+pub(super) const TAKE_WITHIN: Duration = Duration::from_secs(1);
 /// The pause before this node's entry among the participants is written again, after others have removed it.
 const PARTICIPATE_AGAIN: Duration = Duration::from_secs(30);
 
@@ -69,9 +67,8 @@ impl Elector {
             None => self.own_record(Some(self.step.at.wall), 0),
         };
         let mut notes = self.declaring(&record);
-        if cause != Cause::Adopted && notes.participants.len() > MANY {
-            // Some nodes leave without removing themselves. Those that live put themselves back.
-            notes.participants.retain(|name, _| *name == self.rules.node);
+        if cause != Cause::Adopted {
+            self.leave_some_out(&mut notes, record.transitions);
         }
         self.write_with(Purpose::Take(cause), record, notes, TAKE_WITHIN);
     }
@@ -107,20 +104,6 @@ impl Elector {
         self.write_with(Purpose::Release, record, notes, TAKE_WITHIN);
     }
 
-    /// Adds this node to the participants that the Lease names. The record stays as it was seen.
-    pub(super) fn participate(&mut self) {
-        let Some(view) = self.lease.view() else { return };
-        let record = view.record.clone();
-        let mut notes = view.notes.clone();
-        notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
-        self.write_with(Purpose::Participate, record, notes, TAKE_WITHIN);
-    }
-
-    pub(super) fn is_participant(&self) -> bool {
-        let known = self.lease.view().and_then(|v| v.notes.participants.get(&self.rules.node));
-        known == Some(&self.node.participant)
-    }
-
     fn own_record(&self, acquired: Option<crate::time::WallTime>, transitions: u32) -> Record {
         Record {
             holder: self.rules.node.clone(),
@@ -135,7 +118,7 @@ impl Elector {
         let mut notes = self.lease.view().map(|v| v.notes.clone()).unwrap_or_default();
         notes.tenure = None;
         notes.handover = None;
-        if !self.node.participant.macs.is_empty() {
+        if !self.node.participant.macs.is_empty() && !self.has_no_place(&notes) {
             notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
         }
         notes
@@ -153,7 +136,7 @@ impl Elector {
         notes
     }
 
-    fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
+    pub(super) fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
         let id = self.step.new_id();
         let now = self.step.at.now;
         let known = self.lease.version().map(str::to_owned);
@@ -238,7 +221,7 @@ impl Elector {
         }
         match purpose {
             Purpose::Participate => {
-                self.candidacy.participate_at = Some(now + self.rules.retry_period + self.rules.turn(0));
+                self.candidacy.participate_at = Some(now + self.rules.retry_period + self.turn_to_participate());
             }
             Purpose::Release => self.release_failed(failure),
             Purpose::Take(_) | Purpose::Renew => {}
