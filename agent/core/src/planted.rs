@@ -50,6 +50,8 @@ pub enum Bug {
     ReadStorm,
     /// A node without an API server is judged unhealthy like one whose API server is dead.
     JudgesWithoutServer,
+    /// A peer's API server is looked for only at the peer's own address on the VIPs' interface.
+    MatchesByInterface,
     /// An unhealthy node leaves a free VIP to healthier ones for ever.
     HealthForbids,
     /// Blind time counts for sessions.
@@ -116,7 +118,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 22] = [
+    pub const ELECTOR: [Self; 23] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -140,6 +142,7 @@ impl Bug {
         Self::TrustsTheWatch,
         Self::ReadStorm,
         Self::JudgesWithoutServer,
+        Self::MatchesByInterface,
         Self::HealthForbids,
     ];
 

@@ -9,6 +9,7 @@ use super::service::ASK_AGAIN;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
 use crate::lease::Participant;
+use crate::planted::planted;
 use crate::time::Time;
 
 /// How long the peers may take for their answer about their health, before a hand-over.
@@ -107,7 +108,8 @@ impl Elector {
         let now = self.step.at.now;
         let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);
         let alive = |p: &Participant| p.addresses.iter().any(heard);
-        let well = |p: &Participant| p.serves_at(healthy);
+        let by_interface = |p: &Participant| p.addresses.iter().any(|address| healthy.contains(address));
+        let well = |p: &Participant| if planted!(MatchesByInterface) { by_interface(p) } else { p.serves_at(healthy) };
         let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
         let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
         live.sort_by_key(|(_, p)| !well(p));

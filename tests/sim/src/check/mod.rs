@@ -27,6 +27,8 @@ pub enum Rule {
     Settle,
     /// While somebody could serve, outage stays within the bound of what happened.
     Outage,
+    /// A VIP follows a healthy API server.
+    Health,
     /// The witness never takes a VIP from a node that answers.
     Witness,
     /// An agent that came late announces nothing before it has looked around.
@@ -49,6 +51,7 @@ impl fmt::Display for Rule {
             Self::Record => "record",
             Self::Settle => "settle",
             Self::Outage => "outage",
+            Self::Health => "health",
             Self::Witness => "witness",
             Self::Late => "late",
             Self::Alone => "alone",

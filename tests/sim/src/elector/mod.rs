@@ -82,7 +82,9 @@ impl Subject for Elector {
         fault::draw(rng, settings)
     }
 
-    fn widen(plan: &mut Plan) {
+    const WIDENINGS: usize = 1;
+
+    fn widen(plan: &mut Plan, _widening: usize) {
         fault::widen(plan);
     }
 
@@ -223,6 +225,7 @@ impl Subject for Elector {
             world.watch_owners(vip);
         }
         world.watch_able();
+        world.watch_health();
         world.watch_settled();
         world.touch_client();
     }

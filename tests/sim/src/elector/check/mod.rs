@@ -3,6 +3,7 @@
 
 mod able;
 mod fence;
+mod health;
 mod outage;
 mod owners;
 mod settle;
@@ -22,6 +23,7 @@ pub struct Checks {
     bounds: bounds::Own,
     settle: settle::Settle,
     outage: outage::Outages,
+    unfit: health::Unfit,
 }
 
 impl Checks {
@@ -34,6 +36,7 @@ impl Checks {
             bounds: bounds::of(&plan.settings).1,
             settle: settle::Settle::default(),
             outage: outage::Outages::default(),
+            unfit: health::Unfit::default(),
         }
     }
 }
