@@ -228,7 +228,8 @@ fn a_hundred_candidates_do_not_rewrite_the_lease_again_and_again() {
     world.crash(holder);
     world.run(ms(60_000));
     let taken = writes(&world) - before;
-    assert!(taken <= 150, "{taken} writes in the minute after the holder crashed");
+    // All have found the holder silent and try to take, the new one renews, and some put themselves on the list.
+    assert!(taken <= 99 + 30 + 100, "{taken} writes in the minute after the holder crashed");
 }
 
 #[test]
