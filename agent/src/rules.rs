@@ -58,7 +58,7 @@ mod tests {
     fn check(rules: &Rules) {
         let (lease, retry) = (rules.lease_duration, rules.retry_period);
         // The kernel gets whole seconds of what the fence's margin leaves.
-        let kernel_drops = Duration::from_secs((lease - Duration::from_millis(1_500)).as_secs());
+        let kernel_drops = Duration::from_secs(lease.saturating_sub(Duration::from_millis(1_500)).as_secs());
         assert!(rules.lapses_after() <= rules.renew_deadline && rules.renew_deadline < lease, "{rules:?}");
         assert!(rules.lapses_after() >= retry * 6 / 5, "it lapses between two renewals: {rules:?}");
         assert!(
