@@ -37,8 +37,8 @@ fn the_book_names_every_metric() {
         .collect();
     assert!(names.len() > 10, "{names:?}");
     for name in names {
-        let named = book.contains(&format!("{name}`")) || book.contains(&format!("{name}{{"));
-        assert!(named, "docs/src/operating.md does not explain {name}");
+        let is_explained = book.contains(&format!("{name}`")) || book.contains(&format!("{name}{{"));
+        assert!(is_explained, "docs/src/operating.md does not explain {name}");
     }
 }
 

@@ -187,7 +187,7 @@ pub(super) fn with_gone(world: &mut World, count: u8) {
 pub(super) fn with_former_name(world: &mut World, host: usize) {
     let mut lease = world.lease.clone().unwrap();
     let addresses = lease.notes.participants[&world.hosts[host].name].addresses.clone();
-    let gone = Participant { macs: vec![Mac([2, 0, 0, 0, 9, 9])], addresses };
+    let gone = Participant { macs: vec![Mac([2, 0, 0, 0, 9, 9])], addresses, ..Participant::default() };
     lease.notes.participants.insert("a-gone".to_owned(), gone);
     world.store(lease.record, lease.notes);
     world.run(ms(3_000));

@@ -335,7 +335,7 @@ fn without_its_namespace_a_session_asks_seldom_and_then_begins() {
             }
         }
         if todo.is_empty() {
-            now = session_vips.wake().map_or(now + ms(1_000), |wake| wake.max(now + ms(1)));
+            now = session_vips.wake().map_or_else(|| now + ms(1_000), |wake| wake.max(now + ms(1)));
         }
     }
     assert!((15..=25).contains(&writes) && lists <= 25, "{writes} writes and {lists} lists in ten minutes");

@@ -116,7 +116,8 @@ fn leftovers(dice: &mut Dice) -> Vec<(Service, IpAddr)> {
         if dice.chance(60) {
             continue;
         }
-        let mut old = service(*dice.one(&["a", "b"]), name);
+        let namespace: &&str = dice.one(&["a", "b"]);
+        let mut old = service(namespace, name);
         old.uid = Uid::from(&*format!("uid-old-{number}"));
         let ip = ip(&format!("10.0.0.{}", number * 3 + 1));
         old.ingress = vec![Ingress { ip, vip: dice.chance(50) }];
