@@ -78,7 +78,7 @@ async fn elsewhere(ctx: &mut Ctx<()>) -> Result<()> {
     }
     let pki = rig.lab.cluster()?.pki();
     let kubeconfig = rig.lab.dir().join("elsewhere.conf");
-    fs::write(&kubeconfig, pki.kubeconfig(&pki.admin()?, &format!("https://10.88.0.11:{PORT}"))?)?;
+    fs::write(&kubeconfig, pki.kubeconfig(&pki.admin()?, &format!("https://10.77.0.11:{PORT}"))?)?;
     let options = AgentOptions { kubeconfig: Some(kubeconfig), ..AgentOptions::default() };
     for name in &names {
         rig.lab.agent(name)?.start(options.clone())?;
