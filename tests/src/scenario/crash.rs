@@ -36,6 +36,8 @@ async fn crash(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn without_api(ctx: &mut Ctx<()>) -> Result<()> {
     let (mut rig, first) = ScenarioRig::usual(ctx).await?;
+    // A node that knows nobody but the holder cannot tell the crash from its own being cut off.
+    rig.all_take_part().await?;
     let (from, prober) = (now(), rig.prober()?);
     rig.lab.stop_all_apis()?;
     pass(3).await;

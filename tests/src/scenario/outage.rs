@@ -65,7 +65,7 @@ async fn cut_off(ctx: &mut Ctx<()>) -> Result<()> {
     let (rig, first) = ScenarioRig::elected(ctx, Shape::external(), options).await?;
     let others: Vec<String> = rig.lab.control_planes().into_iter().filter(|name| *name != first).collect();
     let prober = rig.prober()?;
-    pass(3).await;
+    rig.all_take_part().await?;
     let from = rig.lab.partition(&[&first], &others.iter().map(String::as_str).collect::<Vec<_>>(), Way::Both)?;
     rig.lab.cut_api(&first, ApiCut::Everywhere)?;
     let second = rig.successor(&first, SOON).await?;

@@ -99,6 +99,23 @@ impl ScenarioRig {
         Ok(tokio::time::timeout(SOON, leases.get("plndr-cp-lock")).await??)
     }
 
+    /// Waits until every control plane is named on the Lease as one that takes part: from then on each knows how many there are.
+    pub async fn all_take_part(&self) -> Result<()> {
+        let deadline = now() + SOON;
+        let hosts = self.lab.control_planes();
+        loop {
+            let annotations = self.lease().await?.metadata.annotations.unwrap_or_default();
+            let named = annotations.get("mooring.dev/participants").cloned().unwrap_or_default();
+            if hosts.iter().all(|host| named.contains(&format!("\"{host}\""))) {
+                // The watches show it, and the first probes are answered.
+                pass(1).await;
+                return Ok(());
+            }
+            ensure!(now() < deadline, "only these take part: {named}; {}", self.logs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits for an Event with that reason.
     pub async fn event(&self, reason: &str, limit: Duration) -> Result<()> {
         let events = Api::<Event>::all(self.client_of_api().await?);
