@@ -10,7 +10,8 @@
 //!
 //! - **How long a VIP lives in the kernel**: `lifetime` in [`fence`] computes it from a deadline. The deadline comes from
 //!   `deadline` in `elector/carrying.rs`, and for session VIPs from `session_vips/lapsing.rs` or, for a short fence,
-//!   `take_up` in `session_vips/carrying.rs`.
+//!   `take_up` and `refresh_short` in `session_vips/carrying.rs`. The lifetime that reaches the kernel is computed in the agent's
+//!   `datapath/put.rs`; where a core calls `lifetime` itself, it predicts when the kernel drops the address.
 //! - **Who may write a holder record** (`mooring.dev/holder` on an `IPAddress`): the head of `session_vips/records.rs` says who
 //!   and when; `session_vips/record_state.rs` says whose the VIP is by it. A Lease is written in `elector/writing.rs`.
 //! - **What happens on a foreign ARP frame**: `mooring-agent` reads it (`segment/listener.rs`, `segment/hear.rs`) and hands it to its

@@ -12,7 +12,7 @@
 //! # Where to look
 //!
 //! - **Where a claim is bound to its address**: `protocol/machine/gate.rs`, by the rules in [`protocol`]'s text. The driver of
-//!   `mooring-allocator` makes the patch (`claims/writes.rs`).
+//!   `mooring-allocator` makes the patch (`allocator/src/driver/claims/writes.rs`, with `patch.rs` of `mooring-api`).
 //! - **Which address a claim gets**: [`in_cluster`], over the free sets of [`book`].
 //! - **When a claim waits, and for how long**: `protocol/machine/waiting.rs`; after failed writes: `work/back_off.rs`.
 //! - **When an address is free again**: `protocol/machine/disposing.rs`.

@@ -2,11 +2,14 @@
 //!
 //! Who may write it, always by [`SessionVips::write_holder`]:
 //!
-//! - any candidate while the record is free or offered, or while this node carries the VIP beside it (`free.rs`, `carried.rs`);
-//! - the holder, to name a successor (`handover.rs`), or to clear the record of a VIP that is not wanted any more (`free.rs`).
+//! - any candidate while the record is free or offered (`free.rs`);
+//! - a node that carries the VIP without its own record: just taken and not yet written, or provisionally (`carried.rs`);
+//! - the holder, to name a successor (decided in `handover.rs`, written in `free.rs`), to take that back (`handover.rs`), or to clear
+//!   the record of a VIP that is not wanted any more (`free.rs`).
 //!
 //! The version that a write is based on decides between two of them. Outside this core, the allocator clears the record of an
-//! address that nobody is to advertise any more, and an agent that places VIPs by Leases writes its Lease in place of a session.
+//! address that nobody is to advertise any more (`allocator/core/src/placement_hints`), and an agent that places VIPs by Leases writes
+//! its Lease in place of a session (`agent/src/lease_vips/records.rs`).
 
 use std::net::IpAddr;
 use std::time::Duration;
