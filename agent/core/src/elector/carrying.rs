@@ -61,7 +61,7 @@ impl Elector {
         let enough = self.hears_enough();
         let may_announce = match &self.role {
             Role::Following(_) => false,
-            Role::Unleased(unleased) => unleased.may_announce(now),
+            Role::Unleased(unleased) => unleased.may_announce(now, self.doubt.late_at),
             // A holder that hears too few others while its renewals are not answered may be cut off: its clients are better served
             // elsewhere.
             Role::Holding(_) => enough,

@@ -56,9 +56,11 @@ impl Unleased {
         self.kind == Kind::LeftOver && !self.refreshed
     }
 
-    /// Whether the VIPs may be announced: just after they were taken provisionally.
-    pub(super) fn may_announce(&self, now: Time) -> bool {
-        self.kind == Kind::Provisional && now <= self.since + BURST || planted!(LapsedAnnounces)
+    /// Whether the VIPs may be announced: just after they were taken provisionally. After a late step that may be long ago, although
+    /// the clock does not show it.
+    pub(super) fn may_announce(&self, now: Time, late_at: Time) -> bool {
+        self.kind == Kind::Provisional && now <= self.since + BURST && late_at <= self.since
+            || planted!(LapsedAnnounces)
     }
 }
 

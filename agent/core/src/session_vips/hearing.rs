@@ -67,7 +67,10 @@ impl SessionVips {
     pub(super) fn may_announce(&self, hold: &Hold) -> bool {
         match hold.basis {
             Basis::LeftOver => false,
-            Basis::Provisional => self.step.at.now <= hold.since + BURST || planted!(LapsedAnnounces),
+            // After a late step that may be long ago, although the clock does not show it.
+            Basis::Provisional => {
+                self.step.at.now <= hold.since + BURST && self.doubt.late_at <= hold.since || planted!(LapsedAnnounces)
+            }
             Basis::Recorded | Basis::Beside(_) => {
                 self.own.is_live() && self.hears_enough() || planted!(LapsedAnnounces)
             }

@@ -50,6 +50,8 @@ impl World<'_, Elector> {
             Fault::Own(Own::Unhealthy(h)) => h != holder || planned.lasts < fall,
             Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
             // Where some requests get through, those of another than the holder may.
+            // One probe that fails, and the holder may hand over when the API is back, before its verdict has risen again.
+            Fault::Api(..) if self.plan.settings.own.apart && self.plan.settings.own.health.fall == 1 => false,
             Fault::Api(servers, How::Refused | How::Hangs | How::Errors | How::Forbidden) => {
                 (0..self.api.servers.all.len()).all(|s| has(servers, s))
             }
