@@ -70,6 +70,12 @@ impl Clock {
         at
     }
 
+    /// When the boot clock last went on after it had stood still, or when the host began.
+    #[must_use]
+    pub fn went_on(&self) -> Nanos {
+        self.base.0
+    }
+
     /// The boot clock stands still.
     pub fn stop(&mut self, now: Nanos) {
         self.base = (now, self.boot(now));

@@ -26,7 +26,9 @@ impl<S: Subject> World<'_, S> {
         }
         // A kernel that takes its time is asked for the VIP long before it has it.
         let Some(standing) = self.hosts[host].vips[vip] else { return };
-        if self.now > standing.since + nanos(BURST) + SECOND {
+        // A standstill that no clock shows is nothing that the agent can know of.
+        let since = standing.since.max(self.hosts[host].clock.went_on());
+        if self.now > since + nanos(BURST) + SECOND {
             let (name, ago) = (&self.names[host], ago.map(|ago| ago.as_millis()));
             let text =
                 format!("{name} announces VIP {vip}, which it has had for long; its last renewal is {ago:?} ms ago");
