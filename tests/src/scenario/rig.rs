@@ -12,6 +12,7 @@ use kube::{Api, Client};
 use mooring_agent::core::time::Time;
 
 use crate::agents::{AGENT, AgentOptions, RECORD};
+use crate::host::Process;
 use crate::lab::Shape;
 use crate::observe::now;
 use crate::observe::probes::Probes;
@@ -189,4 +190,17 @@ impl Drop for ScenarioRig {
 /// Lets time pass in which something must not happen.
 pub async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+/// Waits until a process has written a text to its log.
+pub async fn says(process: &Process, text: &str) -> Result<()> {
+    let deadline = now() + 4 * SOON;
+    loop {
+        let log = std::fs::read_to_string(process.log())?;
+        if log.contains(text) {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "{text:?} is not in the log: {}", process.log_tail(25));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -1,34 +1,19 @@
 //! What agents tell: of themselves at start, of another agent on the node, of annotations that they do not honour.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::agents::AGENT;
-use crate::host::{Process, Spec};
+use crate::host::Spec;
 use crate::observe::now;
 use crate::rig::worker::{SOON, WorkerRig, vip};
 use crate::runner::{Ctx, Test};
-use crate::scenario::rig::pass;
+use crate::scenario::rig::{pass, says};
 use crate::scenario::story;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
     vec![story!("services", told, "what-agents-tell", 4)]
-}
-
-/// Waits until a process has written a text to its log.
-async fn says(process: &Process, text: &str) -> Result<()> {
-    let deadline = now() + SOON;
-    loop {
-        let log = std::fs::read_to_string(process.log())?;
-        if log.contains(text) {
-            return Ok(());
-        }
-        ensure!(now() < deadline, "{text:?} is not in the log: {}", process.log_tail(25));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 async fn told(ctx: &mut Ctx<()>) -> Result<()> {
