@@ -229,8 +229,14 @@ impl<A: Adapter> EventLoop<A> {
                 self.steps(event);
             }
             Notice::Ensured(addresses) => self.step(Event::Ensured(addresses)),
+            Notice::NotRefreshed(addresses) => self.step(Event::NotRefreshed(addresses)),
             Notice::EnsureFailed { address, reason } => self.step(Event::EnsureFailed { address, reason }),
             Notice::Gone(address) => self.step(Event::Gone(address)),
+            Notice::Removed(removed) => {
+                let gone = self.addresses.confirmed(removed);
+                self.step(Event::Removed(gone));
+            }
+            Notice::RemoveFailed { address, reason } => self.step(Event::RemoveFailed { address, reason }),
         }
     }
 

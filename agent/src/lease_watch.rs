@@ -14,6 +14,15 @@ pub enum Shown {
     WatchLost,
 }
 
+/// The part of a failed write that a core needs. `creates`: the Lease did not exist.
+pub fn write_failure(error: &ApiError, creates: bool) -> Failure {
+    match error {
+        // 404 for an object that is to be created is about its namespace.
+        ApiError::NotFound { .. } if creates => Failure::NoNamespace,
+        error => failure(error, "write"),
+    }
+}
+
 /// The part of a failed call that a core needs; the rest is logged.
 pub fn failure(error: &ApiError, what: &'static str) -> Failure {
     match error {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::api::Severity;
 use crate::core::action::{Cause, Report, Why};
+use crate::core::mac::Mac;
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
 
@@ -31,8 +32,11 @@ pub fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> 
         Report::Restored { .. } => (Warning, "AddressRestored", "Restore"),
         Report::RemovedAgain { .. } => (Warning, "AddressRemovedAgain", "Wait"),
         Report::CannotCarry { .. } => (Warning, "CannotCarry", "Release"),
+        Report::CannotRemove { .. } => (Warning, "CannotRemove", "Release"),
         Report::Late { .. } => (Warning, "AgentLate", "Look"),
         Report::Abandoned { .. } => (Warning, "HolderSilent", "Take"),
+        Report::NoNamespace => (Warning, "NoNamespace", "Wait"),
+        Report::NameTaken { .. } => (Warning, "NodeNameTaken", "Wait"),
         Report::ProbeMissed | Report::Outrun => return None,
     })
 }
@@ -93,6 +97,7 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
             "another program removes {address} again and again: it is put back with the next renewal; find that program"
         ),
         Report::CannotCarry { address, reason } => format!("cannot carry {address}: {reason}"),
+        Report::CannotRemove { address, reason } => cannot_remove(*address, reason),
         Report::Late { by } => format!(
             "the agent ran {} ms late: the node was stopped or starved of CPU; looking again before anything is announced",
             by.as_millis()
@@ -100,7 +105,27 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         Report::Abandoned { holder } => format!("{holder} no longer answers for {all} while others on the segment do"),
         Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
         Report::Outrun => "another node wrote the Lease first".to_owned(),
+        Report::NameTaken { macs } => name_taken(macs),
+        Report::NoNamespace => format!(
+            "the Lease of {all} cannot be created: its namespace does not exist; create the namespace, or name another one in the settings; trying again less and less often, at least every 32 s"
+        ),
     }
+}
+
+/// Another machine has this node's name, in words.
+pub fn name_taken(macs: &[Mac]) -> String {
+    let macs: Vec<String> = macs.iter().map(ToString::to_string).collect();
+    format!(
+        "another machine ({}) uses this node's name: give each node a name of its own (MOORING_NODE_NAME, vip_nodename); what that machine holds is not carried here",
+        macs.join(", ")
+    )
+}
+
+/// A VIP stays on its interface, in words.
+pub fn cannot_remove(address: IpAddr, reason: &str) -> String {
+    format!(
+        "{address} could not be removed from its interface: {reason}; it is tried again, and the kernel removes the address when its lifetime ends"
+    )
 }
 
 /// Addresses for people: the first few, and the number of the others.
@@ -137,5 +162,6 @@ pub const fn let_go(why: Why) -> &'static str {
         Why::NotWanted => "it is no longer configured",
         Why::CannotCarry => "it could not be put on the interface",
         Why::CutOff => "the API is silent and too few other nodes are heard: this node is cut off",
+        Why::Owned => "it is the address of a node, or of the control plane",
     }
 }

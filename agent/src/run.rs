@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::cluster::Cluster;
 use crate::datapath;
 use crate::event_loop::Signals;
@@ -38,10 +40,12 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     ops.readiness.set("lock", None);
     serve_status(&settings, &ops);
     let cluster = Cluster::start(&settings, &ops);
+    // No VIP of a Service is one of the control plane's.
+    let (vips, reserved) = watch::channel(control_plane::vips_at_start(&settings));
     // Each runs on whatever happens to the other, and the same signal ends both.
     let control_plane = async {
         if settings.control_plane() {
-            control_plane::run(settings.clone(), cluster.clone(), ops.clone()).await
+            control_plane::run(settings.clone(), cluster.clone(), ops.clone(), vips).await
         } else {
             Ok(())
         }
@@ -49,7 +53,9 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let services = async {
         let Some(services) = settings.services.clone() else { return Ok(()) };
         match services.placement.clone() {
-            Placement::Sessions => session_vips::run(settings.clone(), services, cluster.clone(), ops.clone()).await,
+            Placement::Sessions => {
+                session_vips::run(settings.clone(), services, cluster.clone(), ops.clone(), reserved).await
+            }
             Placement::Leases(leases) => {
                 lease_vips::run(settings.clone(), services, leases, cluster.clone(), ops.clone()).await
             }

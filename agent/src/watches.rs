@@ -1,25 +1,26 @@
 //! Watches, one for each kind. Their changes go to the loop.
 
+mod slices;
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use crate::api::addresses::{Addresses, SELECTORS};
-use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
+use crate::api::objects::{IpAddress, Key, Node, Service};
 use crate::api::raw::Raw;
 use crate::api::sessions::{self, Sessions};
 use crate::api::typed::{Follow, Followed, QUIET};
 use crate::api::{ApiError, Limits, Servers};
 use crate::catalog::{Change, Seen};
 use crate::core::session_vips::Input;
+use slices::{Services, follow_slices};
 
 /// The time limit of each list and each opening of a watch.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -29,12 +30,6 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 const PAGE: u32 = 250;
 /// How often the agent checks whether the cluster has the kind `IPAddress` by now.
 const LOOK: Duration = Duration::from_secs(10);
-/// Up to this many Services are named one by one in a selector.
-const NAMED: usize = 40;
-/// Slices of other Services are listed again no sooner than this after the last list ...
-const ANEW: Duration = Duration::from_millis(500);
-/// ... and not before the last list has arrived, if it arrives within this time.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Messages about VIPs of Services from watches and calls to the event loop.
 #[derive(Debug)]
@@ -69,35 +64,28 @@ pub struct Watches {
     /// Reopens all watches when they are no longer trusted.
     kick: Arc<Notify>,
     tasks: Vec<JoinHandle<()>>,
-    slices: Option<Slices>,
-}
-
-/// The watch of slices.
-struct Slices {
-    of: Arc<BTreeSet<Key>>,
-    task: JoinHandle<()>,
-    began: Instant,
-    /// Its first list has been sent.
-    listed: Arc<AtomicBool>,
+    /// The Services whose slices are watched.
+    slices_of: watch::Sender<Services>,
 }
 
 impl Drop for Watches {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        self.slices.iter().for_each(|slices| slices.task.abort());
     }
 }
 
 impl Watches {
     /// Starts all watches except slices; sessions, if used, in that namespace.
     pub fn start(servers: Servers, namespace: Option<&str>, told: mpsc::Sender<Message>) -> Self {
-        let mut all = Self { servers, told, kick: Arc::new(Notify::new()), tasks: vec![], slices: None };
+        let (slices_of, wanted) = watch::channel(Services::default());
+        let mut all = Self { servers, told, kick: Arc::new(Notify::new()), tasks: vec![], slices_of };
         if let Some(namespace) = namespace {
             let sessions = Sessions::new(all.servers.clone(), namespace.to_owned());
             let follow = all.follow(sessions.path(), "leases.coordination.k8s.io", "sessions");
             let follow = Follow { labels: Some(sessions::LABEL.into()), page: None, ..follow };
             all.tasks.push(tokio::spawn(follow_sessions(follow, all.told.clone())));
         }
+        // Whole objects: whether a Node is ready stands in its status, whether it is cordoned in its spec, and both rank it.
         let follow = all.follow("/api/v1/nodes".into(), "nodes", "Nodes");
         all.run("Nodes", follow, |change: Change<Node>| Seen::Nodes(change));
         let follow = all.follow("/api/v1/services".into(), "services", "Services");
@@ -105,6 +93,9 @@ impl Watches {
         all.run("Services", follow, |change: Change<Service>| Seen::Services(change));
         let addresses = follow_addresses(all.servers.clone(), all.kick.clone(), all.told.clone());
         all.tasks.push(tokio::spawn(addresses));
+        let path = "/apis/discovery.k8s.io/v1/endpointslices";
+        let follow = all.follow(path.into(), "endpointslices.discovery.k8s.io", "EndpointSlices");
+        all.tasks.push(tokio::spawn(follow_slices(follow, wanted, all.told.clone())));
         all
     }
 
@@ -113,38 +104,15 @@ impl Watches {
         self.kick.notify_waiters();
     }
 
-    /// Sets the Services whose slices count. The new watch may start a little later: many Services that come one by one
-    /// do not cause a list each, and a list under way is sent first.
-    pub fn slices_of(&mut self, services: &BTreeSet<Key>) {
-        let same = self.slices.as_ref().map_or(services.is_empty(), |slices| *slices.of == *services);
-        let soon = self.slices.as_ref().is_some_and(|slices| {
-            let age = slices.began.elapsed();
-            age < PATIENCE && (age < ANEW || !slices.listed.load(Ordering::Relaxed))
+    /// Sets the Services whose slices are watched.
+    pub fn slices_of(&self, services: &BTreeSet<Key>) {
+        self.slices_of.send_if_modified(|wanted| {
+            let other = **wanted != *services;
+            if other {
+                *wanted = Arc::new(services.clone());
+            }
+            other
         });
-        if same || (soon && !services.is_empty()) {
-            return;
-        }
-        if let Some(slices) = self.slices.take() {
-            slices.task.abort();
-        }
-        if services.is_empty() {
-            return;
-        }
-        let names: BTreeSet<&str> = services.iter().map(|key| key.name.as_str()).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        let label = "kubernetes.io/service-name";
-        let labels = if names.len() > NAMED { label.to_owned() } else { format!("{label} in ({})", names.join(",")) };
-        let path = "/apis/discovery.k8s.io/v1/endpointslices";
-        let follow = self.follow(path.into(), "endpointslices.discovery.k8s.io", "EndpointSlices");
-        let follow = Follow { labels: Some(labels), ..follow };
-        let (of, listed) = (Arc::new(services.clone()), Arc::new(AtomicBool::new(false)));
-        let (covers, told, done) = (of.clone(), self.told.clone(), listed.clone());
-        let seen = move |change: Change<Slice>| {
-            done.store(true, Ordering::Relaxed);
-            Seen::Slices(covers.clone(), change)
-        };
-        let task = tokio::spawn(follow_objects(follow, "EndpointSlices", told, seen));
-        self.slices = Some(Slices { of, task, began: Instant::now(), listed });
     }
 
     fn run<K, F>(&mut self, what: &'static str, follow: Follow, seen: F)

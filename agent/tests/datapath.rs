@@ -68,6 +68,26 @@ fn an_address_is_added_refreshed_and_expires_by_itself() {
     });
 }
 
+/// As while another program holds the kernel's networking lock: the request that waits for the lock holds up the whole thread. When
+/// the thread goes on, the deadline is over, and the kernel's answer is there.
+#[test]
+fn an_answer_that_the_thread_is_late_to_read_counts() {
+    lab(async |lab: Lab| {
+        for whose in [Whose::ControlPlane, Whose::Services] {
+            let options = Options { deadline: Duration::from_millis(50), whose, ..lab.options(false) };
+            let (mut datapath, _events) = lab.datapath_with(&options);
+            let va = lab.va(&datapath).await;
+            let placed = [VIP, VIP6].map(|address| (Vip::host(ip(address)), va.index));
+            for expected in [Put::Added, Put::Refreshed] {
+                let late = async { std::thread::sleep(Duration::from_millis(120)) };
+                let (put, ()) = tokio::join!(datapath.put_all(&placed, lease(60_000)), late);
+                assert_eq!(put.there, placed.map(|placed| (placed, expected)), "{put:?}");
+            }
+            datapath.remove_all().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn too_late_is_not_there() {
     lab(async |lab: Lab| {

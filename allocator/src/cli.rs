@@ -89,16 +89,20 @@ fn flags(matches: &ArgMatches) -> BTreeMap<String, String> {
     given(matches, SETTINGS.iter().map(|spec| spec.name))
 }
 
+/// The environment: what is no UTF-8 is shown as such, and belongs to no setting.
+fn environment() -> BTreeMap<String, String> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+}
+
 /// Runs the request.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(args) {
-        Ok(Action::Run(given)) => {
-            match Settings::load(&given, |name| std::env::var(name).ok(), &Host::read(), random()) {
-                Ok(loaded) => run(loaded),
-                Err(errors) => refuse(&errors),
-            }
-        }
+        Ok(Action::Run(given)) => match Settings::load(&given, &environment(), &Host::read(), random()) {
+            Ok(loaded) => run(loaded),
+            Err(errors) => refuse(&errors),
+        },
         Ok(Action::Crds { standalone, folder }) => match crd_files(standalone, folder.as_deref()) {
             Ok(text) => said(&text),
             Err(error) => failed(&format!("mooring-allocator: {error:#}"), 1),
@@ -153,13 +157,16 @@ fn refuse(errors: &SettingsErrors) -> ExitCode {
 }
 
 fn run(loaded: Loaded) -> ExitCode {
-    let Loaded { settings, effective } = loaded;
+    let Loaded { settings, warnings, effective } = loaded;
     mooring_common::log::init("mooring_allocator", settings.log);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         settings = summary(&effective, SETTINGS),
         "mooring-allocator starts; all other settings have their defaults"
     );
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result =
         runtime.map_err(anyhow::Error::from).and_then(|runtime| Ok(runtime.block_on(crate::service::run(settings))?));

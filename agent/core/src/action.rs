@@ -112,6 +112,8 @@ pub enum Why {
     CannotCarry,
     /// The API is silent, and too few of the other nodes are heard: this node is cut off.
     CutOff,
+    /// It is the address of a node, or of the control plane.
+    Owned,
 }
 
 /// A report to people. Reports become log lines, Events and metrics.
@@ -178,6 +180,13 @@ pub enum Report {
         /// What the datapath says.
         reason: String,
     },
+    /// The VIP could not be removed from the interface. It is tried again, and the fence ends the VIP.
+    CannotRemove {
+        /// The VIP.
+        address: IpAddr,
+        /// What the datapath says.
+        reason: String,
+    },
     /// A step of the agent came late.
     Late {
         /// By how much.
@@ -192,4 +201,11 @@ pub enum Report {
     ProbeMissed,
     /// A take was lost to another node.
     Outrun,
+    /// Another machine holds the Lease under this node's name.
+    NameTaken {
+        /// The MAC addresses that it declares.
+        macs: Vec<Mac>,
+    },
+    /// The Lease cannot be created: its namespace does not exist. It is tried again, less and less often.
+    NoNamespace,
 }

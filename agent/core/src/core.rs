@@ -102,15 +102,27 @@ pub enum Event<I> {
     LeftOver(Vec<Vip>),
     /// VIPs are on their interface, until the requested deadline.
     Ensured(Vec<IpAddr>),
-    /// A VIP could not be put on its interface.
+    /// VIPs got no new lifetime: the kernel did not answer in time, or refused. They are on their interface, and stay there until
+    /// the lifetime ends that an earlier request gave them, or later if the kernel has handled this request after all.
+    NotRefreshed(Vec<IpAddr>),
+    /// A VIP could not be put on its interface, and is not there.
     EnsureFailed {
         /// The VIP.
         address: IpAddr,
         /// What the kernel says, for people.
         reason: String,
     },
-    /// A VIP left its interface, and this agent did not remove it.
+    /// A VIP left its interface, and this agent did not remove it. Or another program's address is gone that was in the VIP's way.
     Gone(IpAddr),
+    /// VIPs were to be removed ([`Output::Remove`]), and are on no interface.
+    Removed(Vec<IpAddr>),
+    /// A VIP could not be removed. The address task tries again until the VIP is gone, or is to be carried again.
+    RemoveFailed {
+        /// The VIP.
+        address: IpAddr,
+        /// What the kernel says, for people.
+        reason: String,
+    },
     /// The clocks disagree by more than a second about how much time has passed: the machine may have stood still.
     ClockJump(Duration),
     /// The process is asked to end.
@@ -129,7 +141,7 @@ pub enum Output<C, R> {
         /// The end of the Lease, or of a short fence: the lifetime in the kernel is this time minus 1.5 s.
         deadline: Time,
     },
-    /// Take these VIPs off their interfaces.
+    /// Take these VIPs off their interfaces. [`Event::Removed`] says when they are gone.
     Remove(Vec<IpAddr>),
     /// Announce these VIPs on the segment.
     Announce(Vec<Vip>),

@@ -82,7 +82,12 @@ pub enum Event {
         /// The VIP.
         address: IpAddr,
     },
-    /// The VIP could not be put there.
+    /// The VIP got no new lifetime. It is on the interface, and stays there until the lifetime ends that it had before.
+    NotRefreshed {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// The VIP could not be put there, and is not there.
     PutFailed {
         /// The VIP.
         address: IpAddr,
@@ -93,6 +98,18 @@ pub enum Event {
     Gone {
         /// The VIP.
         address: IpAddr,
+    },
+    /// The VIP was to be removed, and is not on the interface.
+    Removed {
+        /// The VIP.
+        address: IpAddr,
+    },
+    /// The VIP could not be removed. The datapath tries again until the VIP is gone.
+    RemoveFailed {
+        /// The VIP.
+        address: IpAddr,
+        /// The kernel's error, for people.
+        reason: String,
     },
     /// The interface's link is up or down (or the interface is gone).
     Link {

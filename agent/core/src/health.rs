@@ -62,6 +62,8 @@ impl Health {
         self.has_server |= listed == Listed::Here || self.ready == Some(true);
         let verdict = match self.ready? {
             true => Verdict::Healthy,
+            // Nobody has said yet where this node's API server is, if it has one: that loopback does not answer proves nothing.
+            false if !self.has_server && listed == Listed::Unknown => return None,
             false if !self.has_server && listed == Listed::Elsewhere && !planted!(JudgesWithoutServer) => {
                 Verdict::NoServer
             }
@@ -123,7 +125,8 @@ mod tests {
     fn a_node_without_an_api_server_is_not_judged_by_one() {
         let mut health = Health::new(1, 2);
         assert_eq!(health.result(false, Listed::Unknown), None);
-        assert_eq!(health.result(false, Listed::Unknown), Some(Verdict::Unhealthy), "it may be that it has one");
+        assert_eq!(health.result(false, Listed::Unknown), None, "it may have one, elsewhere than on loopback");
+        assert_eq!(health.verdict(), None);
         assert_eq!(health.result(false, Listed::Elsewhere), Some(Verdict::NoServer));
         assert_eq!(health.result(true, Listed::Elsewhere), Some(Verdict::Healthy), "it has one now");
         health.result(false, Listed::Elsewhere);
@@ -136,6 +139,17 @@ mod tests {
         assert_eq!(health.result(false, Listed::Here), Some(Verdict::Unhealthy));
         assert_eq!(health.result(false, Listed::Elsewhere), None);
         assert_eq!(health.verdict(), Some(Verdict::Unhealthy));
+    }
+
+    #[test]
+    fn an_api_server_that_has_answered_is_judged_before_any_list() {
+        let mut health = Health::new(1, 1);
+        assert_eq!(health.result(false, Listed::Unknown), None);
+        assert_eq!(health.result(true, Listed::Unknown), Some(Verdict::Healthy));
+        assert_eq!(health.result(false, Listed::Unknown), Some(Verdict::Unhealthy));
+        let mut listed = Health::new(1, 1);
+        assert_eq!(listed.result(false, Listed::Unknown), None);
+        assert_eq!(listed.result(false, Listed::Here), Some(Verdict::Unhealthy));
     }
 
     proptest! {

@@ -36,12 +36,20 @@ pub enum Bug {
     ReleaseWithoutRemove,
     /// A free VIP is taken without asking the segment for another owner.
     TakesWithoutLooking,
+    /// A VIP that is new to a holder is carried without asking the segment for another owner.
+    CarriesNewUnasked,
+    /// The Lease is released before the VIPs are known to be gone from the interface.
+    ReleasesAtOnce,
     /// A late step makes nothing unsure, and is followed by announcements.
     AnnouncesWhenLate,
     /// A lapsed or provisional holder goes on announcing.
     LapsedAnnounces,
     /// A lapsed or provisional holder goes on however few other nodes it hears.
     LapsedAlone,
+    /// A holder lets a VIP go when one refresh of the VIP's fence has failed.
+    LetsGoOnFailedRefresh,
+    /// With the settings `release`, a left-over or provisional hold is refreshed while the API is away.
+    HoldsThoughReleased,
     /// One bad health result is enough.
     NoHysteresis,
     /// The Lease is never read: only the watch is believed, even when it is broken.
@@ -90,18 +98,28 @@ pub enum Bug {
     ServesOnAfterHandover,
     /// A holder without a ready endpoint does not hand its VIP over.
     StaysWithoutEndpoint,
+    /// A VIP whose holder found no node to give it to is not looked at again when another node may have it.
+    ForgetsStranded,
     /// A node that is silent on one segment is abandoned.
     OneSegmentIsEnough,
     /// Who knows more gateways than are asked looks for a peer to ask, though there is none.
     ManyGateways,
+    /// The watch over other nodes does not keep to the limit of frames. Drawn runs have no limit: this one has a run of its own.
+    WatchBeyondLimit,
     /// Links that are known to be down are watched.
     WatchesDownLinks,
+    /// A frame for a VIP counts on whatever segment it is heard.
+    HearsOtherSegments,
+    /// A node whose agent renews its session is abandoned if watchers ask for VIPs that it let go.
+    AbandonsWhoLetGo,
     /// A node is known only by the MAC addresses that it has declared.
     MacsAreFixed,
     /// Silence before a provisional hold counts though no third party was heard.
     DeafWatcher,
     /// With the API away, all ends are tried again, each time.
     EndsStorm,
+    /// An address that a node declares as its own is taken as a VIP.
+    TakesOwnedAddresses,
     /// After the API was away, VIPs are taken by what was known before.
     ActsOnWhatWas,
     /// A record whose writes fail is written again and again.
@@ -118,7 +136,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 25] = [
+    pub const ELECTOR: [Self; 29] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -135,9 +153,13 @@ impl Bug {
         Self::NoSelfProbe,
         Self::ReleaseWithoutRemove,
         Self::TakesWithoutLooking,
+        Self::CarriesNewUnasked,
+        Self::ReleasesAtOnce,
         Self::AnnouncesWhenLate,
         Self::LapsedAnnounces,
         Self::LapsedAlone,
+        Self::LetsGoOnFailedRefresh,
+        Self::HoldsThoughReleased,
         Self::NoHysteresis,
         Self::TrustsTheWatch,
         Self::ReadStorm,
@@ -147,7 +169,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 36] = [
+    pub const SESSION_VIPS: [Self; 42] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -166,12 +188,16 @@ impl Bug {
         Self::AnnouncesVipWhenLate,
         Self::ServesOnAfterHandover,
         Self::StaysWithoutEndpoint,
+        Self::ForgetsStranded,
         Self::OneSegmentIsEnough,
         Self::MacsAreFixed,
         Self::WatchesDownLinks,
+        Self::HearsOtherSegments,
+        Self::AbandonsWhoLetGo,
         Self::ManyGateways,
         Self::DeafWatcher,
         Self::EndsStorm,
+        Self::TakesOwnedAddresses,
         Self::ActsOnWhatWas,
         Self::NoBackOff,
         Self::RenewsWithoutVersion,
@@ -184,6 +210,8 @@ impl Bug {
         Self::NeverHeard,
         Self::LapsedAnnounces,
         Self::LapsedAlone,
+        Self::LetsGoOnFailedRefresh,
+        Self::HoldsThoughReleased,
     ];
 }
 

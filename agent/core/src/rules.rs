@@ -29,6 +29,8 @@ pub const SHORT_FENCE: Duration = Duration::from_millis(6_500);
 pub const LEGACY_FENCE: Duration = Duration::from_millis(5_500);
 /// How often a short fence is refreshed.
 pub const SHORT_REFRESH: Duration = Duration::from_secs(1);
+/// A VIP that got no new lifetime, because the kernel did not answer or refused, is refreshed again after this.
+pub const REFRESH_AGAIN: Duration = Duration::from_secs(1);
 /// How long only the named successor may take a released Lease.
 pub const SUCCESSOR_FIRST: Duration = Duration::from_millis(200);
 /// How long the old holder serves after it has heard its successor's announcement.
@@ -46,6 +48,14 @@ pub const MOVES: usize = 4;
 
 /// No rule's time is longer; those of the settings end at an hour.
 const LONGEST: Duration = Duration::from_hours(24);
+
+/// Of a limit of frames a second on an interface, so many are for probes: two thirds, and at least one. The others are for
+/// announcements.
+#[must_use]
+pub const fn probes_of(limit: u32) -> u32 {
+    let most = limit / 3 * 2 + limit % 3 / 2;
+    if most == 0 { 1 } else { most }
+}
 
 /// The rules of one Lease and its VIPs, from the settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +147,26 @@ impl Rules {
     #[must_use]
     pub fn probe_spacing(&self) -> Option<Duration> {
         self.frames_per_second.map(|limit| Duration::from_secs(3) / limit.max(1))
+    }
+
+    /// No second has more probes on an interface, if frames are limited: two thirds of the limit, and at least one.
+    #[must_use]
+    pub fn most_probes(&self) -> Option<usize> {
+        self.frames_per_second.map(|limit| usize::try_from(probes_of(limit)).unwrap_or(usize::MAX))
+    }
+
+    /// As many of them are for the watch over other nodes, and as many for all other probes: half, but no fewer than a probe and
+    /// one of a third party. So no plan of probes may have more.
+    #[must_use]
+    pub fn probes_each(&self) -> Option<usize> {
+        self.most_probes().map(|most| (most / 2).max(2).min(most))
+    }
+
+    /// Whether the share of the watch and that of all other probes are partly the same: under a limit of so few frames, neither
+    /// would be enough.
+    #[must_use]
+    pub fn watch_shares_room(&self) -> bool {
+        self.most_probes().zip(self.probes_each()).is_some_and(|(most, each)| most < each * 2)
     }
 
     /// Whether the times are within reason: all that the settings allow is, and no sum of them overflows a [`Duration`]. A

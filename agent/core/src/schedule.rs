@@ -11,6 +11,13 @@ const OFFSETS: [u64; 6] = [0, 100, 500, 1_000, 2_000, 5_000];
 /// a little late.
 pub const BURST: Duration = Duration::from_secs(6);
 
+/// Whether the burst after a take still goes on: all that a provisional holder announces. After a late step the take may be long
+/// ago, although the clock does not show it.
+#[must_use]
+pub fn is_burst_on(now: Time, taken: Time, late_at: Time) -> bool {
+    now <= taken + BURST && late_at <= taken
+}
+
 /// The announcements of one VIP: a burst after it was taken (or another owner was heard), then a slow refresh.
 #[derive(Clone, Debug)]
 pub struct Schedule {

@@ -117,10 +117,21 @@ impl Witness {
         self.vips.extend(addresses);
     }
 
-    /// Looks for `target` from now on. What was seen of another target is forgotten.
+    /// The addresses that are asked for.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.vips
+    }
+
+    /// Looks for `target` from now on. What was seen of another target is forgotten. A holder that answered for none of these
+    /// addresses must answer anew before its silence counts: it may not know yet that the VIPs have changed.
     pub fn aim(&mut self, now: Time, target: Target<&Declaration>, vips: impl Iterator<Item = IpAddr> + Clone) {
         if self.target.as_ref() == target && self.vips.iter().copied().eq(vips.clone()) {
             return;
+        }
+        if !vips.clone().any(|vip| self.vips.contains(&vip)) {
+            self.in_tenure = false;
+            self.last_tenure = None;
         }
         self.vips = vips.collect();
         let target = target.to_owned();
@@ -139,13 +150,9 @@ impl Witness {
         self.parties = parties;
     }
 
-    /// Whether the next window may ask third parties too: the window that is open may still become a miss.
+    /// Whether the next window asks third parties too, if none is open now.
     #[must_use]
-    pub fn may_ask_parties(&self) -> bool {
-        self.asks_parties() || self.window.is_some_and(|window| !window.answered)
-    }
-
-    fn asks_parties(&self) -> bool {
+    pub fn asks_parties(&self) -> bool {
         self.target == Target::Anybody || self.misses > 0 || self.needed <= 1
     }
 
@@ -189,6 +196,19 @@ impl Witness {
         self.heard_owner(now, mac, true);
     }
 
+    /// A host spoke for a VIP that is perhaps not asked for: one that the holder has not declared yet, or that was held back
+    /// until now. From a MAC address that the holder declared, this shows that the holder is alive. It does not show that the
+    /// holder answers for the addresses that are asked for.
+    pub fn heard_for_another(&mut self, mac: Mac) {
+        if matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac)) {
+            self.misses = 0;
+            self.quiet = 0;
+            if let Some(window) = &mut self.window {
+                window.answered = true;
+            }
+        }
+    }
+
     fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool) {
         self.misses = 0;
         self.quiet = 0;
@@ -199,23 +219,31 @@ impl Witness {
         }
     }
 
-    /// Time has passed. Returns the probes to send, and whether a miss was counted.
+    /// Time has passed: closes a window, and opens the next one. Returns the probes to send, and whether a miss was counted.
     pub fn tick(&mut self, now: Time) -> (Vec<Probe>, bool) {
-        if self.target == Target::Nothing || self.vips.is_empty() {
-            return (vec![], false);
-        }
-        let mut missed = false;
-        if let Some(window) = self.window {
-            let ends = window.opened + self.interval;
-            if now < ends {
-                return (vec![], false);
-            }
-            missed = self.close(window, now);
-        }
-        if now < self.next {
+        let missed = self.end_window(now);
+        if !self.opens(now) {
             return (vec![], missed);
         }
-        (self.open(now), missed)
+        let probes = self.probes();
+        self.open(now);
+        (probes, missed)
+    }
+
+    /// Closes the window whose time is over. Answers whether that was a miss.
+    pub fn end_window(&mut self, now: Time) -> bool {
+        self.window.filter(|window| now >= window.opened + self.interval).is_some_and(|window| self.close(window, now))
+    }
+
+    /// Whether the next window opens now.
+    #[must_use]
+    pub fn opens(&self, now: Time) -> bool {
+        self.window.is_none() && self.next().is_some_and(|next| next <= now)
+    }
+
+    /// The next window opens no sooner: its probes may not leave yet. That is no miss, and does not make this node late.
+    pub fn put_off(&mut self, until: Time) {
+        self.next = until;
     }
 
     /// When [`Witness::tick`] has something to do.
@@ -293,18 +321,24 @@ impl Witness {
         false
     }
 
-    fn open(&mut self, now: Time) -> Vec<Probe> {
-        let third_asked = self.asks_parties();
+    /// The probes with which the next window opens.
+    #[must_use]
+    pub fn probes(&self) -> Vec<Probe> {
         let holder = match &self.target {
             Target::Holder(d) => self.answered.map(|(_, mac)| mac).or_else(|| d.macs.first().copied()),
             _ => None,
         };
         // The last probe is a broadcast: a bond may have changed its MAC address.
         let to = holder.filter(|_| self.misses + 1 < self.needed);
-        self.window = Some(Window { opened: now, answered: false, third: false, third_asked });
         let vips = self.vips.iter().map(|address| Probe { address: *address, to });
-        let parties = self.parties.iter().filter(|_| third_asked).map(|address| Probe { address: *address, to: None });
-        vips.chain(parties).collect()
+        let parties = self.parties.iter().filter(|_| self.asks_parties());
+        vips.chain(parties.map(|address| Probe { address: *address, to: None })).collect()
+    }
+
+    /// A window opens: [`Witness::probes`] leave.
+    pub fn open(&mut self, now: Time) {
+        let third_asked = self.asks_parties();
+        self.window = Some(Window { opened: now, answered: false, third: false, third_asked });
     }
 }
 

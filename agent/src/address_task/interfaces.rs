@@ -46,7 +46,7 @@ impl<K: Kernel> Task<K> {
             }
             _ => self.look().await,
         }
-        if self.events_lost {
+        if self.look_for_strays {
             self.resync().await;
         }
     }
@@ -151,16 +151,26 @@ impl<K: Kernel> Task<K> {
     async fn look_for_all(&mut self) {
         // First: the needed interfaces include the interfaces of the left-overs.
         let left_overs = if self.left_overs.found { None } else { self.find_left_overs().await };
-        let (found, macs) = match self.see_all().await {
+        let seen = async { Ok((self.datapath.interfaces().await?, self.default_route().await?)) }.await;
+        let (all, route) = match seen {
             Ok(seen) => seen,
             Err(error) => {
                 self.refresh = Instant::now() + LOOK_AGAIN;
                 self.ops.metrics.netlink_error(Netlink::Dump);
+                let error: Error = error;
                 return tracing::warn!(%error, "interfaces cannot be read; retrying");
             }
         };
+        let macs: BTreeSet<Mac> = all.iter().map(|one| one.mac).collect();
+        let macs: Vec<Mac> = macs.into_iter().collect();
+        let first = match &self.needs.first {
+            Some(name) => all.iter().find(|one| one.name == *name).map(|one| one.index),
+            None => self.by_route.first(Instant::now(), route, |index| all.iter().any(|one| one.index == index)),
+        };
+        let found = self.needed(all, first);
+        let again = found.is_empty() || self.by_route.is_in_doubt();
         let none = found.is_empty();
-        self.refresh = Instant::now() + if none { LOOK_AGAIN } else { self.policy.refresh() };
+        self.refresh = Instant::now() + if again { LOOK_AGAIN } else { self.policy.refresh() };
         let waits = none.then(|| self.missing());
         if let Some(text) = &waits
             && self.complaint != *text
@@ -195,28 +205,33 @@ impl<K: Kernel> Task<K> {
         }
     }
 
-    async fn see_all(&self) -> Result<(Vec<Interface>, Vec<Mac>), Error> {
-        let all = self.datapath.interfaces().await?;
-        let macs: BTreeSet<Mac> = all.iter().map(|one| one.mac).collect();
-        let first = match &self.needs.first {
-            Some(name) => all.iter().find(|one| one.name == *name).map(|one| one.index),
-            None => match self.datapath.default_interface().await {
-                Ok(index) => Some(index),
-                Err(Error::NoDefaultRoute) => None,
-                Err(error) => return Err(error),
-            },
-        };
+    /// The interface of the default route, if the settings name no interface.
+    async fn default_route(&self) -> Result<Option<u32>, Error> {
+        if self.needs.first.is_some() {
+            return Ok(None);
+        }
+        match self.datapath.default_interface().await {
+            Ok(index) => Ok(Some(index)),
+            Err(Error::NoDefaultRoute) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first interface, and the others that a VIP needs.
+    fn needed(&self, all: Vec<Interface>, first: Option<u32>) -> Vec<Interface> {
         // Interfaces that already carry VIPs are known from the start: no VIP is released only because nothing has
         // asked for its interface yet.
         let carries: BTreeSet<u32> = self.put.values().copied().collect();
         let is_needed = |one: &Interface| {
-            let has = |vip: &IpAddr| one.addresses.iter().any(|net| net.contains(vip));
+            // An address alone is no subnet: kube-proxy in IPVS mode puts all VIPs on an interface that leads nowhere.
+            let nets = || one.addresses.iter().filter(|net| net.prefix_len() < net.max_prefix_len());
+            let has = |vip: &IpAddr| nets().any(|net| net.contains(vip));
             carries.contains(&one.index) || self.needs.named.contains(&one.name) || self.needs.by_subnet.iter().any(has)
         };
         let (mut these, others): (Vec<Interface>, Vec<Interface>) =
             all.into_iter().partition(|one| Some(one.index) == first);
         these.extend(others.into_iter().filter(is_needed));
-        Ok((these, macs.into_iter().collect()))
+        these
     }
 
     /// The VIPs that an earlier run of this agent left.

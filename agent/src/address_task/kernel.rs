@@ -18,6 +18,7 @@ pub trait Kernel {
     async fn find(&self, address: IpAddr) -> Result<Vec<Found>, Error>;
     async fn put_all(&mut self, vips: &[Placed], deadline: Time) -> PutAll;
     async fn remove_many(&mut self, addresses: &[IpAddr]) -> RemoveAll;
+    async fn remove_at(&mut self, places: &[Placed]) -> RemoveAll;
     async fn remove_kube_vip(&mut self, address: IpAddr) -> Result<(), Error>;
 }
 
@@ -60,6 +61,10 @@ impl Kernel for Datapath {
 
     async fn remove_many(&mut self, addresses: &[IpAddr]) -> RemoveAll {
         Self::remove_many(self, addresses).await
+    }
+
+    async fn remove_at(&mut self, places: &[Placed]) -> RemoveAll {
+        Self::remove_at(self, places).await
     }
 
     async fn remove_kube_vip(&mut self, address: IpAddr) -> Result<(), Error> {

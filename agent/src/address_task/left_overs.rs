@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::Notice;
+use tokio::time::Instant;
+
 use super::kernel::Kernel;
-use super::task::Task;
+use super::task::{LOOK_AGAIN, Task};
+use super::{Notice, Policy};
 use crate::core::Vip;
-use crate::datapath::Kind;
+use crate::datapath::{Kind, Placed, Vip as Ours};
 use crate::ops::metrics::Netlink;
 
 /// The result of the search.
@@ -42,7 +44,8 @@ impl<K: Kernel> Task<K> {
                     Kind::Ours { .. } if found.index == index => ours.push(address),
                     Kind::Ours { .. } => {
                         tracing::warn!(%address, interface = %found.interface, "removing the VIP from another interface");
-                        self.remove_elsewhere(address).await;
+                        let elsewhere = Ours { address, prefix: found.prefix };
+                        self.remove_at(&[(elsewhere, found.index)]).await;
                     }
                     Kind::KubeVip => {
                         tracing::warn!(%address, interface = %found.interface, "removing a VIP that kube-vip left behind");
@@ -72,20 +75,60 @@ impl<K: Kernel> Task<K> {
             self.tell(Notice::Own(own)).await;
         }
         self.ops.readiness.set("address", (!refused.is_empty()).then(|| refused.join("; ")));
-        let fresh: Vec<IpAddr> = ours.into_iter().filter(|address| !self.put.contains_key(address)).collect();
+        // A VIP whose removal has failed is this run's: it is removed as soon as possible.
+        let known = |address: &IpAddr| self.put.contains_key(address) || self.removals.wait_for(address);
+        let fresh: Vec<IpAddr> = ours.into_iter().filter(|address| !known(address)).collect();
         if !fresh.is_empty() {
             tracing::info!(addresses = ?fresh, "found VIPs of an earlier run");
             self.put.extend(fresh.iter().map(|address| (*address, index)));
             let vips = fresh.into_iter().map(|address| Vip { address, interface: index }).collect();
             self.tell(Notice::LeftOver(vips)).await;
         }
+        if self.needs.all_known {
+            match self.datapath.ours().await {
+                Ok(ours) => self.remove_strays(&ours).await,
+                Err(error) => {
+                    self.ops.metrics.netlink_error(Netlink::Dump);
+                    self.look_for_strays = true;
+                    tracing::warn!(%error, "addresses of this node cannot be read: what an earlier run left may stay until its lifetime ends; retrying");
+                }
+            }
+        }
     }
 
-    async fn remove_elsewhere(&mut self, address: IpAddr) {
-        // The kernel's notice of our own removal must not be taken for a removal by another program.
-        self.put.remove(&address);
-        for (address, error) in self.datapath.remove_many(&[address]).await.failed {
-            tracing::error!(%address, %error, "the VIP could not be removed from another interface; its fence removes it");
+    /// Removes addresses of ours that should not be there: an earlier run put them there for VIPs that are configured no more, or
+    /// the VIP is on another interface by now. `ours`: all addresses that are surely ours.
+    pub(super) async fn remove_strays(&mut self, ours: &[Placed]) {
+        let strays: Vec<Placed> =
+            ours.iter().copied().filter(|(vip, index)| self.is_stray(vip.address, *index)).collect();
+        if strays.is_empty() {
+            return;
+        }
+        let addresses: Vec<IpAddr> = strays.iter().map(|(vip, _)| vip.address).collect();
+        tracing::warn!(
+            ?addresses,
+            "removing addresses that this agent once put on this node and that should not be there"
+        );
+        self.remove_at(&strays).await;
+    }
+
+    fn is_stray(&self, address: IpAddr, index: u32) -> bool {
+        match (self.put.get(&address), self.policy) {
+            (Some(put), _) => *put != index,
+            // A VIP whose name has no answer yet may be one of those that an earlier run left.
+            (None, Policy::ControlPlane(_)) => self.needs.all_known && !self.needs.vips.contains(&address),
+            // What was there at the start is the core's, until it removes that.
+            (None, Policy::Services) => self.left_overs.found,
+        }
+    }
+
+    /// Removes addresses of ours from these interfaces only. What fails is looked for again soon.
+    async fn remove_at(&mut self, places: &[Placed]) {
+        for (address, error) in self.datapath.remove_at(places).await.failed {
+            self.ops.metrics.netlink_error(Netlink::Remove);
+            tracing::error!(%address, %error, "an address that should not be there could not be removed; retrying, and its lifetime ends it");
+            self.look_for_strays = true;
+            self.refresh = self.refresh.min(Instant::now() + LOOK_AGAIN);
         }
     }
 }

@@ -2,20 +2,27 @@
 //! keep their order. The task has a thread of its own: the kernel's lock may be held, and the kernel needs some ten
 //! milliseconds for a thousand addresses. The event loop must hear and answer in that time.
 
+mod by_route;
 mod ensure;
 mod interfaces;
 mod kernel;
 mod left_overs;
 mod needs;
 mod policy;
+mod removal;
 mod task;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+pub(crate) mod stalled;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -25,9 +32,10 @@ pub use policy::Policy;
 use crate::core::Vip;
 use crate::core::mac::Mac;
 use crate::core::time::Time;
-use crate::datapath::{Error, Interface, Options};
+use crate::datapath::{Error, Interface, KernelEvent, Options};
 use crate::ops::Ops;
 use crate::ops::health::Heart;
+use kernel::Kernel;
 use task::Task;
 
 /// The thread's stack, in bytes.
@@ -68,6 +76,8 @@ pub enum Notice {
     Own(BTreeSet<IpAddr>),
     /// VIPs are on their interfaces, until the requested deadline.
     Ensured(Vec<IpAddr>),
+    /// These VIPs got no new lifetime. They are on their interfaces until the lifetime ends that they had before.
+    NotRefreshed(Vec<IpAddr>),
     /// A VIP could not be put on its interface.
     EnsureFailed {
         /// The VIP.
@@ -75,29 +85,72 @@ pub enum Notice {
         /// What the kernel says, for people.
         reason: String,
     },
-    /// A VIP left its interface, and this agent did not remove it.
+    /// A VIP left its interface, and this agent did not remove it. Or another program's address is gone that was in the VIP's way.
     Gone(IpAddr),
+    /// VIPs that were to be removed are on no interface. With each, the number of the last job about it when it was removed:
+    /// [`AddressTask::confirmed`] says whether that still counts.
+    Removed(Vec<(IpAddr, u64)>),
+    /// A VIP could not be removed. The task tries again until it is gone, or is to be put there again.
+    RemoveFailed {
+        /// The VIP.
+        address: IpAddr,
+        /// What the kernel says, for people.
+        reason: String,
+    },
 }
 
-/// VIPs that were released after the job to put them there was sent.
+/// What was last asked for each VIP. The jobs that are queued may be older. A VIP that was removed is forgotten.
 #[derive(Clone, Debug, Default)]
-struct LetGo(Arc<Mutex<BTreeSet<IpAddr>>>);
+struct LetGo(Arc<Mutex<Asked>>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// The number of the last job.
+    jobs: u64,
+    /// The number of the VIP's last job, and the deadline of its fence; None: the VIP is to be removed.
+    last: BTreeMap<IpAddr, (u64, Option<Time>)>,
+}
 
 impl LetGo {
-    fn set(&self, addresses: impl IntoIterator<Item = IpAddr>, let_go: bool) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for address in addresses {
-            if let_go {
-                all.insert(address);
-            } else {
-                all.remove(&address);
-            }
-        }
+    fn all(&self) -> MutexGuard<'_, Asked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn set(&self, addresses: impl IntoIterator<Item = IpAddr>, asked: Option<Time>) {
+        let mut all = self.all();
+        all.jobs += 1;
+        let job = all.jobs;
+        all.last.extend(addresses.into_iter().map(|address| (address, (job, asked))));
+    }
+
+    /// The VIPs with the numbers of their last jobs.
+    fn numbered(&self, addresses: &[IpAddr]) -> Vec<(IpAddr, u64)> {
+        let all = self.all();
+        addresses.iter().map(|address| (*address, all.last.get(address).map_or(0, |(job, _)| *job))).collect()
+    }
+
+    /// The VIPs for which nothing was asked since they were removed. They are forgotten.
+    fn confirmed(&self, removed: Vec<(IpAddr, u64)>) -> Vec<IpAddr> {
+        let mut all = self.all();
+        let counts = |(address, job): &(IpAddr, u64)| all.last.get(address).is_none_or(|last| *last == (*job, None));
+        let gone: Vec<IpAddr> = removed.into_iter().filter(counts).map(|(address, _)| address).collect();
+        for address in &gone {
+            all.last.remove(address);
+        }
+        gone
+    }
+
+    /// Those that were released after the job to put them there was sent.
     fn of(&self, addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        addresses.into_iter().filter(|address| all.contains(address)).collect()
+        let all = self.all();
+        let released = |address: &IpAddr| matches!(all.last.get(address), Some((_, None)));
+        addresses.into_iter().filter(released).collect()
+    }
+
+    /// Whether a later job than the one with this deadline is about the VIP. When the kernel has held the task up, the deadlines of
+    /// the jobs that waited are old: the last one counts.
+    fn is_outdated(&self, address: IpAddr, deadline: Time) -> bool {
+        self.all().last.get(&address).is_none_or(|(_, asked)| *asked != Some(deadline))
     }
 }
 
@@ -121,33 +174,43 @@ pub struct Started {
 
 /// Starts the thread. [`Started::opened`] also reports a system that gives no thread, or no runtime for the thread.
 pub fn start(policy: Policy, needs: Needs, run_dir: &Path, ops: &Arc<Ops>, heart: Heart) -> Started {
+    let options = Options { run_dir: run_dir.to_owned(), whose: policy.whose(), ..Options::default() };
+    let ops = ops.clone();
+    start_with(policy, move |let_go, notice| Task::open(&options, policy, needs, let_go, notice, ops, heart))
+}
+
+/// Starts the thread with the task that `open` makes there.
+fn start_with<K, F>(policy: Policy, open: F) -> Started
+where
+    K: Kernel,
+    F: FnOnce(LetGo, mpsc::Sender<Notice>) -> Result<(Task<K>, mpsc::Receiver<KernelEvent>), Error> + Send + 'static,
+{
     let (jobs, work) = mpsc::unbounded_channel();
     let (notice, notices) = mpsc::channel(NOTICES);
-    let (open, opened) = oneshot::channel();
+    let (open_now, opened) = oneshot::channel();
     let let_go = LetGo::default();
-    let options = Options { run_dir: run_dir.to_owned(), whose: policy.whose(), ..Options::default() };
-    let (ops, known) = (ops.clone(), let_go.clone());
+    let known = let_go.clone();
     let thread = std::thread::Builder::new().name(policy.thread().into()).stack_size(STACK).spawn(move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
-            Err(source) => return drop(open.send(Err(Error::Thread(source)))),
+            Err(source) => return drop(open_now.send(Err(Error::Thread(source)))),
         };
         runtime.block_on(async move {
             // The receiver may be gone: the process then ends.
-            match Task::open(&options, policy, needs, known, notice, ops, heart) {
+            match open(known, notice) {
                 Ok((task, kernel)) => {
-                    let _ = open.send(Ok(()));
+                    let _ = open_now.send(Ok(()));
                     task.run(work, kernel).await;
                 }
-                Err(error) => drop(open.send(Err(error))),
+                Err(error) => drop(open_now.send(Err(error))),
             }
         });
     });
     let opened = match thread {
         Ok(_) => opened,
         Err(source) => {
-            let (open, failed) = oneshot::channel();
-            let _ = open.send(Err(Error::Thread(source)));
+            let (open_now, failed) = oneshot::channel();
+            let _ = open_now.send(Err(Error::Thread(source)));
             failed
         }
     };
@@ -164,14 +227,20 @@ impl AddressTask {
 
     /// Puts VIPs on their interfaces until the deadline.
     pub fn ensure(&self, vips: Vec<Vip>, deadline: Time) {
-        self.let_go.set(vips.iter().map(|vip| vip.address), false);
+        self.let_go.set(vips.iter().map(|vip| vip.address), Some(deadline));
         self.send(Job::Ensure { vips, deadline });
     }
 
     /// Removes VIPs from their interfaces, also VIPs that are being put there.
     pub fn remove(&self, addresses: Vec<IpAddr>) {
-        self.let_go.set(addresses.iter().copied(), true);
+        self.let_go.set(addresses.iter().copied(), None);
         self.send(Job::Remove(addresses));
+    }
+
+    /// Those of the VIPs that a [`Notice::Removed`] names that nothing else was asked for since: a notice that waited may be about an
+    /// earlier removal than the last one.
+    pub fn confirmed(&self, removed: Vec<(IpAddr, u64)>) -> Vec<IpAddr> {
+        self.let_go.confirmed(removed)
     }
 
     /// VIPs need these interfaces from now on.

@@ -16,6 +16,8 @@ pub struct Needs {
     pub by_subnet: BTreeSet<IpAddr>,
     /// The VIPs of the control plane. The task looks for them on this node before the node carries them.
     pub vips: BTreeSet<IpAddr>,
+    /// These are all VIPs of the control plane: every name and every object has said its addresses.
+    pub all_known: bool,
 }
 
 impl Needs {

@@ -8,8 +8,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::by_route::ByRoute;
 use super::kernel::Kernel;
 use super::left_overs::LeftOvers;
+use super::removal::Removals;
 use super::{Job, LetGo, Needs, Notice, Policy};
 use crate::core::mac::Mac;
 use crate::datapath::{Datapath, Error, Interface, KernelEvent, Options};
@@ -29,6 +31,8 @@ pub(super) struct Task<K = Datapath> {
     pub(super) let_go: LetGo,
     /// The VIPs that are on an interface, with its index.
     pub(super) put: BTreeMap<IpAddr, u32>,
+    /// VIPs of Services that another program has put on this node: they were refused, and the end of that is reported.
+    pub(super) strangers: BTreeSet<IpAddr>,
     pub(super) notices: mpsc::Sender<Notice>,
     pub(super) ops: Arc<Ops>,
     pub(super) heart: Heart,
@@ -38,11 +42,14 @@ pub(super) struct Task<K = Datapath> {
     /// When the task next looks at the node.
     pub(super) refresh: Instant,
     pub(super) complaint: String,
+    /// The first interface where the settings name none.
+    pub(super) by_route: ByRoute,
     /// The last look for the control plane's interface failed: the next look is a whole one again.
     pub(super) look_failed: bool,
-    /// Kernel events were lost, and the addresses could not be looked at since.
-    pub(super) events_lost: bool,
+    /// The addresses are to be looked at: kernel events were lost, or one that should not be there could not be removed.
+    pub(super) look_for_strays: bool,
     pub(super) left_overs: LeftOvers,
+    pub(super) removals: Removals,
 }
 
 impl Task {
@@ -75,6 +82,7 @@ impl<K: Kernel> Task<K> {
             policy,
             let_go,
             put: BTreeMap::new(),
+            strangers: BTreeSet::new(),
             notices,
             ops,
             heart,
@@ -82,9 +90,11 @@ impl<K: Kernel> Task<K> {
             known: None,
             refresh: Instant::now(),
             complaint: String::new(),
+            by_route: ByRoute::default(),
             look_failed: false,
-            events_lost: false,
+            look_for_strays: false,
             left_overs: LeftOvers::default(),
+            removals: Removals::default(),
         }
     }
 
@@ -93,6 +103,12 @@ impl<K: Kernel> Task<K> {
         self.look().await;
         let mut beat = Instant::now() + HEARTBEAT;
         loop {
+            let again = self.removals.next();
+            // Jobs may come without end.
+            if beat <= Instant::now() {
+                beat = Instant::now() + HEARTBEAT;
+                self.check_kernel().await;
+            }
             tokio::select! {
                 // The timers come before the kernel's events, of which there may always be another.
                 biased;
@@ -100,14 +116,9 @@ impl<K: Kernel> Task<K> {
                     Some(job) => self.work(job).await,
                     None => return,
                 },
+                () = tokio::time::sleep_until(again.unwrap_or(beat)), if again.is_some() => self.remove_again().await,
                 () = tokio::time::sleep_until(self.refresh) => self.look_again().await,
-                () = tokio::time::sleep_until(beat) => {
-                    beat = Instant::now() + HEARTBEAT;
-                    match self.datapath.own_macs().await {
-                        Ok(_) => self.heart.beat(),
-                        Err(_) => self.ops.metrics.netlink_error(Netlink::Dump),
-                    }
-                }
+                () = tokio::time::sleep_until(beat) => {}
                 event = kernel.recv() => match event {
                     Some(event) => self.happened(event).await,
                     None => return,
@@ -137,16 +148,27 @@ impl<K: Kernel> Task<K> {
             Job::Look => self.look_anew().await,
             Job::Flush(done) => drop(done),
         }
-        self.heart.beat();
+    }
+
+    /// The task is alive as long as the kernel answers it.
+    async fn check_kernel(&mut self) {
+        match self.datapath.own_macs().await {
+            Ok(_) => self.heart.beat(),
+            Err(_) => self.ops.metrics.netlink_error(Netlink::Dump),
+        }
     }
 
     async fn happened(&mut self, event: KernelEvent) {
         let one = self.policy.has_one_interface();
         match event {
             KernelEvent::AddressGone { address, index } => {
+                self.removals.hurry(address);
                 // Our own removal also causes this event.
                 if self.put.get(&address) == Some(&index) {
                     self.put.remove(&address);
+                    self.tell(Notice::Gone(address)).await;
+                } else if self.strangers.remove(&address) {
+                    self.soon();
                     self.tell(Notice::Gone(address)).await;
                 } else if self.left_overs.own.contains(&address) {
                     // The node's own address, which was in a VIP's way, is gone.
@@ -175,7 +197,7 @@ impl<K: Kernel> Task<K> {
             }
             KernelEvent::Resync => {
                 self.ops.metrics.netlink_error(Netlink::Subscribe);
-                self.events_lost = true;
+                self.look_for_strays = true;
                 self.look().await;
                 self.resync().await;
             }
@@ -202,21 +224,23 @@ impl<K: Kernel> Task<K> {
         }
     }
 
-    /// Events were lost: check which addresses are still there.
+    /// Events were lost: check which addresses are still there, and which should not be.
     pub(super) async fn resync(&mut self) {
-        let there: BTreeSet<IpAddr> = match self.datapath.ours().await {
-            Ok(ours) => ours.iter().map(|(vip, _)| vip.address).collect(),
+        let ours = match self.datapath.ours().await {
+            Ok(ours) => ours,
             Err(error) => {
                 self.refresh = self.refresh.min(Instant::now() + LOOK_AGAIN);
                 return tracing::warn!(%error, "kernel events were lost, and addresses of the interfaces cannot be read: a VIP that is gone may be noticed late");
             }
         };
-        self.events_lost = false;
+        self.look_for_strays = false;
+        let there: BTreeSet<IpAddr> = ours.iter().map(|(vip, _)| vip.address).collect();
         let gone: Vec<IpAddr> = self.put.keys().filter(|address| !there.contains(address)).copied().collect();
         for address in gone {
             self.put.remove(&address);
             self.tell(Notice::Gone(address)).await;
         }
+        self.remove_strays(&ours).await;
     }
 
     pub(super) fn soon(&mut self) {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::ask::{Collection, NamedCall};
+use super::header::decoded;
 use super::objects::{Claim, IpAddress, Key};
 use super::race::Limits;
 use super::servers::Servers;
@@ -58,6 +59,8 @@ impl std::fmt::Debug for Addresses {
 #[derive(Deserialize)]
 struct Group {
     #[serde(default)]
+    kind: String,
+    #[serde(default)]
     versions: Vec<GroupVersion>,
 }
 
@@ -71,7 +74,12 @@ impl Addresses {
     pub async fn discover(servers: &Servers, within: Duration) -> Result<Option<Self>, ApiError> {
         let request = http::Request::get(GROUP).body(Vec::new());
         let call = NamedCall::new(Verb::Get, "apis", GROUP.into(), request)?;
-        match servers.ask_for::<Group>(&call, Limits::within(within)).await.0 {
+        // A group has no metadata, but a kind.
+        let decode = |body: &[u8]| {
+            let group: Group = decoded(body)?;
+            if group.kind == "APIGroup" { Ok(group) } else { Err("no APIGroup".to_owned()) }
+        };
+        match servers.ask_as(&call, Limits::within(within), decode).await.result {
             Ok(group) => {
                 let served = |version: &&&str| group.versions.iter().any(|v| v.version == **version);
                 Ok(VERSIONS.iter().find(served).map(|version| Self { servers: servers.clone(), version }))

@@ -209,7 +209,7 @@ impl Sender {
         match outcome.result {
             // The request went to two API servers, and one of them has written the Event; or another node has.
             Err(ApiError::Conflict { .. }) => Ok(()),
-            other => other.map(drop),
+            other => other,
         }
     }
 }

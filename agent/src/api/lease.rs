@@ -14,10 +14,11 @@ use crate::core::lease::{LeaseView, Notes, Record};
 
 use super::ask::NamedCall;
 use super::codec::{Flaw, encode};
+use super::header::decoded;
 use super::race::{Limits, Outcome};
 use super::raw::Raw;
 use super::servers::Servers;
-use super::{ApiError, Away, Failure, Try, Verb, unsayable};
+use super::{ApiError, Away, Verb, unsayable};
 use mooring_common::text::cut;
 
 /// The resource's name in RBAC rules.
@@ -91,8 +92,7 @@ impl LeaseApi {
         // Without a resourceVersion: the newest that etcd's majority has, instead of a cached one.
         let request = Request::new(self.path()).get(&self.0.settings.name, &GetParams::default());
         let call = self.call(Verb::Get, request)?;
-        let outcome = self.0.servers.ask(&call, limits).await;
-        match self.parse(outcome, Verb::Get, limits.deadline) {
+        match self.ask(&call, limits).await.result {
             Ok(lease) => {
                 let (view, flaws) = self.remember(lease);
                 Ok(Read { view: Some(view), flaws })
@@ -133,9 +133,8 @@ impl LeaseApi {
             Some(_) => (Verb::Update, request.replace(&settings.name, &PostParams::default(), body)),
         };
         let call = self.call(verb, request)?;
-        let outcome = self.0.servers.ask(&call, limits).await;
-        let doubt = outcome.doubt;
-        match self.parse(outcome, verb, limits.deadline) {
+        let Outcome { result, doubt, .. } = self.ask(&call, limits).await;
+        match result {
             Ok(lease) => Ok(self.remember(lease).0),
             Err(conflict @ ApiError::Conflict { .. }) if doubt => {
                 // The request went to two API servers, and the silent one may have applied it: then the Lease is as we
@@ -143,8 +142,8 @@ impl LeaseApi {
                 let left = limits.deadline.saturating_sub(began.elapsed());
                 let away = |tries| ApiError::Away(Away { tries, after: began.elapsed(), maybe_applied: true });
                 let request = Request::new(self.path()).get(&settings.name, &GetParams::default());
-                let outcome = self.0.servers.ask(&self.call(Verb::Get, request)?, Limits::within(left)).await;
-                match self.parse(outcome, Verb::Get, left) {
+                let call = self.call(Verb::Get, request)?;
+                match self.ask(&call, Limits::within(left)).await.result {
                     Ok(raw) if raw.lease.spec == wanted => Ok(self.remember(raw).0),
                     Ok(lease) => {
                         self.remember(lease);
@@ -210,21 +209,20 @@ impl LeaseApi {
         NamedCall::new(verb, RESOURCE, self.what(), request)
     }
 
-    fn parse(&self, outcome: Outcome<impl AsRef<[u8]>>, verb: Verb, after: Duration) -> Result<Raw, ApiError> {
-        let body = outcome.result?;
-        let nonsense = |what| {
-            let server = outcome.server.as_ref().map(ToString::to_string).unwrap_or_default();
-            let tries = vec![Try { server, failure: Failure::Malformed(what) }];
-            ApiError::Away(Away { tries, after, maybe_applied: verb.writes() })
+    /// Asks for the Lease. Another object than the Lease is no answer.
+    async fn ask(&self, call: &NamedCall, limits: Limits) -> Outcome<Raw> {
+        let name = &self.0.settings.name;
+        let decode = |body: &[u8]| {
+            let raw: Raw = decoded(body)?;
+            let metadata = &raw.lease.metadata;
+            if metadata.resource_version.as_deref().is_none_or(str::is_empty) {
+                return Err("a Lease without resourceVersion".into());
+            }
+            if metadata.name.as_ref() != Some(name) {
+                return Err("another object than was asked for".into());
+            }
+            Ok(raw)
         };
-        let raw: Raw = serde_json::from_slice(body.as_ref()).map_err(|error| nonsense(cut(&error.to_string(), 120)))?;
-        let lease = &raw.lease;
-        if lease.metadata.resource_version.as_deref().is_none_or(str::is_empty) {
-            return Err(nonsense("a Lease without resourceVersion".into()));
-        }
-        if lease.metadata.name.as_ref() != Some(&self.0.settings.name) {
-            return Err(nonsense("another object than was asked for".into()));
-        }
-        Ok(raw)
+        self.0.servers.ask_as(call, limits, decode).await
     }
 }

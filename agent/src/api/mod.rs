@@ -5,6 +5,10 @@ pub mod events;
 #[cfg(test)]
 mod follow_tests;
 pub mod lease;
+#[cfg(test)]
+mod lying_servers;
+#[cfg(test)]
+mod lying_watches;
 pub mod objects;
 pub mod services;
 pub mod sessions;
@@ -19,7 +23,7 @@ pub use events::{EventNote, Events, Regarding, Severity};
 pub use lease::{LeaseApi, LeaseSettings, Read, Write};
 pub use mooring_common::api::{
     ApiError, Away, Call, Failure, Flaw, HealthError, Limits, Observe, Servers, ServersStatus, Settings, Try, Verb,
-    ask, codec, race, raw, servers, typed, unsayable,
+    ask, codec, header, race, raw, servers, typed, unsayable,
 };
 pub use mooring_common::backoff::jitter;
 pub use mooring_common::kubeconfig::{self, ConfigError, Source};

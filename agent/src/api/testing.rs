@@ -12,11 +12,13 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::server::TlsStream;
 
 use super::servers::{Servers, Settings};
 use super::{Source, Verb};
@@ -103,6 +105,59 @@ impl Cluster {
         F: Fn(Request<Bytes>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answer> + Send + 'static,
     {
+        let answer = Arc::new(answer);
+        self.accept(move |tls, log| {
+            let answer = answer.clone();
+            async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (log, answer) = (log.clone(), answer.clone());
+                    async move {
+                        let (parts, body) = request.into_parts();
+                        let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+                        log.lock().unwrap().push(format!("{} {path}", parts.method));
+                        let body = body.collect().await.unwrap().to_bytes();
+                        Ok::<_, Infallible>(answer(Request::from_parts(parts, body)).await)
+                    }
+                });
+                // Clients hang up: that is theirs to test.
+                let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
+            }
+        })
+        .await
+    }
+
+    /// Starts one that answers every request with these bytes as they are. Then it closes the connection, or `hangs`.
+    pub(crate) async fn bytes(&self, bytes: impl Into<Bytes>, hangs: bool) -> Server {
+        let bytes: Bytes = bytes.into();
+        self.accept(move |mut tls, log| {
+            let bytes = bytes.clone();
+            async move {
+                let mut request = Vec::new();
+                while !request.windows(4).any(|part| part == b"\r\n\r\n") {
+                    let mut part = [0; 4096];
+                    match tls.read(&mut part).await {
+                        Ok(length) if length > 0 => request.extend_from_slice(&part[..length]),
+                        _ => return,
+                    }
+                }
+                let line = String::from_utf8_lossy(&request);
+                log.lock().unwrap().push(line.split(" HTTP/").next().unwrap_or_default().to_owned());
+                let _ = tls.write_all(&bytes).await;
+                let _ = tls.flush().await;
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Starts one that does this with each connection; its certificate is for `kubernetes`.
+    async fn accept<F, Fut>(&self, serve: F) -> Server
+    where
+        F: Fn(TlsStream<TcpStream>, Arc<Mutex<Vec<String>>>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["kubernetes".to_owned()]).unwrap();
         let cert = params.signed_by(&key, &self.ca).unwrap();
@@ -115,27 +170,15 @@ impl Cluster {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (log, answer) = (asked.clone(), Arc::new(answer));
+        let (log, serve) = (asked.clone(), Arc::new(serve));
         let task = tokio::spawn(async move {
             // With the task, its connections end.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, log, answer) = (acceptor.clone(), log.clone(), answer.clone());
+                let (acceptor, log, serve) = (acceptor.clone(), log.clone(), serve.clone());
                 connections.spawn(async move {
                     let Ok(tls) = acceptor.accept(tcp).await else { return };
-                    let service = service_fn(move |request: Request<Incoming>| {
-                        let (log, answer) = (log.clone(), answer.clone());
-                        async move {
-                            let (parts, body) = request.into_parts();
-                            let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-                            log.lock().unwrap().push(format!("{} {path}", parts.method));
-                            let body = body.collect().await.unwrap().to_bytes();
-                            Ok::<_, Infallible>(answer(Request::from_parts(parts, body)).await)
-                        }
-                    });
-                    // Clients hang up: that is theirs to test.
-                    let _ =
-                        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
+                    serve(tls, log).await;
                 });
             }
         });

@@ -15,11 +15,11 @@ use crate::core::lease::{Notes, Record};
 use crate::core::time::WallTime;
 
 /// Long enough that nothing but a hang meets it.
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 /// Short, where a hang is meant.
 const SHORT: Limits = Limits { deadline: Duration::from_millis(600), patience: Duration::from_millis(100) };
 
-fn api(servers: &Servers) -> LeaseApi {
+pub(super) fn api(servers: &Servers) -> LeaseApi {
     let annotations = [("team".to_owned(), "net".to_owned()), ("mooring.dev/tenure".to_owned(), "mine!".to_owned())];
     let settings = LeaseSettings {
         namespace: "kube-system".into(),
@@ -39,7 +39,7 @@ fn record(holder: &str) -> Record {
     }
 }
 
-fn write(base: Option<&str>) -> Write {
+pub(super) fn write(base: Option<&str>) -> Write {
     Write { base: base.map(str::to_owned), record: record("cp1"), notes: Notes::default() }
 }
 
@@ -522,18 +522,23 @@ async fn health_is_what_readyz_says_to_us() {
     assert_eq!(peers.iter().map(|p| p.1).collect::<Vec<_>>(), [true, false, false]);
 }
 
+/// A server that answers all Events with this status, and the Events as they come.
+async fn takes_events(cluster: &Cluster, status: u16) -> (Server, mpsc::UnboundedReceiver<serde_json::Value>) {
+    let (tx, rx) = mpsc::unbounded_channel();
+    let server = cluster
+        .serve(move |request| {
+            tx.send(serde_json::from_slice(request.body()).unwrap()).unwrap();
+            async move { answer(status, "{}") }
+        })
+        .await;
+    (server, rx)
+}
+
 #[tokio::test]
 async fn an_event_of_a_service_has_one_name_on_all_nodes() {
     let cluster = Cluster::new();
-    let (tx, mut rx) = mpsc::unbounded_channel();
-    let server = cluster
-        .serve(move |request| {
-            let event: serde_json::Value = serde_json::from_slice(request.body()).unwrap();
-            tx.send(event).unwrap();
-            // As the API server answers if another node was first.
-            async { answer(409, "{}") }
-        })
-        .await;
+    // As the API server answers if another node was first.
+    let (server, mut rx) = takes_events(&cluster, 409).await;
     let note = |uid: &str, text: &str| EventNote {
         regarding: Regarding::Service { namespace: "shop".into(), name: "web".into(), uid: uid.into() },
         severity: Severity::Warning,
@@ -558,14 +563,7 @@ async fn an_event_of_a_service_has_one_name_on_all_nodes() {
 #[tokio::test]
 async fn events_are_sent_once() {
     let cluster = Cluster::new();
-    let (tx, mut rx) = mpsc::unbounded_channel();
-    let server = cluster
-        .serve(move |request| {
-            let event: serde_json::Value = serde_json::from_slice(request.body()).unwrap();
-            tx.send(event).unwrap();
-            async { answer(201, "{}") }
-        })
-        .await;
+    let (server, mut rx) = takes_events(&cluster, 201).await;
     let events = Events::start(cluster.servers(vec![server.url()]), "cp1");
     let note = |text: &str| EventNote {
         regarding: Regarding::Node { name: "cp1".into() },

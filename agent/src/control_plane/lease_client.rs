@@ -11,7 +11,7 @@ use super::health;
 use crate::api::{Events, LeaseApi, LeaseSettings, Regarding, Servers, WatchHandle, Watched, Write};
 use crate::cluster::Cluster;
 use crate::core::control_plane::{Call, Input};
-use crate::lease_watch::{LeaseWatchAdapter, Shown, failure};
+use crate::lease_watch::{LeaseWatchAdapter, Shown, failure, write_failure};
 use crate::settings::Settings;
 
 /// The time limit for opening a watch, and for the list before one.
@@ -99,7 +99,8 @@ impl LeaseClient {
     fn write(&self, id: u64, write: Write, within: Duration) {
         let (lease, answers) = (self.lease.clone(), self.answers.clone());
         tokio::spawn(async move {
-            let result = lease.write(&write, within).await.map_err(|error| failure(&error, "write"));
+            let creates = write.base.is_none();
+            let result = lease.write(&write, within).await.map_err(|error| write_failure(&error, creates));
             let _ = answers.send(Input::Wrote { id, result }).await;
         });
     }

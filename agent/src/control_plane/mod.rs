@@ -40,10 +40,22 @@ struct ControlPlaneAdapter {
     ops: Arc<Ops>,
     /// Interface needs that are not handed on yet.
     new_needs: Option<Needs>,
+    /// Who must not take the VIPs for other purposes is told of them here.
+    vips: watch::Sender<Vec<IpAddr>>,
 }
 
-/// Holds the control plane's VIPs until the process is asked to end.
-pub async fn run(settings: Arc<Settings>, cluster: Cluster, ops: Arc<Ops>) -> Result<(), RunError> {
+/// The control plane's VIPs that the settings name by address: those that are known at once.
+pub fn vips_at_start(settings: &Settings) -> Vec<IpAddr> {
+    names::at_start(&settings.addresses).vips
+}
+
+/// Holds the control plane's VIPs until the process is asked to end. `vips`: is told which VIPs they are.
+pub async fn run(
+    settings: Arc<Settings>,
+    cluster: Cluster,
+    ops: Arc<Ops>,
+    vips: watch::Sender<Vec<IpAddr>>,
+) -> Result<(), RunError> {
     let signals = Signals::catch()?;
     let heart = ops.liveness.watch("core", STUCK);
     let needs = Needs { first: settings.interface.clone(), ..Needs::default() };
@@ -74,9 +86,10 @@ pub async fn run(settings: Arc<Settings>, cluster: Cluster, ops: Arc<Ops>) -> Re
         client,
         ops,
         new_needs: None,
+        vips,
     };
     let mut event_loop = EventLoop::new(core, adapter, segments, started.task);
-    event_loop.take(names::fixed(&settings.addresses));
+    event_loop.take(names::at_start(&settings.addresses));
     let (_, queries) = mpsc::channel(1);
     let inputs = Inputs { signals, frames, notices: started.notices, answers, inbox, queries };
     event_loop.run(inputs, heart).await;
@@ -104,17 +117,19 @@ impl Adapter for ControlPlaneAdapter {
     type Core = ControlPlane;
     type Answer = Input;
     /// The VIPs that the settings, DNS and `IPAddress` objects name.
-    type Message = Vec<IpAddr>;
+    type Message = names::Known;
     type Query = Infallible;
 
     fn take_answer(&mut self, answer: Input) -> Event {
         Event::Input(answer)
     }
 
-    fn take(&mut self, _: &ControlPlane, _: &[Interface], vips: Vec<IpAddr>) -> Vec<Event> {
+    fn take(&mut self, _: &ControlPlane, _: &[Interface], known: names::Known) -> Vec<Event> {
+        let (vips, all_known) = (known.vips, known.all);
         self.client.set_vips(&vips);
+        self.vips.send_replace(vips.clone());
         let first = self.settings.interface.clone();
-        self.new_needs = Some(Needs { first, vips: vips.iter().copied().collect(), ..Needs::default() });
+        self.new_needs = Some(Needs { first, vips: vips.iter().copied().collect(), all_known, ..Needs::default() });
         vec![Event::Input(Input::Vips(vips))]
     }
 

@@ -15,9 +15,23 @@ const RETRY: Duration = Duration::from_secs(2);
 /// The time limit of one look-up.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// The VIPs that are given as addresses.
+/// The control plane's VIPs as far as they are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The VIPs.
+    pub vips: Vec<IpAddr>,
+    /// Whether every name and every object has said its addresses.
+    pub all: bool,
+}
+
+/// The VIPs that are known at once.
 #[must_use]
-pub fn fixed(addresses: &[Address]) -> Vec<IpAddr> {
+pub fn at_start(addresses: &[Address]) -> Known {
+    Known { vips: fixed(addresses), all: addresses.iter().all(|a| matches!(a, Address::Ip(_))) }
+}
+
+/// The VIPs that are given as addresses.
+fn fixed(addresses: &[Address]) -> Vec<IpAddr> {
     let fixed = addresses.iter().filter_map(|a| match a {
         Address::Ip(ip) => Some(*ip),
         Address::Name(_) | Address::Object(_) => None,
@@ -31,7 +45,7 @@ pub async fn follow(
     addresses: Vec<Address>,
     mode: DnsMode,
     mut objects: watch::Receiver<Vec<IpAddr>>,
-    changed: mpsc::Sender<Vec<IpAddr>>,
+    changed: mpsc::Sender<Known>,
 ) {
     let names: Vec<&str> =
         addresses.iter().filter_map(|a| if let Address::Name(n) = a { Some(&**n) } else { None }).collect();
@@ -39,7 +53,8 @@ pub async fn follow(
         return;
     }
     let mut answers: Vec<Vec<IpAddr>> = vec![vec![]; names.len()];
-    let mut sent = fixed(&addresses);
+    let mut sent = at_start(&addresses);
+    let by_object = addresses.iter().filter(|a| matches!(a, Address::Object(_))).count();
     // The error of each name at its last look-up: reported when it changes, not every time.
     let mut told: Vec<Option<String>> = vec![None; names.len()];
     loop {
@@ -62,17 +77,19 @@ pub async fn follow(
         }
         let mut all = fixed(&addresses);
         all.extend(answers.iter().flatten());
-        all.extend(objects.borrow_and_update().iter());
+        let of_objects = objects.borrow_and_update().clone();
+        all.extend(&of_objects);
         all.sort_unstable();
         all.dedup();
-        if all != sent {
-            tracing::info!(addresses = ?all, "addresses of the VIPs that are given by name");
-            sent.clone_from(&all);
-            if changed.send(all).await.is_err() {
+        let all_known = answers.iter().all(|a| !a.is_empty());
+        let known = Known { vips: all, all: all_known && of_objects.len() >= by_object };
+        if known != sent {
+            tracing::info!(addresses = ?known.vips, "addresses of the VIPs that are given by name");
+            sent.clone_from(&known);
+            if changed.send(known).await.is_err() {
                 return;
             }
         }
-        let all_known = answers.iter().all(|a| !a.is_empty());
         tokio::select! {
             () = tokio::time::sleep(if all_known { FOLLOW } else { RETRY }) => {}
             // Without objects this branch never runs.

@@ -11,6 +11,7 @@ use crate::core::time::Time;
 use crate::datapath::Interface;
 use crate::ops::Ops;
 use crate::ops::status::{ApiStatus, Candidate, LeaseReport, Report, Transition, VipReport, WitnessReport};
+use crate::reports::name_taken;
 use crate::settings::Settings;
 
 /// The published state.
@@ -70,6 +71,7 @@ impl Status {
     fn waits(&self, snapshot: &Snapshot, api: &LeaseClient) {
         let readiness = &self.ops.readiness;
         readiness.set("link", (snapshot.link == Some(false)).then(|| "the interface's link is down".to_owned()));
+        readiness.set("node-name", snapshot.twin.as_deref().map(name_taken));
         let unknown = snapshot.lease.is_none() && snapshot.api_away.is_some();
         let why =
             || api.servers().status().error.map_or_else(|| "no API server answers (yet)".to_owned(), |e| e.to_string());

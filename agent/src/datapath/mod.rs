@@ -17,6 +17,7 @@ mod remove;
 mod request;
 mod routes;
 mod service;
+mod unanswered;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

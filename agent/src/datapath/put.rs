@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -10,9 +11,15 @@ use nix::errno::Errno;
 use super::address::{Seen, Vip, family};
 use super::error::Error;
 use super::link::name_of;
+use super::unanswered::each;
 use super::{Datapath, Kind, Whose, clock, prefix, service};
 use crate::core::fence;
 use crate::core::time::Time;
+
+/// How often VIPs are put at most when the kernel takes so long that their lifetime may outlast the Lease. A kernel whose networking lock
+/// is held for some seconds leaves several rounds of a second each unanswered, and the VIPs stand all that time. So rounds end with the
+/// Lease rather than here; this bounds the rounds of a kernel that refuses at once.
+const ROUNDS: usize = 10;
 
 /// A VIP, and the index of the interface it belongs on.
 pub type Placed = (Vip, u32);
@@ -33,19 +40,21 @@ pub enum Put {
 pub struct PutAll {
     /// The address is there, with the requested lifetime.
     pub there: Vec<(Placed, Put)>,
-    /// The agent could not put the address there. It is absent, or stays for the lifetime it had before.
+    /// The kernel has refused the change or not answered. An address that was there before still is, for the lifetime it had
+    /// before, as far as is known.
+    pub unchanged: Vec<(IpAddr, Error)>,
+    /// The agent could not put the address there. It is absent, or another program's.
     pub failed: Vec<(IpAddr, Error)>,
 }
 
 impl Datapath {
     /// Puts VIPs on interfaces so that the kernel itself drops them before `deadline`, or gives them a new lifetime.
     ///
-    /// With [`Error::Late`] the address is not there (any more). With another error the address may be there, at most
-    /// for the lifetime it was given before.
+    /// With [`Error::Late`] the address is not there (any more).
     ///
     /// Netlink has no "refresh if it is there": `REPLACE` creates an address that is absent. So the agent reads the
-    /// clock after the kernel's answer as well. Addresses whose lifetime may then outlast the Lease are put again. If
-    /// the second try was also slow, they are removed.
+    /// clock after the kernel's answer as well. Addresses whose lifetime may then outlast the Lease are put again, with a
+    /// lifetime that allows the kernel to take as long as before. If every try was too slow, they are removed.
     pub async fn put_all(&mut self, vips: &[Placed], deadline: Time) -> PutAll {
         let mut out = PutAll::default();
         let mut left: Vec<Placed> = Vec::new();
@@ -57,17 +66,28 @@ impl Datapath {
         }
         // The results of the first round.
         let mut first = BTreeMap::new();
-        for _ in 0..2 {
-            let Some(lifetime) = fence::lifetime(clock::boottime(), deadline) else { break };
-            let there = self.round(&left, lifetime, &mut out.failed).await;
+        let mut took = Duration::ZERO;
+        for _ in 0..ROUNDS {
+            let began = clock::boottime();
+            let Some(lifetime) = fence::lifetime(began + took, deadline).filter(|_| !left.is_empty()) else { break };
+            let there = self.round(&left, lifetime, &mut out).await;
+            took = clock::boottime().since(began);
+            // An earlier round gave these a lifetime that may be too long.
+            let unchanged = |(vip, _): &&Placed| out.unchanged.iter().any(|(address, _)| *address == vip.address);
+            let too_long: Vec<Placed> = first.keys().filter(unchanged).copied().collect();
+            out.unchanged.retain(|(address, _)| !too_long.iter().any(|(vip, _)| vip.address == *address));
             for (placed, put) in &there {
                 first.entry(*placed).or_insert(*put);
             }
             left = there.into_iter().map(|(placed, _)| placed).collect();
             if fence::covers(clock::boottime(), lifetime, deadline) {
-                out.there = left.into_iter().filter_map(|placed| Some((placed, *first.get(&placed)?))).collect();
-                return out;
+                out.there.extend(left.drain(..).filter_map(|placed| Some((placed, *first.get(&placed)?))));
+                first.retain(|placed, _| too_long.contains(placed));
             }
+            left.extend(too_long);
+        }
+        if left.is_empty() {
+            return out;
         }
         let addresses: Vec<IpAddr> = left.iter().map(|(vip, _)| vip.address).collect();
         let removed = self.remove_many(&addresses).await;
@@ -85,17 +105,15 @@ impl Datapath {
 
     /// Puts the VIPs there or gives them a new lifetime, once. The control plane's VIPs are looked up a second time
     /// when another program has added them between the lookup and the add.
-    async fn round(&mut self, vips: &[Placed], lifetime: u32, failed: &mut Vec<(IpAddr, Error)>) -> Vec<(Placed, Put)> {
+    async fn round(&mut self, vips: &[Placed], lifetime: u32, out: &mut PutAll) -> Vec<(Placed, Put)> {
         let mut existing = Vec::new();
-        let mut there = self.attempt(vips, lifetime, failed, &mut existing).await;
+        let mut there = self.attempt(vips, lifetime, out, &mut existing).await;
         if self.whose == Whose::ControlPlane && !existing.is_empty() {
             let again: Vec<Placed> = std::mem::take(&mut existing);
-            there.extend(self.attempt(&again, lifetime, failed, &mut existing).await);
+            there.extend(self.attempt(&again, lifetime, out, &mut existing).await);
         }
-        failed.extend(existing.into_iter().map(|(vip, index)| {
-            let (what, v6) = (doing("put", vip, index), vip.address.is_ipv6());
-            (vip.address, Error::Kernel { what, errno: Errno::EEXIST, v6 })
-        }));
+        out.failed
+            .extend(existing.into_iter().map(|(vip, index)| (vip.address, refused("put", vip, index, Errno::EEXIST))));
         there
     }
 
@@ -104,17 +122,19 @@ impl Datapath {
         &mut self,
         vips: &[Placed],
         lifetime: u32,
-        failed: &mut Vec<(IpAddr, Error)>,
+        out: &mut PutAll,
         existing: &mut Vec<Placed>,
     ) -> Vec<(Placed, Put)> {
+        let began = clock::boottime();
+        let ago = || clock::boottime().since(began);
         let is_held = |(vip, index): &Placed| self.known.lock().holds(*vip, *index);
         let (held, new): (Vec<Placed>, Vec<Placed>) = vips.iter().copied().partition(is_held);
         let mut changes: Vec<(Placed, Put)> = held.into_iter().map(|placed| (placed, Put::Refreshed)).collect();
         if !new.is_empty() {
-            let (adopted, mut added) = self.look_at_new(new, failed).await;
+            let (adopted, mut added) = self.look_at_new(new, out).await;
             changes.extend(adopted.into_iter().map(|placed| (placed, Put::Adopted)));
             if let Err(error) = self.known.lock().adding(added.iter().copied()) {
-                failed.extend(added.iter().map(|(vip, _)| (vip.address, copy(&error))));
+                out.failed.extend(added.iter().map(|(vip, _)| (vip.address, copy(&error))));
                 added.clear();
             }
             changes.extend(added.into_iter().map(|placed| (placed, Put::Added)));
@@ -127,21 +147,16 @@ impl Datapath {
         let outcomes = match self.requests.batch(messages.collect()).await {
             Ok(outcomes) => outcomes,
             Err(failure) => {
-                // The next attempt looks up which of them are there.
                 let error = match changes.as_slice() {
                     [((vip, index), _)] => failure.about(doing("put", *vip, *index), vip.address.is_ipv6()),
                     many => failure.about(format!("put {} addresses", many.len()), false),
                 };
-                let mut known = self.known.lock();
-                for ((vip, index), _) in changes {
-                    known.gone(vip, index);
-                    failed.push((vip.address, copy(&error)));
-                }
-                return Vec::new();
+                return self.look_after(each(changes, &error), lifetime, ago, out).await;
             }
         };
         let mut there = Vec::new();
         let mut not_added = Vec::new();
+        let mut not_refreshed = Vec::new();
         for ((placed, put), outcome) in changes.into_iter().zip(outcomes) {
             let (vip, index) = placed;
             match outcome {
@@ -149,26 +164,24 @@ impl Datapath {
                     self.known.lock().added(vip, index);
                     there.push((placed, put));
                 }
-                Err(errno) => {
-                    if put == Put::Added {
-                        not_added.push(placed);
-                    } else {
-                        // The next attempt looks up whether the address is there, and who owns it.
-                        self.known.lock().gone(vip, index);
-                    }
-                    if put == Put::Added && errno == Errno::EEXIST {
-                        existing.push(placed);
-                    } else {
-                        let (what, v6) = (doing("put", vip, index), vip.address.is_ipv6());
-                        failed.push((vip.address, Error::Kernel { what, errno, v6 }));
-                    }
+                Err(Errno::EEXIST) if put == Put::Added => {
+                    not_added.push(placed);
+                    existing.push(placed);
                 }
+                Err(errno) if put == Put::Added => {
+                    not_added.push(placed);
+                    out.failed.push((vip.address, refused("put", vip, index, errno)));
+                }
+                Err(errno) => not_refreshed.push(((placed, put), refused("put", vip, index, errno))),
             }
         }
         if let Err(error) = self.known.lock().all_removed(not_added) {
             tracing::warn!(%error, "file of own addresses could not be written: after a restart the agent may not recognise them");
         }
-        self.settle(&mut there, failed).await;
+        if !not_refreshed.is_empty() {
+            there.extend(self.look_after(not_refreshed, lifetime, ago, out).await);
+        }
+        self.settle(&mut there, &mut out.failed).await;
         there
     }
 
@@ -176,18 +189,15 @@ impl Datapath {
     /// prefix length is removed; a foreign address here is refused. For Services, our address on another interface is
     /// removed, and kube-vip's left-overs on any interface. A permanent address of the node is refused on any interface: the
     /// node's kernel answers for it whether the VIP is carried here or not. Returns the adopted VIPs and the VIPs to add.
-    async fn look_at_new(
-        &mut self,
-        new: Vec<Placed>,
-        failed: &mut Vec<(IpAddr, Error)>,
-    ) -> (Vec<Placed>, BTreeSet<Placed>) {
+    async fn look_at_new(&mut self, new: Vec<Placed>, out: &mut PutAll) -> (Vec<Placed>, BTreeSet<Placed>) {
         let all = match self.families_of(new.iter().map(|(vip, _)| vip.address)).await {
             Ok(all) => all,
             Err(error) => {
-                failed.extend(new.into_iter().map(|(vip, _)| (vip.address, copy(&error))));
+                out.unchanged.extend(new.into_iter().map(|(vip, _)| (vip.address, copy(&error))));
                 return (Vec::new(), BTreeSet::new());
             }
         };
+        let failed = &mut out.failed;
         let wanted: BTreeSet<IpAddr> = new.iter().map(|(vip, _)| vip.address).collect();
         let seen: Vec<&Seen> = all.iter().filter(|seen| wanted.contains(&seen.vip.address)).collect();
         let of_services = self.whose == Whose::Services;
@@ -281,6 +291,11 @@ impl Datapath {
         }
         Ok(all)
     }
+}
+
+/// The kernel's refusal of a change.
+pub(super) fn refused(verb: &str, vip: Vip, index: u32, errno: Errno) -> Error {
+    Error::Kernel { what: doing(verb, vip, index), errno, v6: vip.address.is_ipv6() }
 }
 
 pub(super) fn doing(verb: &str, vip: Vip, index: u32) -> String {

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::address::Vip;
 use super::error::Error;
-use super::put::{Placed, copy, doing};
+use super::put::{Placed, copy, doing, refused};
 use super::{Datapath, Kind};
 
 /// The result of a removal.
@@ -54,12 +54,18 @@ impl Datapath {
             }
             Err(error) => failed.extend(unknown.into_iter().map(|address| (address, copy(&error)))),
         }
-        let deleted = self.delete_all(&places).await;
-        failed.extend(deleted.failed);
+        let mut outcome = self.remove_at(&places).await;
+        outcome.failed.extend(failed);
+        outcome
+    }
+
+    /// Removes VIPs that were seen as ours, each from this interface only.
+    pub async fn remove_at(&mut self, places: &[Placed]) -> RemoveAll {
+        let deleted = self.delete_all(places).await;
         if let Err(error) = self.known.lock().all_removed(deleted.gone) {
             tracing::warn!(%error, "file of own addresses could not be written: after a restart the agent may not recognise them");
         }
-        RemoveAll { removed: deleted.removed, failed }
+        RemoveAll { removed: deleted.removed, failed: deleted.failed }
     }
 
     /// Removes an address that kube-vip left behind, wherever it stands. `Ok(false)`: there is none.
@@ -110,8 +116,7 @@ impl Datapath {
                 // The address is not there, or the whole interface is gone.
                 Err(Errno::EADDRNOTAVAIL | Errno::ENODEV | Errno::ENXIO) => out.gone.push(*place),
                 Err(errno) => {
-                    let (what, v6) = (doing("remove", vip, index), vip.address.is_ipv6());
-                    out.failed.push((vip.address, Error::Kernel { what, errno, v6 }));
+                    out.failed.push((vip.address, refused("remove", vip, index, errno)));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! One request to the kernel and its answer, under a deadline.
 
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,13 @@ use super::error::Error;
 
 /// How often a dump is repeated when the kernel's state changed during the dump.
 pub(super) const DUMPS: usize = 4;
+
+/// How much longer than its deadline a request waits for an answer that the kernel has already given.
+///
+/// The kernel handles a change inside the call that sends the request, and waits there for its networking lock. So the whole
+/// thread stands still for as long as another program holds the lock. When the thread goes on, the deadline is over, and the
+/// answer waits in the socket: the timer must not be first.
+const READ_OUT: Duration = Duration::from_millis(100);
 
 /// At most this many changes go into one datagram. The kernel acknowledges each of them; 300 acknowledgements overrun a
 /// socket's default buffer (measured).
@@ -74,8 +82,17 @@ impl Requests {
         flags: u16,
     ) -> Result<Vec<RouteNetlinkMessage>, Failure> {
         let exchange = self.exchange(message, NLM_F_REQUEST | NLM_F_ACK | flags);
-        let answer = tokio::time::timeout(self.deadline, exchange).await;
-        answer.map_err(|_| Failure::Deadline(self.deadline))?.map(|(answers, _)| answers)
+        self.in_time(exchange).await.map(|(answers, _)| answers)
+    }
+
+    /// The answer to a request, under the deadline.
+    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let mut answer = pin!(answer);
+        if let Ok(answer) = tokio::time::timeout(self.deadline, &mut answer).await {
+            return answer;
+        }
+        let answered = tokio::time::timeout(READ_OUT, answer).await;
+        answered.unwrap_or(Err(Failure::Deadline(self.deadline)))
     }
 
     /// Asks for many changes in few datagrams, and returns the result of each in their order. The deadline is for each
@@ -95,7 +112,7 @@ impl Requests {
             let some: Vec<_> = some.collect();
             let until = outcomes.len() + some.len();
             let answers = self.acknowledged(some, &mut outcomes, until);
-            tokio::time::timeout(self.deadline, answers).await.map_err(|_| Failure::Deadline(self.deadline))??;
+            self.in_time(answers).await?;
         }
         Ok(outcomes)
     }
@@ -137,7 +154,7 @@ impl Requests {
             }
             Err(Failure::Errno(Errno::EINTR))
         };
-        tokio::time::timeout(self.deadline, all).await.map_err(|_| Failure::Deadline(self.deadline))?
+        self.in_time(all).await
     }
 
     /// The answers, and whether they show the state of one moment.

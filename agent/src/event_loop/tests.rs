@@ -1,10 +1,12 @@
-//! The loop with a core that notes its events and gives the outputs of a test, and an address task that only takes jobs.
+//! The loop with a core that notes its events and gives the outputs of a test, and an address task that only takes jobs, or
+//! whose kernel stands still.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use super::*;
-use crate::address_task::Job;
+use crate::address_task::{Job, stalled};
 use crate::core::Vip;
 use crate::ops::Ops;
 
@@ -13,7 +15,7 @@ const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
 type Told = Event<&'static str>;
 type Wants = Output<&'static str, &'static str>;
 
-/// Notes what it is told. Its next outputs are the first of `wants`.
+/// Notes what it is told. Its next outputs are the first of `wants`; time and interfaces change nothing for it.
 #[derive(Default)]
 struct FakeCore {
     told: Vec<Told>,
@@ -26,6 +28,9 @@ impl Core for FakeCore {
     type Report = &'static str;
 
     fn step(&mut self, _at: Moment, event: Told) -> Vec<Wants> {
+        if matches!(event, Event::Tick | Event::Node { .. }) {
+            return vec![];
+        }
         self.told.push(event);
         self.wants.pop_front().unwrap_or_default()
     }
@@ -99,12 +104,20 @@ struct Rig {
 }
 
 fn rig(wants: Vec<Vec<Wants>>) -> Rig {
-    let ops = Ops::new(datapath::clock::boottime, "node");
-    let heart = ops.liveness.watch("test", STUCK);
-    let (segments, frames) = Segments::new(None, ops);
     let (addresses, jobs) = AddressTask::fake();
-    let (did, does) = mpsc::unbounded_channel();
     let (notices, from_task) = mpsc::channel(8);
+    rig_with(&Ops::new(datapath::clock::boottime, "node"), wants, (addresses, from_task), (notices, jobs))
+}
+
+/// The ends of an address task: those of the loop, and those of the test.
+type TaskEnds = (AddressTask, mpsc::Receiver<Notice>);
+type TestEnds = (mpsc::Sender<Notice>, mpsc::UnboundedReceiver<Job>);
+
+fn rig_with(ops: &Arc<Ops>, wants: Vec<Vec<Wants>>, task: TaskEnds, (notices, jobs): TestEnds) -> Rig {
+    let (addresses, from_task) = task;
+    let heart = ops.liveness.watch("test", STUCK);
+    let (segments, frames) = Segments::new(None, ops.clone());
+    let (did, does) = mpsc::unbounded_channel();
     let (answers, answered) = mpsc::channel(8);
     let (inbox, messages) = mpsc::channel(8);
     let (queries, asked) = mpsc::channel(8);
@@ -170,9 +183,10 @@ async fn answers_and_notices_come_before_messages() {
 
 #[tokio::test]
 async fn what_the_address_task_says_reaches_the_core() {
-    let mut rig = rig(vec![vec![]; 2].into_iter().chain([vec![Output::Report("all"), Output::Exit]]).collect());
+    let mut rig = rig(vec![vec![]; 3].into_iter().chain([vec![Output::Report("all"), Output::Exit]]).collect());
     let reason = "it does not fit".to_owned();
     rig.notices.try_send(Notice::Ensured(vec![VIP])).unwrap();
+    rig.notices.try_send(Notice::NotRefreshed(vec![VIP])).unwrap();
     rig.notices.try_send(Notice::Gone(VIP)).unwrap();
     rig.notices.try_send(Notice::EnsureFailed { address: VIP, reason: reason.clone() }).unwrap();
     let ((), ()) = tokio::join!(rig.event_loop.run(rig.inputs, rig.heart), async {
@@ -181,5 +195,46 @@ async fn what_the_address_task_says_reaches_the_core() {
         }
     });
     let (_, told) = rig.did.recv().await.unwrap();
-    assert_eq!(told, [Event::Ensured(vec![VIP]), Event::Gone(VIP), Event::EnsureFailed { address: VIP, reason }]);
+    let failed = Event::EnsureFailed { address: VIP, reason };
+    assert_eq!(told, [Event::Ensured(vec![VIP]), Event::NotRefreshed(vec![VIP]), Event::Gone(VIP), failed]);
+}
+
+thread_local! {
+    static START: tokio::time::Instant = tokio::time::Instant::now();
+}
+
+/// The tests' time, which passes at once when nothing else is to do.
+fn paused_clock() -> Time {
+    Time::default() + START.with(tokio::time::Instant::elapsed)
+}
+
+/// The kernel's networking lock is held for minutes, as by the reset of a network card.
+#[tokio::test(start_paused = true)]
+async fn while_the_kernel_stands_still_the_loop_goes_on() {
+    const SECONDS: usize = 60;
+    let ops = Ops::new(paused_clock, "node");
+    let (started, mut stall) = stalled::start(&ops, ops.liveness.watch("addresses", STUCK));
+    let mut wants = vec![vec![ensure(1)]];
+    wants.extend((0..SECONDS).map(|_| vec![Output::Call("renew"), ensure(2)]));
+    wants.push(vec![Output::Remove(vec![VIP]), Output::Exit]);
+    let (notices, _) = mpsc::channel(8);
+    let (_, jobs) = mpsc::unbounded_channel();
+    let rig = rig_with(&ops, wants, (started.task, started.notices), (notices, jobs));
+    let (inbox, answers, mut did) = (rig.inbox.clone(), rig.answers.clone(), rig.did);
+    let test = async {
+        inbox.send("take").await.unwrap();
+        stall.began.recv().await.unwrap();
+        for _ in 0..SECONDS {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            answers.send("an answer").await.unwrap();
+            assert_eq!(did.recv().await.unwrap().0, "renew");
+            let silent: Vec<_> = ops.liveness.stale().into_iter().map(|one| one.name).collect();
+            assert!(!silent.contains(&"test"), "the loop's heart does not beat: {silent:?}");
+        }
+        let silent: Vec<_> = ops.liveness.stale().into_iter().map(|one| one.name).collect();
+        assert_eq!(silent, ["addresses"], "/livez tells that the kernel does not answer");
+        answers.send("the end").await.unwrap();
+    };
+    let ((), ()) = tokio::join!(rig.event_loop.run(rig.inputs, rig.heart), test);
+    assert!(stall.began.try_recv().is_err(), "the kernel is still in its first request");
 }

@@ -10,7 +10,7 @@ use crate::api::{LeaseApi, LeaseSettings, Servers, WatchHandle, Write};
 use crate::core::action::Action;
 use crate::core::event::Event;
 use crate::core::lease_vips::Call;
-use crate::lease_watch::{LeaseWatchAdapter, Shown, failure};
+use crate::lease_watch::{LeaseWatchAdapter, Shown, failure, write_failure};
 
 /// The time limit for opening a watch, and for the list before one.
 const WATCH_WITHIN: Duration = Duration::from_secs(5);
@@ -90,8 +90,9 @@ impl LeaseClients {
                     Event::Read { id, result: result.map_err(|error| failure(&error, "read")) }
                 }
                 Action::Write { id, base, record, notes, within } => {
+                    let creates = base.is_none();
                     let result = lease.write(&Write { base, record, notes }, within).await;
-                    Event::Wrote { id, result: result.map_err(|error| failure(&error, "write")) }
+                    Event::Wrote { id, result: result.map_err(|error| write_failure(&error, creates)) }
                 }
                 // For Services the health of a node's API server does not matter: every node is equally good.
                 Action::AskPeers { id, .. } => Event::Peers { id, healthy: vec![] },

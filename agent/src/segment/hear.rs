@@ -174,6 +174,7 @@ fn options(mut rest: &[u8]) -> Result<(Option<Mac>, Option<Mac>), Ignored> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, prop, proptest};
+    use proptest::sample::select;
 
     use super::super::frame::{ArpForm, NDP_FRAME, arp_announce, arp_probe, na_announce, ns_probe};
     use super::*;
@@ -284,6 +285,30 @@ mod tests {
         #[test]
         fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..128)) {
             let _ = decode(&bytes);
+        }
+
+        /// Frames that are nearly right: any length, a VLAN tag, a sender that nobody can have. What is heard is a host's address
+        /// at the MAC address that sent the frame.
+        #[test]
+        fn what_is_heard_is_a_host(
+            kind in select(vec![0x0806_u16, 0x86dd, 0x8100, 0x88a8, 0x0800, 28]),
+            operation in 0_u16..4,
+            from in select(vec![MAC, US, Mac::BROADCAST, Mac([0; 6]), Mac([1, 0, 0x5e, 0, 0, 1])]),
+            sender in select(vec![MAC, US, Mac([0; 6])]),
+            address in select(vec![[0; 4], [192, 0, 2, 7], [127, 0, 0, 1], [224, 0, 0, 18], [255; 4]]),
+            rest in prop::collection::vec(any::<u8>(), 0..28),
+            length in 0_usize..=70,
+        ) {
+            let mut frame = [&US.0[..], &from.0, &kind.to_be_bytes(), &[0, 1, 8, 0, 6, 4], &operation.to_be_bytes()].concat();
+            for part in [&sender.0[..], &address, &US.0, &VIP.octets(), &rest[..]] {
+                frame.extend_from_slice(part);
+            }
+            frame.truncate(length);
+            if let Ok(heard) = decode(&frame) {
+                assert!(frame.len() >= 42 && kind == 0x0806 && from.is_host() && heard.mac == from && sender == from);
+                assert_eq!(heard.address, IpAddr::from(VIP));
+                assert!(matches!(operation, 1 | 2));
+            }
         }
 
         #[test]

@@ -1,13 +1,14 @@
 //! The queue of announcements and its rate limit. Pure: takes the time and returns the frames that may be sent.
 //!
-//! All frames count for the limit. Announcements wait for it; probes do not wait, and announcements wait for them too.
+//! All frames count for the limit. Probes do not wait: the core keeps them to their share ([`probes_of`]). Announcements wait, for
+//! their own share and for the limit: so probes that follow them within the second find room.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::error::Kind;
-use crate::core::rules::LATE;
+use crate::core::rules::{LATE, probes_of};
 use crate::core::time::Time;
 
 /// The window the limit counts in, as switches with ARP inspection do.
@@ -16,21 +17,35 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// A frame that waits to be sent.
 pub(super) type Waiting = (Kind, IpAddr);
 
-/// Never sends more than the limit in any one second. Frames above the limit wait in order, each frame once.
+/// Never lets more frames go than the limit in any one second. Frames above the limit wait in order, each frame once.
 #[derive(Debug)]
 pub(super) struct Pace {
-    limit: Option<usize>,
+    limit: Option<Limit>,
+    /// All frames of the last second.
     sent: VecDeque<Time>,
+    /// Those of them that had waited.
+    waited: VecDeque<Time>,
     queue: VecDeque<Waiting>,
     /// When the first frame of the queue may be sent.
     due: Time,
 }
 
+/// How many frames may leave within a second.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    frames: usize,
+    /// Those of them that wait for it. At least one, else a limit of one would leave none to them.
+    waiting: usize,
+}
+
 impl Pace {
     /// At most `limit` frames a second; `None` means no limit. A limit of zero counts as one.
     pub(super) fn new(limit: Option<u32>) -> Self {
-        let limit = limit.map(|limit| usize::try_from(limit.max(1)).unwrap_or(usize::MAX));
-        Self { limit, sent: VecDeque::new(), queue: VecDeque::new(), due: Time::default() }
+        let size = |frames: u32| usize::try_from(frames.max(1)).unwrap_or(usize::MAX);
+        let limit =
+            limit.map(|limit| Limit { frames: size(limit), waiting: size(limit.saturating_sub(probes_of(limit))) });
+        let (sent, waited) = (VecDeque::new(), VecDeque::new());
+        Self { limit, sent, waited, queue: VecDeque::new(), due: Time::default() }
     }
 
     /// Puts a frame at the end of the queue, unless the frame waits there already.
@@ -64,6 +79,7 @@ impl Pace {
         }
         if self.limit.is_some() {
             self.sent.push_back(now);
+            self.waited.push_back(now);
         }
         let frame = self.queue.pop_front();
         self.due = now + self.room(now);
@@ -76,15 +92,10 @@ impl Pace {
         Some(self.room(now))
     }
 
-    /// How long until the limit allows a frame.
+    /// How long until the limit allows a frame that waits.
     fn room(&mut self, now: Time) -> Duration {
-        while self.sent.front().is_some_and(|&sent| now.since(sent) >= WINDOW) {
-            self.sent.pop_front();
-        }
-        // Probes may have gone beyond the limit.
-        let before = self.limit.and_then(|limit| self.sent.len().checked_sub(limit));
-        let leaves = before.and_then(|n| self.sent.get(n));
-        leaves.map_or(Duration::ZERO, |&sent| (sent + WINDOW).since(now))
+        let Some(limit) = self.limit else { return Duration::ZERO };
+        room(&mut self.sent, limit.frames, now).max(room(&mut self.waited, limit.waiting, now))
     }
 
     /// Drops all waiting frames.
@@ -96,6 +107,15 @@ impl Pace {
     pub(super) fn forget(&mut self, address: IpAddr) {
         self.queue.retain(|(_, waiting)| *waiting != address);
     }
+}
+
+/// How long until fewer than `most` of the frames that were sent are of the last second.
+fn room(sent: &mut VecDeque<Time>, most: usize, now: Time) -> Duration {
+    while sent.front().is_some_and(|&sent| now.since(sent) >= WINDOW) {
+        sent.pop_front();
+    }
+    let leaves = sent.len().checked_sub(most).and_then(|n| sent.get(n));
+    leaves.map_or(Duration::ZERO, |&sent| (sent + WINDOW).since(now))
 }
 
 #[cfg(test)]
@@ -147,6 +167,20 @@ mod tests {
         pace.push(at(40), frame(1));
         assert_eq!((pace.pop(at(40)), pace.wait(at(40))), (None, Some(Duration::from_millis(970))));
         assert_eq!(pace.pop(at(1_010)), Some(frame(1)));
+    }
+
+    #[test]
+    fn announcements_leave_room_for_the_probes_that_follow() {
+        let mut pace = Pace::new(Some(15));
+        for nth in 0..30 {
+            pace.push(at(0), frame(nth));
+        }
+        let sent = std::iter::from_fn(|| pace.pop(at(0))).count();
+        assert_eq!(sent, 5);
+        // The core sends as many probes as it may, in the same second.
+        (0..10).for_each(|nth| pace.note(at(nth * 50)));
+        assert_eq!((pace.pop(at(999)), pace.wait(at(999))), (None, Some(Duration::from_millis(1))));
+        assert!(pace.pop(at(1_000)).is_some());
     }
 
     #[test]

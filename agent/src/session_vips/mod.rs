@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::address_task::Needs;
 use crate::api::addresses::Addresses;
@@ -53,15 +53,22 @@ struct SessionVipsAdapter {
     blind_after: Duration,
 }
 
-/// Holds VIPs of Services and other `IPAddress` objects until the process is asked to end.
+/// Holds VIPs of Services and other `IPAddress` objects until the process is asked to end. `reserved`: the control plane's VIPs.
 ///
 /// # Errors
 /// What prevents the start. Once the loop runs, only a signal ends it.
-pub async fn run(settings: Arc<Settings>, services: Services, cluster: Cluster, ops: Arc<Ops>) -> Result<(), RunError> {
+pub async fn run(
+    settings: Arc<Settings>,
+    services: Services,
+    cluster: Cluster,
+    ops: Arc<Ops>,
+    reserved: watch::Receiver<Vec<IpAddr>>,
+) -> Result<(), RunError> {
     let signals = Signals::catch()?;
     let heart = ops.liveness.watch("services", STUCK);
     let (told, inbox) = mpsc::channel(INBOX);
     let lease = format!("{PREFIX}{}", settings.node_name);
+    tokio::spawn(tell_reserved(reserved, told.clone()));
     let (status, queries) = Status::new(&settings.node_name, format!("{}/{lease}", services.sessions), &ops);
     let rules = rules(&settings);
     let (first, elsewhere) = interfaces(&settings, &services);
@@ -88,6 +95,16 @@ pub async fn run(settings: Arc<Settings>, services: Services, cluster: Cluster, 
     let (_, answers) = mpsc::channel(1);
     event_loop.run(Inputs { signals, frames, notices: started.notices, answers, inbox, queries }, heart).await;
     Ok(())
+}
+
+/// Tells the core which addresses are the control plane's VIPs, at once and after each change.
+async fn tell_reserved(mut reserved: watch::Receiver<Vec<IpAddr>>, told: mpsc::Sender<Message>) {
+    loop {
+        let addresses = reserved.borrow_and_update().iter().copied().collect();
+        if told.send(Message::Input(Input::Reserved(addresses))).await.is_err() || reserved.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 impl SessionVipsAdapter {

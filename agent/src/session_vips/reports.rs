@@ -22,7 +22,7 @@ use crate::core::session_vips::Report;
 use crate::core::time::{Time, WallTime};
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
-use crate::reports::{because, let_go, names};
+use crate::reports::{because, let_go, name_taken, names};
 
 /// After this time, the same conflict is written on the object again, in case its annotation was removed.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -192,6 +192,7 @@ impl Reports {
                 None,
                 "another node ended this node's session: all VIPs are removed".to_owned(),
             ),
+            Report::NameTaken { macs } => (Warning, "NodeNameTaken", None, name_taken(macs)),
             Report::Lapsed => (
                 Warning,
                 "SessionLapsed",
@@ -212,6 +213,17 @@ impl Reports {
                 let text =
                     format!("{address} is not taken: {mac} answers for it; find that host and remove the address");
                 (Warning, "ForeignOwner", Some(*address), text)
+            }
+            Report::Owned { address, node, control_plane } => {
+                let whose = if *control_plane {
+                    format!("it is a VIP of the control plane, by the settings of {node}")
+                } else {
+                    format!("it is an address of the node {node}")
+                };
+                self.conflict(at, *address, &whose, catalog, calls);
+                self.why.insert(*address, whose.clone());
+                let text = format!("{address} is not carried: {whose}; give the Service another address");
+                (Warning, "AddressOfNode", Some(*address), text)
             }
             Report::Contested { address, mac, node: None } => {
                 // A single frame may be a mistake, and the agent defends the address. A host that goes on has the
@@ -248,6 +260,9 @@ impl Reports {
                 let text = format!("cannot carry {address}: {reason}");
                 self.why.insert(*address, text.clone());
                 (Warning, "CannotCarry", Some(*address), text)
+            }
+            Report::CannotRemove { address, reason } => {
+                (Warning, "CannotRemove", Some(*address), crate::reports::cannot_remove(*address, reason))
             }
             // A starved node makes no API call about this: that would be more work.
             Report::Late { by } => {
@@ -321,7 +336,11 @@ impl Reports {
                 metrics.takeover(Takeover::from(*cause));
             }
             Report::LetGo { why, .. } => metrics.transition(Transition::from(*why)),
-            Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
+            Report::Contested { address, .. }
+            | Report::ForeignOwner { address, .. }
+            | Report::Owned { address, .. } => {
+                metrics.conflict(*address);
+            }
             _ => {}
         }
     }

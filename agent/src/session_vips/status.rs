@@ -8,12 +8,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::reports::Reports;
 use crate::catalog::{Catalog, interface_text};
-use crate::core::placement::Demand;
+use crate::core::mac::Mac;
+use crate::core::placement::{Demand, Lacks};
 use crate::core::session_vips::{SessionVips, VipState};
 use crate::core::time::Time;
 use crate::datapath::{Interface, clock};
 use crate::ops::Ops;
 use crate::ops::services::{ServiceVip, ServicesStatus, Watched};
+use crate::reports::name_taken;
 
 /// The shortest interval between two updates of the gauges; the loop steps at least as often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -26,6 +28,8 @@ pub(super) struct Status {
     node: String,
     lease: String,
     next: Time,
+    /// Another machine that uses this node's name.
+    twin: Option<Vec<Mac>>,
 }
 
 impl Status {
@@ -37,10 +41,10 @@ impl Status {
     ) -> (Self, mpsc::Receiver<oneshot::Sender<ServicesStatus>>) {
         let (ask, asked) = mpsc::channel(4);
         ops.ask_services(ask);
-        (Self { ops: ops.clone(), node: node.to_owned(), lease, next: Time::default() }, asked)
+        (Self { ops: ops.clone(), node: node.to_owned(), lease, next: Time::default(), twin: None }, asked)
     }
 
-    /// The gauges.
+    /// The gauges, and what the agent waits for.
     pub(super) fn update(&mut self, now: Time, session_vips: &SessionVips) {
         if now < self.next {
             return;
@@ -48,6 +52,11 @@ impl Status {
         self.next = now + EVERY;
         let (wanted, carried) = session_vips.counts();
         self.ops.metrics.services(wanted, carried);
+        let twin = session_vips.twin();
+        if twin != self.twin.as_deref() {
+            self.ops.readiness.set("services-node-name", twin.map(name_taken));
+            self.twin = twin.map(<[Mac]>::to_vec);
+        }
     }
 
     pub(super) fn status(
@@ -107,6 +116,7 @@ impl Status {
     /// Why the VIP is on its node.
     fn why(&self, state: &VipState, demand: Option<&Demand>, next: &[String], told: Option<&str>) -> String {
         let Some(demand) = demand else { return "it should not exist any more".into() };
+        let refused = |what: &str| state.refused.as_ref().map(|reason| format!("{what}: {reason}"));
         match (state.carried, state.record) {
             (Some("recorded"), _) => {
                 told.unwrap_or("held here, and stays until something is wrong with this node").into()
@@ -116,11 +126,33 @@ impl Status {
             (Some(_), _) => "left over from before a restart; looked into".into(),
             (None, "unknown") => "not all sessions are known yet".into(),
             (None, "absent") => "its IPAddress was not seen yet".into(),
-            (None, "mine") => told.unwrap_or("held here; not on the interface yet").into(),
+            (None, "mine" | "others" | "offered") if state.lacks.is_some() => {
+                self.not_there(state, next).unwrap_or_default()
+            }
+            (None, "mine") => refused("held here, and this node cannot carry it")
+                .unwrap_or_else(|| told.unwrap_or("held here; not on the interface yet").into()),
             (None, "others") => "a VIP stays where it is while its node's session lives".into(),
-            (None, "offered") => "its holder hands it over".into(),
+            (None, "offered") => refused("its holder hands it over, and this node cannot carry it")
+                .unwrap_or_else(|| "its holder hands it over".into()),
             (None, _) => told.map_or_else(|| self.nobody(state.address, demand, next), str::to_owned),
         }
+    }
+
+    /// Why the VIP is on no node though a record names one, or on a node that should not have it.
+    fn not_there(&self, state: &VipState, next: &[String]) -> Option<String> {
+        let holder = &state.holder.as_ref()?.node;
+        let who = if *holder == self.node { "this node" } else { holder };
+        let text = match state.lacks? {
+            Lacks::Labels => format!("{who} has it, without the labels it asks for"),
+            Lacks::Endpoint => format!("{who} has it, without a ready endpoint (externalTrafficPolicy: Local)"),
+            Lacks::Interface => format!("held by {who}, which cannot carry it: it has no interface for it"),
+            Lacks::Link => format!("held by {who}, which cannot carry it: the link of its interface is down"),
+        };
+        Some(match next.first() {
+            Some(first) if *first == self.node => format!("{text}; this node is to take it"),
+            Some(first) => format!("{text}; {first} is to take it"),
+            None => format!("{text}; no other node may have it now"),
+        })
     }
 
     fn nobody(&self, address: IpAddr, demand: &Demand, next: &[String]) -> String {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use clap::ArgMatches;
 use mooring_common::settings::flags::given;
+use mooring_common::settings::variables;
 use mooring_common::settings::{Gathered, Host, Origin, SettingsError, Warning};
 
 use super::kube_vip::{self, Entry, Meaning, Part};
 use super::parse;
-use super::spec::{self, ENV_PREFIX, SETTINGS, Spec};
+use super::spec::{SETTINGS, Spec};
 
 /// The flags that were given, by name without dashes: ours and kube-vip's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,12 +30,16 @@ pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, Strin
     let env: BTreeMap<String, String> = env.into_iter().collect();
     let mut gatherer = Gatherer::default();
     gatherer.theirs(given, &env);
-    gatherer.unknown(&env);
+    let (warnings, errors) = variables::judge(&env, SETTINGS, "mooring-agent");
+    gatherer.warnings.extend(warnings);
+    gatherer.errors.extend(errors);
     let ours = |spec: &'static Spec| {
         let flag = given.0.get(spec.name).map(|value| (value.clone(), Origin::Flag(format!("--{}", spec.name))));
         let name = spec.env();
-        let variable =
-            env.get(&name).filter(|v| spec.empty_counts || !v.is_empty()).filter(|v| !is_service_link(&name, v));
+        let variable = env
+            .get(&name)
+            .filter(|v| spec.empty_counts || !v.is_empty())
+            .filter(|v| !variables::is_service_link(&name, v, SETTINGS));
         let variable = variable.map(|value| (value.clone(), Origin::Environment(name)));
         let flag = flag.or_else(|| gatherer.flags.remove(spec.name));
         let of_kube_vip = gatherer.variables.remove(spec.name);
@@ -203,53 +208,9 @@ impl Gatherer {
     fn refuse(&mut self, setting: &str, value: &str, from: Origin, problem: &str, advice: &str) {
         self.errors.push(refusal(setting, value, from, problem, advice));
     }
-
-    /// Variables with our prefix that are not ours: a typing error must not go unnoticed.
-    fn unknown(&mut self, env: &BTreeMap<String, String>) {
-        for (name, value) in env.iter().filter(|(name, _)| name.starts_with(ENV_PREFIX)) {
-            let known = SETTINGS.iter().any(|spec| spec.env() == *name);
-            if is_service_link(name, value) {
-                // A warning only where the name could be taken for a setting.
-                if known {
-                    let text =
-                        "is ignored: the kubelet made it for a Service; set enableServiceLinks: false on the pod"
-                            .into();
-                    self.warnings.push(Warning { setting: format!("environment {name}"), text });
-                }
-            } else if !known {
-                let names = SETTINGS.iter().map(Spec::env);
-                let advice = match parse::nearest(name, names) {
-                    Some(near) => format!("did you mean {near}? Else remove it"),
-                    None => "remove it; `mooring-agent --help` lists all settings".into(),
-                };
-                self.refuse(name, value, Origin::Environment(name.clone()), "no such setting", &advice);
-            }
-        }
-    }
 }
 
 fn refusal(setting: &str, value: &str, from: Origin, problem: &str, advice: &str) -> SettingsError {
     let (setting, value) = (setting.to_owned(), value.to_owned());
     SettingsError { setting, value, from, problem: problem.into(), advice: advice.into() }
-}
-
-/// Whether the kubelet made this variable for a Service whose name begins with "mooring": `_SERVICE_HOST`,
-/// `_SERVICE_PORT[_NAME]`, and `_PORT[_NUMBER_TCP[_ADDR|_PORT|_PROTO]]`.
-fn is_service_link(name: &str, value: &str) -> bool {
-    let url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
-    let numbered = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| {
-        let Some((head, tail)) = name.rsplit_once(protocol) else {
-            return false;
-        };
-        let number = head.rsplit_once("_PORT_").map_or("", |(_, number)| number);
-        !number.is_empty()
-            && number.bytes().all(|b| b.is_ascii_digit())
-            && ["", "_ADDR", "_PORT", "_PROTO"].contains(&tail)
-    });
-    let service = name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT");
-    (url && name.ends_with("_PORT")) || numbered || (service && spec::find(&setting_name(name)).is_none())
-}
-
-fn setting_name(variable: &str) -> String {
-    variable.trim_start_matches(ENV_PREFIX).to_lowercase().replace('_', "-")
 }

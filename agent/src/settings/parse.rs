@@ -153,30 +153,3 @@ fn is_host_and_port(authority: &http::uri::Authority) -> bool {
     let port = text.strip_prefix(host).and_then(|rest| rest.strip_prefix(':'));
     !host.is_empty() && (text == host || port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)))
 }
-
-/// The name that is nearest to a mistyped one, if any is near.
-pub(super) fn nearest(wrong: &str, names: impl Iterator<Item = String>) -> Option<String> {
-    let near = (wrong.len() / 3).min(6);
-    // A name that is much longer or shorter is not near, and need not be compared.
-    let scored = names.filter(|name| name.len().abs_diff(wrong.len()) <= near);
-    let scored = scored.map(|name| (distance(wrong, &name), name));
-    scored.min().filter(|(distance, _)| *distance <= near).map(|(_, name)| name)
-}
-
-/// Levenshtein's distance, in bytes.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        for (slot, y) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let best = (corner + usize::from(x != y)).min(left + 1).min(*slot + 1);
-            corner = std::mem::replace(slot, best);
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(a.len())
-}

@@ -260,8 +260,8 @@ pub trait One {
 impl One for Datapath {
     async fn put(&mut self, vip: Vip, index: u32, deadline: Time) -> Result<Put, Error> {
         let out = self.put_all(&[(vip, index)], deadline).await;
-        assert_eq!(out.there.len() + out.failed.len(), 1, "{out:?}");
-        match out.failed.into_iter().next() {
+        assert_eq!(out.there.len() + out.failed.len() + out.unchanged.len(), 1, "{out:?}");
+        match out.failed.into_iter().chain(out.unchanged).next() {
             Some((_, error)) => Err(error),
             None => Ok(out.there[0].1),
         }

@@ -22,5 +22,6 @@ pub mod record;
 pub mod request;
 pub mod select;
 pub mod sharing;
+pub mod utc;
 
 pub use mooring_names::services as words;

@@ -40,9 +40,18 @@ impl Pool {
     /// Whether the pool serves claims of a namespace.
     #[must_use]
     pub fn serves(&self, namespace: &str) -> bool {
-        if self.deleting {
-            return false;
-        }
+        !self.deleting && self.admits(namespace)
+    }
+
+    /// Whether the pool serves a Service whose claim is in `home`. Services that share across namespaces have their claim in
+    /// the allocator's namespace: the pool must serve the namespace of the Service too.
+    fn serves_both(&self, service: &Service, home: &str) -> bool {
+        self.serves(home) && self.admits(&service.key.namespace)
+    }
+
+    /// Whether claims of a namespace, or Services of it, may have addresses of the pool.
+    #[must_use]
+    pub fn admits(&self, namespace: &str) -> bool {
         if !self.reference.kind.global() {
             return &*self.reference.namespace == namespace;
         }
@@ -54,6 +63,12 @@ impl Pool {
     #[must_use]
     pub fn family(&self) -> Option<Family> {
         self.plan.as_ref().ok()?.family()
+    }
+
+    /// Whether the pool was made for addresses that Services had before.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.made.as_ref().is_some_and(|made| made.source.scope == Scope::Kept)
     }
 
     /// Whether the pool may hand out this address.
@@ -167,7 +182,7 @@ impl Pools {
             all.push(self.open.iter().collect());
             all.push(made(Scope::Global).into_iter().collect());
         }
-        let fits = |pool: &&Pool| pool.serves(namespace) && pool.family() == Some(family);
+        let fits = |pool: &&Pool| pool.serves_both(service, namespace) && pool.family() == Some(family);
         let ranks = all.into_iter().map(|rank| {
             let found = rank.into_iter().filter_map(|reference| self.all.get(reference));
             found.filter(fits).collect::<Vec<_>>()
@@ -188,12 +203,12 @@ impl Pools {
     ) -> Result<Arc<PoolRef>, NoPool> {
         if let Some(named) = self.named(service) {
             let named = named?;
-            let fits = |pool: &&&Pool| pool.family() == Some(family) && pool.serves(namespace);
+            let fits = |pool: &&&Pool| pool.family() == Some(family) && pool.serves_both(service, namespace);
             return named
                 .iter()
                 .find(fits)
                 .map(|pool| pool.reference.clone())
-                .ok_or_else(|| (Reason::PoolNotUsable, unfit(&named, namespace, family)));
+                .ok_or_else(|| (Reason::PoolNotUsable, unfit(&named, service, namespace, family)));
         }
         let ranks = self.ranked(service, namespace, family, config);
         let Some(best) = ranks.first() else { return Err(self.none(service, family, config)) };
@@ -233,7 +248,7 @@ impl Pools {
         let family = Family::of(ip);
         if let Some(named) = self.named(service) {
             let named = named?;
-            let found = named.iter().find(|pool| pool.serves(namespace) && pool.lists(ip));
+            let found = named.iter().find(|pool| pool.serves_both(service, namespace) && pool.lists(ip));
             return found.map(|pool| pool.reference.clone()).ok_or_else(|| {
                 let all: Vec<String> = named.iter().map(|pool| pool.reference.to_string()).collect();
                 (
@@ -247,7 +262,7 @@ impl Pools {
             });
         }
         let ranked = self.ranked(service, namespace, family, config);
-        let others = self.all.values().filter(|pool| pool.serves(namespace));
+        let others = self.all.values().filter(|pool| pool.serves_both(service, namespace));
         let found = ranked.into_iter().flatten().chain(others).find(|pool| pool.lists(ip));
         found.map(|pool| pool.reference.clone()).ok_or_else(|| {
             (
@@ -257,6 +272,23 @@ impl Pools {
                 ),
             )
         })
+    }
+
+    /// A pool made for addresses that Services had before, with this address. It counts whichever pool the Service names:
+    /// no Service loses an address that carries traffic.
+    #[must_use]
+    pub fn keeping(&self, service: &Service, namespace: &str, ip: IpAddr) -> Option<Arc<PoolRef>> {
+        let kept = self.all.values().filter(|pool| pool.keeps());
+        let mut kept = kept.filter(|pool| pool.serves_both(service, namespace) && pool.lists(ip));
+        kept.next().map(|pool| pool.reference.clone())
+    }
+
+    /// The pools that a Service names, as text, if none of them lists this address.
+    #[must_use]
+    pub fn named_without(&self, service: &Service, ip: IpAddr) -> Option<String> {
+        let named = self.named(service)?.ok()?;
+        let all: Vec<String> = named.iter().map(|pool| pool.reference.to_string()).collect();
+        (!named.is_empty() && !named.iter().any(|pool| pool.lists(ip))).then(|| all.join(", "))
     }
 
     /// Whether a pool for Services serves the Service's namespace, in any family.
@@ -271,7 +303,8 @@ impl Pools {
     #[must_use]
     pub fn offer_this(&self, service: &Service, namespace: &str, ip: IpAddr, config: &Config) -> bool {
         if let Some(named) = self.named(service) {
-            return named.is_ok_and(|all| all.iter().any(|pool| pool.serves(namespace) && pool.lists(ip)));
+            return named
+                .is_ok_and(|all| all.iter().any(|pool| pool.serves_both(service, namespace) && pool.lists(ip)));
         }
         let ranks = self.ranked(service, namespace, Family::of(ip), config);
         ranks.into_iter().flatten().any(|pool| pool.lists(ip))
@@ -314,10 +347,12 @@ impl Pools {
 }
 
 /// Why none of the pools that a Service names fits.
-fn unfit(named: &[&Pool], namespace: &str, family: Family) -> String {
+fn unfit(named: &[&Pool], service: &Service, namespace: &str, family: Family) -> String {
+    let own = &service.key.namespace;
     let why = |pool: &&Pool| match &pool.plan {
         Err(why) => format!("{} cannot be used: {why}", pool.reference),
         Ok(_) if pool.deleting => format!("{} is being deleted", pool.reference),
+        Ok(_) if !pool.admits(own) => format!("{} does not serve namespace {own}", pool.reference),
         Ok(_) if !pool.serves(namespace) => format!("{} does not serve namespace {namespace}", pool.reference),
         Ok(_) => format!("{} has no {family} address", pool.reference),
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_common::api::follow::{self, End, Pace, Source};
-use mooring_common::api::lines::{Ended, Lines, SILENT, version_of};
+use mooring_common::api::lines::{Ended, Lines, SILENT, is_version_too_high, version_of};
 use mooring_common::api::{Call, Observe, Verb};
 use mooring_common::backoff::random;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -228,7 +228,10 @@ impl<O: Observe> Following<O> {
             Ok(response) => Lines::new(response),
             Err(ApiError::Status { code: 410, .. }) => return End::Relist,
             Err(ApiError::Status { code: 404, .. }) => return End::Missing,
-            Err(error) => return End::Failed(error, Some(from)),
+            Err(error) => {
+                let is_too_high = matches!(&error, ApiError::Status { message, .. } if is_version_too_high(message));
+                return End::Failed(error, (!is_too_high).then_some(from));
+            }
         };
         if !follow.tell(What::Live).await {
             return End::Closed;
@@ -252,7 +255,9 @@ impl<O: Observe> Following<O> {
                 // The watch ended, in time or before: an API server that shuts down ends its watches.
                 None => break None,
                 Some(Err(Ended::Silent(time))) => break Some(ApiError::Timeout(time)),
-                Some(Err(Ended::Broken(error))) => break Some(ApiError::Lost(error.to_string())),
+                Some(Err(error @ (Ended::Broken(_) | Ended::TooLong(_)))) => {
+                    break Some(ApiError::Lost(error.to_string()));
+                }
             };
             let end = lines.len() - 1;
             let start = lines[..end].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -271,6 +276,9 @@ impl<O: Observe> Following<O> {
             }
         };
         let at = match &last {
+            // After a restore of etcd, versions count again from a lower number, and a watch from a version that is not reached yet
+            // shows nothing and fails with nothing. API servers are not silent for so long otherwise.
+            None if matches!(error, Some(ApiError::Timeout(_))) => None,
             None => Some(from),
             Some(line) => version_of(line),
         };
@@ -295,4 +303,112 @@ async fn changed(relist: &mut Option<watch::Receiver<u64>>) -> u64 {
 /// A continue token is base64: only these characters need escaping in a URL.
 fn encoded(token: &str) -> String {
     token.replace('%', "%25").replace('+', "%2B").replace('/', "%2F").replace('=', "%3D").replace('&', "%26")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use mooring_common::kubeconfig::Source;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Long enough that nothing but a hang meets it.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// An API server. Its watches show nothing, or are refused because etcd was restored.
+    async fn serve(listener: TcpListener, restored: Arc<AtomicBool>) {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let restored = restored.clone();
+            tokio::spawn(async move {
+                let mut request = [0; 8192];
+                while let Ok(length) = tcp.read(&mut request).await
+                    && length > 0
+                {
+                    let watches = String::from_utf8_lossy(&request[..length]).contains("watch=1");
+                    let refused = r#"{"kind":"Status","code":504,"message":"Timeout: Too large resource version: 100, current: 5"}"#;
+                    let answer = match watches {
+                        true if restored.load(Ordering::SeqCst) => {
+                            format!("HTTP/1.1 504 No\r\nContent-Length: {}\r\n\r\n{refused}", refused.len())
+                        }
+                        true => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+                        false => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}".to_owned(),
+                    };
+                    if tcp.write_all(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                    // The watch is cut, as by an API server that ends.
+                    while watches && !restored.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    if watches {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    /// The news that come, up to the second list.
+    async fn until_listed_again(restore: bool) -> Vec<&'static str> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let path = std::env::temp_dir().join(format!("mooring-follow-{}-{restore}", std::process::id()));
+        let address = listener.local_addr().unwrap();
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: k\n  cluster: {{server: 'http://{address}'}}\n\
+             contexts:\n- name: c\n  context: {{cluster: k, user: u}}\nusers:\n- name: u\n  user: {{token: t}}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let loaded = Client::load(&Source::File(path.clone()), 1).await;
+        std::fs::remove_file(&path).unwrap();
+        let restored = Arc::new(AtomicBool::new(false));
+        let server = tokio::spawn(serve(listener, restored.clone()));
+        let (tell, mut news) = mpsc::channel(8);
+        let (_asks, asked) = mpsc::channel(1);
+        let (client, resource) = (loaded.unwrap().0, Resource::Nodes);
+        let follow =
+            Follow { client, resource, only: None, deadline: LONG, tell, asks: asked, relist: None, observe: () };
+        let following = tokio::spawn(follow.run());
+        let mut seen = vec![];
+        while seen.iter().filter(|one| **one == "page").count() < 2 && seen.len() < 8 {
+            let fed = tokio::time::timeout(LONG, news.recv()).await.expect("no news").unwrap();
+            seen.push(match fed.what {
+                What::Page { reply, .. } => {
+                    let _ = reply.send(Turned { next: String::new(), version: "100".into() });
+                    "page"
+                }
+                What::Lost(_) => "lost",
+                What::Live => {
+                    if restore {
+                        restored.store(true, Ordering::SeqCst);
+                    } else {
+                        // The follower waits for lines by now.
+                        tokio::task::yield_now().await;
+                        tokio::time::pause();
+                        tokio::time::advance(SILENT + Duration::from_secs(1)).await;
+                        tokio::time::resume();
+                    }
+                    "live"
+                }
+                What::Lines(_) | What::Missing => "else",
+            });
+        }
+        server.abort();
+        following.abort();
+        seen
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_shows_nothing_at_all_is_followed_by_a_list() {
+        assert_eq!(until_listed_again(false).await, ["page", "live", "lost", "page"]);
+    }
+
+    #[tokio::test]
+    async fn a_version_that_the_api_server_has_not_reached_is_followed_by_a_list() {
+        let seen = until_listed_again(true).await;
+        assert_eq!(seen, ["page", "live", "lost", "lost", "page"], "the watch is cut, and then refused");
+    }
 }

@@ -113,9 +113,13 @@ impl Seen {
         }
     }
 
-    /// The source of a pool that this program made for Services, and the pool's current spec. None for other pools.
+    /// The source of a pool that this program made for Services, and the pool's current spec. None for other pools. All made
+    /// pools are cluster-wide: in a namespace, tenants can write any label and annotation.
     #[must_use]
     pub fn made(&self, namespaces: &Namespaces) -> Option<Made> {
+        if self.meta.namespace.as_deref().is_some_and(|namespace| !namespace.is_empty()) {
+            return None;
+        }
         let label = self.meta.labels.as_ref()?.get(words::MADE_FROM)?;
         if label != words::MADE_FROM_VALUE {
             return None;
@@ -320,6 +324,10 @@ mod tests {
             let mut seen = Seen { meta, status: None, spec };
             assert_eq!(seen.made(&Namespaces::new()), Some(made), "{source}");
             assert!(source.family == Family::V6 || seen.plan(&Namespaces::new()).is_ok());
+            // One of a tenant that says the same is the tenant's.
+            seen.meta.namespace = Some("tenant".into());
+            assert_eq!(seen.made(&Namespaces::new()), None, "{source}");
+            seen.meta.namespace = None;
             seen.meta.labels = None;
             assert_eq!(seen.made(&Namespaces::new()), None);
         }

@@ -11,6 +11,10 @@ mod queue;
 mod run;
 mod send;
 mod service_controller;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use mooring_allocator_core::scope::Scope;
 pub use run::{DriverError, run};

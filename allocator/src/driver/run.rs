@@ -82,9 +82,8 @@ pub async fn run(
     let (lists, lists_asked) = mpsc::channel(8);
     let (relist, relist_asked) = watch::channel(0);
     let (scope, pace) = (settings.scope.clone(), Pace::new(settings.writes_per_second));
-    let filter = scope.watch_filter.clone();
     let mut driver = Driver {
-        services: settings.services.clone().map(|services| ServiceController::new(services, filter, server)),
+        services: settings.services.clone().map(|services| ServiceController::new(services, scope.clone(), server)),
         client,
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mooring_common::kubeconfig::Source;
 use mooring_common::log::{LOG_FORMATS, LOG_LEVELS, LogSettings};
-use mooring_common::settings::{Effective, Gathered, Origin};
+use mooring_common::settings::{Effective, Gathered, Origin, Warning, variables};
 pub use mooring_common::settings::{Host, SettingsError};
 use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
@@ -50,6 +50,8 @@ impl std::error::Error for SettingsErrors {}
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
+    /// Harmless findings that the operator should know.
+    pub warnings: Vec<Warning>,
     /// Each setting's value and source, in the order of the table.
     pub effective: Vec<Effective>,
 }
@@ -62,19 +64,25 @@ impl Settings {
     /// All errors, at once.
     pub fn load(
         given: &BTreeMap<String, String>,
-        env: impl Fn(&str) -> Option<String>,
+        env: &BTreeMap<String, String>,
         host: &Host,
         random: u64,
     ) -> Result<Loaded, SettingsErrors> {
         let mut gathered = Gathered::new(SETTINGS, |spec| {
             let flag = given.get(spec.name).map(|value| (value.clone(), Origin::Flag(format!("--{}", spec.name))));
             flag.or_else(|| {
-                let value = env(&spec.env()).filter(|value| !value.is_empty())?;
-                Some((value, Origin::Environment(spec.env())))
+                let name = spec.env();
+                let value = env.get(&name).filter(|value| !value.is_empty())?;
+                let is_ours = !variables::is_service_link(&name, value, SETTINGS);
+                is_ours.then(|| (value.clone(), Origin::Environment(name)))
             })
         });
+        let (warnings, errors) = variables::judge(env, SETTINGS, "mooring-allocator");
+        gathered.errors.extend(errors);
         match read(&mut gathered, host, random) {
-            Some(settings) if gathered.errors.is_empty() => Ok(Loaded { settings, effective: gathered.effective }),
+            Some(settings) if gathered.errors.is_empty() => {
+                Ok(Loaded { settings, warnings, effective: gathered.effective })
+            }
             _ => Err(SettingsErrors(gathered.errors)),
         }
     }
@@ -204,8 +212,8 @@ mod tests {
     fn load(given: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Settings, SettingsErrors> {
         let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let host = Host { name: Some("pod-1".into()), pod_namespace: Some("mooring-system".into()) };
-        Settings::load(&given, |name| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned()), &host, 10)
-            .map(|loaded| loaded.settings)
+        let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Settings::load(&given, &env, &host, 10).map(|loaded| loaded.settings)
     }
 
     #[test]
@@ -222,6 +230,22 @@ mod tests {
         let env = [("MOORING_ALLOCATOR_WRITES", "7"), ("MOORING_ALLOCATOR_LEADER_ELECTION", "false")];
         let settings = load(&[("writes", "9")], &env).unwrap();
         assert_eq!((settings.writes, settings.election), (9, None));
+    }
+
+    #[test]
+    fn a_mistyped_variable_is_refused() {
+        let errors = load(&[], &[("MOORING_ALLOCATOR_SERVICE", "off")]).unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "MOORING_ALLOCATOR_SERVICE is \"off\": no such setting; did you mean MOORING_ALLOCATOR_SERVICES? Else remove it"
+        );
+        // The kubelet makes these for a Service of that name, and the agent's are not the allocator's.
+        let made = [
+            ("MOORING_ALLOCATOR_SERVICE_HOST", "10.96.0.7"),
+            ("MOORING_ALLOCATOR_PORT", "tcp://10.96.0.7:443"),
+            ("MOORING_SERVICES", "on"),
+        ];
+        assert!(load(&[], &made).is_ok());
     }
 
     #[test]

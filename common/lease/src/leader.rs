@@ -209,6 +209,12 @@ impl Leader {
         !self.rules.identity.is_empty() && self.seen.holder() == self.rules.identity
     }
 
+    /// The time between two reads of an instance that does not lead: short enough that a late or failed read does not make
+    /// it blind, because blind time does not count toward expiry.
+    fn look_period(&self) -> Duration {
+        self.rules.retry_period.min(self.rules.blind_after() / 3)
+    }
+
     /// When the next call is due.
     fn next_call(&self) -> Time {
         let due = if self.stopping {
@@ -218,7 +224,7 @@ impl Leader {
         } else if self.may_take() {
             self.now
         } else {
-            let again = self.seen.proven().map_or(self.now, |at| at + self.rules.retry_period);
+            let again = self.seen.proven().map_or(self.now, |at| at + self.look_period());
             let expires = self.seen.expires(&self.rules).filter(|_| self.seen.is_fresh(self.now, &self.rules));
             expires.map_or(again, |at| again.min(at.max(self.now)))
         };
@@ -258,7 +264,7 @@ impl Leader {
     }
 
     fn ask(&mut self) {
-        let within = self.rules.retry_period.max(Duration::from_secs(1));
+        let within = self.look_period().max(Duration::from_secs(1));
         let id = self.call(Purpose::Read, within);
         self.actions.push(Action::Read { id, within });
     }
@@ -347,7 +353,7 @@ impl Leader {
             self.not_before = Time::default();
             return self.ask();
         }
-        let wait = if flight.purpose == Purpose::Hold { self.rules.retry_period / 4 } else { self.rules.retry_period };
+        let wait = if flight.purpose == Purpose::Hold { self.rules.retry_period / 4 } else { self.look_period() };
         self.not_before = self.now + wait;
     }
 
@@ -389,8 +395,12 @@ mod tests {
 
     impl World {
         fn new(many: usize, seed: u64) -> Self {
+            Self::with(many, seed, &Rules::default())
+        }
+
+        fn with(many: usize, seed: u64, rules: &Rules) -> Self {
             let one = |n| One {
-                leader: Leader::new(Rules { identity: format!("a{n}"), ..Rules::default() }),
+                leader: Leader::new(Rules { identity: format!("a{n}"), ..rules.clone() }),
                 calls: VecDeque::new(),
                 leads: None,
                 exited: false,
@@ -505,6 +515,39 @@ mod tests {
         assert_eq!(world.leading(), [1 - first], "by expiry");
         world.run(50_000);
         assert_eq!(world.leading(), [1 - first]);
+    }
+
+    #[test]
+    fn a_standby_takes_over_whatever_the_times_are() {
+        // Lease, deadline and retry period in milliseconds: client-go's, and others that settings accept.
+        let times = [
+            (15_000, 10_000, 2_000),
+            (60_000, 40_000, 5_000),
+            (137_000, 107_000, 26_000),
+            (30_000, 25_000, 20_000),
+            (15_000, 13_000, 10_000),
+            (15_000, 14_000, 11_600),
+            (3_000, 2_000, 1_600),
+            (600_000, 599_000, 499_000),
+        ];
+        for (lease, renew, retry) in times {
+            let ms = Duration::from_millis;
+            let rules = Rules {
+                lease_duration: ms(lease),
+                renew_deadline: ms(renew),
+                retry_period: ms(retry),
+                ..Rules::default()
+            };
+            let mut world = World::with(2, 1, &rules);
+            world.run(lease * 3);
+            let first = world.leading();
+            assert_eq!(first.len(), 1, "{rules:?}");
+            assert_eq!(world.lease.as_ref().unwrap().record.transitions, 0, "{rules:?}: nobody else took it");
+            // Its node dies.
+            world.all[first[0]].frozen = u64::MAX;
+            world.run(lease * 2 + retry);
+            assert_eq!(world.leading(), [1 - first[0]], "{rules:?}");
+        }
     }
 
     #[test]

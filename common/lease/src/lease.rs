@@ -60,6 +60,11 @@ pub struct Declaration {
     pub acquired: Option<WallTime>,
     /// The MAC addresses from which the holder answers for the VIP.
     pub macs: Vec<Mac>,
+    /// The VIPs that candidates may probe: the first few that the holder carries. If the holder lets one of them go, it
+    /// writes the Lease anew at once. Empty: the holder does not say (an agent before this field existed), and
+    /// candidates probe the VIPs that they know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vips: Vec<IpAddr>,
 }
 
 /// A planned hand-over: `from` serves until it hears its successor's announcement.
@@ -140,7 +145,13 @@ mod tests {
 
     fn held() -> LeaseView {
         let record = Record { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), ..Record::default() };
-        let tenure = Declaration { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), macs: vec![] };
+        let tenure = Declaration {
+            holder: "cp1".into(),
+            transitions: 3,
+            acquired: Some(WallTime(7)),
+            macs: vec![],
+            vips: vec![],
+        };
         let notes = Notes { tenure: Some(tenure), ..Notes::default() };
         LeaseView { version: "1".into(), record, notes }
     }

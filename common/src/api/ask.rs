@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use kube::core::Request;
 use kube::core::params::ListParams;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::race::{Limits, Outcome, head, rest};
+use super::header::{Header, ListMetadata, decoded};
+use super::race::{Limits, Miss, Outcome, head, rest};
 use super::servers::{Key, Servers};
 use super::{ApiError, Away, Call, Failure, Try, Verb, unsayable};
 use crate::text::cut;
@@ -60,27 +60,50 @@ pub struct ListPart<T> {
     pub more: Option<String>,
     /// The version from which a watch goes on.
     pub version: String,
+    /// The length of the answer, in bytes.
+    length: usize,
+    /// The API server that answered.
+    server: Option<Key>,
 }
 
 /// How many objects a part of a list has after a list in one part was too long.
 const PAGE: u32 = 250;
+/// A list of more parts is not read to its end: an API server that always names another part would be asked for ever.
+const MOST_PARTS: usize = 4096;
+/// The parts of a list are at most this long together, in bytes of JSON. A list of 5,000 Nodes has less than a tenth of that.
+const MOST_OF_A_LIST: usize = 1 << 30;
 
 impl Servers {
-    /// Asks, and reads the whole answer.
-    pub async fn ask(&self, call: &NamedCall, limits: Limits) -> Outcome<Bytes> {
+    /// Makes a call whose answer does not count, beyond that the answer is JSON.
+    pub async fn ask(&self, call: &NamedCall, limits: Limits) -> Outcome<()> {
+        self.ask_as(call, limits, |body| decoded::<IgnoredAny>(body).map(drop)).await
+    }
+
+    /// Asks, reads the whole answer, and decodes it. If `decode` refuses the answer and says why, the API server has not
+    /// answered: the next one is asked. A proxy may answer with a page of its own and a good status.
+    pub async fn ask_as<T>(
+        &self,
+        call: &NamedCall,
+        limits: Limits,
+        decode: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Outcome<T> {
+        let decode = &decode;
         self.race(call, limits, |client, request, progress| async move {
-            rest(head(client, request, progress.clone()).await?, &progress).await
+            let body = rest(head(client, request, progress.clone()).await?, &progress).await?;
+            decode(&body).map_err(|what| Miss::Failed(Failure::Malformed(cut(&what, 120))))
         })
         .await
     }
 
     /// Asks for one object; also returns whether another API server may have applied a write.
     pub async fn ask_for<T: DeserializeOwned>(&self, call: &NamedCall, limits: Limits) -> (Result<T, ApiError>, bool) {
-        let outcome = self.ask(call, limits).await;
-        let read = |body: Bytes| {
-            serde_json::from_slice(&body).map_err(|error| nonsense(&error, call, outcome.server.as_ref()))
+        let resource = call.call.resource;
+        let decode = |body: &[u8]| {
+            decoded::<Header>(body)?.check(resource, "")?;
+            decoded(body)
         };
-        (outcome.result.and_then(read), outcome.doubt)
+        let outcome = self.ask_as(call, limits, decode).await;
+        (outcome.result, outcome.doubt)
     }
 
     /// Asks for a part of a list.
@@ -90,22 +113,24 @@ impl Servers {
         limits: Limits,
     ) -> Result<ListPart<T>, ApiError> {
         #[derive(Deserialize)]
-        struct Items<T> {
+        struct Part<T> {
             #[serde(default)]
-            metadata: More,
+            kind: String,
+            #[serde(default)]
+            metadata: ListMetadata,
             #[serde(default = "Vec::new")]
             items: Vec<T>,
         }
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct More {
-            #[serde(rename = "continue")]
-            token: Option<String>,
-            resource_version: String,
-        }
-        let list = self.ask_for::<Items<T>>(call, limits).await.0?;
-        let More { token, resource_version: version } = list.metadata;
-        Ok(ListPart { items: list.items, more: token.filter(|token| !token.is_empty()), version })
+        let resource = call.call.resource;
+        let decode = |body: &[u8]| {
+            let Part { kind, metadata, items } = decoded::<Part<T>>(body)?;
+            let header = Header { kind, metadata };
+            header.check(resource, "List")?;
+            Ok((header.metadata, items, body.len()))
+        };
+        let outcome = self.ask_as(call, limits, decode).await;
+        let (ListMetadata { token, resource_version: version }, items, length) = outcome.result?;
+        Ok(ListPart { items, more: token.filter(|token| !token.is_empty()), version, length, server: outcome.server })
     }
 
     /// Asks for all objects, part by part, and returns them with the version of the list. `page`: how many objects a
@@ -127,6 +152,7 @@ impl Servers {
             label_selector: labels.map(str::to_owned),
             ..ListParams::default()
         };
+        let (mut parts, mut length) = (0_usize, 0_usize);
         loop {
             params.limit = *page;
             let call = NamedCall::new(Verb::List, resource, what.to_owned(), Request::new(path).list(&params))?;
@@ -140,21 +166,29 @@ impl Servers {
                 Err(error) => return Err(error),
             };
             all.extend(part.items);
-            match part.more {
-                Some(token) => params.continue_token = Some(token),
-                None if part.version.is_empty() => {
-                    let failure = Failure::Malformed("a list without resourceVersion".into());
-                    let tries = vec![Try { server: "the API".into(), failure }];
-                    return Err(ApiError::Away(Away { tries, after: Duration::ZERO, maybe_applied: false }));
-                }
-                None => return Ok((all, part.version)),
+            (parts, length) = (parts + 1, length.saturating_add(part.length));
+            let Some(token) = part.more else { return Ok((all, part.version)) };
+            let endless = if params.continue_token.as_ref() == Some(&token) {
+                Some("a list that goes on with the part that was just read".to_owned())
+            } else if parts >= MOST_PARTS || length > MOST_OF_A_LIST {
+                Some(format!("a list without an end: {parts} parts, {length} bytes"))
+            } else {
+                None
+            };
+            if let Some(what) = endless {
+                return Err(self.lied(part.server.as_ref(), what));
             }
+            params.continue_token = Some(token);
         }
     }
-}
 
-fn nonsense(error: &serde_json::Error, call: &NamedCall, server: Option<&Key>) -> ApiError {
-    let server = server.map(ToString::to_string).unwrap_or_default();
-    let tries = vec![Try { server, failure: Failure::Malformed(cut(&error.to_string(), 120)) }];
-    ApiError::Away(Away { tries, after: Duration::ZERO, maybe_applied: call.call.verb.writes() })
+    /// An API server whose answers, each of them valid, contradict each other. It is not asked first for a while.
+    fn lied(&self, server: Option<&Key>, what: String) -> ApiError {
+        if let Some(key) = server {
+            self.bad(key);
+        }
+        let server = server.map_or_else(|| "the API".to_owned(), ToString::to_string);
+        let tries = vec![Try { server, failure: Failure::Malformed(what) }];
+        ApiError::Away(Away { tries, after: Duration::ZERO, maybe_applied: false })
+    }
 }

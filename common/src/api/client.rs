@@ -35,9 +35,15 @@ pub struct Refusal {
     pub reason: String,
     /// The API server's words.
     pub message: String,
-    /// When to retry, if the API server says so.
+    /// When to retry, if the API server says so; at most [`LATEST`].
     pub retry_after: Option<Duration>,
+    /// It is a web page: a proxy's. API servers send JSON, or a line of text.
+    pub is_page: bool,
 }
+
+/// The longest `Retry-After` that is believed. API servers say seconds. A number that anybody may send must not be added
+/// to a clock: the sum may be beyond what the clock can show.
+pub const LATEST: Duration = Duration::from_hours(1);
 
 /// `Status`, as far as it counts.
 #[derive(Default, Deserialize)]
@@ -105,11 +111,13 @@ impl Refusal {
     /// Reads the API server's error: normally a `Status`; a proxy in front of it may send something else.
     #[must_use]
     pub fn new(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
+        let is_page = body.trim_ascii_start().starts_with(b"<");
         let said: Option<Status> = serde_json::from_slice(body).ok();
         let said =
             said.unwrap_or_else(|| Status { message: String::from_utf8_lossy(body).into_owned(), ..Status::default() });
         let after = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        Self { code, reason: said.reason, message: said.message, retry_after: after.map(Duration::from_secs) }
+        let retry_after = after.map(|seconds| Duration::from_secs(seconds).min(LATEST));
+        Self { code, reason: said.reason, message: said.message, retry_after, is_page }
     }
 }
 
@@ -126,9 +134,19 @@ mod tests {
             reason: "TooManyRequests".into(),
             message: "later".into(),
             retry_after: Some(Duration::from_secs(2)),
+            is_page: false,
         };
         assert_eq!(said, expected);
         let text = Refusal::new(502, &HeaderMap::new(), b"bad gateway");
         assert_eq!((&*text.reason, &*text.message, text.retry_after), ("", "bad gateway", None));
+    }
+
+    #[test]
+    fn a_time_to_retry_can_be_added_to_the_clock_whatever_it_says() {
+        for said in ["0", "3", "86400", "18446744073709551615", "18446744073709551616", "-1", "1e9", "soon", ""] {
+            let headers = HeaderMap::from_iter([(header::RETRY_AFTER, said.parse().unwrap())]);
+            let after = Refusal::new(429, &headers, b"later").retry_after.unwrap_or_default();
+            assert!(std::time::Instant::now().checked_add(after).is_some(), "{said}: {after:?}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::backoff::{Backoff, random};
 
 /// A watch that lived this long has worked; otherwise there is a wait before the next.
-const WORKED: Duration = Duration::from_secs(1);
+pub(super) const WORKED: Duration = Duration::from_secs(1);
 
 /// How a list or a watch ended.
 #[derive(Debug)]

@@ -16,6 +16,10 @@ use super::client::Head;
 /// A buffer that has grown larger than this is replaced after its lines are handed on. In bytes.
 const BATCH: usize = 256 << 10;
 
+/// A longer line is not read, in bytes. The API server takes no object of more than 3 MiB (`MaxRequestBodyBytes`), and a line
+/// has one object.
+const LONGEST: usize = 8 << 20;
+
 /// A watch that shows nothing for this long is opened anew: API servers send a bookmark about once a minute.
 pub const SILENT: Duration = Duration::from_secs(150);
 
@@ -23,7 +27,10 @@ pub const SILENT: Duration = Duration::from_secs(150);
 #[derive(Debug)]
 pub struct Lines {
     body: Incoming,
+    /// What has arrived of the next line.
     rest: BytesMut,
+    /// So many bytes of `rest` have no end of a line among them.
+    searched: usize,
 }
 
 /// Why there are no more lines.
@@ -32,6 +39,9 @@ pub enum Ended {
     /// Nothing was heard for this long.
     #[error("nothing was heard within {} ms", .0.as_millis())]
     Silent(Duration),
+    /// A line is longer than is accepted.
+    #[error("a line of the watch is longer than {0} bytes")]
+    TooLong(usize),
     /// The connection broke.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
@@ -41,22 +51,29 @@ impl Lines {
     /// The lines of this answer.
     #[must_use]
     pub fn new(response: Head) -> Self {
-        Self { body: response.into_body(), rest: BytesMut::new() }
+        Self { body: response.into_body(), rest: BytesMut::new(), searched: 0 }
     }
 
     /// The next lines, each with its end. Several lines that came at once are returned together. None: the answer has
     /// ended. Nothing is lost when the future is dropped before it is ready.
     ///
     /// # Errors
-    /// The connection broke, or no byte came within `silent`.
+    /// The connection broke, no byte came within `silent`, or a line is longer than 8 MiB.
     pub async fn next(&mut self, silent: Duration) -> Option<Result<Bytes, Ended>> {
         loop {
-            if let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') {
+            let new = self.rest.get(self.searched..).unwrap_or_default();
+            let end = new.iter().rposition(|&byte| byte == b'\n').map(|at| self.searched + at);
+            self.searched = self.rest.len();
+            if let Some(end) = end {
                 let lines = self.rest.split_to(end + 1).freeze();
+                self.searched = self.rest.len();
                 if self.rest.capacity() > BATCH {
                     self.rest = BytesMut::from(&self.rest[..]);
                 }
                 return Some(Ok(lines));
+            }
+            if self.rest.len() > LONGEST {
+                return Some(Err(Ended::TooLong(LONGEST)));
             }
             match timeout(silent, self.body.frame()).await {
                 Ok(Some(Ok(frame))) => {
@@ -95,6 +112,13 @@ pub fn version_of(line: &[u8]) -> Option<String> {
     let raw: Raw<'_> = serde_json::from_slice(line).ok()?;
     let version = raw.object.metadata.resource_version;
     (raw.kind != "ERROR" && !version.is_empty()).then_some(version)
+}
+
+/// Whether an API server says that it has not reached the version from which a watch is to go on, as after a restore of etcd
+/// (`NewTooLargeResourceVersionError` in apiserver: 504, after a wait of three seconds).
+#[must_use]
+pub fn is_version_too_high(message: &str) -> bool {
+    message.contains("Too large resource version")
 }
 
 /// Whether an answer ended in the middle, as when an API server goes down.

@@ -1,7 +1,8 @@
 //! One call to the first API server that answers.
 //!
-//! The preferred API server is asked first. If it cannot answer, the next one is asked at once. If it is silent for a
-//! while, and no part of its answer arrives, the next one is asked *in parallel*, and the first answer counts. This is
+//! The preferred API server is asked first. If it cannot answer, or sends what is no answer, the next one is asked at
+//! once. If it is silent for a while, the next one is asked *in parallel*, and the first answer counts; a list may take
+//! longer, as long as parts of it arrive. This is
 //! safe for writes too: each write carries the version that it is based on, so at most one is applied. One API server
 //! that forbids a call (403) or does not accept the credentials (401) does not prove that all do, so the next one is
 //! asked.
@@ -20,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use super::ask::NamedCall;
 use super::client::{BodyError, Head, body};
 use super::servers::{Key, Servers};
-use super::{ApiError, Away, Client, Failure, Refusal, Try, unsayable};
+use super::{ApiError, Away, Client, Failure, Refusal, Try, Verb, unsayable};
 use crate::text::{chain, cut};
 
 /// How long a call may take.
@@ -246,7 +247,7 @@ impl Servers {
                     if Instant::now() >= end {
                         break (None, None);
                     }
-                    if let Some(last) = arriving(&runners, limits.patience) {
+                    if let Some(last) = arriving(call.call.verb, &runners, limits.patience) {
                         patience = last + limits.patience;
                         continue;
                     }
@@ -288,8 +289,12 @@ impl Servers {
     }
 }
 
-/// When a part of an answer last arrived, if that was within the patience.
-fn arriving(runners: &[Running], patience: Duration) -> Option<Instant> {
+/// When a part of a list last arrived, if that was within the patience. An object is not long: one that trickles in is no reason
+/// to wait.
+fn arriving(verb: Verb, runners: &[Running], patience: Duration) -> Option<Instant> {
+    if verb != Verb::List {
+        return None;
+    }
     let last = runners.iter().filter(|r| !r.done).map(|r| r.progress.last()).max();
     last.filter(|at| at.elapsed() < patience)
 }
@@ -316,8 +321,11 @@ fn judge<T>(
 /// Translates an error answer: either a final error, or a failure to answer.
 ///
 /// # Errors
-/// The API server cannot answer at the moment.
+/// The API server cannot answer at the moment, or a proxy in front of it has answered.
 pub fn refusal(call: &NamedCall, said: &Refusal) -> Result<ApiError, Failure> {
+    if said.is_page {
+        return Err(Failure::Malformed(format!("a web page, with status {}", said.code)));
+    }
     let (code, message, what) = (said.code, cut(&said.message, 300), call.what.clone());
     Ok(match code {
         401 => ApiError::Unauthorized { server: String::from("the API server"), message },

@@ -1,6 +1,10 @@
 //! Follows the objects of one type, and decodes them. Every list is a consistent read. A watch that has ended goes on from
 //! the version that it last showed, perhaps on another API server: in a large cluster, the lists of all nodes together
 //! are more than API servers can bear.
+//!
+//! After a restore of etcd, versions count again from a lower number, and a watch from a version that is not reached yet
+//! shows nothing and fails with nothing. So there is a list if the watch was lost and the API server is found to be at a
+//! lower version, or if a watch shows nothing at all for longer than API servers are silent.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,15 +15,16 @@ use kube::core::params::WatchParams;
 use kube::core::{Request, Status, WatchEvent};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ask::{Collection, NamedCall};
-use super::follow::{End, Pace, Source, follow};
-use super::lines::{Ended, Lines, SILENT, is_cut_off, version_of};
+use super::follow::{End, Pace, Source, WORKED, follow};
+use super::lines::{Ended, Lines, SILENT, is_cut_off, is_version_too_high, version_of};
+use super::quiet::{Found, is_lower, look};
 use super::race::{Limits, Outcome, head, refusal};
 use super::servers::{Key, Servers};
 use super::{ApiError, Away, Failure, Refusal, Try, Verb};
-use crate::backoff::{jitter, random};
+use crate::backoff::random;
 use crate::text::cut;
 
 /// The API server keeps a watch open for this many seconds, up to twice as many: the watches of all nodes do not end
@@ -36,6 +41,7 @@ const SPREAD: Duration = Duration::from_secs(2);
 pub const QUIET: Duration = Duration::from_secs(10);
 
 /// A collection to follow, and how.
+#[derive(Clone)]
 pub struct Follow {
     /// The API servers to ask.
     pub servers: Servers,
@@ -89,11 +95,23 @@ impl Follow {
         let pace = Pace { backoff: self.backoff, missing: self.backoff, at_once: true, spread };
         // Boxed: otherwise the compiler does not see, at the spawn, that the future is `Send`.
         let following: BoxFuture<'static, ()> =
-            Box::pin(follow(Typed { follow: self, emit, kind: std::marker::PhantomData }, pace));
+            Box::pin(follow(Typed { follow: self, emit, was_lost: false, kind: std::marker::PhantomData }, pace));
         following.await;
     }
 
-    fn call(
+    /// Opens a watch from this version on, for so many seconds.
+    fn watch_call(&self, from: &str, seconds: u64) -> Result<NamedCall, ApiError> {
+        let params = WatchParams {
+            field_selector: self.fields.clone(),
+            label_selector: self.labels.clone(),
+            timeout: u32::try_from(seconds).ok(),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        self.call(Verb::Watch, Request::new(self.path.clone()).watch(&params, from))
+    }
+
+    pub(super) fn call(
         &self,
         verb: Verb,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -106,6 +124,8 @@ impl Follow {
 struct Typed<K, E> {
     follow: Follow,
     emit: E,
+    /// The last watch was lost, and the next one has not shown yet that the API server counts on from there.
+    was_lost: bool,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
@@ -123,26 +143,30 @@ where
         let collection = Collection { path, resource, what, fields, labels };
         match servers.ask_for_all(collection, page, *limits).await {
             Ok((all, version)) => {
-                if (self.emit)(Followed::Listed(all)).await {
-                    End::Resume(version)
-                } else {
-                    End::Closed
-                }
+                self.was_lost = false;
+                if (self.emit)(Followed::Listed(all)).await { End::Resume(version) } else { End::Closed }
             }
             Err(error) => End::Failed(error, None),
         }
     }
 
     async fn watch(&mut self, from: String) -> (End<ApiError>, Duration) {
-        let mut opened = None;
-        let end = match self.watched(from, &mut opened).await {
+        let (mut opened, mut server) = (None, None);
+        let end = match self.watched(from, &mut opened, &mut server).await {
             End::Failed(error, _) if self.follow.relist => End::Failed(error, None),
             end => end,
         };
-        (end, opened.map_or(Duration::ZERO, |at| at.elapsed()))
+        let lived = opened.map_or(Duration::ZERO, |at: Instant| at.elapsed());
+        // Whatever ended it: another API server may do better. Otherwise the one that answers everything else would be
+        // asked for this watch first for ever.
+        if let Some(key) = server.filter(|_| lived <= WORKED && !matches!(end, End::Closed)) {
+            self.follow.servers.bad(&key);
+        }
+        (end, lived)
     }
 
     async fn lost(&mut self, error: ApiError) -> bool {
+        self.was_lost = true;
         (self.emit)(Followed::Lost(error)).await
     }
 
@@ -162,29 +186,27 @@ where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
     E: FnMut(Followed<K>) -> BoxFuture<'static, bool> + Send,
 {
-    async fn watched(&mut self, mut from: String, opened: &mut Option<Instant>) -> End<ApiError> {
+    /// `opened`: when the watch was opened; `by`: the API server that answered.
+    async fn watched(&mut self, mut from: String, opened: &mut Option<Instant>, by: &mut Option<Key>) -> End<ApiError> {
         let follow = &self.follow;
         let (servers, kick) = (follow.servers.clone(), follow.kick.clone());
         let seconds = WATCH_SECONDS + random() % WATCH_SECONDS;
-        let params = WatchParams {
-            field_selector: follow.fields.clone(),
-            label_selector: follow.labels.clone(),
-            timeout: u32::try_from(seconds).ok(),
-            bookmarks: true,
-            ..WatchParams::default()
-        };
-        let call = match follow.call(Verb::Watch, Request::new(follow.path.clone()).watch(&params, &from)) {
+        let call = match follow.watch_call(&from, seconds) {
             Ok(call) => call,
             Err(error) => return End::Failed(error, None),
         };
         let open = servers.race(&call, follow.limits, head);
-        let (response, server) = tokio::select! {
-            Outcome { result, server, .. } = open => match result {
-                Ok(response) => (response, server),
-                Err(ApiError::Gone { .. }) => return End::Relist,
-                Err(error @ ApiError::Away(_)) => return End::Failed(error, Some(from)),
-                Err(error) => return End::Failed(error, None),
-            },
+        let response = tokio::select! {
+            Outcome { result, server, .. } = open => {
+                by.clone_from(&server);
+                match result {
+                    Ok(response) => response,
+                    Err(ApiError::Gone { .. }) => return End::Relist,
+                    Err(error) if is_too_high(&error) => return End::Failed(error, None),
+                    Err(error @ ApiError::Away(_)) => return End::Failed(error, Some(from)),
+                    Err(error) => return End::Failed(error, None),
+                }
+            }
             () = kick.notified() => {
                 return lost(None, Failure::Broken("the watch was given up while it opened".into()), None);
             }
@@ -192,6 +214,7 @@ where
         if !(self.emit)(Followed::Alive).await {
             return End::Closed;
         }
+        let server = by.clone();
         let mut lines = Lines::new(response);
         let began = *opened.insert(Instant::now());
         let limit = Duration::from_secs(seconds);
@@ -205,20 +228,26 @@ where
         loop {
             let batch = tokio::select! {
                 batch = lines.next(limit + OVERDUE) => batch,
-                // The watch alone hangs, or the API server sends no bookmarks.
-                () = sleep_until(news + SILENT) => return End::Resume(from),
+                // The watch alone hangs, or the API server sends no bookmarks, or the version is of another history.
+                () = sleep_until(news + SILENT) => return if news > began { End::Resume(from) } else { End::Relist },
                 // An API server that hangs keeps its watches open and shows nothing.
-                there = still_there(&servers, server.as_ref(), follow.quiet) => {
-                    if there {
+                found = look(follow, server.as_ref(), self.was_lost.then_some(&*from)) => match found {
+                    Found::There => continue,
+                    Found::Counts => {
+                        self.was_lost = false;
                         continue;
                     }
-                    return lost(server.as_ref(), Failure::Timeout(follow.quiet), Some(from));
-                }
+                    Found::Lower(at) => {
+                        let what = &follow.what;
+                        tracing::warn!(%what, from, at, "the API server is at a lower version than the watch goes on from; listing again");
+                        return End::Relist;
+                    }
+                    Found::Gone => return lost(server.as_ref(), Failure::Timeout(follow.quiet), Some(from)),
+                },
                 () = sleep_until(began + limit + OVERDUE) => {
                     return lost(server.as_ref(), Failure::Timeout(limit + OVERDUE), Some(from));
                 }
-                // The watch is not trusted. If it showed nothing at all, the version is not trusted either: after a restore
-                // of etcd, versions count again from a lower number.
+                // The watch is not trusted. If it showed nothing at all, the version is not trusted either.
                 () = kick.notified() => {
                     let what = "the watch showed nothing for longer than it should, and was opened anew";
                     return bad(Failure::Broken(what.into()), (news > began).then_some(from));
@@ -227,6 +256,7 @@ where
             let batch = match batch {
                 Some(Ok(batch)) => batch,
                 Some(Err(Ended::Silent(time))) => return lost(server.as_ref(), Failure::Timeout(time), Some(from)),
+                Some(Err(Ended::TooLong(most))) => return bad(Failure::TooLong(most), None),
                 Some(Err(Ended::Broken(error))) if !is_cut_off(&error) => return bad(Failure::of(&error), Some(from)),
                 Some(Err(Ended::Broken(_))) | None if began.elapsed() + EARLY > limit => return End::Resume(from),
                 // An API server that shuts down ends its watches too.
@@ -235,39 +265,42 @@ where
                     return lost(server.as_ref(), Failure::Broken(what.into()), Some(from));
                 }
             };
+            let at = batch.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).and_then(version_of);
+            // A watch shows only what came after the version that it began with.
+            if let Some(at) = at.as_ref().filter(|at| is_lower(at, &from)) {
+                return bad(Failure::Malformed(format!("version {} in a watch from {from}", cut(at, 40))), None);
+            }
             news = Instant::now();
-            let mut last = None;
             for line in batch.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
                 let seen = match read(line) {
-                    Line::Nothing => continue,
                     Line::Seen(seen) => seen,
-                    Line::Over(status) => return over(&call, server.as_ref(), &status),
+                    Line::Over(status) => {
+                        return match over(&call, &status) {
+                            Ok(end) => end,
+                            Err(failure) => bad(failure, None),
+                        };
+                    }
                     Line::Rubbish(what) => return bad(Failure::Broken(what), None),
                 };
                 if !(self.emit)(seen).await {
                     return End::Closed;
                 }
-                last = Some(line);
             }
-            if let Some(version) = last.and_then(version_of) {
-                from = version;
+            if let Some(at) = at {
+                (from, self.was_lost) = (at, false);
             }
         }
     }
 }
 
-/// Waits for `quiet`, and then says whether the API server is there.
-async fn still_there(servers: &Servers, server: Option<&Key>, quiet: Duration) -> bool {
-    sleep(jitter(quiet)).await;
-    match server {
-        Some(key) => servers.is_there(key, quiet).await,
-        None => true,
-    }
+/// Whether an API server has not reached the version from which the watch was to go on.
+fn is_too_high(error: &ApiError) -> bool {
+    let says = |failure: &Failure| matches!(failure, Failure::Server { message, .. } if is_version_too_high(message));
+    matches!(error, ApiError::Away(away) if away.tries.iter().any(|one| says(&one.failure)))
 }
 
 /// The content of a line.
 enum Line<K> {
-    Nothing,
     Seen(Followed<K>),
     Over(Box<Status>),
     Rubbish(String),
@@ -279,8 +312,6 @@ fn read<K: Clone + DeserializeOwned>(line: &[u8]) -> Line<K> {
         Ok(WatchEvent::Deleted(object)) => Line::Seen(Followed::Deleted(object)),
         Ok(WatchEvent::Bookmark(_)) => Line::Seen(Followed::Alive),
         Ok(WatchEvent::Error(status)) => Line::Over(status),
-        // The rest of the line did not arrive.
-        Err(error) if error.is_eof() => Line::Nothing,
         Err(error) => match serde_json::from_slice(line) {
             Ok(status) => Line::Over(status),
             Err(_) => Line::Rubbish(cut(&format!("a line of the watch cannot be read: {error}"), 200)),
@@ -289,13 +320,15 @@ fn read<K: Clone + DeserializeOwned>(line: &[u8]) -> Line<K> {
 }
 
 /// The API server ends the watch. At the end of its time, or because its first version is gone, this is not an error.
-fn over(call: &NamedCall, server: Option<&Key>, status: &Status) -> End<ApiError> {
+///
+/// # Errors
+/// The API server cannot go on with the watch.
+fn over(call: &NamedCall, status: &Status) -> Result<End<ApiError>, Failure> {
     let said = Refusal { code: status.code, message: status.message.clone(), ..Refusal::default() };
-    match refusal(call, &said) {
-        Ok(ApiError::Gone { .. }) => End::Relist,
-        Ok(error) => End::Failed(error, None),
-        Err(failure) => lost(server, failure, None),
-    }
+    Ok(match refusal(call, &said)? {
+        ApiError::Gone { .. } => End::Relist,
+        error => End::Failed(error, None),
+    })
 }
 
 /// `from`: the version to go on from, if what the watch showed can be trusted.

@@ -2,15 +2,21 @@
 //! is read before and after each request to the kernel.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use mooring_agent_core::time::Time;
 use mooring_agent_core::{Event, Vip, fence};
 
-use crate::clock::Nanos;
+use crate::clock::{MS, Nanos};
 use crate::queue::Item;
 use crate::settings;
 use crate::subject::Subject;
 use crate::world::World;
+
+/// How long the task waits for an answer that does not come.
+pub const UNANSWERED: Nanos = 1_100 * MS;
+/// How often VIPs are put at most when the kernel takes so long that their lifetime may outlast the Lease.
+const ROUNDS: u32 = 10;
 
 /// What the task is asked to do; a list is one netlink datagram.
 #[derive(Clone, Debug)]
@@ -50,6 +56,8 @@ enum Stage {
     Asked(u32),
     /// The kernel has answered; the clock is about to be read again.
     Answered(u32),
+    /// The kernel has not answered, and the task looks at the addresses. The lifetime, if that shows that the kernel has done it.
+    Unanswered(Option<u32>),
     /// The removal is on its way.
     Removing,
 }
@@ -60,9 +68,28 @@ pub struct AddressTask {
     jobs: VecDeque<Job>,
     stage: Stage,
     rounds: u32,
+    /// When the present round began, and how long the last one took.
+    began: Time,
+    took: Duration,
     busy: bool,
     /// The addresses that the task added and that were not reported as gone.
     put: BTreeSet<usize>,
+    /// The addresses that the kernel did not remove. The removal is tried again.
+    kept: BTreeSet<usize>,
+}
+
+impl AddressTask {
+    /// Those of the VIPs of the present job that no later job is about: a later one removes them, or gives them another fence.
+    fn still_wanted(&self, vips: &[usize], deadline: Time) -> Vec<usize> {
+        let is_later = |job: &Job, vip: &usize| match job {
+            Job::Ensure { vips, deadline: later, .. } => *later != deadline && vips.contains(vip),
+            Job::Remove { vips } => vips.contains(vip),
+            Job::Gone { .. } | Job::Look | Job::Flush => false,
+        };
+        let later = |vip: &usize| self.jobs.iter().skip(1).any(|job| is_later(job, vip));
+        let begun = !matches!(self.stage, Stage::Before) || self.rounds > 0;
+        vips.iter().copied().filter(|vip| begun || !later(vip)).collect()
+    }
 }
 
 impl<S: Subject> World<'_, S> {
@@ -96,17 +123,15 @@ impl<S: Subject> World<'_, S> {
                     agent.addresses.stage = Stage::Removing;
                     Some(self.kernel_takes(host))
                 } else {
-                    for vip in vips {
-                        if let Some(agent) = &mut self.hosts[host].agent {
-                            agent.addresses.put.remove(&vip);
-                        }
-                        self.fall(host, vip, false, "its agent removed it");
-                    }
+                    self.remove_now(host, &vips);
                     None
                 }
             }
             Job::Gone { vip } => {
-                if agent.addresses.put.remove(&vip) {
+                if agent.addresses.kept.remove(&vip) {
+                    let address = S::vip(&self.plan.settings, vip);
+                    self.tell(host, Event::Removed(vec![address]));
+                } else if agent.addresses.put.remove(&vip) {
                     let address = S::vip(&self.plan.settings, vip);
                     self.tell(host, Event::Gone(address));
                 }
@@ -131,9 +156,49 @@ impl<S: Subject> World<'_, S> {
         let wait = wait.unwrap_or_else(|| {
             agent.addresses.jobs.pop_front();
             (agent.addresses.stage, agent.addresses.rounds) = (Stage::Before, 0);
+            agent.addresses.took = Duration::ZERO;
             5_000
         });
         self.put(wait, Item::AddressTask { host, life });
+    }
+
+    /// The kernel is asked to remove addresses: it does, or it keeps those that are there.
+    fn remove_now(&mut self, host: usize, vips: &[usize]) {
+        let address = |vip: &usize| S::vip(&self.plan.settings, *vip);
+        let addresses: Vec<_> = vips.iter().map(address).collect();
+        let keeps = self.hosts[host].keeps;
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            vips.iter().zip(addresses).partition(|(vip, _)| keeps && self.hosts[host].vips[**vip].is_some());
+        let Some(agent) = &mut self.hosts[host].agent else { return };
+        let mut told = vec![];
+        for (vip, address) in kept {
+            agent.addresses.put.remove(vip);
+            if agent.addresses.kept.insert(*vip) {
+                told.push(address);
+            }
+        }
+        for (vip, _) in &gone {
+            agent.addresses.put.remove(*vip);
+            agent.addresses.kept.remove(*vip);
+        }
+        for (vip, _) in &gone {
+            self.fall(host, **vip, false, "its agent removed it");
+        }
+        if !gone.is_empty() {
+            self.tell(host, Event::Removed(gone.into_iter().map(|(_, address)| address).collect()));
+        }
+        for address in told {
+            self.tell(host, Event::RemoveFailed { address, reason: "simulated".into() });
+        }
+    }
+
+    /// The kernel removes addresses again: the task tries what failed before.
+    pub fn remove_kept(&mut self, host: usize) {
+        let Some(agent) = &self.hosts[host].agent else { return };
+        let vips: Vec<usize> = agent.addresses.kept.iter().copied().collect();
+        if !vips.is_empty() {
+            self.job(host, Job::Remove { vips });
+        }
     }
 
     /// The next stage; None when the VIPs are there, or are given up.
@@ -141,22 +206,60 @@ impl<S: Subject> World<'_, S> {
         let clock = self.hosts[host].moment(self.now).now;
         let refuses = self.hosts[host].refuses;
         let agent = self.hosts[host].agent.as_mut()?;
+        let wanted = agent.addresses.still_wanted(vips, deadline);
+        let vips = &wanted[..];
         match agent.addresses.stage {
+            Stage::Before if vips.is_empty() => None,
             Stage::Before => {
+                for vip in vips {
+                    agent.addresses.kept.remove(vip);
+                }
                 agent.addresses.rounds += 1;
-                let lifetime = fence::lifetime(clock, deadline).filter(|_| agent.addresses.rounds <= 2);
+                agent.addresses.began = clock;
+                let lifetime = fence::lifetime(clock + agent.addresses.took, deadline);
+                let lifetime = lifetime.filter(|_| agent.addresses.rounds <= ROUNDS);
                 agent.addresses.stage = lifetime.map_or(Stage::Removing, Stage::Asked);
                 Some(self.kernel_takes(host))
             }
             Stage::Asked(lifetime) => {
                 agent.addresses.stage = Stage::Answered(lifetime);
-                for vip in vips {
+                let unanswered = self.hosts[host].unanswered;
+                let silent = unanswered > 0 && self.rng.chance(unanswered);
+                let done = !silent || self.rng.chance(500);
+                if silent {
+                    let shown = done && self.rng.chance(500);
+                    if let Some(agent) = &mut self.hosts[host].agent {
+                        agent.addresses.stage = Stage::Unanswered(shown.then_some(lifetime));
+                    }
+                }
+                for vip in vips.iter().filter(|_| done) {
                     let there = self.hosts[host].present[S::segment_of(&self.plan.settings, *vip)];
                     if there && (!refuses || self.hosts[host].vips[*vip].is_some()) {
                         self.stand(host, *vip, lifetime, deadline, leased);
                     }
                 }
+                Some(if silent { UNANSWERED } else { 20_000 })
+            }
+            Stage::Unanswered(Some(lifetime)) => {
+                agent.addresses.stage = Stage::Answered(lifetime);
                 Some(20_000)
+            }
+            // What an earlier round gave a lifetime that may be too long is put again.
+            Stage::Unanswered(None) if agent.addresses.rounds > 1 => {
+                agent.addresses.took = clock.since(agent.addresses.began);
+                agent.addresses.stage = Stage::Before;
+                Some(2_000)
+            }
+            Stage::Unanswered(None) => {
+                let put = agent.addresses.put.clone();
+                let stays = |vip: &&usize| put.contains(*vip) && self.hosts[host].vips[**vip].is_some();
+                let (stay, not): (Vec<usize>, Vec<usize>) = vips.iter().partition(stays);
+                let addresses = stay.iter().map(|vip| S::vip(&self.plan.settings, *vip)).collect();
+                if !stay.is_empty() {
+                    self.tell(host, Event::NotRefreshed(addresses));
+                }
+                self.not_ensured(host, &not);
+                None
             }
             Stage::Answered(lifetime) if fence::covers(clock, lifetime, deadline) => {
                 let (there, not): (Vec<usize>, Vec<usize>) =
@@ -170,6 +273,7 @@ impl<S: Subject> World<'_, S> {
                 None
             }
             Stage::Answered(_) => {
+                agent.addresses.took = clock.since(agent.addresses.began);
                 agent.addresses.stage = Stage::Before;
                 Some(2_000)
             }

@@ -25,6 +25,7 @@ impl<S: Subject> World<'_, S> {
             return;
         }
         self.note(|w| format!("the agent of {} starts", w.names[host]));
+        self.counts.began(host);
         let of = &mut self.hosts[host];
         of.told_up = of.plugged.clone();
         of.agent = Some(Box::new(Process::new(host, &self.plan.settings)));

@@ -124,11 +124,13 @@ pub struct Watch<M> {
     /// What could not be delivered yet, in order.
     pub missed: Vec<M>,
     last: Nanos,
+    stalled: Nanos,
+    held: Nanos,
 }
 
 impl<M> Default for Watch<M> {
     fn default() -> Self {
-        Self { connection: 0, server: None, silent: false, missed: vec![], last: 0 }
+        Self { connection: 0, server: None, silent: false, missed: vec![], last: 0, stalled: 0, held: 0 }
     }
 }
 
@@ -139,11 +141,25 @@ impl<M> Watch<M> {
         self.server = None;
         self.silent = false;
         self.missed.clear();
+        self.stalled = 0;
     }
 
     /// When something arrives that is sent now and takes so long: nothing overtakes what was sent before.
     pub fn arrival(&mut self, now: Nanos, wait: Nanos) -> Nanos {
         self.last = (now + wait).max(self.last + 1);
         self.last
+    }
+
+    /// The host stood still, and what was sent meanwhile is sent again: nothing is heard before `until`.
+    pub fn stall(&mut self, until: Nanos) {
+        (self.stalled, self.held) = (until, until);
+    }
+
+    /// When to hear what has arrived now, if not now: in the order in which it arrived.
+    pub fn heard_at(&mut self, now: Nanos) -> Option<Nanos> {
+        (now < self.stalled).then(|| {
+            self.held += 1;
+            self.held
+        })
     }
 }

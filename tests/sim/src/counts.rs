@@ -1,8 +1,8 @@
 //! What is counted in a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{MS, Nanos, SECOND};
 
 /// The window in which requests are counted.
 pub const WINDOW: Nanos = 10 * SECOND;
@@ -16,10 +16,10 @@ pub struct Counts {
     pub items: u64,
     /// Probes sent.
     pub probes: u64,
-    /// By node and segment: the second, and the probes in it.
-    seconds: BTreeMap<(usize, usize), (Nanos, u32)>,
-    /// The most probes that any node sent on a segment within a second.
-    pub busiest: u32,
+    /// By node and segment: the probes of the last second.
+    seconds: BTreeMap<(usize, usize), VecDeque<Nanos>>,
+    /// The most probes that any node sent on a segment within a second, whenever that began.
+    pub busiest: usize,
     /// Announcements sent.
     pub announcements: u64,
     /// Requests sent, of all nodes.
@@ -47,15 +47,21 @@ impl Counts {
         }
     }
 
+    /// A process begins, and does not know what the one before it has sent.
+    pub fn began(&mut self, host: usize) {
+        self.seconds.retain(|(of, _), _| *of != host);
+    }
+
     /// A node sends a probe.
     pub fn probes(&mut self, now: Nanos, host: usize, segment: usize) {
         self.probes += 1;
         let second = self.seconds.entry((host, segment)).or_default();
-        if second.0 != now / SECOND {
-            *second = (now / SECOND, 0);
+        // By the node's own clock, which may run a little fast.
+        while second.front().is_some_and(|at| at + SECOND - MS <= now) {
+            second.pop_front();
         }
-        second.1 += 1;
-        self.busiest = self.busiest.max(second.1);
+        second.push_back(now);
+        self.busiest = self.busiest.max(second.len());
     }
 
     /// A node sends a request.

@@ -74,6 +74,9 @@ pub enum Fault<O> {
     SlowKernel(usize, u16),
     /// The host's kernel refuses addresses.
     Refuse(usize),
+    /// The address task of a host gets no answer to so many of a thousand requests for addresses, whether the kernel has done what
+    /// was asked or not.
+    KernelSilent(usize, u16),
     /// A host that takes no part has the first VIP; whether it announces that.
     Foreign(bool),
     /// A fault that only this core's world knows.
@@ -175,6 +178,9 @@ impl<O: OwnFault> fmt::Display for Fault<O> {
             Self::Primary(n) => write!(f, "somebody removes the own address of {}", name::<O>(*n)),
             Self::SlowKernel(n, ms) => write!(f, "the kernel of {} takes {ms} ms for an address", name::<O>(*n)),
             Self::Refuse(n) => write!(f, "the kernel of {} refuses addresses", name::<O>(*n)),
+            Self::KernelSilent(n, p) => {
+                write!(f, "the kernel of {} does not answer {p} of 1000 requests", name::<O>(*n))
+            }
             Self::Foreign(true) => f.write_str("a foreign host announces the VIP"),
             Self::Foreign(false) => f.write_str("a foreign host has the VIP"),
             Self::Own(own) => write!(f, "{own}"),

@@ -5,6 +5,7 @@
 
 use mooring_agent_core::Event;
 
+use crate::address_task::UNANSWERED;
 use crate::check::Look;
 use crate::clock::{MS, Nanos};
 use crate::fault::{Fault, has};
@@ -26,6 +27,7 @@ impl<S: Subject> World<'_, S> {
         self.strike(planned.fault);
         S::strike(self, planned.fault);
         self.rewire();
+        self.watch_release_setting(n);
     }
 
     /// It ends.
@@ -117,6 +119,11 @@ impl<S: Subject> World<'_, S> {
                 self.hosts[host].slow_until = self.now + wait;
                 self.put(wait, Item::Look(Look::Again));
             }
+            Fault::KernelSilent(host, _) => {
+                // The address task may still wait for an answer, with more to do after that.
+                self.hosts[host].slow_until = self.now + 4 * UNANSWERED;
+                self.put(4 * UNANSWERED, Item::Look(Look::Again));
+            }
             _ => {}
         }
     }
@@ -126,7 +133,7 @@ impl<S: Subject> World<'_, S> {
         self.segment.mend();
         self.api_faults.mend();
         for host in &mut self.hosts {
-            (host.kernel, host.refuses, host.starved) = (0, false, 0);
+            (host.kernel, host.refuses, host.keeps, host.starved, host.unanswered) = (0, false, false, 0, 0);
         }
         S::mend(self);
         for at in 0..self.active.len() {
@@ -178,6 +185,7 @@ impl<S: Subject> World<'_, S> {
             Fault::Starve(host, ms) => self.hosts[host].starved = Nanos::from(ms) * MS,
             Fault::SlowKernel(host, ms) => self.hosts[host].kernel = Nanos::from(ms) * MS,
             Fault::Refuse(host) => self.hosts[host].refuses = true,
+            Fault::KernelSilent(host, permille) => self.hosts[host].unanswered = u32::from(permille),
             Fault::Own(own) => S::apply(self, own),
             _ => {}
         }

@@ -56,6 +56,10 @@ pub struct Host<S: Subject> {
     pub slow_until: Nanos,
     /// The kernel refuses addresses.
     pub refuses: bool,
+    /// The kernel removes no address.
+    pub keeps: bool,
+    /// Of a thousand requests for addresses, the kernel does not answer so many.
+    pub unanswered: u32,
     /// The agent, while its process is there.
     pub agent: Option<Box<Process<S>>>,
     /// Which agent that is.
@@ -162,6 +166,8 @@ impl<S: Subject> Host<S> {
             kernel: 0,
             slow_until: 0,
             refuses: false,
+            keeps: false,
+            unanswered: 0,
             agent: None,
             life: 0,
             stopped: 0,
@@ -293,15 +299,20 @@ impl<S: Subject> World<'_, S> {
     }
 
     /// A stopped agent goes on, or a host that stood still: what waited comes now. Frames first, as the loop takes them;
-    /// packets for a host that stood still are sent again, after a while.
+    /// packets for a host that stood still are sent again, after a while, those of one connection in order.
     fn resume(&mut self, host: usize, slept: bool) {
+        if slept {
+            S::stall_watches(self, host);
+        }
         let waiting = std::mem::take(&mut self.hosts[host].waiting);
         let (frames, rest): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|(_, item)| matches!(item, Item::Heard(_)));
         for (n, (after, item)) in frames.into_iter().chain(rest).enumerate() {
             let wait = match &item {
-                Item::Own(item) if slept && S::is_packet(item) => self.rng.between(50, 3_000) * MS,
+                Item::Own(item) if slept && S::is_answer(item) => self.rng.between(50, 3_000) * MS,
                 Item::Heard(_) => 0,
+                // Its watch holds it up.
+                Item::Own(item) if S::is_watched(item) => 1_000 * n as u64,
                 // What happened on the host itself is told at once.
                 Item::Tell { .. } | Item::AddressTask { .. } => 1_000 * n as u64,
                 _ if slept => after,
@@ -319,11 +330,12 @@ impl<S: Subject> World<'_, S> {
     /// The link to a segment goes up or down; whether the host notices.
     pub fn set_link(&mut self, host: usize, segment: usize, up: bool, noticed: bool) {
         let up = up && self.plan.settings.is_wired(host, segment);
-        if !self.hosts[host].up || self.hosts[host].plugged[segment] == up {
+        if self.hosts[host].plugged[segment] == up {
             return;
         }
+        // A host that is down finds its link as it is when it boots.
         self.hosts[host].plugged[segment] = up;
-        if noticed && self.hosts[host].told_up[segment] != up {
+        if noticed && self.hosts[host].up && self.hosts[host].told_up[segment] != up {
             self.tell_soon(host, mooring_agent_core::Event::Link { interface: crate::settings::index(segment), up });
         }
     }

@@ -5,6 +5,10 @@ use crate::fault::{Fault, How, Lasts, OwnFault as _, Planned};
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::subject::{FaultOf, Subject};
+use crate::world::nanos;
+
+/// The stream of what is drawn apart for every core.
+const APART: u64 = 100;
 
 /// A run before it is run.
 #[derive(Clone, Debug)]
@@ -50,6 +54,48 @@ impl<S: Subject> Plan<S> {
         let mut plan = Self { seed, settings, faults };
         (0..widenings).for_each(|widening| S::widen(&mut plan, widening));
         plan
+    }
+
+    /// Draws, apart from the rest, kernels that do not answer; and, where the settings say `release`, long outages of the API in
+    /// which an agent is restarted.
+    pub fn widen_kernels_and_release(&mut self) {
+        let mut rng = Rng::new(self.seed, S::STREAM + APART);
+        let nodes = self.settings.nodes;
+        let end = self.faults_end();
+        if rng.chance(250) {
+            // One beside other faults, one in a world that has settled: the bounds are tight there.
+            let settled = end + 2 * S::bounds(&self.settings).informed;
+            for at in [S::PACE.first + rng.below(end), settled + rng.below(5 * SECOND)] {
+                let lasts = rng.pick(&[300, 1_000, 2_500, 2_500, 6_000, 15_000]) * MS;
+                let fault = Fault::KernelSilent(rng.index(nodes), rng.pick(&[300, 1_000, 1_000]));
+                self.faults.push(Planned { at, lasts, fault });
+            }
+        }
+        let end = self.faults_end();
+        let rules = &self.settings.rules;
+        if !rules.hold_without_api && rng.chance(400) {
+            let at = end + rng.between(8, 20) * SECOND;
+            let servers = (1_u64 << S::servers(&self.settings).min(63)) - 1;
+            let how = if rng.chance(500) { How::Refused } else { How::Hangs };
+            let lasts = 2 * nanos(rules.lease_duration) + 20 * SECOND;
+            self.faults.push(Planned { at, lasts, fault: Fault::Api(servers, how) });
+            let at = at + rng.below(nanos(rules.renew_deadline));
+            self.faults.push(Planned { at, lasts: rng.between(50, 800) * MS, fault: Fault::Kill(rng.index(nodes)) });
+        }
+        self.faults.sort_by_key(|planned| planned.at);
+    }
+
+    /// Draws, apart from the rest and after it, a partition that cuts one node off from all others and from the API. The world has
+    /// settled by then, and the partition lasts longer than a Lease: the node must let go.
+    pub fn widen_partitions(&mut self) {
+        let mut rng = Rng::new(self.seed, S::STREAM + 2 * APART);
+        if !rng.chance(60) {
+            return;
+        }
+        let at = self.faults_end() + 2 * S::bounds(&self.settings).informed + rng.below(5 * SECOND);
+        let lasts = 2 * nanos(self.settings.rules.lease_duration) + 10 * SECOND;
+        let fault = Fault::Partition(1 << rng.index(self.settings.nodes), None, true);
+        self.faults.push(Planned { at, lasts, fault });
     }
 
     /// The same plan with only the faults of these numbers.

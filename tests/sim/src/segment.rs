@@ -65,8 +65,10 @@ pub struct Segment {
     ways: Vec<Way>,
     /// No frame is lost or held up between any two.
     pub clean: bool,
-    /// A foreign host has the first VIP.
+    /// A foreign host has a VIP.
     pub foreign: bool,
+    /// Which one: the first, if nothing else is said.
+    pub foreign_vip: usize,
 }
 
 impl Segment {
@@ -74,7 +76,8 @@ impl Segment {
     #[must_use]
     pub fn new(nodes: usize, segments: usize) -> Self {
         let stations = nodes + 3;
-        Self { stations, ways: vec![Way::default(); stations * stations * segments], clean: true, foreign: false }
+        let ways = vec![Way::default(); stations * stations * segments];
+        Self { stations, ways, clean: true, foreign: false, foreign_vip: 0 }
     }
 
     /// The way from one to another.
@@ -153,8 +156,11 @@ impl<S: Subject> World<'_, S> {
             What::Vip(vip) => {
                 S::segment_of(&self.plan.settings, vip) == segment
                     && match self.hosts.get(station) {
-                        Some(host) => host.carries(vip),
-                        None => vip == 0 && self.segment.foreign && station == self.foreign(),
+                        Some(host) => {
+                            let own = || S::owns(&self.plan.settings, station, vip);
+                            host.carries(vip) || host.up && host.own_address && own()
+                        }
+                        None => vip == self.segment.foreign_vip && self.segment.foreign && station == self.foreign(),
                     }
             }
             What::Own(of) => of == station && self.hosts.get(station).is_none_or(|host| host.up && host.own_address),
@@ -178,8 +184,8 @@ impl<S: Subject> World<'_, S> {
 
     /// An agent asks for an address: one host, or all hosts. A probe does not name the asking host.
     pub fn probe(&mut self, by: usize, segment: usize, address: IpAddr, to: Option<Mac>) {
-        let Some(what) = what_of(&self.plan.settings, address) else { return };
         self.counts.probes(self.now, by, segment);
+        let Some(what) = what_of(&self.plan.settings, address) else { return };
         match to {
             Some(mac) => {
                 let station = settings::station(mac);

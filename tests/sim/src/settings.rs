@@ -118,12 +118,17 @@ impl<S: Subject> Settings<S> {
     #[must_use]
     pub fn interfaces(&self, node: usize, port: u8, up: &[bool]) -> Vec<Interface> {
         let on = (0..self.segments).filter(|s| self.is_on(node, *s));
+        let owned = (0..S::vips(self)).filter(|vip| S::owns(self, node, *vip)).collect::<Vec<_>>();
+        let more = |segment| {
+            let here = owned.iter().filter(move |vip| S::segment_of(self, **vip) == segment);
+            here.map(|vip| S::vip(self, *vip)).collect::<Vec<_>>()
+        };
         on.map(|segment| {
             let address = own(node, segment);
             let link = Link {
                 name: format!("eth{segment}"),
                 macs: vec![mac(node, port)],
-                addresses: vec![address],
+                addresses: std::iter::once(address).chain(more(segment)).collect(),
                 subnets: vec![Subnet::of(address, 16)],
                 up: up[segment],
             };
@@ -153,7 +158,7 @@ pub fn rules(rng: &mut Rng) -> Rules {
     let most = renew_ms.min(fence_ms) * 10 / 12 - 1;
     let retry_ms = rng.between(50, 500) * most / 1_000;
     let ms = Duration::from_millis;
-    Rules {
+    let mut rules = Rules {
         node: String::new(),
         lease_duration: Duration::from_secs(lease),
         renew_deadline: ms(renew_ms),
@@ -172,7 +177,10 @@ pub fn rules(rng: &mut Rng) -> Rules {
         // Of some, without another draw: what a seed stands for stays.
         frames_per_second: None,
         refresh: ms(if retry_ms.is_multiple_of(4) { (lease * 1_000 - 2_500) / 3 } else { 0 }),
-    }
+    };
+    // With api-loss release, nobody holds provisionally.
+    rules.provisional &= rules.hold_without_api;
+    rules
 }
 
 #[cfg(test)]

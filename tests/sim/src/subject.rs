@@ -137,8 +137,12 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
 
     /// The host whose agent an item belongs to, if it belongs to an agent; None if that agent's process is gone.
     fn process_of(world: &World<'_, Self>, item: &Self::Item) -> Option<Option<usize>>;
-    /// Whether it is a packet: to a machine that stood still, packets are sent again later.
-    fn is_packet(item: &Self::Item) -> bool;
+    /// Whether it is an answer of the API: to a machine that stood still, it is sent again later.
+    fn is_answer(item: &Self::Item) -> bool;
+    /// Whether it comes through a watch: to a machine that stood still, it is sent again later, in order.
+    fn is_watched(item: &Self::Item) -> bool;
+    /// The host has stood still, and its watches go on a little later.
+    fn stall_watches(world: &mut World<'_, Self>, host: usize);
     /// It happens.
     fn happen(world: &mut World<'_, Self>, item: Self::Item);
 
@@ -183,6 +187,10 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     /// Requests of one node within ten seconds.
     fn calls_allowed(world: &World<'_, Self>) -> u32 {
         world.bounds.calls
+    }
+    /// Whether a VIP's address is a node's own.
+    fn owns(_settings: &Settings<Self>, _node: usize, _vip: usize) -> bool {
+        false
     }
     /// Beyond these, an agent or the world is stuck.
     fn limits(world: &World<'_, Self>) -> Limits;

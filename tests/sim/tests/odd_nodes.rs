@@ -81,6 +81,29 @@ fn many_gateways_do_not_hinder_the_last_node() {
     assert_eq!(run(&plan).violation, None);
 }
 
+/// Watchers ask for VIPs that the node has let go, and the node answers from its own address.
+#[test]
+fn a_node_that_loses_many_vips_at_once_keeps_its_session() {
+    for (nodes, late) in [(2, 400), (3, 900), (5, 400), (5, 3_000)] {
+        let lag = |node| at(49, 10, Fault::Own(Own::WatchLag(node, late, None)));
+        let mut faults: Vec<_> = (1..nodes).map(lag).collect();
+        faults.push(at(50, 20, Fault::Own(Own::Namespace(0))));
+        let mut plan = plan(nodes, faults);
+        (plan.settings.own.vips, plan.settings.own.apart) = (30, false);
+        let outcome = run(&plan);
+        assert_eq!(outcome.violation, None, "{nodes} nodes, {late} ms late");
+    }
+}
+
+#[test]
+fn a_host_with_the_same_address_on_another_segment_moves_nothing() {
+    let lapsed = (0..12).map(|vip| at(75, 0, Fault::Own(Own::Elsewhere(vip))));
+    let mut faults: Vec<_> = (0..12).map(|vip| at(50, 0, Fault::Own(Own::Elsewhere(vip)))).collect();
+    faults.push(at(55, 30, Fault::Api(1, How::Refused)));
+    faults.extend(lapsed);
+    assert_eq!(run(&plan(4, faults)).violation, None);
+}
+
 #[test]
 fn a_node_whose_ethernet_address_changes_keeps_its_session_and_its_vips() {
     for nodes in 2..6 {
@@ -103,5 +126,21 @@ fn a_limit_of_frames_is_one_of_probes_too() {
     world.run(170 * SECOND);
     assert_eq!(world.violation, None);
     assert_eq!((nobodys(&world, 0), nobodys(&world, 1)), (vec![], vec![]));
-    assert!(world.counts.busiest <= 15, "{} probes within a second", world.counts.busiest);
+    assert!(world.counts.busiest <= 10, "{} probes within a second", world.counts.busiest);
+}
+
+/// Ten nodes of twelve fall silent at once. Each of them needs several probes before its session may be ended.
+#[test]
+fn many_silent_nodes_do_not_go_beyond_the_limit_of_frames() {
+    let mut plan = plan(12, (0..10).map(|node| at(50, 60, Fault::Crash(node))).collect());
+    plan.settings.rules.frames_per_second = Some(15);
+    let mut world = World::new(&plan);
+    world.run(80 * SECOND);
+    assert_eq!(world.violation, None);
+    assert_eq!((nobodys(&world, 0), nobodys(&world, 1)), (vec![], vec![]), "all VIPs are carried again");
+    let live = world.api.store.sessions.values().filter(|session| session.is_live()).count();
+    assert_eq!(live, 2, "the sessions of all ten were ended");
+    world.run(100 * SECOND);
+    // A third of the limit is left to announcements.
+    assert!(world.counts.busiest <= 10, "{} probes within a second", world.counts.busiest);
 }

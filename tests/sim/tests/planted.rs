@@ -2,10 +2,17 @@
 //!
 //! `SIM_BUG=name,name` looks for some of them, `SIM_SEEDS=n` within so many seeds.
 
-use mooring_agent_core::planted::Bug;
+use std::collections::BTreeSet;
+
+use mooring_agent_core::planted::{Bug, plant};
+use mooring_agent_core::rules::Rules;
+use mooring_sim::check::Rule;
+use mooring_sim::clock::SECOND;
 use mooring_sim::elector::Elector;
+use mooring_sim::fault::{Fault, Planned};
 use mooring_sim::many::{Order, many};
-use mooring_sim::session_vips::SessionVips;
+use mooring_sim::run::run;
+use mooring_sim::session_vips::{Plan, SessionVips};
 use mooring_sim::subject::Subject;
 
 /// No bug may hide for longer.
@@ -41,4 +48,20 @@ fn every_planted_bug_is_found() {
 #[test]
 fn every_planted_bug_of_sessions_is_found() {
     each_is_found::<SessionVips>(&Bug::SESSION_VIPS);
+}
+
+/// Ten nodes of twelve fall silent at once, where switches count frames.
+#[test]
+fn a_watch_that_keeps_to_no_limit_is_found() {
+    let mut plan = Plan::drawn(1, Some(12), 0);
+    let settings = &mut plan.settings;
+    (settings.rules, settings.defaults) = (Rules { frames_per_second: Some(15), ..Rules::default() }, true);
+    (settings.absent, settings.own.local) = (BTreeSet::new(), BTreeSet::new());
+    let crash = |node| Planned { at: 50 * SECOND, lasts: 60 * SECOND, fault: Fault::Crash(node) };
+    plan.faults = (0..10).map(crash).collect();
+    assert_eq!(run(&plan).violation, None);
+    plant(Some(Bug::WatchBeyondLimit));
+    let found = run(&plan).violation.map(|violation| violation.rule);
+    plant(None);
+    assert_eq!(found, Some(Rule::Calls));
 }

@@ -27,6 +27,11 @@ pub const SETTLED: Duration = Duration::from_secs(25);
 pub const BURST: usize = 60;
 /// Requests of all agents a second, over a whole round.
 pub const RATE: f64 = 12.0;
+/// Beside [`BURST`], where agents carry VIPs of Services: five watches that three agents open anew, with two API servers each, a list
+/// and a watch; and for each of eight VIPs its record and its Events.
+pub const SERVICES_BURST: usize = 90;
+/// Beside [`RATE`], where agents carry VIPs of Services: a session's renewals, and hand-overs of eight VIPs.
+pub const SERVICES_RATE: f64 = 12.0;
 /// An agent was ready to run and got no processor for this long in a round, or the machine stood still for this long:
 /// rules that depend on time cannot be judged then.
 pub const STARVED: Duration = Duration::from_secs(1);

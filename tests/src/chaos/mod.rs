@@ -14,6 +14,7 @@ mod quiesce;
 mod report;
 mod rules;
 mod seen;
+mod services;
 mod story;
 mod watch;
 
@@ -41,6 +42,7 @@ pub use report::Report;
 use report::{Round, Violation};
 use rules::{Breach, Rule};
 use seen::Happened;
+use services::Services;
 use watch::{Healed, Watch};
 
 /// After this many moves within [`WINDOW`] the witness may not move the VIP any more. The number is one less than the
@@ -64,6 +66,8 @@ pub struct Wish {
     pub first: u64,
     /// Whether each control plane has an etcd member of its own.
     pub stacked: bool,
+    /// Whether the agents carry VIPs of Services beside the control plane's.
+    pub services: bool,
     /// The agent's binary.
     pub agent: PathBuf,
 }
@@ -78,6 +82,7 @@ pub async fn run(wish: &Wish) -> Result<Report> {
         seed: wish.seed,
         minutes: wish.minutes,
         etcd: if wish.stacked { "stacked" } else { "external" },
+        service_vips: if wish.services { services::VIPS.into() } else { 0 },
         began,
         agent: wish.agent.display().to_string(),
         agent_sha256: assets::sha256(&wish.agent)?,
@@ -123,6 +128,7 @@ struct Chaos {
     rig: ControlPlaneRig,
     agents: Agents,
     watch: Watch,
+    services: Option<Services>,
     begin: Time,
     holder: String,
     /// When the VIP moved since the last restart of all agents.
@@ -134,7 +140,10 @@ impl Chaos {
     async fn up(wish: &Wish) -> Result<Self> {
         let shape = if wish.stacked { Shape::stacked() } else { Shape::external() };
         let shape = shape.audited().with_host(INTRUDER.0, INTRUDER.1).with_agent(AgentBinary::Path(wish.agent.clone()));
-        let rig = ControlPlaneRig::up(shape, AgentOptions::default()).await?;
+        let (shape, options) =
+            if wish.services { services::asked_for(shape) } else { (shape, AgentOptions::default()) };
+        let rig = ControlPlaneRig::up(shape, options).await?;
+        let mut services = if wish.services { Some(Services::make(&rig).await?) } else { None };
         rig.start_agents()?;
         rig.holder().await?;
         let mut agents = Agents::of(&rig.lab.control_planes());
@@ -144,13 +153,18 @@ impl Chaos {
         // Events before this point belong to no round.
         let healed = Healed { healed: now(), ready: now(), named: None };
         watch.end(&rig, &mut agents, Vec::new(), healed).await?;
+        if let Some(services) = &mut services {
+            ensure!(services.settled(&rig).await, "VIPs of Services do not settle; {}", rig.logs());
+            services.end(&rig, now()).await?;
+        }
         let command = format!(
-            "cargo lab chaos{} --minutes {} --seed {}",
+            "cargo lab chaos{}{} --minutes {} --seed {}",
             if wish.stacked { " --stacked" } else { "" },
+            if wish.services { " --services" } else { "" },
             wish.minutes,
             wish.seed
         );
-        Ok(Self { rig, agents, watch, begin: now(), holder: settled.holder, moves: Vec::new(), command })
+        Ok(Self { rig, agents, watch, services, begin: now(), holder: settled.holder, moves: Vec::new(), command })
     }
 
     async fn round(&mut self, plan: &Plan, report: &mut Report) -> Result<()> {
@@ -182,11 +196,18 @@ impl Chaos {
                 breaches.push(Breach { rule: Rule::Lab, at: now(), detail: format!("{error:#}") });
                 After { ready: now(), settled: None }
             });
+        if let Some(services) = &self.services {
+            services.settled(&self.rig).await;
+        }
         let named = settled.as_ref().map(|settled| settled.named);
         let healed = Healed { healed, ready, named };
         let mut record = self.watch.end(&self.rig, &mut self.agents, made.faults, healed).await?;
         record.seen.spent = made.spent;
+        record.seen.services = self.services.is_some();
         breaches.extend(rules::judge(&record.seen));
+        if let Some(services) = &mut self.services {
+            breaches.extend(services.judge(&self.rig, &record.seen).await?);
+        }
         self.moves.extend(record.seen.moves().iter().map(|(at, _)| *at));
 
         let at = made.started.since(self.begin).as_secs_f64();
@@ -297,7 +318,11 @@ impl Chaos {
             .settled
             .with_context(|| format!("the VIP does not settle after all agents were restarted; {}", self.rig.logs()))?;
         let healed = Healed { healed: from, ready: from, named: None };
-        self.watch.end(&self.rig, &mut self.agents, Vec::new(), healed).await?;
+        let record = self.watch.end(&self.rig, &mut self.agents, Vec::new(), healed).await?;
+        if let Some(services) = &mut self.services {
+            services.settled(&self.rig).await;
+            services.end(&self.rig, record.seen.to).await?;
+        }
         self.holder = settled.holder;
         self.moves.clear();
         Ok(())

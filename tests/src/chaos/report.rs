@@ -20,6 +20,8 @@ pub struct Report {
     pub minutes: u64,
     /// `external` or `stacked`.
     pub etcd: &'static str,
+    /// So many VIPs of Services were carried beside the control plane's.
+    pub service_vips: usize,
     /// When it began, by the wall clock.
     pub began: String,
     /// How long it went on, in seconds.

@@ -3,7 +3,9 @@
 use mooring_agent::core::time::Time;
 use serde::Serialize;
 
-use super::bounds::{self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SETTLED, SHARED, STARVED};
+use super::bounds::{
+    self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STARVED,
+};
 use super::hearing::{deaf, without};
 use super::seen::Seen;
 use crate::observe::timeline::Interval;
@@ -194,17 +196,18 @@ fn requests(seen: &Seen) -> Vec<Breach> {
     let mut times = seen.requests.clone();
     times.sort_unstable();
     let second = std::time::Duration::from_secs(1);
+    let (most, most_rate) = if seen.services { (BURST + SERVICES_BURST, RATE + SERVICES_RATE) } else { (BURST, RATE) };
     let burst = times.iter().enumerate().find_map(|(i, at)| {
         let end = times.partition_point(|other| *other < *at + second);
-        (end - i > BURST).then(|| (*at, end - i))
+        (end - i > most).then(|| (*at, end - i))
     });
     if let Some((at, count)) = burst {
-        return vec![breach(Rule::Requests, at, format!("{count} requests in one second, allowed {BURST}"))];
+        return vec![breach(Rule::Requests, at, format!("{count} requests in one second, allowed {most}"))];
     }
     let whole = Interval { from: seen.from, to: seen.to }.length().as_secs_f64().max(1.0);
     let rate = f64::from(u32::try_from(times.len()).unwrap_or(u32::MAX)) / whole;
-    if rate > RATE {
-        return vec![breach(Rule::Requests, seen.from, format!("{rate:.1} requests a second, allowed {RATE}"))];
+    if rate > most_rate {
+        return vec![breach(Rule::Requests, seen.from, format!("{rate:.1} requests a second, allowed {most_rate}"))];
     }
     Vec::new()
 }

@@ -72,6 +72,8 @@ pub struct Seen {
     pub gaps: Vec<Gap>,
     /// Since when the Lease names the holder, at the end; `None`: the Lease does not name the holder.
     pub named: Option<Time>,
+    /// The agents carry VIPs of Services as well.
+    pub services: bool,
     /// When agents sent requests to the API.
     pub requests: Vec<Time>,
     /// What agents did without cause: ended, panicked, did not end.

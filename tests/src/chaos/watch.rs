@@ -101,6 +101,7 @@ impl Watch {
             lifetimes: lifetimes(&events, from),
             gaps: probes.outages(),
             named: end.named,
+            services: false,
             requests: self.requests()?,
             unasked: agents.take(),
             memory: agents.memory(rig),
@@ -135,7 +136,7 @@ fn prober(rig: &ControlPlaneRig) -> Result<Prober> {
 }
 
 /// The lifetimes set from `from` on, and the last one of each host before: it may still apply.
-fn lifetimes(events: &[Event], from: Time) -> Vec<Lifetime> {
+pub fn lifetimes(events: &[Event], from: Time) -> Vec<Lifetime> {
     let told = events.iter().filter(|event| event.change != Change::Removed);
     let all: Vec<Lifetime> = told
         .map(|event| Lifetime {

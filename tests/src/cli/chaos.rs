@@ -25,6 +25,9 @@ pub struct Args {
     /// An etcd member on each control plane, as kubeadm does it, instead of one etcd apart
     #[arg(long)]
     stacked: bool,
+    /// The agents carry VIPs of Services as well, and each of these is judged by the same rules
+    #[arg(long)]
+    services: bool,
     /// Write the report to this file as JSON
     #[arg(long)]
     report: Option<PathBuf>,
@@ -49,7 +52,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let clock = || crate::clock::now().as_nanos() % 1_000_000;
     let seed = args.seed.unwrap_or_else(clock);
     progress::line(format_args!("chaos for {} minutes, seed {seed}", args.minutes));
-    let wish = Wish { minutes: args.minutes, seed, first: args.first, stacked: args.stacked, agent };
+    let wish =
+        Wish { minutes: args.minutes, seed, first: args.first, stacked: args.stacked, services: args.services, agent };
     let report = tokio::runtime::Runtime::new()?.block_on(chaos::run(&wish))?;
     print(&report.text());
     if let Some(path) = &args.report {

@@ -143,7 +143,13 @@ impl ControlPlaneRig {
     /// The timeline of the first VIP; a host that crashed has no part in it until it is revived.
     #[must_use]
     pub fn timeline(&self) -> Timeline {
-        let timeline = self.addresses.timeline(self.lab.vip());
+        self.timeline_of(self.lab.vip())
+    }
+
+    /// The timeline of a VIP; a host that crashed has no part in it until it is revived.
+    #[must_use]
+    pub fn timeline_of(&self, vip: IpAddr) -> Timeline {
+        let timeline = self.addresses.timeline(vip);
         self.down.iter().fold(timeline, |timeline, (name, from, to)| timeline.without(name, *from, *to))
     }
 

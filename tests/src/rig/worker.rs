@@ -62,6 +62,41 @@ pub fn vip6() -> IpAddr {
     segment::ip6(200).into()
 }
 
+/// The n-th VIP's `IPAddress` and a Service that has it, on any cluster.
+pub async fn create(server: &Server, n: u8, policy: &str) -> Result<()> {
+    let labels = json!({"mooring.dev/service-family": "ipv4"});
+    create_address(server, &format!("a{n}"), vip(n), &labels, &json!({})).await?;
+    create_service(server, n, policy).await
+}
+
+async fn create_address(server: &Server, name: &str, ip: IpAddr, labels: &Value, annotations: &Value) -> Result<()> {
+    let object = json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {
+            "address": ip.to_string(), "prefix": 24, "claimRef": {"name": name},
+            "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "GlobalInClusterIPPool", "name": "pool"},
+        },
+    });
+    server.create(&WorkerRig::address_path(""), &object).await.map(drop).context("the IPAddress is refused")
+}
+
+async fn create_service(server: &Server, n: u8, policy: &str) -> Result<()> {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": format!("s{n}"), "namespace": NAMESPACE,
+            "annotations": {"mooring.dev/ip-addresses": format!("{NAMESPACE}/a{n}={}", vip(n))},
+        },
+        "spec": {
+            "type": "LoadBalancer", "externalTrafficPolicy": policy, "selector": {"app": "echo"},
+            "ports": [{"name": "echo", "port": echo::PORT, "protocol": "UDP"}],
+        },
+    });
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
+    server.create(&path, &object).await.map(drop).context("the Service is refused")
+}
+
 impl WorkerRig {
     /// So many workers, `w1` and on, and observers of so many VIPs. No agent runs. `crds`: whether the kind is there.
     pub async fn set(ctx: &Ctx<()>, workers: u8, vips: u8, crds: bool) -> Result<Self> {
@@ -202,8 +237,7 @@ impl WorkerRig {
 
     /// Makes the n-th VIP's `IPAddress` and a Service that has it.
     pub async fn make(&self, n: u8, policy: &str) -> Result<()> {
-        self.make_address(n, &json!({"mooring.dev/service-family": "ipv4"}), &json!({})).await?;
-        self.make_service(n, policy).await
+        create(&self.server, n, policy).await
     }
 
     /// Makes the n-th VIP's `IPAddress`.
@@ -213,32 +247,12 @@ impl WorkerRig {
 
     /// Makes an `IPAddress`.
     pub async fn make_address_of(&self, name: &str, ip: IpAddr, labels: &Value, annotations: &Value) -> Result<()> {
-        let object = json!({
-            "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
-            "metadata": {"name": name, "labels": labels, "annotations": annotations},
-            "spec": {
-                "address": ip.to_string(), "prefix": 24, "claimRef": {"name": name},
-                "poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "GlobalInClusterIPPool", "name": "pool"},
-            },
-        });
-        self.server.create(&Self::address_path(""), &object).await.map(drop).context("the IPAddress is refused")
+        create_address(&self.server, name, ip, labels, annotations).await
     }
 
     /// A Service that says that it has the n-th VIP.
     pub async fn make_service(&self, n: u8, policy: &str) -> Result<()> {
-        let object = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "name": format!("s{n}"), "namespace": NAMESPACE,
-                "annotations": {"mooring.dev/ip-addresses": format!("{NAMESPACE}/a{n}={}", vip(n))},
-            },
-            "spec": {
-                "type": "LoadBalancer", "externalTrafficPolicy": policy, "selector": {"app": "echo"},
-                "ports": [{"name": "echo", "port": echo::PORT, "protocol": "UDP"}],
-            },
-        });
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
-        self.server.create(&path, &object).await.map(drop).context("the Service is refused")
+        create_service(&self.server, n, policy).await
     }
 
     /// The endpoints of the n-th VIP's Service: nodes, and whether each is ready.

@@ -90,6 +90,16 @@ impl Core for ControlPlane {
                     self.elect(at, ForElector::Put { address }, &mut out);
                 }
             }
+            Event::Removed(addresses) => {
+                for address in addresses {
+                    self.elect(at, ForElector::Removed { address }, &mut out);
+                }
+            }
+            Event::NotRefreshed(addresses) => {
+                for address in addresses {
+                    self.elect(at, ForElector::NotRefreshed { address }, &mut out);
+                }
+            }
             event => {
                 if let Some(event) = self.translate(event) {
                     self.elect(at, event, &mut out);
@@ -194,10 +204,15 @@ impl ControlPlane {
             Event::LeftOver(vips) => ForElector::LeftOver(vips.into_iter().map(|vip| vip.address).collect()),
             Event::EnsureFailed { address, reason } => ForElector::PutFailed { address, reason },
             Event::Gone(address) => ForElector::Gone { address },
+            Event::RemoveFailed { address, reason } => ForElector::RemoveFailed { address, reason },
             Event::ClockJump(by) => ForElector::ClockJump(by),
             Event::Shutdown => ForElector::Shutdown,
             Event::Input(input) => input.for_elector()?,
-            Event::Heard { .. } | Event::Node { .. } | Event::Ensured(_) => return None,
+            Event::Heard { .. }
+            | Event::Node { .. }
+            | Event::Ensured(_)
+            | Event::NotRefreshed(_)
+            | Event::Removed(_) => return None,
         })
     }
 

@@ -1,6 +1,7 @@
 //! What is known of the API server: whether it answers, and which calls are under way.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use crate::action::Cause;
 use crate::lease::Record;
@@ -22,6 +23,10 @@ pub(super) struct Api {
     pub(super) flight: Option<Flight>,
     /// The last writes that were given up without an answer, oldest first. They may have taken effect, or may do so later.
     pub(super) unanswered: VecDeque<Flight>,
+    /// The VIPs in the last declaration that was sent.
+    pub(super) told: Vec<IpAddr>,
+    /// When a renewal was last sent because the VIPs on the interface were others than those.
+    pub(super) declared: Time,
     /// The earliest time of the next read of the Lease.
     pub(super) next_read: Time,
     /// The earliest time of the next write of the Lease by a node that carries the VIPs.

@@ -9,6 +9,8 @@ use crate::time::Time;
 pub(super) struct Candidacy {
     /// The Lease is not taken before this time, after a conflict, a lost race or a foreign owner.
     pub(super) hold_off: Time,
+    /// How often in a row the Lease could not be created because its namespace does not exist.
+    pub(super) no_namespace: u32,
     /// The interface refused all VIPs: this node carries none before this time, with or without the Lease.
     pub(super) refused_until: Time,
     /// When this node writes its own entry among the Lease's participants.
@@ -16,6 +18,9 @@ pub(super) struct Candidacy {
     /// How often this node has carried the VIPs without a Lease, or let them go again, since it last took the Lease. Each
     /// time gives it another turn.
     pub(super) turns: u32,
+    /// Since when this node has left a free Lease, or a free VIP, to healthier nodes. An API that answers now and then does not
+    /// end that; only a node that carries the VIPs does.
+    pub(super) left_since: Option<Time>,
     /// The tenure whose holder was reported as silent: each tenure is reported once.
     pub(super) reported_silent: Option<Declaration>,
     /// The recent moves of the VIPs.
@@ -24,14 +29,16 @@ pub(super) struct Candidacy {
 }
 
 impl Candidacy {
-    /// Notes the holder that the Lease names.
-    pub(super) fn saw_holder(&mut self, now: Time, holder: &str) {
+    /// Notes the holder that the Lease names. Returns the last one, if there was one and the Lease names another now.
+    pub(super) fn saw_holder(&mut self, now: Time, holder: &str) -> Option<String> {
         if holder.is_empty() || holder == self.last_holder {
-            return;
+            return None;
         }
-        if !self.last_holder.is_empty() {
-            self.moves.record(now);
+        let last = std::mem::replace(&mut self.last_holder, holder.to_owned());
+        if last.is_empty() {
+            return None;
         }
-        holder.clone_into(&mut self.last_holder);
+        self.moves.record(now);
+        Some(last)
     }
 }

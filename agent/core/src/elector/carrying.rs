@@ -7,16 +7,17 @@ use super::ensured::Ensured;
 use super::following::Following;
 use super::segment::Link;
 use super::vip::Put;
-use super::{Elector, Role};
+use super::{Elector, Role, Vip};
 use crate::action::{Action, Report, Why};
-use crate::rules::FENCE_ENDS;
+use crate::planted::planted;
+use crate::rules::{FENCE_ENDS, REFRESH_AGAIN};
 use crate::time::Time;
 
 /// A node whose interface refused all VIPs tries again after this.
-const CANNOT_CARRY: Duration = Duration::from_secs(5);
+pub(super) const CANNOT_CARRY: Duration = Duration::from_secs(5);
 
 impl Elector {
-    /// Has every VIP on the interface until the deadline. When so little is left that there is no lifetime for the VIPs, the
+    /// Has every VIP on the interface until the deadline, except those that are held back. When so little is left that there is no lifetime for the VIPs, the
     /// fence in force stays (the datapath would take the addresses off), and the next renewal is sent at once.
     pub(super) fn carry(&mut self, deadline: Time) {
         let now = self.step.at.now;
@@ -25,7 +26,8 @@ impl Elector {
             return;
         };
         self.ensured = ensured;
-        self.step.out.extend(self.vips.keys().map(|address| Action::Carry { address: *address, deadline }));
+        let these = self.may_be_carried();
+        self.step.out.extend(these.into_iter().map(|address| Action::Carry { address, deadline }));
     }
 
     /// By when the VIPs must be gone, if nothing is renewed: the end of the Lease, or of the short fence.
@@ -88,11 +90,7 @@ impl Elector {
         if !self.is_carrying() || !self.due(since + self.rules.link_down_delay) {
             return;
         }
-        let release = matches!(self.role, Role::Holding(_));
-        self.let_go(Why::LinkDown);
-        if release {
-            self.release(None);
-        }
+        self.let_go_and_release(Why::LinkDown);
     }
 
     pub(super) fn was_put(&mut self, address: IpAddr) {
@@ -109,12 +107,35 @@ impl Elector {
         }
     }
 
+    /// The VIP is still on the interface, under an earlier fence. This is no reason to let the VIP go: the refresh is tried again,
+    /// and if it fails again and again, the kernel ends the VIP in time.
+    pub(super) fn not_refreshed(&mut self, address: IpAddr) {
+        let again = self.step.at.now + REFRESH_AGAIN;
+        if planted!(LetsGoOnFailedRefresh) {
+            self.put_failed(address, "it was not refreshed".into());
+        } else if self.is_carrying() && self.vips.contains_key(&address) {
+            self.ensured.again.get_or_insert(again);
+        }
+    }
+
+    /// Asks once more for the fence that the kernel has not given all VIPs.
+    pub(super) fn advance_refresh(&mut self) {
+        let Some(again) = self.ensured.again.filter(|_| self.is_carrying() && !self.process.has_left()) else { return };
+        if self.due(again) {
+            self.ensured.again = None;
+            if let Some(deadline) = self.deadline_to_restore() {
+                self.carry(deadline);
+            }
+        }
+    }
+
     pub(super) fn put_failed(&mut self, address: IpAddr, reason: String) {
         if let Some(vip) = self.vips.get_mut(&address) {
             vip.take_off(Put::Refused);
         }
         self.report(Report::CannotCarry { address, reason });
-        if self.vips.values().all(|vip| vip.put == Put::Refused) && self.is_carrying() {
+        let is_out = |vip: &Vip| vip.put == Put::Refused || vip.foreign_owner().is_some();
+        if self.vips.values().all(is_out) && self.is_carrying() {
             self.cannot_carry();
         }
     }
@@ -162,12 +183,8 @@ impl Elector {
 
     /// None of the VIPs could be put on the interface: another node may be able to.
     pub(super) fn cannot_carry(&mut self) {
-        let release = matches!(self.role, Role::Holding(_));
-        self.let_go(Why::CannotCarry);
+        self.let_go_and_release(Why::CannotCarry);
         self.candidacy.hold_off = self.step.at.now + CANNOT_CARRY;
         self.candidacy.refused_until = self.candidacy.hold_off;
-        if release {
-            self.release(None);
-        }
     }
 }

@@ -23,20 +23,19 @@ pub(super) struct Following {
     pub(super) searching: bool,
     /// Since when the VIP has been free while the API is away: this node's turn counts from then.
     free_since: Option<Time>,
-    /// Since when only its health has kept this node from taking the Lease.
-    unfit_since: Option<Time>,
 }
 
 impl Elector {
     pub(super) fn advance_following(&mut self) {
         if self.process.is_ending() {
-            // A release that is still on its way is waited for.
-            if self.api.flight.is_none() && !self.process.has_left() {
+            // A release that is still on its way, or that waits for the VIPs to be gone, is waited for.
+            if self.api.flight.is_none() && !self.is_releasing() && !self.process.has_left() {
                 self.process = Process::Left;
                 self.act(Action::Exit);
             }
             return;
         }
+        self.advance_foreign();
         self.consider_participating();
         self.consider_taking();
         self.consider_provisional();
@@ -44,7 +43,8 @@ impl Elector {
 
     fn consider_participating(&mut self) {
         let known = self.lease.is_fresh(self.step.at.now, &self.rules) && self.lease.view().is_some();
-        let unable = !known || self.api.flight.is_some() || self.node.participant.macs.is_empty();
+        let twin = self.twin().is_some();
+        let unable = !known || twin || self.api.flight.is_some() || self.node.participant.macs.is_empty();
         if unable || self.is_participant() || self.is_list_full() {
             return;
         }
@@ -63,7 +63,10 @@ impl Elector {
         }
         let Some(cause) = self.cause() else {
             self.set_searching(false);
-            self.with_following(|f| f.unfit_since = None);
+            // Another node has the Lease, and nothing says that its VIPs are silent.
+            if self.lease.is_fresh(self.step.at.now, &self.rules) && !self.segment.witness.is_free() {
+                self.candidacy.left_since = None;
+            }
             return;
         };
         if self.service.verdict.is_none() && !self.is_left_to_others_no_longer() {
@@ -74,11 +77,8 @@ impl Elector {
         if self.api.away.is_some() && answered {
             return;
         }
-        if matches!(cause, Cause::Free | Cause::Expiry)
-            && self.rules.conflict_probe
-            && !planted!(TakesWithoutLooking)
-            && !self.is_clear()
-        {
+        let looks = matches!(cause, Cause::Free | Cause::Expiry) && self.rules.conflict_probe;
+        if looks && !planted!(TakesWithoutLooking) && !self.is_clear() {
             return;
         }
         if !self.is_fit(cause) && !self.is_left_to_others_no_longer() {
@@ -92,6 +92,12 @@ impl Elector {
             }
         }
         self.set_searching(false);
+        // The answer of a peer that still has one of the VIPs says nothing about the others. Nor does the silence of a holder
+        // that declares only some of them: only those were asked for. The others are asked for after the take.
+        if looks && (self.segment.witness.is_quiet() || planted!(TakesWithoutLooking)) {
+            let asked = self.segment.witness.addresses().to_vec();
+            self.was_asked_for(&asked);
+        }
         self.take(cause);
     }
 
@@ -100,12 +106,12 @@ impl Elector {
         self.is_healthy() || matches!(cause, Cause::Free | Cause::Expiry) && self.is_nobody_better()
     }
 
-    /// Whether healthier nodes had their time to take the Lease, and none has.
+    /// Whether healthier nodes had their time to take the Lease, or the VIPs, and none has. Unhealthy nodes come in turn after that:
+    /// without the API, nothing else keeps two of them apart.
     fn is_left_to_others_no_longer(&mut self) -> bool {
-        let now = self.step.at.now;
-        let Role::Following(following) = &mut self.role else { return false };
-        let since = *following.unfit_since.get_or_insert(now);
-        !planted!(HealthForbids) && self.due(since + LEFT_TO_OTHERS)
+        let since = *self.candidacy.left_since.get_or_insert(self.step.at.now);
+        let turn = self.rules.turn(self.candidacy.turns);
+        !planted!(HealthForbids) && self.due(since + LEFT_TO_OTHERS + turn)
     }
 
     /// Why this node may take the Lease now.
@@ -120,8 +126,8 @@ impl Elector {
         let Some(view) = self.lease.view() else {
             return Some(Cause::Free);
         };
-        if view.record.holder == self.rules.node {
-            return Some(Cause::Adopted);
+        if self.is_mine() {
+            return (!self.is_releasing_refused()).then_some(Cause::Adopted);
         }
         if view.record.holder.is_empty() {
             let Some(handover) = view.handover() else {
@@ -145,8 +151,10 @@ impl Elector {
     fn may_take_early(&mut self) -> bool {
         // After a change of holder, what the witness knows may still be about the last one.
         let witness = &self.segment.witness;
-        let of_this = |d: &&Declaration| d.holder != self.rules.node && (witness.is_of(d) || planted!(StaleWitness));
-        let declared = self.lease.view().and_then(LeaseView::declaration).is_some_and(|d| of_this(&d));
+        let anothers = self.is_anothers();
+        let of_this = |d: &&Declaration| anothers && (witness.is_of(d) || planted!(StaleWitness));
+        let declaration = self.lease.view().and_then(LeaseView::declaration);
+        let declared = declaration.is_some_and(|d| of_this(&d) && self.may_judge(d));
         let witnessed = declared && !self.rules.witness_interval.is_zero() && self.segment.witness.is_silent();
         witnessed && (planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now))
     }
@@ -164,10 +172,7 @@ impl Elector {
             return true;
         }
         self.candidacy.hold_off = now + Duration::from_secs(1);
-        if self.segment.foreign.answered(now, mac, heard) {
-            let reports = self.vips.keys().map(|address| Report::ForeignOwner { address: *address, mac });
-            self.step.out.extend(reports.map(Action::Report));
-        }
+        self.segment.foreign.answered(now, mac, heard);
         self.set_searching(true);
         false
     }
@@ -187,6 +192,10 @@ impl Elector {
     }
 
     fn consider_provisional(&mut self) {
+        // Whoever carries the VIPs while the API is away shows on the segment only: healthier nodes have their time anew after that.
+        if self.segment.witness.answer(self.step.at.now).is_some() {
+            self.candidacy.left_since = None;
+        }
         let able = self.rules.provisional && self.is_able();
         let Some(away) = self.api.away_since().filter(|_| able && self.segment.witness.is_free()) else {
             self.with_following(|f| f.free_since = None);
@@ -210,8 +219,7 @@ impl Elector {
             return;
         }
         // An unhealthy service excludes this node only if a peer's service is better, and only for a while.
-        let late = since + LEFT_TO_OTHERS;
-        if !self.is_healthy() && !self.is_nobody_better() && (planted!(HealthForbids) || !self.due(late)) {
+        if !self.is_healthy() && !self.is_nobody_better() && !self.is_left_to_others_no_longer() {
             return;
         }
         self.hold_provisionally();
@@ -220,7 +228,7 @@ impl Elector {
     fn hold_off_provisional(&self) -> Time {
         // Two things keep a free VIP from being carried: a foreign owner, and an interface that refused all VIPs. A lost race
         // does not.
-        let foreign = self.segment.foreign.reported.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1));
+        let foreign = self.segment.foreign.certain.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1));
         foreign.max(self.candidacy.refused_until)
     }
 
@@ -252,6 +260,7 @@ impl Elector {
             holding.returns_until = Some(self.step.at.now + self.rules.lease_duration);
         }
         self.candidacy.turns = 0;
+        self.candidacy.left_since = None;
         self.report(if confirmed { Report::Confirmed } else { Report::Took(cause) });
     }
 }

@@ -13,6 +13,8 @@ use crate::time::{Time, WallTime};
 
 /// How long before the kernel would drop the VIP a holder changes to a short fence.
 const BEFORE_DROPPED: Duration = Duration::from_millis(100);
+/// How long after a write that declares other VIPs the next such write is sent: the kernel may refuse a VIP and take it in turn.
+const DECLARE_AGAIN: Duration = Duration::from_millis(300);
 
 /// This node's own write made it the holder.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ impl Elector {
         let sent = if planted!(FenceFromAnswer) { self.step.at.now } else { sent };
         let record = self.record();
         let (acquired, transitions) = record.map_or((None, 0), |r| (r.acquired, r.transitions));
+        self.tenure = Some((transitions, acquired));
         let holding = Holding {
             sent,
             acquired,
@@ -148,7 +151,11 @@ impl Elector {
         }
         self.challenge_again();
         // After a conflict the Lease is read first: perhaps only an annotation changed.
-        if self.api.may_write() && self.due(self.api.next_write) {
+        let declares = self.must_declare() && self.due(self.api.declared + DECLARE_AGAIN);
+        if self.api.may_write() && (declares || self.due(self.api.next_write)) {
+            if declares {
+                self.api.declared = self.step.at.now;
+            }
             self.renew();
         }
         self.look_for_another();

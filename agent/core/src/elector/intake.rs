@@ -67,8 +67,11 @@ impl Elector {
             }
             Event::Heard { address, mac } => self.heard(address, mac),
             Event::Put { address } => self.was_put(address),
+            Event::NotRefreshed { address } => self.not_refreshed(address),
             Event::PutFailed { address, reason } => self.put_failed(address, reason),
             Event::Gone { address } => self.gone(address),
+            Event::Removed { address } => self.was_removed(address),
+            Event::RemoveFailed { address, reason } => self.report(Report::CannotRemove { address, reason }),
             Event::Link { up } => self.link_changed(up),
             Event::ClockJump(by) => self.late(by),
             Event::Shutdown => self.process.end(),
@@ -101,11 +104,14 @@ impl Elector {
     fn was_shown(&mut self) {
         self.step.again = true;
         let holder = self.lease.holder().to_owned();
-        self.candidacy.saw_holder(self.step.at.now, &holder);
+        if self.candidacy.saw_holder(self.step.at.now, &holder).as_deref() == Some(&*self.rules.node) {
+            self.search_anew();
+        }
         if let Role::Holding(holding) = &mut self.role {
             holding.in_doubt = false;
         }
-        if holder == self.rules.node || holder.is_empty() {
+        self.tell_of_twin();
+        if !self.is_anothers() {
             return;
         }
         match &self.role {
@@ -120,7 +126,9 @@ impl Elector {
             return;
         }
         let now = self.step.at.now;
-        self.segment.witness.heard(now, address, mac);
+        if !self.is_foreign_to_witness(address, mac) {
+            self.segment.witness.heard(now, address, mac);
+        }
         if !self.vips.contains_key(&address) {
             self.peer_heard(address, mac);
             // Only addresses that may be asked for are remembered: others must not fill the memory.
@@ -129,9 +137,12 @@ impl Elector {
             }
             return;
         }
+        self.segment.witness.heard_for_another(mac);
         self.step.again = true;
-        let (peer, holder) = (self.is_peer(mac), self.lease.holder());
-        let taken = peer || !holder.is_empty() && holder != self.rules.node;
+        if self.heard_while_searching(address, mac) {
+            return;
+        }
+        let taken = self.is_peer(mac) || self.is_anothers();
         match &mut self.role {
             Role::Holding(_) => self.challenged(address, mac),
             Role::Unleased(_) if planted!(KeepsOnBesideOther) => {}
@@ -156,15 +167,17 @@ impl Elector {
     }
 
     fn node_changed(&mut self, node: Node) {
+        self.had.extend(node.participant.macs.iter().copied());
         self.node = node;
+        self.tell_of_twin();
         self.candidacy.participate_at = None;
     }
 
     fn vips_changed(&mut self, wanted: &[IpAddr]) {
         let gone: Vec<IpAddr> = self.vips.keys().copied().filter(|a| !wanted.contains(a)).collect();
         for address in gone {
-            self.vips.remove(&address);
-            if self.is_carrying() {
+            let held_back = self.vips.remove(&address).is_some_and(|vip| vip.is_held_back());
+            if self.is_carrying() && !held_back {
                 self.act(Action::Drop { address });
                 self.report(Report::LetGo(Why::NotWanted));
             }

@@ -53,7 +53,7 @@ impl Elector {
             return;
         }
         if !released && self.api.flight.is_none() && self.api.reading.is_none() && self.due(self.api.next_write) {
-            if self.lease.holder() == self.rules.node {
+            if self.is_mine() {
                 self.release(to);
             } else {
                 self.released();
@@ -87,7 +87,7 @@ impl Elector {
 
     /// The Lease names another holder, and a host with the VIP was heard just before: that host is the successor.
     fn name_the_heard(&mut self) {
-        let named = !self.lease.holder().is_empty() && self.lease.holder() != self.rules.node;
+        let named = self.is_anothers();
         let now = self.step.at.now;
         if named {
             self.with_leaving(|l| {
@@ -114,12 +114,15 @@ impl Elector {
     /// After a conflict the Lease is read, and the release tried again. A release without an answer may have taken effect: a
     /// node that is to end listens for its successor a little longer, any other goes on as holder.
     pub(super) fn release_failed(&mut self, failure: Failure) {
+        if failure != Failure::Conflict {
+            self.release_unanswered();
+        }
         let Role::Leaving(leaving) = &self.role else { return };
         if failure == Failure::Conflict {
             return;
         }
         let sent = leaving.sent;
-        if !self.lease.holder().is_empty() && self.lease.holder() != self.rules.node {
+        if self.is_anothers() {
             // The release took effect, and the Lease is another node's by now: the watch showed only that.
             self.released();
         } else if self.process.is_ending() {
@@ -133,7 +136,7 @@ impl Elector {
 
     /// The grace time is over. An unhealthy holder goes on rather than leave the VIP without a holder.
     fn nobody_came(&mut self) {
-        let taken = !self.lease.holder().is_empty() && self.lease.holder() != self.rules.node;
+        let taken = self.is_anothers();
         let released = matches!(&self.role, Role::Leaving(l) if l.released);
         if taken || self.process.is_ending() && released {
             self.let_go(Why::HandedOver);

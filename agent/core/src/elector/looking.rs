@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::Elector;
+use super::{Elector, Vip};
 use crate::action::{Action, Report};
-use crate::lease::LeaseView;
+use crate::lease::{Declaration, LeaseView};
 use crate::witness::Target;
 
 /// How many of the holder's VIPs are probed at a time.
@@ -23,9 +23,17 @@ impl Elector {
             _ if self.is_searching() || self.api.away.is_some() => Target::Anybody,
             _ => Target::Nothing,
         };
-        // A few of a holder's VIPs suffice to tell whether the holder is there.
-        let asked = if matches!(target, Target::Holder(_)) { WITNESSED } else { usize::MAX };
-        self.segment.witness.aim(now, target, self.vips.keys().copied().take(asked));
+        // A few of a holder's VIPs suffice to tell whether the holder is there: those that it declares, of those known here.
+        let (declared, most) = match target {
+            Target::Holder(declaration) => (self.known_of(declaration), WITNESSED),
+            Target::Anybody | Target::Nothing => (&[][..], usize::MAX),
+        };
+        // A VIP that a foreign owner has would answer for a holder that is gone.
+        let asked = |(address, vip): &(&IpAddr, &Vip)| {
+            !vip.is_held_back() && (declared.is_empty() || declared.contains(*address))
+        };
+        let vips = self.vips.iter().filter(asked).map(|(address, _)| *address);
+        self.segment.witness.aim(now, target, vips.take(most));
         if self.segment.witness.next().is_some_and(|next| next <= now) {
             let parties = self.third_parties();
             self.segment.witness.set_parties(parties);
@@ -39,6 +47,18 @@ impl Elector {
         if let Some(next) = self.segment.witness.next() {
             self.due(next);
         }
+    }
+
+    /// The VIPs that a holder declares, if this node knows any of them: only those are probed.
+    fn known_of<'a>(&self, declaration: &'a Declaration) -> &'a [IpAddr] {
+        if self.may_judge(declaration) { &declaration.vips } else { &[] }
+    }
+
+    /// Whether the silence of VIPs that are known here says that the holder is gone. After a change of VIPs, the holder may have
+    /// let go of what this node still knows.
+    pub(super) fn may_judge(&self, declaration: &Declaration) -> bool {
+        let vips = &declaration.vips;
+        vips.is_empty() || vips.iter().any(|address| self.vips.contains_key(address))
     }
 
     /// Third parties that are asked beside the holder: gateways, then the nodes that take part, those heard last first; never
@@ -76,7 +96,8 @@ impl Elector {
     }
 
     pub(super) fn probe_vips(&mut self) {
-        let addresses: Vec<IpAddr> = self.vips.keys().copied().collect();
+        let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back());
+        let addresses: Vec<IpAddr> = carried.map(|(address, _)| *address).collect();
         self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
     }
 }

@@ -21,6 +21,7 @@ mod carrying;
 mod doubt;
 mod ensured;
 mod following;
+mod foreign;
 mod handing_over;
 mod hearing;
 mod holding;
@@ -30,9 +31,12 @@ mod leaving;
 mod looking;
 mod participating;
 mod process;
+mod releasing;
+mod searching;
 mod segment;
 mod service;
 mod snapshot;
+mod twins;
 mod unleased;
 mod vip;
 mod writing;
@@ -40,16 +44,18 @@ mod writing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::action::{Action, Report};
 use super::event::{Event, Moment, Node};
 use super::lease::Record;
+use super::mac::Mac;
+use super::name_taken::Told;
 use super::observation::Observation;
 use super::rules::Rules;
 use super::step::Step;
-use super::time::Time;
+use super::time::{Time, WallTime};
 use api::Api;
 use candidacy::Candidacy;
 use doubt::Doubt;
@@ -58,6 +64,7 @@ use following::Following;
 use holding::Holding;
 use leaving::Leaving;
 use process::Process;
+use releasing::Releasing;
 use segment::Segment;
 use service::Service;
 pub use snapshot::Snapshot;
@@ -69,6 +76,12 @@ use vip::Vip;
 pub struct Elector {
     rules: Rules,
     node: Node,
+    /// All MAC addresses that this agent may have declared since it runs: those of a bond change.
+    had: BTreeSet<Mac>,
+    /// The transitions and the beginning of the tenure that this agent last had.
+    tenure: Option<(u32, Option<WallTime>)>,
+    /// When another machine with this node's name was last told of, and its MAC addresses.
+    twin_told: Told,
     vips: BTreeMap<IpAddr, Vip>,
     role: Role,
     process: Process,
@@ -78,6 +91,7 @@ pub struct Elector {
     segment: Segment,
     doubt: Doubt,
     ensured: Ensured,
+    releasing: Option<Releasing>,
     candidacy: Candidacy,
     service: Service,
     step: Step<Action>,
@@ -104,6 +118,9 @@ impl Elector {
             segment: Segment::new(&rules),
             rules,
             node: Node::default(),
+            had: BTreeSet::new(),
+            tenure: None,
+            twin_told: Told::default(),
             vips: BTreeMap::new(),
             role: Role::Following(Following::default()),
             process: Process::Running,
@@ -111,6 +128,7 @@ impl Elector {
             api: Api::default(),
             doubt: Doubt::default(),
             ensured: Ensured::default(),
+            releasing: None,
             candidacy: Candidacy::default(),
             service: Service::default(),
             step: Step::default(),
@@ -148,6 +166,8 @@ impl Elector {
     fn advance(&mut self) {
         self.advance_calls();
         self.advance_link();
+        self.advance_releasing();
+        self.advance_refresh();
         self.advance_peers();
         match &self.role {
             Role::Following(_) => self.advance_following(),
@@ -155,6 +175,7 @@ impl Elector {
             Role::Unleased(_) => self.advance_unleased(),
             Role::Leaving(_) => self.advance_leaving(),
         }
+        self.advance_searches();
         self.advance_witness();
         self.advance_doubt();
         self.advance_announcements();

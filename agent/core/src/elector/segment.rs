@@ -11,7 +11,7 @@ use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::Witness;
 
-/// How often a foreign owner is reported.
+/// For how long one answer of a foreign owner counts for the next.
 const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 
 /// The segment that the VIPs are on.
@@ -42,8 +42,8 @@ pub(super) enum Link {
 pub(super) struct Foreign {
     /// The last answer that was considered: the owner's MAC address, and when it was heard.
     pub(super) heard: Option<(Mac, Time)>,
-    /// The MAC address that was reported last, and when.
-    pub(super) reported: Option<(Mac, Time)>,
+    /// The MAC address that was last heard twice, and when.
+    pub(super) certain: Option<(Mac, Time)>,
 }
 
 impl Segment {
@@ -87,17 +87,15 @@ impl Link {
 }
 
 impl Foreign {
-    /// Notes that another host answered for a VIP. True: report it, because the host was heard twice and not reported
-    /// recently. A host that was heard once may be a peer that holds provisionally and now takes the Lease, or a peer that
-    /// has released the Lease and is removing the VIP.
-    pub(super) fn answered(&mut self, now: Time, mac: Mac, heard: Time) -> bool {
+    /// Notes that another host answered for a VIP. The host is certain to be a foreign owner when it was heard twice: heard
+    /// once, it may be a peer that holds provisionally and now takes the Lease, or a peer that has released the Lease and is
+    /// removing the VIP.
+    pub(super) fn answered(&mut self, now: Time, mac: Mac, heard: Time) {
         let known = self.heard.replace((mac, heard));
         let first = known.is_none_or(|(who, at)| who != mac || heard.since(at) > FOREIGN_AGAIN);
-        let lately = self.reported.is_some_and(|(who, at)| who == mac && now.since(at) < FOREIGN_AGAIN);
-        let report = !first && !lately;
-        if report {
-            self.reported = Some((mac, now));
+        let lately = self.certain.is_some_and(|(who, at)| who == mac && now.since(at) < FOREIGN_AGAIN);
+        if !first && !lately {
+            self.certain = Some((mac, now));
         }
-        report
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::unleased::Kind;
 use super::{Elector, Role};
 use crate::lease::LeaseView;
+use crate::mac::Mac;
 use crate::time::Time;
 
 /// The elector's state. It holds moments, not the time that is left: two snapshots are equal if nothing happened between them.
@@ -36,6 +37,8 @@ pub struct Snapshot {
     pub healthy: Option<bool>,
     /// Whether the link is up, when known.
     pub link: Option<bool>,
+    /// The MAC addresses of another machine that holds the Lease under this node's name.
+    pub twin: Option<Vec<Mac>>,
 }
 
 impl Elector {
@@ -96,6 +99,7 @@ impl Elector {
             heard: heard.map(|at| Time::from_nanos(at.as_nanos() / 1_000_000_000 * 1_000_000_000)),
             healthy: self.service.verdict.and_then(Option::from),
             link: self.segment.link.known(),
+            twin: self.twin().map(<[Mac]>::to_vec),
         }
     }
 }

@@ -2,17 +2,18 @@
 //!
 //! Both have a short fence, ask the segment all the time whether another host has the VIP, and always yield to it. Both answer, and
 //! do not call: a provisional holder announces when it takes, a lapsed holder not at all. Both go on only while they hear enough
-//! of the other nodes.
+//! of the other nodes. With the settings `release` no fence is refreshed while the API is away: a hold without a Lease (one that an
+//! earlier run left, or one whose successor never came) ends with the fence in force.
 
 use std::net::IpAddr;
 
-use super::vip::{Put, Vip};
+use super::vip::{Put, Search, Vip};
 use super::{Elector, Role};
 use crate::action::{Cause, Report, Why};
 use crate::lease::{LeaseView, Record};
 use crate::planted::planted;
 use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
-use crate::schedule::BURST;
+use crate::schedule::is_burst_on;
 use crate::time::Time;
 
 /// This node carries the VIPs, and no Lease says so.
@@ -56,11 +57,9 @@ impl Unleased {
         self.kind == Kind::LeftOver && !self.refreshed
     }
 
-    /// Whether the VIPs may be announced: just after they were taken provisionally. After a late step that may be long ago, although
-    /// the clock does not show it.
+    /// Whether the VIPs may be announced: just after they were taken provisionally.
     pub(super) fn may_announce(&self, now: Time, late_at: Time) -> bool {
-        self.kind == Kind::Provisional && now <= self.since + BURST && late_at <= self.since
-            || planted!(LapsedAnnounces)
+        self.kind == Kind::Provisional && is_burst_on(now, self.since, late_at) || planted!(LapsedAnnounces)
     }
 }
 
@@ -72,18 +71,23 @@ impl Elector {
 
     pub(super) fn hold_provisionally(&mut self) {
         self.candidacy.turns += 1;
+        self.candidacy.left_since = None;
+        let asked = self.segment.witness.addresses().to_vec();
+        self.was_asked_for(&asked);
         self.report(Report::Took(Cause::Provisional));
         self.hold_unleased(Kind::Provisional);
     }
 
     /// An earlier run of this agent left its VIPs on the interface.
     pub(super) fn found_left_over(&mut self, addresses: &[IpAddr]) {
-        if self.is_carrying() {
+        // A VIP that is yet to be removed is none that an earlier run left.
+        if self.is_carrying() || self.is_releasing() {
             return;
         }
         for (address, vip) in &mut self.vips {
             if addresses.contains(address) {
                 vip.put = Put::Yes;
+                vip.search = Search::Done;
             }
         }
         if self.vips.values().any(Vip::is_put) {
@@ -114,7 +118,10 @@ impl Elector {
         let (kind, deadline, refresh, probe) = (unleased.kind, unleased.deadline, unleased.refresh, unleased.probe);
         let enough = self.hears_enough();
         self.note_few(enough);
-        let may_refresh = enough && self.doubt.is_sure() && (kind != Kind::LeftOver || self.is_away());
+        let left_over = kind == Kind::LeftOver;
+        let strict = !self.rules.hold_without_api && !planted!(HoldsThoughReleased);
+        let away = (left_over || strict) && self.is_away();
+        let may_refresh = enough && self.doubt.is_sure() && (away || !left_over) && !(away && strict);
         if may_refresh && self.due(refresh) {
             self.carry(now + SHORT_FENCE);
             self.with_unleased(|u| {
@@ -124,7 +131,12 @@ impl Elector {
             });
             self.due(now + SHORT_REFRESH);
         } else if now + MARGIN >= deadline {
-            self.let_go(if enough { Why::Late } else { Why::CutOff });
+            let why = match (away && strict, enough) {
+                (true, _) => Why::ApiLost,
+                (false, true) => Why::Late,
+                (false, false) => Why::CutOff,
+            };
+            self.let_go(why);
             return;
         } else {
             self.due(deadline - MARGIN);
@@ -155,10 +167,9 @@ impl Elector {
         if !self.lease.is_known() {
             return;
         }
-        let holder = self.lease.holder();
-        if holder == self.rules.node {
+        if self.is_mine() {
             self.take(Cause::Adopted);
-        } else if holder.is_empty() {
+        } else if !self.is_anothers() {
             self.take(Cause::Free);
         } else if kind == Kind::Provisional && self.is_abandoned() {
             self.take(Cause::Provisional);

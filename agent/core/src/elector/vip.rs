@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::foreign::Claimed;
+use crate::look::Look;
+use crate::mac::Mac;
 use crate::rules::DEFEND;
 use crate::schedule::Schedule;
 use crate::time::Time;
@@ -17,6 +20,9 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Vip {
     pub(super) schedule: Schedule,
     pub(super) put: Put,
+    pub(super) search: Search,
+    /// Another host, no participant, that answers for the VIP while this node is about to take it.
+    pub(super) claimed: Option<Claimed>,
     /// When the VIP was last announced against another host's claim.
     defended: Option<Time>,
     /// When other programs removed the VIP recently.
@@ -34,9 +40,41 @@ pub(super) enum Put {
     Refused,
 }
 
+/// Whether the segment was asked for another owner of a VIP.
+#[derive(Debug)]
+pub(super) enum Search {
+    /// Nothing is known. A node that is to carry the VIP asks first.
+    Due,
+    /// The segment is being asked, or another host has the VIP: it is held back.
+    On(Look),
+    /// A participant was heard to have the VIP; or the segment was asked, and nobody has it; or it was on this node's interface.
+    Done,
+}
+
 impl Vip {
     pub(super) fn new(announce_refresh: Duration) -> Self {
-        Self { schedule: Schedule::new(announce_refresh), put: Put::No, defended: None, removed: VecDeque::new() }
+        let schedule = Schedule::new(announce_refresh);
+        Self { schedule, put: Put::No, search: Search::Due, claimed: None, defended: None, removed: VecDeque::new() }
+    }
+
+    pub(super) fn is_held_back(&self) -> bool {
+        matches!(self.search, Search::On(_))
+    }
+
+    /// When the next probe of the search is due, while nobody was heard.
+    pub(super) fn searched_from(&self) -> Option<Time> {
+        if let Search::On(look) = &self.search
+            && look.owner().is_none()
+        {
+            Some(look.next())
+        } else {
+            None
+        }
+    }
+
+    /// The other host that has the VIP, if the VIP is held back for that reason.
+    pub(super) fn foreign_owner(&self) -> Option<Mac> {
+        if let Search::On(look) = &self.search { look.owner() } else { None }
     }
 
     pub(super) fn is_put(&self) -> bool {

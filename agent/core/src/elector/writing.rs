@@ -1,8 +1,11 @@
 //! Reads and writes of the Lease. One read and one write are in flight at a time; each has a deadline.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::api::{Flight, Purpose, Reading};
+use super::looking::WITNESSED;
+use super::vip::Put;
 use super::{Elector, Role};
 use crate::action::{Action, Cause, Report};
 use crate::event::Failure;
@@ -12,6 +15,11 @@ use crate::rules::MARGIN;
 
 /// How long a take or a release may go unanswered.
 pub(super) const TAKE_WITHIN: Duration = Duration::from_secs(1);
+/// The first pause after a Lease could not be created because its namespace does not exist. Each further pause is twice as long:
+/// when a cluster begins, the namespace is there within a second or two.
+const NO_NAMESPACE: Duration = Duration::from_millis(500);
+/// The pause doubles so many times, to 32 s.
+const MOST_DOUBLED: u32 = 6;
 /// The pause before this node's entry among the participants is written again, after others have removed it.
 const PARTICIPATE_AGAIN: Duration = Duration::from_secs(30);
 
@@ -62,7 +70,7 @@ impl Elector {
     pub(super) fn take(&mut self, cause: Cause) {
         let old = self.record().cloned();
         let record = match old {
-            Some(old) if old.holder == self.rules.node => self.own_record(old.acquired, old.transitions),
+            Some(old) if self.is_mine() => self.own_record(old.acquired, old.transitions),
             Some(old) => self.own_record(Some(self.step.at.wall), old.transitions.saturating_add(1)),
             None => self.own_record(Some(self.step.at.wall), 0),
         };
@@ -83,7 +91,7 @@ impl Elector {
 
     /// Releases the Lease as client-go does: no holder, and a duration of 1 s.
     pub(super) fn release(&mut self, successor: Option<String>) {
-        let Some(old) = self.record().filter(|r| r.holder == self.rules.node) else {
+        let Some(old) = self.record().filter(|_| self.is_mine()) else {
             return;
         };
         let record = Record {
@@ -132,8 +140,21 @@ impl Elector {
             transitions: record.transitions,
             acquired: record.acquired,
             macs: self.node.participant.macs.clone(),
+            vips: self.declared_vips().collect(),
         });
         notes
+    }
+
+    /// The VIPs that candidates are to probe while this node holds them: those that it carries, or is about to.
+    fn declared_vips(&self) -> impl Iterator<Item = IpAddr> {
+        let carried = self.vips.iter().filter(|(_, vip)| vip.put != Put::Refused && !vip.is_held_back());
+        carried.map(|(address, _)| *address).take(WITNESSED)
+    }
+
+    /// Whether the last declaration names other VIPs than this node has now. Candidates would soon miss a VIP that this node
+    /// has let go, and take the Lease: their write fails if the Lease is written before.
+    pub(super) fn must_declare(&self) -> bool {
+        !self.api.told.iter().copied().eq(self.declared_vips())
     }
 
     pub(super) fn write_with(&mut self, purpose: Purpose, record: Record, notes: Notes, within: Duration) {
@@ -141,6 +162,9 @@ impl Elector {
         let now = self.step.at.now;
         let known = self.lease.version().map(str::to_owned);
         let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
+        if let Some(tenure) = &notes.tenure {
+            self.api.told.clone_from(&tenure.vips);
+        }
         self.api.flight = Some(Flight {
             id,
             purpose,
@@ -156,6 +180,7 @@ impl Elector {
     pub(super) fn wrote(&mut self, view: LeaseView) {
         let Some(flight) = self.api.flight.take() else { return };
         self.api.answered(self.step.at.now);
+        self.candidacy.no_namespace = 0;
         self.see(Some(view));
         self.took_effect(&flight);
     }
@@ -181,12 +206,10 @@ impl Elector {
             Purpose::Participate => self.candidacy.participate_at = Some(self.step.at.now + PARTICIPATE_AGAIN),
             Purpose::Release => self.released(),
             // A take that was sent before a late step is sent again: much may have happened since.
-            Purpose::Take(cause)
-                if valid && flight.sent >= self.doubt.late_at && self.lease.holder() == self.rules.node =>
-            {
+            Purpose::Take(cause) if valid && flight.sent >= self.doubt.late_at && self.is_mine() => {
                 self.took(cause, flight.sent);
             }
-            Purpose::Renew if valid && self.lease.holder() == self.rules.node => self.renewed(flight.sent),
+            Purpose::Renew if valid && self.is_mine() => self.renewed(flight.sent),
             // The answer came when the fence was over: only another write makes this node the holder.
             Purpose::Take(_) | Purpose::Renew => {}
         }
@@ -196,7 +219,16 @@ impl Elector {
     pub(super) fn write_failed(&mut self, failure: Failure) {
         let Some(flight) = self.api.flight.take() else { return };
         let now = self.step.at.now;
-        if failure == Failure::Conflict {
+        let mut pause = if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
+        if failure == Failure::NoNamespace {
+            self.api.answered(now);
+            pause = NO_NAMESPACE * (1 << self.candidacy.no_namespace.min(MOST_DOUBLED));
+            if self.candidacy.no_namespace == 0 {
+                self.report(Report::NoNamespace);
+            }
+            self.candidacy.no_namespace = self.candidacy.no_namespace.saturating_add(1);
+            self.candidacy.hold_off = now + pause;
+        } else if failure == Failure::Conflict {
             self.api.answered(self.step.at.now);
             self.api.next_read = now;
             // A read that is under way was sent before the conflict, and may hang.
@@ -213,8 +245,7 @@ impl Elector {
             self.api.not_answered(flight.sent);
             self.candidacy.hold_off = self.candidacy.hold_off.max(now + self.rules.retry_period / 8);
         }
-        self.api.next_write =
-            now + if failure == Failure::Conflict { Duration::ZERO } else { self.rules.retry_period / 2 };
+        self.api.next_write = now + pause;
         let purpose = flight.purpose;
         if failure == Failure::Away {
             self.api.remember(flight);

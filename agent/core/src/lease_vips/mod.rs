@@ -6,12 +6,11 @@
 //! ```
 //!
 //! Every Lease has an elector of its own, so that each VIP has the fence, the challenge and the hand-over of the control
-//! plane's. Added here is what several VIPs under one Lease need: one that another host has keeps none of the others from being taken; what
-//! comes later is looked for on the segment first; and what is done is put into lists.
+//! plane's. Added here is what several VIPs under one Lease need: one that another host has keeps none of the others from being taken;
+//! and what is done is put into lists.
 
 mod input;
 mod lease_slot;
-mod look;
 mod output;
 
 #[cfg(test)]
@@ -152,10 +151,29 @@ impl LeaseVips {
                     self.of_vip(at, address, ForElector::Put { address });
                 }
             }
+            Event::NotRefreshed(addresses) => {
+                for address in addresses {
+                    self.of_vip(at, address, ForElector::NotRefreshed { address });
+                }
+            }
             Event::EnsureFailed { address, reason } => {
                 self.of_vip(at, address, ForElector::PutFailed { address, reason });
             }
             Event::Gone(address) => self.of_vip(at, address, ForElector::Gone { address }),
+            Event::Removed(addresses) => {
+                for address in addresses {
+                    let removed = ForElector::Removed { address };
+                    if self.by_vip.contains_key(&address) {
+                        self.of_vip(at, address, removed);
+                    } else {
+                        // It is assigned no more, and the release of its Lease may wait for it.
+                        self.all(at, &removed);
+                    }
+                }
+            }
+            Event::RemoveFailed { address, reason } => {
+                self.of_vip(at, address, ForElector::RemoveFailed { address, reason });
+            }
             Event::ClockJump(by) => self.all(at, &ForElector::ClockJump(by)),
             Event::Shutdown => {
                 self.shutting_down = true;

@@ -120,7 +120,10 @@ impl World {
                 }
                 self.tell(Event::Ensured(vips.iter().map(|vip| vip.address).collect()));
             }
-            Output::Remove(addresses) => self.carries.retain(|address, _| !addresses.contains(address)),
+            Output::Remove(addresses) => {
+                self.carries.retain(|address, _| !addresses.contains(address));
+                self.tell(Event::Removed(addresses));
+            }
             Output::Probe(asks) => {
                 self.probed += asks.len();
                 for ask in asks {

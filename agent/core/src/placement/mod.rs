@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::session::{Link, Standing};
 
 /// On which interface a VIP is to be.
@@ -86,10 +88,40 @@ pub struct Candidate<'a> {
 /// How well a candidate suits: greater is better.
 pub type Rank<'a> = (Reverse<bool>, Reverse<bool>, Reverse<u8>, u32, u64, Reverse<&'a str>);
 
+/// A hard condition that a node does not meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lacks {
+    /// The labels that the pool's selector asks for.
+    Labels,
+    /// A ready endpoint.
+    Endpoint,
+    /// An interface for the VIP.
+    Interface,
+    /// The link of that interface is down.
+    Link,
+}
+
+/// The first condition for the VIP that a node with these links does not meet.
+#[must_use]
+pub fn lacks(demand: &Demand, node: &str, links: &[Link]) -> Option<Lacks> {
+    if demand.allowed.as_ref().is_some_and(|all| !all.contains(node)) {
+        return Some(Lacks::Labels);
+    }
+    if demand.local.as_ref().is_some_and(|all| !all.contains(node)) {
+        return Some(Lacks::Endpoint);
+    }
+    match demand.link_of(links) {
+        None => Some(Lacks::Interface),
+        Some(link) if !link.up => Some(Lacks::Link),
+        Some(_) => None,
+    }
+}
+
 /// Whether a candidate may have the VIP.
 #[must_use]
 pub fn fits(demand: &Demand, candidate: &Candidate<'_>) -> bool {
-    demand.admits(candidate.node) && demand.link_of(candidate.links).is_some_and(|link| link.up)
+    lacks(demand, candidate.node, candidate.links).is_none()
 }
 
 /// How well a candidate suits. `vip`: the hash of the address.

@@ -1,7 +1,9 @@
 //! All sessions, as this node has seen them by one watch, by lists and by answers to its own writes.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use super::ends::Ends;
 use super::{Declared, Holder, Peer, Standing, View, number};
 use crate::mac::Mac;
 use crate::moves::Moves;
@@ -28,6 +30,8 @@ pub struct Membership {
     standing: BTreeMap<String, Standing>,
     /// By node, the uid of a Lease that was surely deleted, and when that was shown.
     gone: BTreeMap<String, (String, Time)>,
+    /// By node, when its last sessions had ended. It outlives the Lease.
+    ends: BTreeMap<String, Ends>,
     complete: bool,
     proven: Option<Time>,
     /// When the last consistent list was asked for.
@@ -74,10 +78,23 @@ impl Membership {
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.standing = standing.unwrap_or_default();
         }
-        match standing {
-            Some(standing) => self.standing.insert(node, standing),
-            None => self.standing.remove(&node),
-        };
+        if let Some(standing) = standing {
+            self.standing.insert(node, standing);
+            return;
+        }
+        self.standing.remove(&node);
+        if !self.peers.contains_key(&node) {
+            self.ends.remove(&node);
+        }
+    }
+
+    /// The Lease of a node is gone: its ends are forgotten if there is no such node. (Without any Node nothing is known of
+    /// them.)
+    fn lease_gone(&mut self, now: Time, node: &str, uid: String) {
+        self.gone.insert(node.to_owned(), (uid, now));
+        if !self.standing.is_empty() && !self.standing.contains_key(node) {
+            self.ends.remove(node);
+        }
     }
 
     /// A watch event showed a session.
@@ -126,14 +143,11 @@ impl Membership {
         self.prove(now, rules);
         let mut changed = vec![];
         let later = |peer: &Peer| sent.map_or(peer.ahead, |sent| peer.shown > sent);
-        self.peers.retain(|node, peer| {
-            let stays = later(peer) || views.iter().any(|v| v.node == *node);
-            if !stays {
-                changed.push(node.clone());
-                self.gone.insert(node.clone(), (peer.view.uid.clone(), now));
-            }
-            stays
-        });
+        let listed = |node: &str| views.iter().any(|v| v.node == node);
+        for (node, peer) in self.peers.extract_if(.., |node, peer| !later(peer) && !listed(node)).collect::<Vec<_>>() {
+            self.lease_gone(now, &node, peer.view.uid);
+            changed.push(node);
+        }
         for view in views {
             // The Lease was deleted while the list was on its way.
             let since = |at: Time| sent.is_some_and(|sent| at > sent);
@@ -166,7 +180,7 @@ impl Membership {
     pub fn deleted(&mut self, now: Time, node: &str, rules: &Rules) -> bool {
         self.prove(now, rules);
         let Some(peer) = self.peers.remove(node) else { return false };
-        self.gone.insert(node.to_owned(), (peer.view.uid, now));
+        self.lease_gone(now, node, peer.view.uid);
         true
     }
 
@@ -184,6 +198,7 @@ impl Membership {
 
     fn put(&mut self, now: Time, view: View) -> Shown {
         let began = view.declared().and_then(|d| d.began.as_deref()).and_then(number);
+        self.ends.entry(view.node.clone()).or_default().see(&view);
         let Some(peer) = self.peers.get_mut(&view.node) else {
             let (node, seed) = (view.node.clone(), seed(&view.node));
             let peer = Peer {
@@ -271,16 +286,19 @@ impl Membership {
         Some(!(known.is_live() && known.is_of(&holder.session)))
     }
 
-    /// The version at which that incarnation had ended, if that is known.
+    /// The version by which that incarnation had ended, if that is known. The end may have come sooner.
     #[must_use]
     pub fn ended_by(&self, holder: &Holder) -> Option<u64> {
-        let view = &self.peers.get(&holder.node)?.view;
-        if view.is_of(&holder.session) {
-            return if view.is_live() { None } else { number(&view.version) };
+        let view = self.peers.get(&holder.node).map(|peer| &peer.view);
+        if view.is_some_and(|view| view.is_live() && view.is_of(&holder.session)) {
+            return None;
         }
-        // Later incarnations may have come and gone: when they began, this one had ended.
-        let later = view.uid == holder.session.uid && view.record.transitions > holder.session.transitions;
-        view.declared().filter(|_| later).and_then(|d| d.after.as_deref()).and_then(number)
+        if let Some(seen) = self.ends.get(&holder.node).and_then(|ends| ends.of(&holder.session)) {
+            return Some(seen);
+        }
+        // Incarnations that this node has not seen may have come and gone: when the last one began, this one had ended.
+        let later = |v: &&View| v.uid == holder.session.uid && v.record.transitions > holder.session.transitions;
+        view.filter(later).and_then(View::declared).and_then(|d| d.after.as_deref()).and_then(number)
     }
 
     /// The node that declares this MAC address, whether or not its session has ended.
@@ -291,12 +309,12 @@ impl Membership {
     }
 }
 
-type Essence<'a> = (&'a [super::Link], bool, Option<&'a str>);
+type Essence<'a> = (&'a [super::Link], bool, Option<&'a str>, &'a [IpAddr]);
 
 /// What of a declaration matters to other nodes. The version at which a session began is declared later, and changes which
 /// node was there first.
 fn essential(declared: &Declared) -> Essence<'_> {
-    (&declared.links, declared.leaving, declared.began.as_deref())
+    (&declared.links, declared.leaving, declared.began.as_deref(), &declared.reserved)
 }
 
 #[cfg(test)]

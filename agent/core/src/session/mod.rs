@@ -4,6 +4,7 @@
 //! A session's Lease says whether the node's agent is there, and how others reach the node. An *incarnation* of the session
 //! begins once and ends once. A VIP's record names its holder by an incarnation, and may be replaced when that has ended.
 
+mod ends;
 mod link;
 mod membership;
 mod peer;
@@ -13,6 +14,8 @@ pub use link::{Link, Subnet};
 pub use membership::{Membership, Shown};
 pub use peer::{Peer, Standing};
 pub use record::{AddressView, Holder};
+
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +63,20 @@ pub struct Declared {
     pub began: Option<String>,
     /// The version that the Lease had before: by then the previous incarnation had ended. None: there was no Lease.
     pub after: Option<String>,
+    /// The control plane's VIPs, by the settings of the node: no VIP of a Service has one of these addresses. Older agents
+    /// do not declare them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reserved: Vec<IpAddr>,
+}
+
+impl Declared {
+    /// Whether the node has the address for something else than a VIP of Services: as a VIP of the control plane, or on a link
+    /// that `counts`.
+    #[must_use]
+    pub fn has(&self, address: IpAddr, counts: impl Fn(&Link) -> bool) -> bool {
+        let own = |link: &Link| counts(link) && link.addresses.contains(&address);
+        self.reserved.contains(&address) || self.links.iter().any(own)
+    }
 }
 
 /// `mooring.dev/ended`: for people.
@@ -112,6 +129,12 @@ impl View {
     #[must_use]
     pub fn links(&self) -> &[Link] {
         self.declared().filter(|_| self.is_live()).map_or(&[], |d| d.links.as_slice())
+    }
+
+    /// The control plane's VIPs, as its agent declares them; none when it has ended or says nothing.
+    #[must_use]
+    pub fn reserved(&self) -> &[IpAddr] {
+        self.declared().filter(|_| self.is_live()).map_or(&[], |d| d.reserved.as_slice())
     }
 
     /// Whether its agent has declared that others may take its VIPs.

@@ -35,6 +35,12 @@ impl SessionVips {
         }
     }
 
+    /// Whether the API is away and the settings say `release`: no short fence is refreshed then.
+    pub(super) fn is_released(&mut self) -> bool {
+        let strict = !self.rules.hold_without_api && !planted!(HoldsThoughReleased);
+        strict && self.away_since().is_some_and(|since| self.due(since + AWAY))
+    }
+
     /// Whether what is known was learned, or confirmed, since the API was back.
     pub(super) fn knows_since_back(&self) -> bool {
         let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|t| t.sent >= at);

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::SessionVips;
+use super::turns::{Asker, Turns};
 use super::vip::{Look, Vip};
 use crate::core::{Interface, Probe};
 use crate::mac::Mac;
@@ -22,6 +23,9 @@ const PART: usize = 10;
 const BURST: Duration = Duration::from_secs(1);
 /// A look that ended so long ago is begun anew.
 const STALE: Duration = Duration::from_secs(1);
+/// What was heard counts for a look only while its probes follow one another: no later than this, or than so many of them would
+/// under a limit of frames.
+const APART: (Duration, u32) = (Duration::from_millis(1_500), 6);
 /// How many third parties are asked beside a VIP.
 const THIRD: usize = 4;
 /// How many are under a limit of frames.
@@ -38,7 +42,15 @@ pub(super) struct Asking {
     next: Time,
     burst: Option<Time>,
     /// When the next of these probes may leave on an interface, under a limit of frames.
-    turns: BTreeMap<u32, Time>,
+    pub(super) spaced: BTreeMap<u32, Time>,
+    /// Who waits for that.
+    pub(super) turns: Turns,
+    /// Which third parties looks ask next, by interface.
+    looks: BTreeMap<u32, Rotation>,
+    /// Which other nodes are asked next, by interface.
+    pub(super) peers: BTreeMap<u32, Rotation>,
+    /// While some interfaces wait to ask them: when each is tried again, and whether it has asked.
+    pub(super) round: BTreeMap<u32, (Time, bool)>,
     /// When short fences are refreshed next.
     pub(super) refresh: Time,
 }
@@ -52,20 +64,24 @@ impl Asking {
         }
     }
 
-    /// Whether that many probes may leave on an interface now, `spacing` apart on average; if not, when they may.
-    fn take_turn(&mut self, now: Time, interface: u32, spacing: Option<Duration>, probes: u32) -> Result<(), Time> {
-        let Some(spacing) = spacing else { return Ok(()) };
-        let next = self.turns.entry(interface).or_default();
-        if now < *next {
-            return Err(*next);
-        }
-        *next = now + spacing * probes;
-        Ok(())
-    }
-
     pub(super) fn forget(&mut self, address: IpAddr) {
         self.some.remove(&address);
         self.provisional.remove(&address);
+    }
+}
+
+/// Whom to ask next, of more than are asked at a time: others at each moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rotation(Option<(Time, usize)>);
+
+impl Rotation {
+    pub(super) fn turn(self, now: Time) -> usize {
+        self.0.map_or(0, |(at, turn)| if at == now { turn } else { turn.wrapping_add(1) })
+    }
+
+    /// These are asked now.
+    pub(super) fn asked(&mut self, now: Time) {
+        self.0 = Some((now, self.turn(now)));
     }
 }
 
@@ -130,7 +146,7 @@ impl SessionVips {
         let round = scope.range((after, Bound::Unbounded)).chain(scope.iter());
         let these: Vec<IpAddr> = round.take(part.min(count)).copied().collect();
         let on = these.first().and_then(|address| self.vips.get(address)?.hold).map(|hold| hold.interface);
-        if let Some(Err(later)) = on.map(|on| self.asking.take_turn(self.step.at.now, on, spacing, 1)) {
+        if let Some(Err(later)) = on.map(|on| self.take_turn(on, 1, Asker::Carried)) {
             self.asking.next = later;
             self.due(later);
             return;
@@ -173,24 +189,26 @@ impl SessionVips {
         if planted!(TakesVipWithoutLooking) {
             return Found::Quiet;
         }
-        let interval = if self.rules.witness_interval.is_zero() {
-            Duration::from_millis(100)
-        } else {
-            self.rules.witness_interval
-        };
-        let fresh = Look { since: now, sent: 0, next: now };
+        let fresh = Look { since: now, sent: 0, next: now, last: None, counts: None };
         let mut look = vip.taking.look.filter(|l| now <= l.next + STALE).unwrap_or(fresh);
         if let Some((_, mac)) = vip.answered.filter(|(at, _)| *at >= look.since) {
             vip.taking.look = None;
-            return if self.sessions.with_mac(mac).is_some() { Found::Peer } else { Found::Stranger(mac) };
+            self.asking.turns.ended(index, look.since, vip.address);
+            return if self.carrier_with(mac, vip).is_some() { Found::Peer } else { Found::Stranger(mac) };
         }
         if !self.due(look.next) {
             vip.taking.look = Some(look);
             return Found::Nothing;
         }
-        if look.sent >= self.rules.witness_misses.max(1) {
+        let done = look.sent >= self.rules.witness_misses.max(1);
+        if !done && look.last.is_some_and(|last| now.since(last) > self.look_apart()) {
+            look.counts = None;
+        }
+        let third = self.segment.third_heard.get(&index);
+        let heard = look.counts.zip(third).is_some_and(|(counts, at)| *at >= counts);
+        if done {
             vip.taking.look = Some(look);
-            let heard = self.segment.third_heard.get(&index).is_some_and(|at| *at >= look.since);
+            self.asking.turns.ended(index, look.since, vip.address);
             if sure && !heard && !planted!(DeafWatcher) {
                 vip.taking.look = None;
                 vip.hold_off = now + Duration::from_millis(500);
@@ -198,43 +216,83 @@ impl SessionVips {
             }
             return Found::Quiet;
         }
-        let parties = if sure { self.third_parties(index, None) } else { vec![] };
-        let probes = u32::try_from(1 + parties.len()).unwrap_or(u32::MAX);
-        if let Err(later) = self.asking.take_turn(now, index, self.rules.probe_spacing(), probes) {
+        // Frames that are limited are not spent on what is known.
+        let asks = sure && !(heard && self.rules.frames_per_second.is_some());
+        let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
+        let turn = self.asking.looks.entry(index).or_default().turn(now);
+        let parties = if asks { self.third_parties(index, None, room, turn) } else { vec![] };
+        if let Err(later) = self.take_turn(index, 1 + parties.len(), Asker::Look(look.since, vip.address)) {
             look.next = later;
             vip.taking.look = Some(look);
             self.due(later);
             return Found::Nothing;
         }
         look.sent += 1;
-        look.next = now + interval;
+        look.next = now + self.look_interval();
+        look.last = Some(now);
+        look.counts.get_or_insert(now);
         vip.taking.look = Some(look);
+        if !parties.is_empty() {
+            self.asking.looks.entry(index).or_default().asked(now);
+        }
         self.due(look.next);
         self.batch.probes.push(Probe { interface: index, address: vip.address, to: None });
-        if sure {
-            for address in parties {
-                let ask = Probe { interface: index, address, to: None };
-                if !self.batch.probes.contains(&ask) {
-                    self.batch.probes.push(ask);
-                }
+        for address in parties {
+            let ask = Probe { interface: index, address, to: None };
+            if !self.batch.probes.contains(&ask) {
+                self.batch.probes.push(ask);
             }
         }
         Found::Nothing
     }
 
-    /// Third parties to ask on one interface: all gateways, and a few nodes with a session, other ones each time.
-    pub(super) fn third_parties(&self, index: u32, but: Option<&str>) -> Vec<IpAddr> {
+    /// The time between two probes of a look, if nothing limits it.
+    pub(super) fn look_interval(&self) -> Duration {
+        let interval = self.rules.witness_interval;
+        if interval.is_zero() { Duration::from_millis(100) } else { interval }
+    }
+
+    /// The longest time between two probes of a look that belong together.
+    fn look_apart(&self) -> Duration {
+        let (apart, probes) = APART;
+        self.rules.probe_spacing().map_or(Duration::MAX, |spacing| apart.max(spacing * probes))
+    }
+
+    /// Third parties to ask on one interface: all gateways, and a few nodes with a session. Under a limit of frames, no more than
+    /// there is `room` for. Each `turn` asks other ones.
+    pub(super) fn third_parties(&self, index: u32, but: Option<&str>, room: usize, turn: usize) -> Vec<IpAddr> {
+        let peers = self.peers_on(index, but);
+        let gateways = self.node.interfaces.iter().find(|i| i.index == index).map(|i| i.gateways.clone());
+        let gateways = gateways.unwrap_or_default();
+        if self.rules.frames_per_second.is_some() {
+            return by_turns(&gateways, &peers, room.min(THIRD_LIMITED), turn);
+        }
+        let mut all = gateways;
+        // However many gateways there are, one peer is asked too: the gateways may not answer.
+        all.extend(a_few(&peers, THIRD.saturating_sub(all.len()).max(1), turn));
+        all.dedup();
+        all
+    }
+
+    /// Whom to ask on one interface to hear other nodes. Under a limit of frames gateways are left out, unless there is no room for
+    /// them beside a VIP either: a look counts on them.
+    pub(super) fn others_to_ask(&self, index: u32, turn: usize) -> Vec<IpAddr> {
+        match self.rules.most_probes().zip(self.rules.probes_each()) {
+            Some((most, each)) if each > 1 => {
+                let room = each.min(most - each).clamp(1, THIRD_LIMITED);
+                a_few(&self.peers_on(index, None), room, turn)
+            }
+            _ => self.third_parties(index, None, 1, turn),
+        }
+    }
+
+    /// The addresses of other nodes with a session on one interface.
+    fn peers_on(&self, index: u32, but: Option<&str>) -> Vec<IpAddr> {
         let Some(own) = self.node.interfaces.iter().find(|i| i.index == index) else { return vec![] };
         let me = self.rules.node.as_str();
         let others = self.sessions.live().filter(|(node, _)| *node != me && Some(*node) != but);
         let links = others.flat_map(|(_, peer)| peer.view.links()).filter(|link| link.shares(&own.link));
-        let peers: Vec<IpAddr> = links.filter_map(|link| link.addresses.first().copied()).collect();
-        let mut all = own.gateways.clone();
-        let windows = usize::try_from(self.step.at.now.as_nanos() / 100_000_000).unwrap_or(0);
-        // However many gateways there are, one peer is asked too: the gateways may not answer.
-        all.extend(a_few(&peers, THIRD.saturating_sub(all.len()).max(1), windows));
-        all.dedup();
-        if self.rules.frames_per_second.is_some() { a_few(&all, THIRD_LIMITED, windows) } else { all }
+        links.filter_map(|link| link.addresses.first().copied()).collect()
     }
 
     /// How long a round of probes for all VIPs that are carried takes.
@@ -244,13 +302,23 @@ impl SessionVips {
     }
 }
 
-/// At most `room` of a list, which may be empty. Another `turn` gives other ones.
+/// At most `room` of a list, which may be empty. The next `turn` gives those that follow.
 fn a_few(list: &[IpAddr], room: usize, turn: usize) -> Vec<IpAddr> {
-    if planted!(ManyGateways) && list.len() < room {
-        return (0..room).map(|n| list[(turn + n * 7) % list.len()]).collect();
-    }
-    if list.len() <= room {
+    if list.len() <= room && !(planted!(ManyGateways) && list.len() < room) {
         return list.to_vec();
     }
-    (0..room).map(|n| list[(turn + n * 7) % list.len()]).collect()
+    (0..room).map(|n| list[turn.wrapping_mul(room).wrapping_add(n) % list.len()]).collect()
+}
+
+/// At most `room` of both lists, by turns. The next `turn` gives those that follow.
+fn by_turns(gateways: &[IpAddr], peers: &[IpAddr], room: usize, turn: usize) -> Vec<IpAddr> {
+    let pick = |n: usize| match (gateways, peers) {
+        ([], list) | (list, []) => list.get(n.checked_rem(list.len())?),
+        _ if n.is_multiple_of(2) => gateways.get(n / 2 % gateways.len()),
+        _ => peers.get(n / 2 % peers.len()),
+    };
+    let mut all: Vec<IpAddr> =
+        (0..room).filter_map(|n| pick(turn.wrapping_mul(room).wrapping_add(n))).copied().collect();
+    all.dedup();
+    all
 }

@@ -24,10 +24,19 @@ impl SessionVips {
         }
         if self.due(hold.deadline - MARGIN) {
             let alone = (!hold.basis.is_by_session() || self.own.is_lapsed()) && !self.hears_enough();
-            return self.let_go(vip, if alone { Why::CutOff } else { Why::Late });
+            let released = !hold.basis.is_by_session() && self.is_released();
+            let why = match (released, alone) {
+                (true, _) => Why::ApiLost,
+                (false, true) => Why::CutOff,
+                (false, false) => Why::Late,
+            };
+            return self.let_go(vip, why);
         }
         if let Some(why) = self.cut_off(vip) {
             return self.let_go(vip, why);
+        }
+        if self.owner(vip).is_some() {
+            return self.let_go(vip, Why::Owned);
         }
         match hold.basis {
             Basis::LeftOver => self.consider_left_over(vip, state),
@@ -35,6 +44,7 @@ impl SessionVips {
             Basis::Beside(since) => self.consider_beside(vip, state, since),
             Basis::Provisional => self.consider_provisionally_held(vip, state),
         }
+        self.refresh_again(vip);
         self.advance_challenge(vip, state);
         if let Some(hold) = vip.hold {
             let returns = hold.returns_until.is_some_and(|until| !self.due(until));
@@ -100,7 +110,7 @@ impl SessionVips {
                 if let Some(since) = self.away_since()
                     && self.due(since + AWAY)
                     && self.own.tenure.is_none()
-                    && self.rules.hold_without_api
+                    && (self.rules.hold_without_api || planted!(HoldsThoughReleased))
                 {
                     self.rest_on(vip, Basis::Provisional);
                 }
@@ -144,6 +154,9 @@ impl SessionVips {
             RecordState::Free { .. } | RecordState::Unknown => {}
         }
         if self.due(since + BESIDE) {
+            if self.is_released() {
+                return self.let_go(vip, Why::ApiLost);
+            }
             self.rest_on(vip, Basis::Provisional);
             return;
         }

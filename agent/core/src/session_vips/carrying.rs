@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::hold::{Basis, Hold};
-use super::vip::Vip;
+use super::vip::{Removing, Vip};
 use super::{Output, Report, SessionVips};
 use crate::action::{Cause, Why};
 use crate::core::{Probe, Vip as OnInterface};
@@ -18,8 +18,6 @@ use crate::time::Time;
 const REMOVED_OFTEN: usize = 5;
 /// Removals count for so long.
 const REMOVED_WITHIN: Duration = Duration::from_secs(10);
-/// A VIP that the interface refused is tried again after this.
-const REFUSED: Duration = Duration::from_secs(5);
 /// The longest that a request takes to reach the kernel.
 const ON_THE_WAY: Duration = Duration::from_millis(50);
 
@@ -84,6 +82,7 @@ impl SessionVips {
             return false;
         };
         hold.deadline = deadline;
+        hold.refresh_again = None;
         hold.dropped_at = now + Duration::from_secs(u64::from(lifetime));
         self.own.fences.first_dropped = self.own.fences.first_dropped.min(hold.dropped_at);
         self.batch.carry(vip.address, hold.interface, deadline);
@@ -106,7 +105,8 @@ impl SessionVips {
         let short = now + SHORT_FENCE;
         let by_session = basis.is_by_session() && self.own.is_live();
         let deadline = if by_session { self.common_fence().unwrap_or(short) } else { short };
-        vip.hold = Some(Hold { other: self.other_session(vip), since: now, ..Hold::new(basis, interface, deadline) });
+        let (other, untold) = (self.other_session(vip), vip.refusal.later(now, cause));
+        vip.hold = Some(Hold { other, since: now, untold, ..Hold::new(basis, interface, deadline) });
         let whole = self.session_ends().filter(|_| by_session);
         if !self.fence(vip, deadline) && !whole.is_some_and(|end| self.fence(vip, end)) {
             // Too little is left of the session: the VIP is taken up after the next renewal.
@@ -114,10 +114,15 @@ impl SessionVips {
             self.own.awaiting.insert(vip.address);
             return;
         }
+        vip.removing = None;
         vip.taking.look = None;
         vip.taking.free_since = None;
         self.index.carried.insert(vip.address);
-        self.report(Report::Took { address: vip.address, cause });
+        // The datapath may never answer: the VIP is considered at once, and then has a moment at which it is let go.
+        self.index.dirty.insert(vip.address);
+        if untold.is_none() {
+            self.report(Report::Took { address: vip.address, cause });
+        }
         if basis == Basis::Provisional {
             self.asking.provisional.insert(vip.address);
         }
@@ -126,9 +131,8 @@ impl SessionVips {
 
     /// Carries it no longer.
     pub(super) fn let_go(&mut self, vip: &mut Vip, why: Why) {
-        if vip.hold.take().is_none() {
-            return;
-        }
+        let Some(hold) = vip.hold.take() else { return };
+        vip.removing = Some(Removing { ends: hold.deadline, refused: why == Why::CannotCarry });
         vip.schedule.stop();
         vip.taking.look = None;
         vip.taking.open_since = None;
@@ -136,7 +140,9 @@ impl SessionVips {
         self.index.carried.remove(&address);
         self.asking.forget(address);
         self.batch.drop(address);
-        self.report(Report::LetGo { address, why });
+        if hold.untold.is_none() {
+            self.report(Report::LetGo { address, why });
+        }
         self.index.dirty.insert(address);
         self.step.again = true;
     }
@@ -170,8 +176,10 @@ impl SessionVips {
     pub(super) fn were_put(&mut self, addresses: &[IpAddr]) {
         for address in addresses {
             let now = self.step.at.now;
-            let Some((hold, schedule)) =
-                self.vips.get_mut(address).and_then(|vip| Some((vip.hold.as_mut()?, &mut vip.schedule)))
+            let Some((hold, schedule, refusal)) = self
+                .vips
+                .get_mut(address)
+                .and_then(|vip| Some((vip.hold.as_mut()?, &mut vip.schedule, &mut vip.refusal)))
             else {
                 // The VIP was let go while the kernel was working: it is removed again.
                 self.batch.drop(*address);
@@ -179,21 +187,46 @@ impl SessionVips {
             };
             if !std::mem::replace(&mut hold.put, true) {
                 schedule.restart(now);
+                refusal.over();
+                let untold = hold.untold.take();
+                self.index.dirty.insert(*address);
+                if let Some(cause) = untold {
+                    self.report(Report::Took { address: *address, cause });
+                }
+            }
+        }
+    }
+
+    /// VIPs that were to be removed are on no interface.
+    pub(super) fn were_removed(&mut self, addresses: &[IpAddr]) {
+        for address in addresses {
+            if let Some(vip) = self.vips.get_mut(address)
+                && vip.removing.take().is_some()
+            {
                 self.index.dirty.insert(*address);
             }
         }
     }
 
+    /// Whether the VIP is gone from the interface here, after it was let go: confirmed by the kernel, or by its fence.
+    pub(super) fn is_removed(&mut self, vip: &Vip) -> bool {
+        vip.removing.is_none_or(|removing| self.due(removing.ends))
+    }
+
     pub(super) fn put_failed(&mut self, address: IpAddr, reason: String) {
-        self.report(Report::CannotCarry { address, reason });
+        let now = self.step.at.now;
         let Some(mut vip) = self.vips.remove(&address) else { return };
-        vip.refused_until = self.step.at.now + REFUSED;
+        vip.refusal.refused(now);
         self.let_go(&mut vip, Why::CannotCarry);
+        if vip.refusal.tells(now, &reason) {
+            self.report(Report::CannotCarry { address, reason });
+        }
         self.vips.insert(address, vip);
         self.index.dirty.insert(address);
     }
 
-    /// A VIP left its interface: somebody removed it, or its fence is over.
+    /// A VIP left its interface: somebody removed it, or its fence is over. Or it is not carried here, and another program's address
+    /// is gone that was in its way.
     pub(super) fn gone(&mut self, address: IpAddr) {
         let now = self.step.at.now;
         let Some(mut vip) = self.vips.remove(&address) else { return };
@@ -215,6 +248,9 @@ impl SessionVips {
                 self.report(Report::Restored { address });
             }
         }
+        if vip.hold.is_none() {
+            vip.refusal.lift(now);
+        }
         self.vips.insert(address, vip);
         self.index.dirty.insert(address);
     }
@@ -222,15 +258,15 @@ impl SessionVips {
     /// Short fences are refreshed once a second: those of a lapsed session, and of what is held provisionally.
     pub(super) fn advance_short(&mut self) {
         let any = self.own.is_lapsed() && !self.index.carried.is_empty() || !self.asking.provisional.is_empty();
-        if any && self.doubt.is_sure() && self.hears_enough() && self.due(self.asking.refresh) {
+        if any && self.doubt.is_sure() && self.hears_enough() && !self.is_released() && self.due(self.asking.refresh) {
             self.refresh_short();
             self.due(self.asking.refresh);
         }
     }
 
-    /// With too few other nodes heard, the fences in force are the last ones.
+    /// With too few other nodes heard, or without the API if the settings say `release`, the fences in force are the last ones.
     pub(super) fn refresh_short(&mut self) {
-        if !self.doubt.is_sure() || !self.hears_enough() {
+        if !self.doubt.is_sure() || !self.hears_enough() || self.is_released() {
             return;
         }
         let (now, lapsed) = (self.step.at.now, self.own.is_lapsed());

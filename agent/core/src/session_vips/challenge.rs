@@ -27,6 +27,9 @@ impl SessionVips {
         }
         let known = self.vips.contains_key(&address);
         self.watches_heard(index, address, mac, known);
+        if known && !self.is_of_segment(index, address) {
+            return;
+        }
         let Some(vip) = self.vips.get_mut(&address) else {
             let gateway = self.node.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
             let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);
@@ -51,11 +54,20 @@ impl SessionVips {
         }
     }
 
+    /// Whether a frame that arrives on that interface is about this VIP: the VIP is carried there, or belongs there. Whoever has
+    /// the same address on another segment does not disturb the VIP's clients.
+    fn is_of_segment(&self, index: u32, address: IpAddr) -> bool {
+        let Some(vip) = self.vips.get(&address) else { return false };
+        vip.hold.is_some_and(|hold| hold.interface == index)
+            || self.link_for(vip).is_some_and(|link| link.index == index)
+            || planted!(HearsOtherSegments)
+    }
+
     fn heard_another(&mut self, vip: &mut Vip, mac: Mac) {
         let now = self.step.at.now;
-        let Some(hold) = &mut vip.hold else { return };
-        let node = self.sessions.with_mac(mac).map(str::to_owned);
+        let node = self.carrier_with(mac, vip).map(str::to_owned);
         let by_peer = node.is_some();
+        let Some(hold) = &mut vip.hold else { return };
         if matches!(hold.basis, Basis::Provisional | Basis::LeftOver) || self.own.is_lapsed() {
             if planted!(KeepsVipBesideOther) {
                 return;
@@ -122,7 +134,7 @@ impl SessionVips {
         let Some(mac) = waiting else { return };
         let next = self.segment.defended.get(&mac).map(|at| *at + SELF_PROBE);
         if next.is_none_or(|next| self.due(next)) {
-            let node = self.sessions.with_mac(mac).map(str::to_owned);
+            let node = self.carrier_with(mac, vip).map(str::to_owned);
             self.challenge(vip, mac, node);
         }
     }

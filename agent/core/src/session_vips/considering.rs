@@ -50,6 +50,7 @@ impl SessionVips {
     fn consider(&mut self, vip: &mut Vip) {
         let state = self.record_state(vip);
         self.ask_about_holder(vip);
+        self.index.stranded.remove(&vip.address);
         if state.is_open() {
             self.index.open.insert(vip.address);
         } else {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::calls::EndFlight;
+use super::watching::Watch;
 use super::{Call, Output, Report, SessionVips};
 use crate::event::Failure;
 use crate::lease::Record;
@@ -36,8 +37,9 @@ impl SessionVips {
         }
         let me = &self.rules.node;
         let fresh = self.sessions.is_fresh(now, &self.rules) || planted!(EndsWhenBlind);
-        let silent =
-            self.watches.iter().filter(|(_, watch)| watch.silent_since.is_some()).map(|(node, _)| node.clone());
+        // A frame may have shown since that the node is there.
+        let silent = |node: &str, watch: &Watch| watch.silent_since.is_some() && self.is_abandoned(node, &watch.views);
+        let silent = self.watches.iter().filter(|(node, watch)| silent(node, watch)).map(|(node, _)| node.clone());
         let mut these: Vec<(String, EndCause, Time)> = vec![];
         for node in silent {
             let (Some(watch), Some(peer)) = (self.watches.get(&node), self.sessions.get(&node)) else { continue };

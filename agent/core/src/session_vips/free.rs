@@ -22,6 +22,8 @@ const PEER_TURNS: u32 = 3;
 const CLEAR_AFTER: Duration = Duration::from_secs(1);
 /// A foreign owner is reported, and looked for, this often.
 const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
+/// Once its fence has ended, a VIP that the interface refused and did not remove is offered to others for so long.
+const OFFERED_FIRST: Duration = Duration::from_secs(1);
 
 impl SessionVips {
     pub(super) fn consider_free(&mut self, vip: &mut Vip, state: &RecordState) {
@@ -31,11 +33,16 @@ impl SessionVips {
             self.clear_record(vip, state);
             return;
         }
-        if !self.can_carry(vip) {
+        if let Some(owner) = self.owner(vip) {
+            return self.is_owned(vip, state, owner);
+        }
+        vip.taking.owned_since = None;
+        if !self.can_carry(vip, state) {
             vip.taking.look = None;
             // While the API is away nothing is offered: it would be written again and again.
             let off = vip.hold_off;
-            if *state == RecordState::Mine && self.own.is_live() && self.api.away.is_none() && self.due(off) {
+            let may_offer = *state == RecordState::Mine && self.own.is_live() && self.api.away.is_none();
+            if may_offer && self.is_removed(vip) && self.due(off) {
                 self.offer(vip);
             }
             return;
@@ -66,7 +73,7 @@ impl SessionVips {
         }
         let since = *vip.unwanted.get_or_insert(self.step.at.now);
         let off = vip.hold_off;
-        if !self.due(since + CLEAR_AFTER) || !self.due(off) || vip.flight.is_some() {
+        if !self.due(since + CLEAR_AFTER) || !self.is_removed(vip) || !self.due(off) || vip.flight.is_some() {
             return;
         }
         if self.is_sound() {
@@ -78,12 +85,17 @@ impl SessionVips {
     }
 
     /// Whether this node's interface for it is up and has not refused it, and conditions of the VIP's own allow it here.
-    fn can_carry(&mut self, vip: &Vip) -> bool {
+    fn can_carry(&mut self, vip: &Vip, state: &RecordState) -> bool {
         let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node));
         let up = self.link_for(vip).is_some_and(|i| i.link.up);
         // A refusal ends at a known moment: the VIP is looked at again then.
-        let refused = !self.due(vip.refused_until);
-        admitted && up && !refused
+        let offered = matches!(state, RecordState::Others { consents: true, .. });
+        let refused = !self.due(if offered { vip.refusal.offered_until } else { vip.refusal.until });
+        // What the interface has refused, and does not remove either, is offered before it is tried again: with each try the wait
+        // for the removal would begin anew.
+        let kept = vip.removing.filter(|removing| removing.refused);
+        let kept = kept.is_some_and(|removing| !self.due(removing.ends + OFFERED_FIRST));
+        admitted && up && !refused && !kept
     }
 
     /// The record names this node: the VIP is carried.
@@ -201,20 +213,31 @@ impl SessionVips {
             vip.taking.foreign_reported = Some((mac, now - FOREIGN_AGAIN));
         } else if !told {
             vip.taking.foreign_reported = Some((mac, now));
-            self.report(Report::ForeignOwner { address: vip.address, mac });
+            let address = vip.address;
+            // A node whose agent is gone may live, and have the address for itself.
+            let node = self.sessions.with_mac(mac).map(str::to_owned);
+            self.report(match node {
+                Some(node) => Report::Owned { address, node, control_plane: false },
+                None => Report::ForeignOwner { address, mac },
+            });
         }
     }
 
-    /// The VIP cannot stay here: the record names the node that is to have it, if there is one.
+    /// The VIP cannot stay here: the record names the node that is to have it. If there is none, the VIP is
+    /// looked at again when a session changes.
     pub(super) fn offer(&mut self, vip: &mut Vip) {
         let other = self.place(vip).and_then(|place| place.other.map(str::to_owned));
         let named = vip.holder().and_then(|h| h.to.clone());
+        if other.is_none() && !planted!(ForgetsStranded) {
+            self.index.stranded.insert(vip.address);
+        }
         let (Some(other), Some(record)) = (other, self.own_holder()) else { return };
         if vip.flight.is_some() || named.as_ref() == Some(&other) {
             return;
         }
         let to = other.clone();
-        if self.write_holder(vip, Holder { to: Some(other), ..record }) {
+        let written = self.write_holder(vip, Holder { to: Some(other), ..record });
+        if written && !vip.refusal.is_repeated(self.step.at.now) {
             self.report(Report::HandingOver { address: vip.address, to });
         }
     }

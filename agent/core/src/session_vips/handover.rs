@@ -36,10 +36,10 @@ impl SessionVips {
         if !self.own.is_live() || self.api.away.is_some() || vip.flight.is_some() || !self.due(off) {
             return;
         }
-        if wanted {
+        if wanted || leaving && !self.own.told {
             self.offer(vip);
-        } else if vip.holder().is_some_and(|h| h.to.is_some()) && !leaving {
-            // This node is admitted again, and no other has taken the VIP.
+        } else if vip.is_put() && vip.holder().is_some_and(|h| h.to.is_some()) && !leaving {
+            // This node is admitted again, or its interface takes the VIP again, and no other has taken the VIP.
             if let Some(record) = self.own_holder() {
                 self.write_holder(vip, record);
             }

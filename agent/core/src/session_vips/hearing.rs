@@ -3,10 +3,11 @@
 
 use super::SessionVips;
 use super::hold::{Basis, Hold};
+use super::turns::Asker;
 use crate::core::Probe;
-use crate::peers::{HEARD, Quorum};
+use crate::peers::{HEARD, Quorum, ROUND, SILENT_ROUND};
 use crate::planted::planted;
-use crate::schedule::BURST;
+use crate::schedule::is_burst_on;
 use crate::time::Time;
 
 /// All other nodes, as one peer.
@@ -49,16 +50,52 @@ impl SessionVips {
         let silence = self.away_since();
         let silent = silence.is_some();
         self.segment.peers.note_silence(self.step.at.now, silence);
-        if !self.segment.peers.to_ask(self.step.at.now, silent).is_empty() {
-            let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
-            for index in up.collect::<Vec<_>>() {
-                for address in self.third_parties(index, None) {
-                    self.batch.probes.push(Probe { interface: index, address, to: None });
-                }
-            }
+        if self.segment.peers.next(silent).is_some_and(|next| next <= self.step.at.now) {
+            self.ask_others(silent);
+        } else {
+            self.asking.round.clear();
         }
         if let Some(next) = self.segment.peers.next(silent) {
             self.due(next);
+        }
+    }
+
+    /// Asks a few nodes on each interface that has any. An interface that may send no probe now is asked as soon as it may; the
+    /// others go on meanwhile.
+    fn ask_others(&mut self, silent: bool) {
+        let now = self.step.at.now;
+        let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
+        let mut waits = false;
+        for index in up.collect::<Vec<_>>() {
+            let rotation = self.asking.peers.get(&index).copied().unwrap_or_default();
+            let parties = self.others_to_ask(index, rotation.turn(now));
+            if parties.is_empty() {
+                continue;
+            }
+            if let Some((again, asked)) = self.asking.round.get(&index).copied()
+                && !self.due(again)
+            {
+                waits |= !asked;
+                continue;
+            }
+            let room = self.take_turn(index, parties.len(), Asker::Peers);
+            let again = room.err().unwrap_or(now + if silent { SILENT_ROUND } else { ROUND });
+            self.asking.round.insert(index, (again, room.is_ok()));
+            waits |= room.is_err();
+            if room.is_ok() {
+                self.asking.peers.entry(index).or_default().asked(now);
+                let probes = parties.into_iter().map(|address| Probe { interface: index, address, to: None });
+                self.batch.probes.extend(probes);
+            }
+        }
+        if waits {
+            let next = self.asking.round.values().map(|(again, _)| *again).filter(|again| *again > now).min();
+            if let Some(next) = next {
+                self.due(next);
+            }
+        } else {
+            self.asking.round.clear();
+            self.segment.peers.to_ask(now, silent);
         }
     }
 
@@ -67,9 +104,8 @@ impl SessionVips {
     pub(super) fn may_announce(&self, hold: &Hold) -> bool {
         match hold.basis {
             Basis::LeftOver => false,
-            // After a late step that may be long ago, although the clock does not show it.
             Basis::Provisional => {
-                self.step.at.now <= hold.since + BURST && self.doubt.late_at <= hold.since || planted!(LapsedAnnounces)
+                is_burst_on(self.step.at.now, hold.since, self.doubt.late_at) || planted!(LapsedAnnounces)
             }
             Basis::Recorded | Basis::Beside(_) => {
                 self.own.is_live() && self.hears_enough() || planted!(LapsedAnnounces)

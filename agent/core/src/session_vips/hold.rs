@@ -1,5 +1,6 @@
 //! A VIP that is carried here: by what right, until when, and what other hosts say about it.
 
+use crate::action::Cause;
 use crate::mac::Mac;
 use crate::time::Time;
 
@@ -11,12 +12,17 @@ pub(super) struct Hold {
     pub(super) deadline: Time,
     /// When the kernel drops it, by the lifetime asked for last.
     pub(super) dropped_at: Time,
+    /// The kernel has not given it that lifetime: the request is repeated then. Until then an earlier fence is in force, which ends
+    /// no later.
+    pub(super) refresh_again: Option<Time>,
     /// On which interface.
     pub(super) interface: u32,
     /// When this node took it; the beginning of time if an earlier run of the agent did.
     pub(super) since: Time,
     /// Whether it is on the interface, as far as the datapath has answered.
     pub(super) put: bool,
+    /// That this node took it is not reported yet, and why: its interface refused it last time.
+    pub(super) untold: Option<Cause>,
     /// The last holder was silent, and may come back with it until then: it is asked for.
     pub(super) returns_until: Option<Time>,
     /// This node lets others take it: it goes when the successor is heard, not when the record names one.
@@ -76,9 +82,11 @@ impl Hold {
             basis,
             deadline,
             dropped_at: deadline,
+            refresh_again: None,
             interface,
             since: Time::default(),
             put: false,
+            untold: None,
             returns_until: None,
             handover: None,
             other: None,

@@ -14,6 +14,9 @@ pub(super) struct Index {
     pub(super) open: BTreeSet<IpAddr>,
     /// The VIPs that are carried here.
     pub(super) carried: BTreeSet<IpAddr>,
+    /// The VIPs that this node holds by their records, that are to go to another node, and that no other node may have. They are
+    /// considered again when any session changes.
+    pub(super) stranded: BTreeSet<IpAddr>,
     /// The VIPs whose holder's session is not known. They are considered again after the next list of sessions.
     pub(super) unclear: BTreeSet<IpAddr>,
     /// The VIPs to consider in this step.

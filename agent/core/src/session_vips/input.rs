@@ -1,5 +1,6 @@
 //! What only the core of session VIPs is told: what the API shows, and how its calls ended.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::event::Failure;
@@ -67,6 +68,8 @@ pub enum Input {
     Synced,
     /// True: hand over all VIPs, and take no more. False: be a candidate as before.
     Drain(bool),
+    /// The control plane's VIPs, by this node's settings: no VIP of a Service has one of these addresses.
+    Reserved(BTreeSet<IpAddr>),
     /// Hand over the VIPs that another node would have if all were placed anew.
     Rebalance,
 }

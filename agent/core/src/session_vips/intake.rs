@@ -2,7 +2,7 @@
 
 use super::hold::{Basis, Hold};
 use super::vip::Vip;
-use super::{Event, Input, SessionVips};
+use super::{Event, Input, Report, SessionVips};
 use crate::core::{Interface, Vip as OnInterface};
 use crate::event::Failure;
 use crate::mac::Mac;
@@ -18,8 +18,11 @@ impl SessionVips {
             Event::Heard { interface: index, address, mac } => self.heard(index, address, mac),
             Event::LeftOver(found) => self.found_left_over(&found),
             Event::Ensured(addresses) => self.were_put(&addresses),
+            Event::NotRefreshed(addresses) => self.not_refreshed(&addresses),
             Event::EnsureFailed { address, reason } => self.put_failed(address, reason),
             Event::Gone(address) => self.gone(address),
+            Event::Removed(addresses) => self.were_removed(&addresses),
+            Event::RemoveFailed { address, reason } => self.report(Report::CannotRemove { address, reason }),
             Event::ClockJump(by) => self.late(by),
             Event::Shutdown => self.own.end(),
             Event::Input(input) => self.take_input(input),
@@ -90,6 +93,11 @@ impl SessionVips {
                 self.own.redeclare = true;
                 self.own.calls.next_write = self.step.at.now;
                 self.index.dirty.extend(self.index.carried.iter().copied());
+            }
+            Input::Reserved(reserved) => {
+                if self.owned.reserve(reserved) {
+                    self.declare_anew();
+                }
             }
             Input::Rebalance => {
                 for address in &self.index.carried {
@@ -164,6 +172,7 @@ impl SessionVips {
         if self.node.looked_at(now, interfaces, macs) {
             self.declare_anew();
         }
+        self.look_for_twin();
         self.announce_again(|index| moved.contains(&index));
     }
 
@@ -191,6 +200,11 @@ impl SessionVips {
     }
 
     fn declare_anew(&mut self) {
+        let now = self.step.at.now;
+        for vip in self.vips.values_mut() {
+            vip.refusal.lift(now);
+        }
+        self.owned.changed();
         self.own.redeclare = true;
         self.own.calls.next_write = self.step.at.now;
         self.rewatch = true;

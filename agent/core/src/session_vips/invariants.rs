@@ -29,6 +29,7 @@ impl SessionVips {
         let index = &self.index;
         let Some(vip) = self.vips.get(&address) else {
             assert!(!index.carried.contains(&address) && !index.open.contains(&address), "{address} is not known");
+            assert!(!index.stranded.contains(&address), "{address} is not known");
             return;
         };
         assert_eq!(index.carried.contains(&address), vip.hold.is_some(), "{address}: carried");
@@ -47,8 +48,8 @@ impl SessionVips {
         let Some(hold) = vip.hold else { return };
         assert!(self.own.tenure.is_some() || !hold.basis.is_by_session(), "{address} rests on a session that is over");
         assert!(vip.taking.look.is_none(), "{address} is carried, and still looked for");
-        // Until the datapath has answered, only the kernel's own fence ends it.
-        assert!(!hold.put || vip.wake.is_some(), "{address} is on its interface without a moment to let it go");
+        let timed = vip.wake.is_some() || self.index.dirty.contains(&address);
+        assert!(timed, "{address} is carried without a moment to let it go");
         let fenced = hold.dropped_at <= hold.deadline || planted!(NoFence);
         assert!(fenced, "the kernel keeps {address} past the deadline that was asked for");
         assert!(self.step.at.now < hold.deadline, "{address} is carried past its deadline");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::hold::{Basis, Hold};
 use super::{Output, Report, SessionVips};
 use crate::action::Why;
+use crate::planted::planted;
 use crate::rules::{FENCE_ENDS, LEGACY_FENCE, MARGIN};
 use crate::time::Time;
 
@@ -63,7 +64,8 @@ impl SessionVips {
         }
         if !self.rules.hold_without_api {
             self.own.tenure = None;
-            self.let_all_go(Why::ApiLost, |basis| basis != Basis::Provisional);
+            let all = !planted!(HoldsThoughReleased);
+            self.let_all_go(Why::ApiLost, |basis| all || basis != Basis::Provisional);
             self.own.calls.begin_after = now;
             self.step.again = true;
             return;

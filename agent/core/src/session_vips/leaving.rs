@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::SessionVips;
 use super::record_state::RecordState;
+use super::vip::Vip;
 use crate::action::Why;
 use crate::time::Time;
 
@@ -39,7 +40,8 @@ impl SessionVips {
         }
         let Some(leaving) = self.own.leaving() else { return };
         let (ends, empty, next_end) = (leaving.grace_ends, leaving.empty, leaving.next_end);
-        if self.index.carried.is_empty() {
+        let removing = self.is_removing_own();
+        if self.index.carried.is_empty() && !removing {
             let since = empty.unwrap_or(now);
             if let Some(leaving) = self.own.leaving_mut() {
                 leaving.empty = Some(since);
@@ -56,7 +58,7 @@ impl SessionVips {
         // No other node may have the rest: it is left behind, and this node's next agent adopts it.
         if over || self.nobody_else_for_any() {
             self.drop_what_is_anothers();
-            if self.index.carried.is_empty() {
+            if self.index.carried.is_empty() && !removing {
                 self.step.again = true;
             } else {
                 self.leave_behind();
@@ -66,8 +68,34 @@ impl SessionVips {
 
     /// Whether no other node is a candidate for anything that is left.
     fn nobody_else_for_any(&self) -> bool {
-        let left = self.index.carried.iter().filter_map(|a| self.vips.get(a));
-        left.into_iter().all(|vip| self.place(vip).is_none_or(|place| place.other.is_none()))
+        let carried = self.index.carried.iter().filter_map(|a| self.vips.get(a)).map(Box::as_ref);
+        let mut left = carried.chain(self.removing_own());
+        left.all(|vip| self.place(vip).is_none_or(|place| place.other.is_none()))
+    }
+
+    /// The session says that other nodes may take all VIPs as soon as none is still to be removed here: others take them without
+    /// a look. Until then VIPs are offered one by one.
+    pub(super) fn advance_giving(&mut self) {
+        let gives = self.own.gives_all() && (self.own.told || !self.is_removing_own());
+        if gives && !std::mem::replace(&mut self.own.told, gives) {
+            self.own.redeclare = true;
+            self.own.calls.next_write = self.step.at.now;
+            self.index.dirty.extend(self.index.carried.iter().copied());
+        }
+        self.own.told = gives;
+    }
+
+    /// The VIPs that were let go and may still be on their interfaces, and whose records name this node.
+    fn removing_own(&self) -> impl Iterator<Item = &Vip> {
+        let now = self.step.at.now;
+        let all = self.vips.values().map(Box::as_ref);
+        let removing = all.filter(move |vip| vip.removing.is_some_and(|removing| now < removing.ends));
+        removing.filter(|vip| self.record_state(vip) == RecordState::Mine)
+    }
+
+    fn is_removing_own(&mut self) -> bool {
+        let ends = self.removing_own().filter_map(|vip| vip.removing).map(|removing| removing.ends).min();
+        ends.is_some_and(|ends| !self.due(ends))
     }
 
     fn drop_what_is_anothers(&mut self) {

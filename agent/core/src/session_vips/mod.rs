@@ -23,6 +23,7 @@ mod challenge;
 mod considering;
 mod doubt;
 mod ending;
+mod frames;
 mod free;
 mod handover;
 mod hearing;
@@ -35,17 +36,22 @@ mod lapsing;
 mod leaving;
 mod node;
 mod own;
+mod owned;
 mod pace;
 mod provisional;
 mod record;
 mod record_state;
 mod records;
+mod refreshing;
+mod refusal;
 mod renewed;
 mod renewing;
 mod report;
 mod segment;
 mod snapshot;
 mod table;
+mod turns;
+mod twins;
 mod vip;
 mod watchers;
 mod watching;
@@ -72,9 +78,11 @@ use asking::Asking;
 use calls::Calls;
 use carrying::Batch;
 use doubt::Doubt;
+use frames::Frames;
 use index::Index;
 use node::OwnNode;
 use own::Own;
+use owned::Owned;
 use segment::Segment;
 use table::Table;
 use watching::Watch;
@@ -93,6 +101,8 @@ pub struct SessionVips {
     sessions: Membership,
     /// This node's session.
     own: Own,
+    /// Addresses that are no VIPs of Services.
+    owned: Owned,
     vips: Table,
     index: Index,
     /// The nodes that this one watches.
@@ -100,6 +110,7 @@ pub struct SessionVips {
     /// Sessions have changed since the watches were chosen.
     rewatch: bool,
     asking: Asking,
+    frames: Frames,
     segment: Segment,
     calls: Calls,
     api: Api,
@@ -165,11 +176,13 @@ impl SessionVips {
             node: OwnNode::default(),
             sessions: Membership::default(),
             own: Own::default(),
+            owned: Owned::default(),
             vips: Table::default(),
             index: Index::default(),
             watches: BTreeMap::new(),
             rewatch: false,
             asking: Asking::default(),
+            frames: Frames::default(),
             segment: Segment::default(),
             calls: Calls::default(),
             api: Api::default(),
@@ -193,6 +206,7 @@ impl SessionVips {
         self.advance_own();
         self.advance_ends();
         self.advance_writes();
+        self.advance_owned();
         self.advance_vips();
         self.advance_watches();
         self.advance_peers();
@@ -213,12 +227,13 @@ impl SessionVips {
         self.index.dirty.extend(self.vips.keys().copied());
     }
 
-    /// A node's session began, ended or declares something else: the VIPs that it holds, and those without a holder, are
-    /// considered.
+    /// A node's session began, ended or declares something else: the VIPs that it holds, those without a holder, and those that
+    /// wait here for a node that may have them are considered.
     fn session_changed(&mut self, node: &str) {
+        self.owned.changed();
         self.rewatch = true;
         self.step.again = true;
-        self.index.dirty.extend(self.index.open.iter().copied());
+        self.index.dirty.extend(self.index.open.iter().chain(&self.index.stranded).copied());
         if let Some(held) = self.index.held.get(node) {
             self.index.dirty.extend(held.iter().copied());
         }

@@ -1,6 +1,6 @@
 //! What is known of this node: its interfaces and their links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Interface;
 use crate::mac::Mac;
@@ -13,6 +13,8 @@ pub(super) struct OwnNode {
     pub(super) interfaces: Vec<Interface>,
     /// The MAC addresses of all interfaces: an answer from one of them is not another owner.
     pub(super) macs: Vec<Mac>,
+    /// All MAC addresses that this agent may have declared since it runs: those of a bond change.
+    pub(super) had: BTreeSet<Mac>,
     /// Since when the link of an interface is down: of those interfaces, and of no other.
     pub(super) down: BTreeMap<u32, Time>,
 }
@@ -22,6 +24,7 @@ impl OwnNode {
     pub(super) fn looked_at(&mut self, now: Time, interfaces: Vec<Interface>, macs: Vec<Mac>) -> bool {
         let known = std::mem::replace(&mut self.interfaces, interfaces);
         self.macs = macs;
+        self.had.extend(self.interfaces.iter().flat_map(|i| i.link.macs.iter().copied()));
         self.down.retain(|index, _| self.interfaces.iter().any(|i| i.index == *index));
         for interface in &self.interfaces {
             if interface.link.up {

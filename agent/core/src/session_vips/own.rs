@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use super::leaving::Leaving;
 use crate::lease::Record;
+use crate::mac::Mac;
+use crate::name_taken::Told;
 use crate::session::{Declared, Incarnation};
 use crate::time::{Time, WallTime};
 
@@ -19,14 +21,29 @@ pub(super) struct Own {
     pub(super) redeclare: bool,
     /// An operator asked that all VIPs are handed over.
     pub(super) drained: bool,
+    /// The session tells others that they may take all VIPs.
+    pub(super) told: bool,
     /// VIPs that wait for the next renewal.
     pub(super) awaiting: BTreeSet<IpAddr>,
     /// When a VIP was last challenged: only a renewal that was sent since answers the challenge.
     pub(super) challenged: Time,
     /// The number of the last incarnation. If the Lease is set back, the next incarnation counts on from this.
     pub(super) counted: u32,
+    /// Another machine uses this node's name.
+    pub(super) twin: Option<Twin>,
+    /// When that was last told, and of which MAC addresses.
+    pub(super) twin_told: Told,
     /// The process was asked to end.
     pub(super) ending: Option<Ending>,
+}
+
+/// Another machine that declared this node's session.
+#[derive(Debug)]
+pub(super) struct Twin {
+    /// What it declared.
+    pub(super) macs: Vec<Mac>,
+    /// When the session would have ended if the other machine had not gone on after it was last seen.
+    pub(super) until: Time,
 }
 
 /// The incarnation that this node's own write has begun, adopted or renewed.

@@ -12,6 +12,10 @@ use crate::action::Cause;
 use crate::peers::SILENT_ROUND;
 use crate::placement::mix;
 use crate::rules::AWAY;
+use crate::time::Time;
+
+/// A look that ended longer ago would say too little.
+const LONGEST_TURN: Duration = Duration::from_millis(500);
 
 impl SessionVips {
     /// The API cannot be asked: a VIP that is free is carried without it.
@@ -25,7 +29,8 @@ impl SessionVips {
             RecordState::Others { .. } => held.is_some_and(|node| self.is_silent_free(&node)),
             _ => false,
         };
-        let (Some(away), true, true) = (away, self.rules.provisional, free) else {
+        let may = self.rules.provisional && self.own.twin.is_none();
+        let (Some(away), true, true) = (away, may, free) else {
             vip.taking.free_since = None;
             vip.taking.look = None;
             return;
@@ -45,9 +50,10 @@ impl SessionVips {
         match self.look(vip, true) {
             Found::Nothing => {}
             // A node that hears no other is cut off: its clients are better served elsewhere.
-            Found::Quiet if !self.heard_enough_since(since) => {
+            Found::Quiet if !self.heard_enough_since(self.counts_since(vip, since)) => {
                 self.due(now + SILENT_ROUND);
             }
+            Found::Quiet if !self.is_turn_after_look(vip) => {}
             Found::Quiet => {
                 vip.taking.turns += 1;
                 self.take_up(vip, Basis::Provisional, Cause::Provisional);
@@ -58,6 +64,19 @@ impl SessionVips {
                 self.due(vip.hold_off);
             }
         }
+    }
+
+    /// Under a limit of frames a look waits for room, perhaps for long: what was heard since its probes began counts.
+    fn counts_since(&self, vip: &Vip, free: Time) -> Time {
+        let look = vip.taking.look.filter(|_| self.rules.frames_per_second.is_some());
+        look.and_then(|look| look.counts).map_or(free, |at| at.max(free))
+    }
+
+    /// Under a limit of frames, looks wait for room, and those of several nodes may end together: turns count from then once more.
+    fn is_turn_after_look(&mut self, vip: &Vip) -> bool {
+        let Some(look) = vip.taking.look.filter(|_| self.rules.frames_per_second.is_some()) else { return true };
+        let turn = self.turn(vip).min(LONGEST_TURN);
+        self.due(look.next + turn)
     }
 
     /// This node's turn for a VIP: a fixed hash of both, and another one at each try.

@@ -26,7 +26,8 @@ impl SessionVips {
         if let Some(tenure) = &mut self.own.tenure {
             tenure.in_doubt = false;
         }
-        if let Some(view) = &view {
+        self.look_for_twin();
+        if let Some(view) = view.as_ref().filter(|view| !self.is_anothers(view)) {
             let shown = |f: &mut OwnFlight| f.record == view.record && f.base.as_deref() != Some(view.version.as_str());
             let flight = self.own.calls.flight.take_if(shown).or_else(|| self.own.calls.unanswered.take_if(shown));
             if let Some(flight) = flight {

@@ -39,6 +39,7 @@ impl SessionVips {
             return;
         };
         let (lapsed, sent) = (tenure.lapsed, tenure.sent);
+        self.is_twin_gone();
         if !lapsed && self.due(self.lapses_at(sent)) {
             // The remembered moment may be sooner than the real one.
             self.own.fences.first_dropped = self.first_dropped().unwrap_or(Time::from_nanos(u64::MAX));
@@ -51,6 +52,7 @@ impl SessionVips {
         if self.own.has_left() {
             return;
         }
+        self.advance_giving();
         // After a conflict the Lease is read first. A list that hangs for another reason holds nothing up.
         let in_doubt = self.own.tenure.as_ref().is_some_and(|t| t.in_doubt);
         let informed = !in_doubt || self.calls.listing.is_none() || self.api.away.is_some();
@@ -65,10 +67,13 @@ impl SessionVips {
         if !ready || self.calls.listing.is_some() && self.api.away.is_none() || !self.due(self.own.calls.begin_after) {
             return;
         }
+        if !self.is_twin_gone() {
+            return;
+        }
         let me = self.rules.node.clone();
         let known = self.sessions.get(&me).map(|p| p.view.clone());
         match known {
-            Some(view) if view.is_live() && view.record.holder == me => {
+            Some(view) if view.is_live() && view.record.holder == me && !self.is_anothers(&view) => {
                 let declared = view.declared().cloned().unwrap_or_default();
                 let record = self.own_record(view.record.acquired, view.record.transitions);
                 // If the Lease does not say when the session began, it may have begun as late as now.
@@ -92,7 +97,7 @@ impl SessionVips {
         let base = self.sessions.get(&self.rules.node).map(|p| p.view.version.clone());
         let record = self.own_record(tenure.acquired, tenure.incarnation.transitions);
         let (began, after) = (tenure.began.clone(), tenure.after.clone());
-        let leaving = self.own.gives_all();
+        let leaving = self.own.told;
         let declared = self.declared(tenure.incarnation.transitions, began, after, leaving);
         self.own.redeclare = false;
         self.write_own(base, record, declared, None, self.rules.retry_period);
@@ -130,7 +135,7 @@ impl SessionVips {
 
     fn declared(&self, transitions: u32, began: Option<String>, after: Option<String>, leaving: bool) -> Declared {
         let links = self.node.interfaces.iter().map(|i| i.link.clone()).collect();
-        Declared { transitions, links, leaving, began, after }
+        Declared { transitions, links, leaving, began, after, reserved: self.owned.reserved() }
     }
 
     fn write_own(

@@ -19,6 +19,11 @@ pub enum Report {
     },
     /// This node's session has ended: all VIPs are let go.
     Ended,
+    /// Another machine uses this node's name: while that one renews the session, this one does not begin it.
+    NameTaken {
+        /// The MAC addresses that the other machine declares.
+        macs: Vec<Mac>,
+    },
     /// This node's session could not be renewed. The VIPs stay, under short fences.
     Lapsed,
     /// The session was renewed after it had lapsed.
@@ -63,6 +68,15 @@ pub enum Report {
         /// The MAC address that answers.
         mac: Mac,
     },
+    /// A VIP is the address of a node or of the control plane, and no node carries it. Goes to the VIP's `IPAddress`.
+    Owned {
+        /// The VIP.
+        address: IpAddr,
+        /// The node that has the address, or whose settings name it.
+        node: String,
+        /// It is a VIP of the control plane; otherwise the node's own address.
+        control_plane: bool,
+    },
     /// Another host claims a VIP that is held here.
     Contested {
         /// The VIP.
@@ -84,6 +98,13 @@ pub enum Report {
     },
     /// The VIP could not be put on the interface.
     CannotCarry {
+        /// The VIP.
+        address: IpAddr,
+        /// What the datapath says.
+        reason: String,
+    },
+    /// The VIP could not be removed from the interface. It is tried again, and the fence ends the VIP.
+    CannotRemove {
         /// The VIP.
         address: IpAddr,
         /// What the datapath says.

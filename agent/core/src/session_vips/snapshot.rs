@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::SessionVips;
 use super::hold::Basis;
 use super::record_state::RecordState;
+use super::vip::Vip;
 use crate::mac::Mac;
-use crate::placement::order;
+use crate::placement::{Lacks, lacks, order};
 use crate::session::{Holder, Incarnation};
 use crate::time::Time;
 
@@ -26,6 +27,10 @@ pub struct VipState {
     pub holder: Option<Holder>,
     /// `mine`, `free`, `others`, `offered`, `absent` or `unknown`: what the record and the sessions say.
     pub record: &'static str,
+    /// What the node that the record names lacks, if it is there.
+    pub lacks: Option<Lacks>,
+    /// Why this node's interface does not take it, as far as that was tried lately.
+    pub refused: Option<String>,
 }
 
 /// The node's session.
@@ -39,6 +44,8 @@ pub struct Snapshot {
     pub ends: Option<Time>,
     /// Since when no call to the API was answered.
     pub api_away: Option<Time>,
+    /// The MAC addresses of another machine that uses this node's name.
+    pub twin: Option<Vec<Mac>>,
     /// The nodes that this one watches, and whether each is silent.
     pub watches: Vec<(String, bool)>,
 }
@@ -58,6 +65,7 @@ impl SessionVips {
             incarnation: self.own.tenure.as_ref().map(|t| t.incarnation.clone()),
             ends: self.session_ends(),
             api_away: self.api.away,
+            twin: self.twin().map(<[Mac]>::to_vec),
             watches: self.watches.iter().map(|(node, w)| (node.clone(), w.silent_since.is_some())).collect(),
         }
     }
@@ -80,7 +88,16 @@ impl SessionVips {
             RecordState::Others { consents: true, .. } => "offered",
             RecordState::Others { .. } => "others",
         };
-        Some(VipState { address, carried, put: vip.is_put(), holder: vip.holder().cloned(), record })
+        let lacks = self.holder_lacks(vip);
+        let refused = vip.refusal.reason(self.step.at.now).map(str::to_owned);
+        Some(VipState { address, carried, put: vip.is_put(), holder: vip.holder().cloned(), record, lacks, refused })
+    }
+
+    fn holder_lacks(&self, vip: &Vip) -> Option<Lacks> {
+        let holder = vip.holder()?;
+        let peer =
+            self.sessions.get(&holder.node).filter(|peer| peer.view.is_live() && peer.view.is_of(&holder.session))?;
+        lacks(vip.demand.as_ref()?, &holder.node, peer.view.links())
     }
 
     /// How many VIPs should exist, and how many are carried here.

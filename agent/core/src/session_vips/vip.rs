@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::hold::Hold;
 use super::record::Record;
+use super::refusal::Refusal;
 use crate::mac::Mac;
 use crate::moves::Moves;
 use crate::placement::{Demand, seed};
@@ -45,8 +46,11 @@ pub(super) struct Vip {
     pub(super) last_challenge: Option<Time>,
     /// When it was let go because of another host's frame. Only a record that was read after that brings it back.
     pub(super) yielded: Option<Time>,
-    /// The interface refused it: no try before.
-    pub(super) refused_until: Time,
+    /// The interface refused it.
+    pub(super) refusal: Refusal,
+    /// It was let go, and the kernel has not confirmed yet that it is gone from the interface. Until it is gone the record lets no
+    /// other node take it.
+    pub(super) removing: Option<Removing>,
     /// When others removed it, lately.
     pub(super) removed: VecDeque<Time>,
     /// Since when it should not exist any more, and its record names this node.
@@ -55,6 +59,15 @@ pub(super) struct Vip {
     pub(super) ended_unwanted: bool,
     /// When it is to be considered again.
     pub(super) wake: Option<Time>,
+}
+
+/// A removal that the kernel has not confirmed yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Removing {
+    /// The fence ends the VIP by then.
+    pub(super) ends: Time,
+    /// The VIP was let go because the interface refused it.
+    pub(super) refused: bool,
 }
 
 /// What this node has in mind for a VIP that it does not carry.
@@ -70,6 +83,10 @@ pub(super) struct Taking {
     pub(super) turns: u32,
     /// The foreign owner that was heard last, and when it was reported.
     pub(super) foreign_reported: Option<(Mac, Time)>,
+    /// Since when the address has been a node's own, or the control plane's.
+    pub(super) owned_since: Option<Time>,
+    /// When it was last reported that the address is a node's own, or the control plane's.
+    pub(super) owned_reported: Option<Time>,
 }
 
 /// A write of the record.
@@ -88,6 +105,10 @@ pub(super) struct Look {
     pub(super) since: Time,
     pub(super) sent: u32,
     pub(super) next: Time,
+    /// When the last probe left.
+    pub(super) last: Option<Time>,
+    /// What was heard from then on counts: when the first probe left that the others have followed without a long pause.
+    pub(super) counts: Option<Time>,
 }
 
 impl Vip {
@@ -107,7 +128,8 @@ impl Vip {
             answered: None,
             last_challenge: None,
             yielded: None,
-            refused_until: Time::default(),
+            refusal: Refusal::default(),
+            removing: None,
             removed: VecDeque::new(),
             unwanted: None,
             ended_unwanted: false,

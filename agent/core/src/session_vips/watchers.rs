@@ -80,10 +80,24 @@ impl SessionVips {
             }
             let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
             let transitions = incarnation.transitions;
-            let declaration = Declaration { holder: node.clone(), transitions, acquired, macs: link.macs.clone() };
+            let (holder, macs) = (node.clone(), link.macs.clone());
+            let declaration = Declaration { holder, transitions, acquired, macs, vips: vec![] };
             let first = link.addresses.first().copied();
             witness.aim(open, Target::Holder(&declaration), first.into_iter());
-            OneLink { index, link, witness, address: first, vip: false, macs: vec![], claimant: None }
+            OneLink {
+                index,
+                link,
+                witness,
+                address: first,
+                vip: false,
+                macs: vec![],
+                waits_since: None,
+                claimant: None,
+                reached: false,
+                unreached: 0,
+                turn: 0,
+                asked_own: false,
+            }
         });
         let views = views.collect();
         self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });

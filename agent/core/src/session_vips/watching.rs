@@ -1,6 +1,7 @@
 //! The watch over other nodes: on each segment a node is watched by three others. Each of the three watches every segment that it
 //! shares with the node.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::time::Duration;
@@ -48,14 +49,44 @@ pub(super) struct OneLink {
     /// MAC addresses that the node has not declared, and from which its own address was answered: a bond takes another port, or
     /// answers by several (`balance-alb`).
     pub(super) macs: Vec<Mac>,
+    /// Since when the next window could open, if there is no room for its probes yet.
+    pub(super) waits_since: Option<Time>,
     /// An unknown host that answered for the VIP in this window.
     pub(super) claimant: Option<Mac>,
+    /// Whether the node's own address was answered in this window.
+    pub(super) reached: bool,
+    /// In how many windows in a row neither the address that is asked for nor the node's own address was answered. The own address
+    /// is asked for from the second miss on.
+    pub(super) unreached: u32,
+    /// How often third parties were asked: other ones each time.
+    pub(super) turn: usize,
+    /// Whether the own address was asked for in one of them: under a limit of few frames there may be no room.
+    pub(super) asked_own: bool,
 }
 
 impl OneLink {
     /// Whether a MAC address is the node's, as far as is known.
     fn is_from_it(&self, mac: Mac) -> bool {
         self.link.macs.contains(&mac) || self.macs.contains(&mac) && !planted!(MacsAreFixed)
+    }
+
+    /// Closes the window whose time is over. Answers whether that was a miss.
+    fn end_window(&mut self, now: Time) -> bool {
+        let missed = self.witness.end_window(now);
+        if missed {
+            self.unreached = if self.reached { 0 } else { self.unreached.saturating_add(1) };
+        }
+        self.answered_all();
+        missed
+    }
+
+    /// Without a miss, nothing speaks against the node.
+    fn answered_all(&mut self) -> bool {
+        let all = self.witness.state().0 == 0;
+        if all {
+            self.unreached = 0;
+        }
+        all
     }
 
     /// The node's own address was answered from this MAC address, which no other node declares: it is the node's. Whatever VIP of
@@ -84,22 +115,16 @@ impl SessionVips {
             self.choose_watches();
         }
         let now = self.step.at.now;
-        let mut asks = vec![];
         let mut watches = std::mem::take(&mut self.watches);
+        for view in watches.values_mut().flat_map(|watch| &mut watch.views) {
+            self.step.again |= view.end_window(now);
+        }
+        self.open_windows(&mut watches);
         for (node, watch) in &mut watches {
-            for view in &mut watch.views {
-                if view.witness.next().is_some_and(|next| next <= now) {
-                    self.aim_next(node, view);
-                }
-                let (probes, missed) = view.witness.tick(now);
-                self.step.again |= missed;
-                let to_ask = probes.into_iter().map(|p| Probe { interface: view.index, address: p.address, to: p.to });
-                asks.extend(to_ask);
-                if let Some(next) = view.witness.next() {
-                    self.due(next);
-                }
+            for next in watch.views.iter().filter_map(|view| view.witness.next()) {
+                self.due(next);
             }
-            let silent = !watch.views.is_empty() && Self::all_silent(&watch.views);
+            let silent = !watch.views.is_empty() && self.is_abandoned(node, &watch.views);
             if silent && watch.silent_since.is_none() {
                 self.step.again = true;
             }
@@ -107,16 +132,68 @@ impl SessionVips {
         }
         self.watches = watches;
         self.silence_matters();
-        for ask in asks {
-            if !self.batch.probes.contains(&ask) {
-                self.batch.probes.push(ask);
+    }
+
+    /// Opens the windows whose time has come. Under a limit of frames a window opens when all its probes may leave. The window
+    /// that has waited longest comes first, and no other one overtakes it.
+    fn open_windows(&mut self, watches: &mut BTreeMap<String, Watch>) {
+        let now = self.step.at.now;
+        let mut full: BTreeMap<u32, Time> = BTreeMap::new();
+        for view in watches.values().flat_map(|watch| &watch.views).filter(|view| view.waits_since.is_some()) {
+            if let Some(later) = view.witness.next().filter(|next| *next > now) {
+                full.insert(view.index, later);
+            }
+        }
+        let views = watches.iter_mut().flat_map(|(node, watch)| watch.views.iter_mut().map(move |view| (node, view)));
+        let mut due: Vec<(&String, &mut OneLink)> = views.filter(|(_, view)| view.witness.opens(now)).collect();
+        due.sort_by_key(|(_, view)| view.waits_since.unwrap_or(now));
+        for (node, view) in due {
+            let room = match full.get(&view.index) {
+                Some(later) => Err(*later),
+                None => self.open_window(node, view),
+            };
+            if let Err(later) = room {
+                full.insert(view.index, later);
+                view.waits_since.get_or_insert(now);
+                view.witness.put_off(later);
             }
         }
     }
 
-    fn all_silent(views: &[OneLink]) -> bool {
-        let silent = |view: &OneLink| view.witness.is_silent();
+    /// Opens a window, or answers when to try again.
+    fn open_window(&mut self, node: &str, view: &mut OneLink) -> Result<(), Time> {
+        let now = self.step.at.now;
+        self.aim_next(node, view);
+        let asks = view.witness.probes().into_iter();
+        let asks = asks.map(|p| Probe { interface: view.index, address: p.address, to: p.to });
+        let asks: Vec<Probe> = asks.filter(|ask| !self.batch.probes.contains(ask)).collect();
+        // If another watch asks for that address in this step, its probe is this one's too.
+        let own_asked = view.witness.probes().iter().any(|p| view.link.addresses.contains(&p.address));
+        self.take_watch(view.index, asks.len())?;
+        self.batch.probes.extend(asks);
+        view.turn = view.turn.wrapping_add(usize::from(view.witness.asks_parties()));
+        view.witness.open(now);
+        view.asked_own = view.unreached > 0 && view.asked_own || own_asked;
+        (view.waits_since, view.reached) = (None, false);
+        Ok(())
+    }
+
+    /// Whether the node, its links or its agent is gone: its VIPs are silent on all segments, and its own address is too. VIPs alone
+    /// may be silent because a living agent has let them go and this node has not been told yet, or because the kernel there
+    /// refuses them. So where the node's own address is answered, or was not asked for, its agent counts as gone only when a renewal of
+    /// its session has not come: the fence that takes a dead agent's VIPs away ends later than that.
+    pub(super) fn is_abandoned(&self, node: &str, views: &[OneLink]) -> bool {
+        let needed = self.rules.witness_misses;
+        let unreached = |view: &OneLink| view.unreached >= needed && view.asked_own;
+        let gone = |view: &OneLink| unreached(view) || self.misses_renewal(node) || planted!(AbandonsWhoLetGo);
+        let silent = |view: &OneLink| view.witness.is_silent() && gone(view);
         if planted!(OneSegmentIsEnough) { views.iter().any(silent) } else { views.iter().all(silent) }
+    }
+
+    /// Whether a node's session was to be renewed, and was not: for two periods.
+    fn misses_renewal(&self, node: &str) -> bool {
+        let renewed = self.sessions.get(node).map(|peer| peer.changed);
+        renewed.is_none_or(|at| self.step.at.now.since(at) >= self.rules.retry_period * 2)
     }
 
     /// What the next window asks for: the node's next VIP there, or its own address while it has none.
@@ -128,14 +205,18 @@ impl SessionVips {
         view.address = vip.or(own);
         view.claimant = None;
         view.witness.set_addresses(view.address);
-        if !view.witness.may_ask_parties() {
+        if !view.witness.asks_parties() {
             return;
         }
-        let mut parties = self.third_parties(view.index, Some(node));
+        let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
+        let mut parties = self.third_parties(view.index, Some(node), room, view.turn);
         if view.vip {
-            // If only the node's own address answers, the segment works and the agent does not.
-            parties.extend(own);
+            // The node's own address tells whether the segment works, and whether the node is still there. Another party is asked
+            // first: under a limit of few frames there is room for one only.
+            let second = parties.len().min(1);
+            parties.splice(second..second, own);
         }
+        parties.truncate(room);
         view.witness.set_parties(parties);
     }
 
@@ -168,6 +249,9 @@ impl SessionVips {
                 }
                 let from_it = view.is_from_it(mac);
                 peer |= from_it;
+                if from_it && view.link.addresses.contains(&address) {
+                    (view.reached, view.unreached) = (true, 0);
+                }
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
                 let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
@@ -176,7 +260,7 @@ impl SessionVips {
                     Some(asked) if asked == address => {}
                     _ => view.witness.heard(now, address, mac),
                 }
-                if view.witness.state().0 == 0 {
+                if view.answered_all() {
                     watch.silent_since = None;
                 }
             }
@@ -194,7 +278,10 @@ impl SessionVips {
     pub(super) fn forget_witness(&mut self, node: &str) {
         if let Some(watch) = self.watches.get_mut(node) {
             watch.silent_since = None;
-            watch.views.iter_mut().for_each(|v| v.witness.forget(self.step.at.now));
+            for view in &mut watch.views {
+                view.witness.forget(self.step.at.now);
+                view.unreached = 0;
+            }
         }
     }
 
@@ -204,7 +291,7 @@ impl SessionVips {
         for watch in self.watches.values_mut() {
             for view in &mut watch.views {
                 view.witness.begin(now);
-                if view.witness.state().0 == 0 {
+                if view.answered_all() {
                     watch.silent_since = None;
                 }
             }

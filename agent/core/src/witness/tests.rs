@@ -13,7 +13,8 @@ fn ms(ms: u64) -> Time {
 
 fn watching() -> Witness {
     let mut witness = Witness::new(Duration::from_millis(100), 3);
-    let declaration = Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER] };
+    let declaration =
+        Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER], vips: vec![] };
     witness.aim(ms(0), Target::Holder(&declaration), [VIP].into_iter());
     witness.set_parties(vec![GATEWAY]);
     witness
@@ -116,4 +117,43 @@ fn while_the_holder_answers_nobody_else_is_bothered() {
         assert_eq!(probes, [Probe { address: VIP, to: Some(HOLDER) }]);
         witness.heard(ms(t + 1), VIP, HOLDER);
     }
+}
+
+#[test]
+fn a_window_that_is_put_off_is_no_miss_and_makes_nobody_late() {
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    run(&mut witness, 1_000, 1_200, false, true);
+    assert!(witness.end_window(ms(1_200)), "the second miss");
+    witness.put_off(ms(2_000));
+    assert_eq!((witness.next(), witness.opens(ms(1_999))), (Some(ms(2_000)), false));
+    assert_eq!(witness.state().0, 2);
+    witness.begin(ms(2_000));
+    assert!(witness.opens(ms(2_000)));
+    run(&mut witness, 2_000, 2_100, false, true);
+    assert!(!witness.is_silent());
+    witness.tick(ms(2_100));
+    assert!(witness.is_silent(), "the third");
+}
+
+#[test]
+fn a_holder_that_speaks_for_another_vip_is_not_silent() {
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    run(&mut witness, 1_000, 1_300, false, true);
+    witness.heard_for_another(ROUTER);
+    assert_eq!(witness.state().0, 2, "it is another host's frame");
+    witness.heard_for_another(HOLDER);
+    run(&mut witness, 1_300, 1_600, false, true);
+    assert!(!witness.is_silent());
+    witness.tick(ms(1_600));
+    assert!(witness.is_silent());
+}
+
+#[test]
+fn a_holder_that_speaks_for_another_vip_only_has_not_answered_in_its_tenure() {
+    let mut witness = watching();
+    witness.heard_for_another(HOLDER);
+    run(&mut witness, 0, 2_000, false, true);
+    assert!(witness.is_free() && !witness.is_silent());
 }

@@ -116,7 +116,7 @@ impl From<Why> for Transition {
             Why::HandedOver | Why::NotWanted => Self::HandedOver,
             Why::ApiLost | Why::Late => Self::LeaseExpired,
             Why::LinkDown => Self::LinkDown,
-            Why::CannotCarry => Self::CannotCarry,
+            Why::CannotCarry | Why::Owned => Self::CannotCarry,
             Why::CutOff => Self::CutOff,
         }
     }

@@ -161,6 +161,7 @@ impl World {
             10 => Event::Health(bytes.pick(&[Verdict::Healthy, Verdict::Unhealthy, Verdict::NoServer])),
             11 => Event::Heard { address: place(bytes), mac: mac(bytes) },
             12 => Event::Put { address: place(bytes) },
+            13 if bytes.yes() => Event::NotRefreshed { address: place(bytes) },
             13 => Event::PutFailed { address: place(bytes), reason: "no".into() },
             14 => Event::Gone { address: place(bytes) },
             15 => Event::Link { up: bytes.yes() },
@@ -173,9 +174,10 @@ impl World {
                 _ => Event::Vips(vec![place(bytes)]),
             },
             // Nothing of this was asked for.
-            _ => match bytes.byte() % 3 {
+            _ => match bytes.byte() % 4 {
                 0 => Event::Read { id: u64::from(bytes.byte()), result: Ok(self.lease.clone()) },
                 1 => Event::Wrote { id: u64::from(bytes.byte()), result: Err(Failure::Conflict) },
+                2 => Event::Removed { address: place(bytes) },
                 _ => Event::Peers { id: u64::from(bytes.byte()), healthy: vec![place(bytes)] },
             },
         }
@@ -245,6 +247,7 @@ impl World {
                     transitions: record.transitions,
                     acquired: record.acquired,
                     macs: vec![mac(bytes); usize::from(bytes.byte() % 3)],
+                    vips: vec![place(bytes); usize::from(bytes.byte() % 3)],
                 });
                 let peer =
                     Participant { macs: vec![mac(bytes)], addresses: vec![place(bytes)], ..Participant::default() };

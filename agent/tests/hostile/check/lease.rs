@@ -96,6 +96,7 @@ fn written_again(lease: &Lease, view: &LeaseView) {
         transitions: record.transitions,
         acquired: record.acquired,
         macs: vec![],
+        vips: vec![],
     });
     encode(&mut again, &record, &notes);
     assert!(decode(&again).0.declaration().is_some(), "a take-over is not understood");

@@ -12,7 +12,7 @@ pub struct Quarantine {
     #[schemars(range(min = 0))]
     pub after_release_seconds: Option<i32>,
 
-    /// Seconds after somebody else was heard to have it on the wire.
+    /// Seconds after somebody else was heard to have it on the wire; at least 4. Without this, 600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub after_conflict_seconds: Option<i32>,

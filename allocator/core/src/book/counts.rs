@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The columns of a pool, as CAIP counts: `status.ipAddresses`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// The number of units the pool may hand out; `i64::MAX` also for larger numbers.

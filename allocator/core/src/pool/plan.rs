@@ -63,7 +63,7 @@ pub struct Plan {
     pub network: Network,
     /// How long a released unit rests.
     pub quarantine: Duration,
-    /// How long a unit rests after another host was heard to have it.
+    /// How long a unit rests after another host was heard to have it. Never zero.
     pub conflict_quarantine: Duration,
     /// Only claims of these namespaces; None: all.
     pub allowed_namespaces: Option<BTreeSet<String>>,
@@ -317,8 +317,13 @@ fn negative(field: &'static str, seconds: i64, errors: &mut Vec<SpecError>) {
 /// How long an address rests after another host was heard to have it, if the pool gives no time.
 const CONFLICT_RESTS: Duration = Duration::from_mins(10);
 
+/// How long such an address rests at least, whatever the pool says. Without a rest, the claim that has lost the address would
+/// be given the same one again, and lose it again, without end.
+const CONFLICT_RESTS_AT_LEAST: Duration = Duration::from_secs(4);
+
 fn conflict_quarantine(policy: &Policy) -> Duration {
-    policy.conflict_quarantine_seconds.map_or(CONFLICT_RESTS, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0)))
+    let given = |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).max(CONFLICT_RESTS_AT_LEAST);
+    policy.conflict_quarantine_seconds.map_or(CONFLICT_RESTS, given)
 }
 
 /// Remarks about entries that are equal or overlap.

@@ -32,6 +32,17 @@ pub enum Network {
     Named(String),
 }
 
+impl Network {
+    /// Whether pools of the two networks may not hand out the same address.
+    #[must_use]
+    pub fn sees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Named(_), _) | (_, Self::Named(_)) | (Self::Namespace(_), Self::Namespace(_)) => self == other,
+            (Self::Common, _) | (_, Self::Common) => true,
+        }
+    }
+}
+
 /// The fields of Mooring's pools that the in-cluster provider's pools do not have. All may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

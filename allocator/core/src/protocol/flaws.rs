@@ -30,6 +30,18 @@ pub(crate) enum Flaw {
     HalfAListCounts,
     /// An object without owner is not released with the claim that is bound to it.
     OwnerlessStays,
+    /// An object without owner keeps our finalizer although it is being deleted.
+    OwnerlessIsHeld,
+    /// An object without owner that is being deleted goes although a bind to it may be under way.
+    OwnerlessGoesAtOnce,
+    /// After a restore from a backup, an object is not the claim's of its name.
+    RestoredIsReleased,
+    /// A condition that another allocator replaces is written again at once.
+    ConditionsAtOnce,
+    /// A creation that met an object of another provider is tried again at once.
+    ForeignAtOnce,
+    /// A prefix that somebody wrote by hand counts for the pools of all namespaces.
+    EveryPrefixCounts,
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub enum Hold {
 }
 
 /// A `Ready` condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// `status`: True or False.
     pub ready: bool,
@@ -185,7 +185,7 @@ pub struct Pool {
 }
 
 /// The status of a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolStatus {
     /// `status.ipAddresses`.
     pub counts: Counts,

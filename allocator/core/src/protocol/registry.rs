@@ -29,6 +29,9 @@ pub(super) struct Entry {
     /// The claim to which the object belongs although it names another owner: the API server has said that the owner is
     /// gone, and that this claim has the name. So it is after a restore from a backup.
     pub(super) heir: Option<Uid>,
+    /// The claim that owned the object until somebody removed the owner reference: the garbage collector does so when a claim
+    /// is deleted in the foreground, or is gone.
+    former: Option<Uid>,
     /// A tombstone exists for the object.
     pub(super) rested: bool,
     /// A write of ours has ended the object, or found it ended.
@@ -44,12 +47,35 @@ impl Entry {
             self.spoiled = false;
             self.retry.not_before = Duration::ZERO;
         }
-        if self.address.owner != address.owner {
+        let before = self.claim_uid().cloned();
+        self.former = match &address.owner {
+            Some(_) => None,
+            None => self.address.owner.clone().or_else(|| self.former.clone()),
+        };
+        self.address = Arc::new(address);
+        if self.claim_uid() != before.as_ref() {
             self.fate = Fate::Stays;
             self.heir = None;
             self.rested = false;
         }
-        self.address = Arc::new(address);
+    }
+
+    /// The uid of the claim that owns the object, or that did so until somebody removed the owner reference.
+    pub(super) fn claim_uid(&self) -> Option<&Uid> {
+        let Address { owner, attempt, .. } = &*self.address;
+        owner.as_ref().or(self.former.as_ref()).or_else(|| attempt.as_ref().map(|mark| &mark.claim))
+    }
+
+    /// The uid about which the API server is asked, to learn whether the object's claim exists. For an object that was never a
+    /// claim's: the object's own uid, which no claim has.
+    pub(super) fn in_doubt(&self) -> &Uid {
+        self.claim_uid().unwrap_or(&self.address.uid)
+    }
+
+    /// Whether the object is being deleted, no claim owns it, and our finalizer holds it.
+    pub(super) fn is_held_by_us_alone(&self) -> bool {
+        let Address { owner, deleting, finalizer, rest, .. } = &*self.address;
+        owner.is_none() && *deleting && *finalizer && rest.is_none()
     }
 
     /// The claim that the object names.
@@ -152,6 +178,7 @@ impl Registry {
             retry: Retry::default(),
             refusals: 0,
             heir: None,
+            former: None,
             rested: false,
             ended: false,
         });

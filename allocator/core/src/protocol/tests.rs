@@ -172,15 +172,20 @@ impl Bench {
     /// The watches show everything, and then some time passes.
     fn pass(&mut self, time: Duration) {
         for kind in [POOLS, CLAIMS, ADDRESSES] {
-            while let Some(event) = self.store.logs[kind].get(self.seen[kind]).cloned() {
-                self.seen[kind] += 1;
-                self.tell(event);
-            }
+            self.show(kind);
         }
         let before = self.now.as_secs();
         self.now += time;
         self.store.wall += self.now.as_secs() - before;
         self.tell(Event::Tick);
+    }
+
+    /// The watch of a kind shows everything.
+    fn show(&mut self, kind: usize) {
+        while let Some(event) = self.store.logs[kind].get(self.seen[kind]).cloned() {
+            self.seen[kind] += 1;
+            self.tell(event);
+        }
     }
 
     fn claim(&self, name: &str) -> &Claim {
@@ -383,6 +388,25 @@ fn a_conflict_on_the_wire_gives_another_address_and_the_first_rests() {
     bench.start();
     bench.make(claim("d", "p"));
     assert_eq!(bench.has("d"), some("10.0.0.3"), "it rests over a restart");
+}
+
+#[test]
+fn after_a_conflict_the_address_rests_although_the_pool_says_that_nothing_rests() {
+    let mut restless = spec("10.0.0.1-10.0.0.3");
+    restless.policy.conflict_quarantine_seconds = Some(0);
+    let mut bench = Bench::new(&[("p", Ok(restless.plan().unwrap()))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.writes.clear();
+    // A host has the address, and is heard whenever somebody else gets it.
+    for _ in 0..9 {
+        if bench.has("c") == some("10.0.0.1") {
+            bench.change_address("c", |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
+        }
+        bench.rest(1);
+    }
+    assert_eq!(bench.has("c"), some("10.0.0.2"));
+    assert!(bench.writes.len() < 12, "{:?}", bench.writes);
 }
 
 #[test]
@@ -640,6 +664,98 @@ fn an_object_without_owner_goes_with_the_claim_that_is_bound_to_it() {
 }
 
 #[test]
+fn an_object_without_owner_goes_when_somebody_deletes_it_and_no_claim_is_bound_to_it() {
+    // As another provider leaves one whose claim is gone: the garbage collector has removed the claim's owner reference.
+    for named in ["", "p", "q"] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.1.0.1-10.1.0.9")))]);
+        bench.store.put_address(Address { finalizer: true, ..address("c", "p", "10.0.0.7", None) });
+        bench.start();
+        bench.rest(5);
+        assert!(bench.store.addresses.contains_key(&Key::new("ns", "c")), "it waits for a claim of its name");
+        assert_eq!(bench.reads, 0);
+        let deleted = Address { deleting: true, ..bench.address("c").clone() };
+        bench.store.put_address(deleted);
+        if !named.is_empty() {
+            bench.make(claim("c", named));
+        }
+        bench.rest(5);
+        match named {
+            "" => assert!(bench.store.addresses.is_empty(), "{:?}", bench.store.addresses),
+            // It could not stay: the claim has another object with the address.
+            "p" => assert_eq!((bench.has("c"), bench.address("c").deleting), (some("10.0.0.7"), false)),
+            _ => assert_eq!(bench.has("c"), some("10.1.0.1")),
+        }
+    }
+}
+
+#[test]
+fn an_object_without_owner_is_void_before_it_goes_because_a_bind_may_be_under_way() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.refuse = |w| matches!(w, Write::Bind(..)).then_some(Failure::Unknown);
+    bench.make(claim("c", "p"));
+    bench.writes.clear();
+    bench.change_address("c", |a| (a.deleting, a.owner) = (true, None));
+    bench.refuse = |_| None;
+    bench.rest(30);
+    let first = |what: fn(&Write) -> bool| bench.writes.iter().position(what).unwrap();
+    assert!(first(|w| matches!(w, Write::Void(..))) < first(|w| matches!(w, Write::RemoveAddressFinalizer(_))));
+    assert_eq!((bench.has("c"), bench.address("c").deleting), (some("10.0.0.1"), false));
+}
+
+#[test]
+fn an_object_without_owner_that_a_bound_claim_uses_stays_although_somebody_deletes_it() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    let bound = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
+    let own = Address { finalizer: true, deleting: true, ..address("c", "p", "10.0.0.7", None) };
+    bench.store.put_address(own);
+    bench.store.put_claim(bound);
+    bench.start();
+    bench.rest(30);
+    assert_eq!((bench.has("c"), &bench.address("c").uid), (some("10.0.0.7"), &"address-c".into()));
+    bench.change("c", |c| c.deleting = true);
+    bench.rest(3);
+    assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty());
+}
+
+#[test]
+fn an_object_goes_whose_claim_was_removed_by_force_whatever_the_garbage_collector_does_first() {
+    for (collected_first, taken_over) in [(true, false), (false, false), (true, true), (false, true)] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        if taken_over {
+            let uid = bench.store.pools[&*pool("p")].uid.clone();
+            let old = Claim { finalizer: true, bound: Some("c".into()), ..claim("c", "p") };
+            let links = Links { pool: Some(uid), outdated: false };
+            bench.store.put_address(Address { links, ..address("c", "p", "10.0.0.1", Some(&old)) });
+            bench.store.put_claim(old);
+        }
+        bench.start();
+        if !taken_over {
+            bench.make(claim("c", "p"));
+        }
+        assert_eq!(bench.has("c"), some("10.0.0.1"));
+        // The pool owns the object too: so the garbage collector only removes the owner reference of the claim. Meanwhile the
+        // allocator's writes meet other versions.
+        bench.refuse =
+            |w| matches!(w, Write::Adopt(..) | Write::RemoveAddressFinalizer(_)).then_some(Failure::Conflict);
+        let key = Key::new("ns", "c");
+        let gone = bench.store.claims.remove(&key).unwrap();
+        bench.store.logs[CLAIMS].push(Event::ClaimGone(key, gone.uid));
+        let object = Address { owner: None, ..bench.address("c").clone() };
+        for kind in if collected_first { [ADDRESSES, CLAIMS] } else { [CLAIMS, ADDRESSES] } {
+            if kind == ADDRESSES {
+                bench.store.put_address(object.clone());
+            }
+            bench.show(kind);
+        }
+        bench.refuse = |_| None;
+        bench.rest(30);
+        let case = format!("collected first {collected_first}, taken over {taken_over}");
+        assert!(bench.store.addresses.is_empty(), "{case}: {:?}", bench.store.addresses);
+    }
+}
+
+#[test]
 fn a_restored_object_stays_with_the_claim_of_its_name() {
     // Restored from a backup, claim and object have new uids, and the owner reference has the claim's old uid.
     for (bound, deleting, marked) in
@@ -880,6 +996,150 @@ fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     bench.change("c", |c| c.others = false);
     bench.rest(3);
     assert_eq!(bench.has("waits"), some("10.0.0.1"));
+}
+
+#[test]
+fn what_was_taken_away_by_force_before_the_claim_was_seen_bound_is_not_given_to_others() {
+    for deleting in [false, true] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
+        bench.start();
+        bench.refuse = |w| matches!(w, Write::Bind(..) | Write::Void(..)).then_some(Failure::Conflict);
+        bench.make(claim("c", "p"));
+        bench.store.forced.insert(bench.claim("c").uid.clone());
+        let gone = Address { deleting: true, finalizer: false, ..bench.address("c").clone() };
+        bench.store.put_address(gone);
+        bench.show(ADDRESSES);
+        // Another allocator had sent this before.
+        let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: "10.0.0.1".into() };
+        let bound = Claim { bound: Some("c".into()), condition: Some(condition), ..bench.claim("c").clone() };
+        bench.store.put_claim(Claim { deleting, others: deleting, ..bound });
+        bench.show(CLAIMS);
+        bench.make(claim("waits", "p"));
+        assert_eq!(bench.condition("waits").0, Reason::PoolExhausted, "deleting {deleting}");
+        bench.refuse = |_| None;
+        if deleting {
+            bench.change("c", |c| c.others = false);
+        }
+        bench.rest(30);
+        let has = |name| bench.store.addresses.contains_key(&Key::new("ns", name));
+        assert_eq!((has("c"), has("waits")), (!deleting, deleting));
+    }
+}
+
+#[test]
+fn an_object_that_a_list_has_shown_to_be_missing_is_not_taken_for_the_claims_when_it_comes_late() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: "10.0.0.1".into() };
+    let bound = Claim { finalizer: true, bound: Some("c".into()), condition: Some(condition), ..claim("c", "p") };
+    bench.store.forced.insert(bound.uid.clone());
+    bench.store.put_claim(bound.clone());
+    bench.refuse = |w| matches!(w, Write::Void(..)).then_some(Failure::Unknown);
+    bench.start();
+    assert!(bench.number(|w| matches!(w, Write::Void(..))) > 0);
+    // A creation that was under way when the first object was taken away by force.
+    let attempt = Some(Attempt { claim: bound.uid.clone(), number: 0, adopted: false });
+    bench.store.put_address(Address { attempt, ..address("c", "p", "10.0.0.5", Some(&bound)) });
+    bench.rest(1);
+    bench.refuse = |_| None;
+    bench.rest(60);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
+}
+
+#[test]
+fn who_loses_an_object_without_owner_by_force_does_not_take_one_that_comes_late() {
+    for doubtful in [false, true] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        bench.start();
+        bench.make(claim("d", "p"));
+        if doubtful {
+            bench.refuse = |w| matches!(w, Write::Bind(..) | Write::Void(..)).then_some(Failure::Conflict);
+        }
+        bench.make(claim("c", "p"));
+        let (first, taken) = (bench.address("c").clone(), bench.address("d").address);
+        bench.store.forced.insert(bench.claim("c").uid.clone());
+        // People take the owner off the object, then the object. A creation that was under way lands before any list.
+        let object = bench.store.put_address(Address { owner: None, deleting: doubtful, ..first.clone() });
+        if doubtful {
+            bench.show(ADDRESSES);
+            // Another allocator had sent this before.
+            let message = first.address.map(|at| at.to_string()).unwrap_or_default();
+            let condition = Some(Condition { ready: true, reason: Reason::AddressAllocated, message });
+            let bound = Claim { bound: Some("c".into()), condition, ..bench.claim("c").clone() };
+            bench.store.put_claim(bound);
+        }
+        bench.store.put_address(Address { deleting: true, finalizer: false, ..object });
+        bench.store.put_address(Address { uid: "late".into(), address: taken, ..first.clone() });
+        bench.refuse = |_| None;
+        bench.rest(60);
+        assert_eq!((bench.has("c"), bench.has("d")), (first.address, taken), "doubtful {doubtful}");
+    }
+}
+
+#[test]
+fn a_claim_that_lost_its_object_by_force_is_released_with_the_object_that_came_after() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    let claim = bench.claim("c").clone();
+    bench.store.forced.insert(claim.uid.clone());
+    bench.store.put_address(Address { deleting: true, finalizer: false, ..bench.address("c").clone() });
+    bench.refuse = |w| matches!(w, Write::Void(..)).then_some(Failure::Conflict);
+    bench.show(ADDRESSES);
+    // A creation that was under way lands, and the claim is deleted in the foreground. The watch of the addresses is behind.
+    let attempt = Some(Attempt { claim: claim.uid.clone(), number: 0, adopted: false });
+    let object = bench.store.put_address(Address { attempt, ..address("c", "p", "10.0.0.5", Some(&claim)) });
+    bench.store.put_address(Address { owner: None, ..object });
+    bench.store.put_claim(Claim { deleting: true, ..claim });
+    bench.show(CLAIMS);
+    for _ in 0..20 {
+        bench.now += Duration::from_secs(3);
+        bench.tell(Event::Tick);
+    }
+    // The next process knows nothing of it.
+    bench.start();
+    bench.rest(5);
+    assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty(), "{:?}", bench.store.addresses);
+}
+
+#[test]
+fn two_allocators_that_know_of_different_losses_do_not_replace_each_others_status_without_end() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.rest(1);
+    bench.writes.clear();
+    let reference = pool("p");
+    // Another allocator knows of an address that is kept for a claim which lost its object by force.
+    for _ in 0..3000 {
+        let status = bench.store.pools[&*reference].status.clone().unwrap();
+        if status.counts.available == 8 {
+            let counts = crate::book::Counts { available: 7, ..status.counts };
+            let other = Some(super::PoolStatus { counts, ..status });
+            bench.store.put_pool(Pool { status: other, ..bench.store.pools[&*reference].clone() });
+        }
+        bench.pass(Duration::from_millis(100));
+    }
+    let writes = bench.number(|write| matches!(write, Write::PoolStatus(..)));
+    assert!((2..=20).contains(&writes), "{writes} writes in five minutes");
+    // A change is shown as soon as before.
+    bench.make(claim("d", "p"));
+    bench.rest(1);
+    assert_eq!(bench.store.pools[&*reference].status.as_ref().map(|status| status.counts.used), Some(2));
+}
+
+#[test]
+fn of_two_objects_from_one_list_one_goes_although_the_claim_of_the_other_was_edited_to_another_pool() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.1.0.1")))]);
+    for (name, of) in [("a", "p"), ("b", "q")] {
+        let claim = Claim { finalizer: true, ..claim(name, of) };
+        let attempt = Some(Attempt { claim: claim.uid.clone(), number: 0, adopted: false });
+        bench.store.put_address(Address { attempt, ..address(name, "p", "10.0.0.4", Some(&claim)) });
+        bench.store.put_claim(claim);
+    }
+    bench.start();
+    bench.rest(5);
+    assert!(bench.condition("b").1.contains("but is of InClusterIPPool p"), "{:?}", bench.condition("b"));
+    assert_eq!(bench.has("a"), some("10.0.0.1"));
 }
 
 #[test]

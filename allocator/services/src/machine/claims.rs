@@ -14,6 +14,7 @@ use crate::ports::Port;
 use crate::request::{self, Origin};
 use crate::sharing;
 
+use super::flaws::{Flaw, planted};
 use super::place::Want;
 use super::slots::{ClaimSlot, Held, Topic, Writes};
 use super::{Machine, NewClaim, Target, Who, Write};
@@ -165,6 +166,9 @@ impl Machine {
             services.filter(|service| self.is_from_before(service) == Some(live)).map(|s| s.key.clone()).collect()
         };
         (self.takeover.unsettled, self.takeover.asking) = (of(true), of(false));
+        if planted(Flaw::AskingDoesNotCount) {
+            self.takeover.asking.clear();
+        }
         for service in self.services.values().map(|slot| slot.service.clone()).collect::<Vec<_>>() {
             self.note_unclaimed(&service);
         }
@@ -181,11 +185,17 @@ impl Machine {
         let family = place(claim.family);
         let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
         let ip = address.as_ref().and_then(|key| self.seen.addresses.named(key)).and_then(|address| address.address);
-        for (member, uid) in claim.members() {
-            let Some(slot) = self.services.get_mut(member).filter(|slot| slot.service.uid == *uid) else { continue };
+        let foreign: Vec<Member> = self.foreign_members(&claim).cloned().collect();
+        for (member, uid) in claim.members().iter().filter(|member| !foreign.contains(member)) {
+            let Some(slot) = self.services.get(member) else { continue };
             let service = slot.service.clone();
+            if service.uid != *uid && !(self.ours(&service) && self.is_of_record(&service, &claim)) {
+                continue;
+            }
+            let live = self.live(&service, &claim).is_some();
+            let Some(slot) = self.services.get_mut(member) else { continue };
             let recorded = crate::record::read(service.notes.record.as_deref());
-            let recorded = recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
+            let recorded = live || recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
             let shown = ip.is_some_and(|ip| request::shows(&service, ip));
             let held = &mut slot.held[family];
             // The claim in the Service's record comes first. A claim for another address in the status is old, and any
@@ -204,21 +214,34 @@ impl Machine {
         }
     }
 
-    /// Whether a Service without a record shows an address that it wants (Some(true)), or asks for an address that it does
-    /// not show (Some(false)). None: it has a record, or wants no particular address.
+    /// Whether a Service had an address that it wants and has no claim for: its status shows the address, or its record names
+    /// it (Some(true)). Some(false): it asks for an address that it did not have. None: it wants no particular address, or has
+    /// it.
     fn is_from_before(&self, service: &Service) -> Option<bool> {
-        if !self.ours(service) || service.deleting || service.notes.record.is_some() {
+        if !self.ours(service) || service.deleting {
             return None;
         }
-        let wish = self.wish(service).ok().or_else(|| self.had_before(service))?;
-        let mut wanted = wish.addresses.into_iter().flatten().peekable();
+        let wish = self.wish(service).ok().or_else(|| self.had_before(service));
+        let recorded = crate::families::wanted(service).families.into_iter().filter_map(|family| {
+            let ip = self.recorded(service, family)?;
+            wish.as_ref()
+                .is_some_and(|wish| wish.addresses[place(family)].is_none_or(|asked| asked == ip))
+                .then_some(ip)
+        });
+        if recorded.count() > 0 {
+            return Some(true);
+        }
+        if service.notes.record.is_some() {
+            return None;
+        }
+        let mut wanted = wish?.addresses.into_iter().flatten().peekable();
         wanted.peek()?;
         Some(wanted.any(|ip| request::shows(service, ip)))
     }
 
     /// The claim that a Service makes for itself.
     pub(super) fn own_claim(&mut self, member: &Member, want: Want, pool: &Arc<PoolRef>, across: bool) -> Key {
-        let Want { family, requested } = want;
+        let Want { family, requested, .. } = want;
         let home = across.then_some(&self.settings.home);
         let name = |attempt| naming::claim(&member.0, &member.1, family, pool, requested, home, attempt);
         // Skip names that are taken: a claim of the same name is going, is shared by others, or has another address.
@@ -237,6 +260,7 @@ impl Machine {
             doomed: false,
             refused: None,
             exchanged: None,
+            doubtful_until: std::time::Duration::ZERO,
         };
         self.claims.insert(&key, slot);
         self.attach(&key, &member.0);
@@ -278,14 +302,26 @@ impl Machine {
         if slot.writes.stale.as_ref() == Some(&claim.version) {
             return;
         }
+        if claim.retained.elsewhere {
+            return;
+        }
+        if slot.members.is_empty() && slot.doubtful_until > now && self.names_a_stranger(&claim) {
+            let at = slot.doubtful_until;
+            return self.work.mark_at(at, Who::Claim(key.clone()));
+        }
         let target = Target { key: key.clone(), uid: claim.uid.clone(), version: claim.version.clone() };
-        if slot.members.is_empty() {
+        let members = self.members_to_name(slot);
+        if members.is_empty() {
             return self.claim_write(key, Write::DeleteClaim(target));
         }
-        if let Some(write) = self.exchange(key, slot) {
+        if !slot.members.is_empty()
+            && let Some(write) = self.exchange(key, slot)
+        {
             return self.claim_write(key, write);
         }
-        let (members, requested) = (slot.wanted_members(), self.asked(key, slot));
+        // Whether a Service of another allocator asks for the address is not known here.
+        let shared = members.len() > slot.members.len();
+        let requested = if shared { claim.requested } else { self.asked(key, slot) };
         if members != claim.members() || requested != claim.requested {
             self.claim_write(key, Write::UpdateClaim(target, members, requested));
         } else if let Some(slot) = self.claims.get_mut(key) {
@@ -315,7 +351,11 @@ impl Machine {
                 let recorded = members.any(|member| {
                     crate::record::read(member.service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip)
                 });
-                let other = self.shown_by(ip, |other| recorded || slot.members.contains_key(other))?;
+                let named = |other: &Key| {
+                    let seen = slot.seen.as_ref().map_or(&[][..], |claim| claim.members());
+                    slot.members.contains_key(other) || seen.iter().any(|(key, _)| key == other)
+                };
+                let other = self.shown_by(ip, |other| recorded || named(other))?;
                 format!("Service {other} shows it")
             }
         };

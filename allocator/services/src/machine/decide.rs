@@ -1,5 +1,6 @@
 //! Evaluating a Service: what it should have, what it has, and what to report about it.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::Key;
 
 use crate::families::{Wanted, place, wanted};
-use crate::objects::Service;
+use crate::objects::{Pool, Service};
+use crate::ports::{Clash, clash};
 use crate::reason::{Condition, Reason};
 use crate::request::{RequestError, Wish, shows};
 use crate::sharing::{self, Join};
@@ -41,6 +43,8 @@ pub(super) struct Findings {
     pub(super) moving: bool,
     /// There is no trouble.
     pub(super) content: bool,
+    /// The Service is about to get an address of its record again.
+    pub(super) comes_back: bool,
 }
 
 impl Machine {
@@ -88,16 +92,33 @@ impl Machine {
             }
         }
         let mut lines = Vec::new();
-        let mut moving = false;
+        let (mut moving, mut comes_back) = (false, false);
+        // Addresses that the Service had, and addresses that it asks for.
+        let mut claiming = (false, false);
         for &family in &wanted.families {
+            let recorded = self.recorded(&service, family).filter(|_| wish.is_ok());
             let settled = match &settles {
                 // Without a valid request, no further address is given.
                 Some(settles) if wish.is_err() && settles.addresses[place(family)].is_none() => Ok(()),
-                Some(settles) => self.settle(&service, Want { family, requested: settles.addresses[place(family)] }),
+                Some(settles) => {
+                    self.settle(&service, Want { family, requested: settles.addresses[place(family)], recorded })
+                }
                 None => Ok(()),
             };
             self.switch(&service, family);
             let state = self.state(&service, family);
+            let passes = |trouble: &Trouble| trouble.reason == Reason::Allocating;
+            let waits = wish.is_ok()
+                && self.recorded(&service, family).is_some()
+                && settled.as_ref().err().is_none_or(passes)
+                && state.as_ref().err().is_none_or(passes);
+            self.note_coming_back(key, family, waits);
+            comes_back |= waits;
+            if settled.as_ref().err().is_some_and(passes) || state.as_ref().err().is_some_and(passes) {
+                let asked = settles.as_ref().and_then(|settles| settles.addresses[place(family)]);
+                claiming.0 |= asked.or(recorded).is_some_and(|ip| self.had(&service, ip));
+                claiming.1 |= asked.is_some();
+            }
             moving |= self.services.get(key).is_some_and(|slot| slot.held[place(family)].next.is_some());
             match (settled, state) {
                 (Ok(()), Ok(line)) => lines.extend(line),
@@ -116,7 +137,11 @@ impl Machine {
         if let Some(group) = sharing::key(&service, &self.seen.config).filter(|group| group.join == Join::Must) {
             self.wait(key, Topic::Group(group.text));
         }
-        self.settled(&service, settles.as_ref(), &troubles);
+        if service.notes.pool.is_some() && lines.iter().any(|line| self.is_kept(key, line)) {
+            // The pool that it names may get the address.
+            self.wait(key, Topic::Pools);
+        }
+        self.settled(key, claiming);
         self.retire_old(&service);
         self.note_unclaimed(&service);
         // The content of the Service's claims follows the Service's wishes.
@@ -128,7 +153,7 @@ impl Machine {
         let condition = self.condition(&service, &wanted, &lines, &troubles, moving);
         self.judge(key, condition);
         let content = troubles.is_empty();
-        self.publish(&service, &Findings { wanted, wish, lines, moving, content });
+        self.publish(&service, &Findings { wanted, wish, lines, moving, content, comes_back });
     }
 
     /// The address that a Service has of a family, if any; or the reason why its claim waits.
@@ -207,6 +232,7 @@ impl Machine {
         let worst = troubles.iter().find(|trouble| !trouble.reason.passes()).or_else(|| troubles.first());
         let mut but: Vec<String> = without.iter().map(|trouble| trouble.message.clone()).collect();
         but.extend(self.strays(service, lines));
+        but.extend(self.clashes(service));
         let condition = |ready, reason: Reason, message: String| Condition {
             ready,
             reason: reason.name().into(),
@@ -232,7 +258,34 @@ impl Machine {
         (condition(true, Reason::Advertised, message), !but.is_empty())
     }
 
-    /// Addresses of the Service that its pool no longer has: they stay, and are reported.
+    /// Ports that the Service has in common with Services that share its address: somebody has edited them. Nobody loses an
+    /// address that carries traffic; but which of the Services answers is not defined.
+    fn clashes(&self, service: &Service) -> BTreeSet<String> {
+        let Some(slot) = self.services.get(&service.key) else { return BTreeSet::new() };
+        let others = slot.held.iter().filter_map(|held| held.current.as_ref());
+        let others = others.flat_map(|claim| self.others(service, claim));
+        let said = others.filter_map(|other| {
+            let whose = match clash(&service.ports, &other.ports)? {
+                Clash::Port(port) => format!("port {port} is also Service {}'s", other.key),
+                Clash::Whole => format!("Service {} has the address too, and one of the two has no ports", other.key),
+            };
+            Some(format!("{whose}, and which of the two answers is not defined: change the port of one"))
+        });
+        said.collect()
+    }
+
+    /// Whether an address of the Service is of a pool made for addresses that Services had before.
+    fn is_kept(&self, key: &Key, line: &Line) -> bool {
+        let slot = self.services.get(key);
+        let claims = slot.into_iter().flat_map(|slot| slot.held.iter().filter_map(|held| held.current.as_ref()));
+        let mut claims =
+            claims.filter(|claim| self.address_of(claim).is_some_and(|address| address.key == line.object));
+        let pool = |claim: &Key| self.seen.pools.get(&self.claims.get(claim)?.pool);
+        claims.any(|claim| pool(claim).is_some_and(Pool::keeps))
+    }
+
+    /// Addresses of the Service that its pool no longer has, or that it had before and that the pool it names does not
+    /// have: they stay, and are reported.
     fn strays(&self, service: &Service, lines: &[Line]) -> Vec<String> {
         let held = self
             .services
@@ -244,6 +297,16 @@ impl Machine {
             let line = lines.iter().find(|line| line.object == address.key)?;
             let reference = &self.claims.get(claim)?.pool;
             let pool = self.seen.pools.get(reference);
+            if pool.is_some_and(Pool::keeps)
+                && let Some(named) = self.seen.pools.named_without(service, line.ip)
+            {
+                return Some(format!(
+                    "{} is from before, and not in {named}, which the Service names; it stays: add it to that pool, or, to \
+                     give it up, take away the request for it, if any, and set the annotation {}",
+                    line.ip,
+                    crate::words::REALLOCATE
+                ));
+            }
             if pool.is_some_and(|pool| pool.lists(line.ip) || pool.plan.is_err()) {
                 return None;
             }
@@ -277,20 +340,15 @@ impl Machine {
         }
     }
 
-    /// Notes whether the addresses that the Service had, or asks for, are claimed, or never will be: then other Services may
-    /// get addresses.
-    fn settled(&mut self, service: &Service, wish: Option<&Wish>, troubles: &[Trouble]) {
+    /// Notes whether the addresses that the Service had, or asks for, are being claimed. Otherwise they are claimed, or never
+    /// will be: then other Services may get addresses.
+    fn settled(&mut self, key: &Key, (had, asked): (bool, bool)) {
         let now = self.work.now();
         let takeover = &mut self.takeover;
         if takeover.unsettled.is_empty() && takeover.asking.is_empty() {
             return;
         }
-        let key = &service.key;
-        let passes = |trouble: &Trouble| trouble.reason == Reason::Allocating;
-        let open = (takeover.unsettled.contains(key) || takeover.asking.contains(key))
-            && wish.is_some_and(|wish| wish.addresses != [None; 2])
-            && troubles.iter().any(passes)
-            && troubles.iter().all(|trouble| passes(trouble) || trouble.reason == Reason::InvalidRequest);
+        let open = (had && takeover.unsettled.contains(key)) || (asked && takeover.asking.contains(key));
         let over = *takeover.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
         if !open || over {
             if takeover.settle(key) {

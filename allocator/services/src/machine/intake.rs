@@ -10,7 +10,7 @@ use crate::configmap::Config;
 use crate::objects::{Address, Claim, Pool, Reserved, Service};
 
 use super::slots::{ClaimSlot, Slot, Topic};
-use super::{Action, Event, Kind, Machine, Report, Who};
+use super::{Action, Event, Kind, Machine, Report, SHOWN_WITHIN, Who};
 
 impl Machine {
     pub(super) fn take_in(&mut self, event: Event) {
@@ -140,6 +140,12 @@ impl Machine {
         };
         if shares(&before) != shares(&now) {
             for claim in held {
+                let members: Vec<Key> =
+                    self.claims.get(&claim).into_iter().flat_map(|slot| slot.members.keys().cloned()).collect();
+                for member in &members {
+                    // Their ports may clash now.
+                    self.enqueue_service(member);
+                }
                 self.regroup(&claim);
                 self.wake(&Topic::Claim(claim));
             }
@@ -174,7 +180,10 @@ impl Machine {
             }
             slot.seen = Some(claim);
         } else {
-            let slot = ClaimSlot::of(claim, &self.settings.home);
+            let mut slot = ClaimSlot::of(claim, &self.settings.home);
+            if self.takeover.restored {
+                slot.doubtful_until = self.work.now() + SHOWN_WITHIN;
+            }
             self.claims.insert(&key, slot);
         }
         self.claim_moved(&key);

@@ -36,6 +36,10 @@ impl Machine {
         let until = [Topic::Claim(claim.clone())];
         let ip = self.address_of(claim).and_then(|address| address.address);
         let what = ip.map_or_else(|| "the address".to_owned(), |ip| ip.to_string());
+        if let Some(whom) = self.of_whom(claim) {
+            let message = format!("{whom} has {what}, with the claim {claim}: ask for another address");
+            return Err(Trouble::new(Reason::AddressTaken, message, until));
+        }
         let mut nodes = self.nodes_of(service).cloned();
         for other in self.others(service, claim) {
             if !self.agree(service, other, ip) {

@@ -14,6 +14,8 @@ mod answers;
 mod claims;
 mod decide;
 mod event;
+mod flaws;
+mod foreign;
 mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
@@ -21,6 +23,7 @@ mod join;
 mod place;
 mod pools;
 mod publish;
+mod recorded;
 mod release;
 mod repeats;
 mod served;
@@ -37,6 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_allocator_core::names::Key;
+use mooring_allocator_core::scope::Scope;
 use mooring_allocator_core::work::{BackOff, Moment, WorkQueue};
 
 use crate::class::ClassRules;
@@ -48,6 +52,7 @@ pub use action::{Action, NewClaim, Notice, Report, Status, Write};
 pub use event::{Done, Event, Kind};
 pub use mooring_allocator_core::work::{Failure, PoolTarget, Target};
 
+use self::flaws::{Flaw, planted};
 use self::slots::{Slot, Topic};
 use self::state::{Claims, MadePools, Seen, Takeover};
 
@@ -70,6 +75,8 @@ pub struct Settings {
     pub classes: ClassRules,
     /// The namespace of the claims that Services of several namespaces may share: the allocator's own.
     pub home: Arc<str>,
+    /// The namespaces whose Services this allocator is shown.
+    pub scope: Scope,
 }
 
 /// What to evaluate next.
@@ -166,7 +173,7 @@ impl Machine {
         self.work.begin(moment);
         self.take_in(event);
         self.work.wake_due();
-        if self.seen.unlisted.is_empty() && self.work.leading() {
+        if (self.seen.unlisted.is_empty() || planted(Flaw::ViewsOfDifferentAge)) && self.work.leading() {
             if !self.takeover.restored {
                 self.restore();
             }

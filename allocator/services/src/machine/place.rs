@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{Key, PoolRef};
-use mooring_allocator_core::pool::Standing;
+use mooring_allocator_core::pool::{Network, Standing};
 
 use crate::families::place;
-use crate::objects::{Address, Made, Reserved, Scope, Service, Source};
+use crate::objects::{Address, Claim, Made, Pool, Reserved, Scope, Service, Source};
 use crate::reason::Reason;
 use crate::record;
 use crate::request::shows;
 use crate::sharing::{self, Join};
+use crate::utc::utc;
 
 use super::Machine;
 use super::join::Trouble;
@@ -24,14 +25,39 @@ pub(super) struct Want {
     pub(super) family: Family,
     /// The only acceptable address.
     pub(super) requested: Option<IpAddr>,
+    /// The address to take if nobody else has it, where none is requested.
+    pub(super) recorded: Option<IpAddr>,
 }
 
 impl Machine {
     /// The `IPAddress` of a bound claim.
     pub(super) fn address_of(&self, claim: &Key) -> Option<&Address> {
-        let seen = self.claims.get(claim)?.seen.as_ref()?;
-        let name = seen.bound.clone()?;
+        let slot = self.claims.get(claim)?;
+        let seen = slot.seen.as_ref()?;
+        let Some(name) = seen.bound.clone() else {
+            let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
+            return members.find_map(|member| self.live(&member.service, seen));
+        };
         self.seen.addresses.named(&Key { namespace: claim.namespace.clone(), name })
+    }
+
+    /// The `IPAddress` of a claim that is shown without one, if the record and the status of a Service name it. A claim that
+    /// lost an address gets another one, perhaps under the same name, and the watch of claims may be behind all others: it
+    /// shows the claim without an address when the new one is in the status already. No Service loses an address that
+    /// carries its traffic because a watch is late.
+    pub(super) fn live(&self, service: &Service, claim: &Claim) -> Option<&Address> {
+        if claim.bound.is_some() {
+            return None;
+        }
+        let lines = record::read(service.notes.record.as_deref());
+        lines.into_iter().filter(|(_, ip)| shows(service, *ip)).find_map(|(object, ip)| {
+            let address = self.seen.addresses.named(&object)?;
+            let of_it = object.namespace == claim.key.namespace && address.claim == claim.key.name;
+            let attempt = address.attempt.as_ref().filter(|attempt| attempt.claim == claim.uid);
+            let void = attempt.is_some_and(|attempt| attempt.number < claim.voided);
+            let leaves = address.deleting || address.rest.is_some() || address.conflict.is_some() || void;
+            (of_it && address.address == Some(ip) && !leaves).then_some(address)
+        })
     }
 
     /// Makes sure that a Service has the claim it wants. The current claim stays until the next address is advertised.
@@ -81,10 +107,15 @@ impl Machine {
         if let Some(requested) = want.requested {
             return Ok(ip.or(slot.requested) == Some(requested));
         }
+        if ip.is_none() && slot.requested.is_some() && want.recorded == slot.requested {
+            return Ok(true);
+        }
         if ip.is_none() && slot.requested.is_some() && alone {
             return Ok(false);
         }
-        let asks = service.notes.pool.is_some() || service.notes.reallocate;
+        // An address from before stays, although the Service names another pool.
+        let keeps = ip.is_some() && self.seen.pools.get(&slot.pool).is_some_and(Pool::keeps);
+        let asks = (service.notes.pool.is_some() && !keeps) || service.notes.reallocate;
         if asks || ip.is_none() {
             let chosen = self.choose(service, want.family)?;
             let listed = ip.is_none_or(|ip| self.seen.pools.get(&slot.pool).is_some_and(|pool| pool.lists(ip)));
@@ -92,13 +123,16 @@ impl Machine {
                 return Ok(false);
             }
         }
-        // The Service got its key later: it is alone, and others have the key.
-        match sharing::key(service, &self.seen.config).filter(|key| key.join == Join::Must && alone) {
+        // The Service got its key later: it is alone, and others have the key. An address that is no longer in its pool
+        // stays until people ask, and draws nobody who has another.
+        let joins = alone && !self.is_stray(claim);
+        match sharing::key(service, &self.seen.config).filter(|key| key.join == Join::Must && joins) {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
                 match group.find(|other| {
-                    *other != claim && self.within_reach(service, other, std::slice::from_ref(&slot.pool))
+                    let is_another = *other != claim && !self.is_stray(other);
+                    is_another && self.within_reach(service, other, std::slice::from_ref(&slot.pool))
                 }) {
                     None => Ok(true),
                     // If the Service cannot join, it stays where it is and reports the reason.
@@ -108,13 +142,26 @@ impl Machine {
         }
     }
 
-    /// Whether two sharing Services may go on sharing. No Service loses an address that carries its traffic because a
-    /// key was removed or the `ConfigMap` changed. Sharing ends only where people gave the two Services different keys.
+    /// Whether a claim names a Service, as far as this allocator wants it.
+    fn has(&self, service: &Service, claim: &Key) -> bool {
+        self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key))
+    }
+
+    /// Whether a claim has an address that its pool no longer has.
+    fn is_stray(&self, claim: &Key) -> bool {
+        let ip = self.address_of(claim).and_then(|address| address.address);
+        let pool = self.claims.get(claim).and_then(|slot| self.seen.pools.get(&slot.pool));
+        ip.zip(pool).is_some_and(|(ip, pool)| pool.plan.is_ok() && !pool.lists(ip))
+    }
+
+    /// Whether a Service may go on sharing with another one. No Service loses an address that carries its traffic because a
+    /// key was removed or the `ConfigMap` changed: if the other one does not show the address yet, the other one leaves.
+    /// Where both show it, sharing ends only if people gave the two Services different keys.
     fn may_stay(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
         let explicit =
             |service| sharing::key(service, &self.seen.config).filter(|key| key.join != Join::May).map(|key| key.text);
         let parted = matches!((explicit(one), explicit(other)), (Some(one), Some(other)) if one != other);
-        self.agree(one, other, ip) || (!parted && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip)))
+        self.agree(one, other, ip) || ip.is_some_and(|ip| shows(one, ip) && !(parted && shows(other, ip)))
     }
 
     /// Whether a Service could share a claim, or shares it: the claim is of one of these pools, is in the namespace of
@@ -140,15 +187,35 @@ impl Machine {
     /// A claim that gives a Service what it wants: a claim to share, or an own claim.
     fn obtain(&mut self, service: &Arc<Service>, want: Want) -> Result<Key, Trouble> {
         let from_before = want.requested.is_some_and(|ip| shows(service, ip));
+        // One that had an address waits for nobody.
+        let later = || {
+            let message = "it waits until the Services that had an address before have claimed theirs";
+            Trouble::new(Reason::Allocating, message, [Topic::Settled])
+        };
+        let had_one = want.requested.or(want.recorded).is_some_and(|ip| self.had(service, ip));
         let first =
             !self.takeover.unsettled.is_empty() || (want.requested.is_none() && !self.takeover.asking.is_empty());
-        if !from_before && first {
-            let message = "it waits until the Services that had an address before have claimed theirs";
-            return Err(Trouble::new(Reason::Allocating, message, [Topic::Settled]));
+        if !had_one && first {
+            return Err(later());
         }
-        let found = match want.requested {
-            Some(ip) => self.that_one(service, ip, from_before)?,
-            None => self.any_one(service, want.family)?,
+        let mut want = want;
+        let found = match (want.requested, want.recorded) {
+            (Some(ip), _) => self.that_one(service, ip, from_before)?,
+            (None, Some(ip)) => match self.that_one(service, ip, shows(service, ip)) {
+                // Somebody else has it now, or no pool of the Service has it any more.
+                Err(trouble) if trouble.reason != Reason::Allocating => {
+                    self.comes_back_no_more(&service.key, want.family);
+                    if self.takeover.unsettled.iter().any(|key| *key != service.key) {
+                        return Err(later());
+                    }
+                    self.any_one(service, want.family)?
+                }
+                found => {
+                    want.requested = Some(ip);
+                    found?
+                }
+            },
+            (None, None) => self.any_one(service, want.family)?,
         };
         let pool = match found {
             Found::Join(claim) => {
@@ -171,7 +238,18 @@ impl Machine {
         let mut claims: Vec<Key> = asking.collect();
         for address in self.seen.addresses.at(ip) {
             let claim = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
+            if let Some(rest) = &address.rest {
+                let until = utc(rest.until).map_or_else(String::new, |until| format!(" until {until}"));
+                let message = format!(
+                    "{ip} rests{until}, because it was given back or another host was heard to have it: wait, or ask for \
+                     another address"
+                );
+                return Err(Trouble::new(Reason::AddressTaken, message, [Topic::Ip(ip)]));
+            }
             if !self.claims.contains_key(&claim) {
+                if self.is_of_another_network(service, ip, &address.pool) {
+                    continue;
+                }
                 let message = format!("the claim {claim} has {ip}: ask for another address, or delete that claim");
                 return Err(Trouble::new(Reason::AddressTaken, message, [Topic::Ip(ip)]));
             }
@@ -190,12 +268,22 @@ impl Machine {
                 own = Some(claim);
                 continue;
             }
+            if slot.members.is_empty() && self.of_whom(&claim).is_some() {
+                // The refusal says whose the claim is.
+                self.may_join(service, &claim)?;
+            }
             if slot.going() || slot.members.is_empty() {
                 let message = format!("{ip} is still being released by the claim {claim}");
-                return Err(Trouble::new(Reason::AddressTaken, message, [Topic::Ip(ip), Topic::Claim(claim)]));
+                return Err(Trouble::new(Reason::Allocating, message, [Topic::Ip(ip), Topic::Claim(claim)]));
             }
             self.may_join(service, &claim)?;
             let (namespace, _) = self.namespace(service);
+            let pool = self.claims.get(&claim).and_then(|slot| self.seen.pools.get(&slot.pool));
+            if let Some(pool) = pool.filter(|pool| !from_before && !pool.admits(&service.key.namespace)) {
+                let namespace = &service.key.namespace;
+                let message = format!("{ip} is of {}, which does not serve namespace {namespace}", pool.reference);
+                return Err(Trouble::new(Reason::PoolNotUsable, message, [Topic::Pools, Topic::Claim(claim)]));
+            }
             if claim.namespace != namespace {
                 let message = format!(
                     "{ip} belongs to the claim {claim}, which another namespace cannot share: give all \
@@ -218,14 +306,28 @@ impl Machine {
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
             Err((Reason::AddressNotInPool, _)) if from_before => {
+                if let Some(pool) = self.seen.pools.keeping(service, &namespace, ip) {
+                    return Ok(Found::Pool(pool));
+                }
                 if self.takeover.kept.entry(ip).or_default().insert(service.key.clone()) {
                     self.work.mark(super::Who::Pools);
                 }
-                let message = format!("{ip} is in no pool: one is made for it, because the Service had it before");
+                let message =
+                    format!("no pool of the Service has {ip}: one is made for it, because the Service had it before");
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
             Err((reason, message)) => Err(Trouble::new(reason, message, [Topic::Pools])),
         }
+    }
+
+    /// Whether an address of this pool is of another network than the pool from which the Service would get the address: then
+    /// the two are different addresses, for example of two tenants.
+    fn is_of_another_network(&self, service: &Service, ip: IpAddr, pool: &PoolRef) -> bool {
+        let (namespace, _) = self.namespace(service);
+        let network = |pool: &PoolRef| Some(&self.seen.pools.get(pool)?.plan.as_ref().ok()?.network);
+        let chosen = self.seen.pools.listing(service, &namespace, ip, &self.seen.config).ok();
+        let ours = chosen.as_ref().and_then(|pool| network(pool)).unwrap_or(&Network::Common);
+        network(pool).is_some_and(|theirs| !ours.sees(theirs))
     }
 
     /// Whether a pool with this address is being made, or is being edited to include this address.
@@ -260,8 +362,8 @@ impl Machine {
         let (namespace, _) = self.namespace(service);
         let pools = self.seen.pools.alike(service, &namespace, &pool, &self.seen.config);
         for claim in self.group(&key.text, family) {
-            let has_it = self.claims.get(claim).is_some_and(|slot| slot.members.contains_key(&service.key));
-            if has_it || !self.within_reach(service, claim, &pools) {
+            let leaves = self.has(service, claim) || (service.notes.reallocate && self.is_stray(claim));
+            if leaves || !self.within_reach(service, claim, &pools) {
                 continue;
             }
             match self.may_join(service, claim) {

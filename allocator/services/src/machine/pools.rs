@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{PoolRef, Version};
@@ -20,13 +21,20 @@ use super::{Machine, PoolTarget, Who, Write};
 pub(super) struct PoolWrites(pub(super) Writes, pub(super) Option<Version>);
 
 impl PoolWrites {
+    /// The pool is as wanted, as far as the shown version tells.
+    fn settled(&mut self, now: Duration, version: &Version) {
+        if self.0.pending.is_none() && self.0.stale.as_ref() != Some(version) {
+            self.0.repeats.settled_for_now(now);
+        }
+    }
+
     /// The watch shows this version.
     pub(super) fn shown(&mut self, version: &Version) {
         if self.0.stale.as_ref() != Some(version) {
             self.0.stale = None;
         }
         if self.1.is_none() {
-            self.0.retry.not_before = std::time::Duration::ZERO;
+            self.0.retry.not_before = Duration::ZERO;
         }
     }
 }
@@ -34,6 +42,7 @@ impl PoolWrites {
 impl Machine {
     /// Makes the existing pools match the wanted pools.
     pub(super) fn look_at_pools(&mut self) {
+        let now = self.work.now();
         self.made.wanted = self.wanted();
         let mut there: BTreeMap<Source, Vec<Pool>> = BTreeMap::new();
         for pool in self.seen.pools.iter().filter(|pool| !pool.deleting) {
@@ -56,7 +65,7 @@ impl Machine {
             current.insert(source.clone(), pool.reference.clone());
             if pool.made.as_ref() == Some(made) {
                 if let Some(writes) = self.made.writes.get_mut(&pool.reference) {
-                    writes.0.settled(&pool.version);
+                    writes.settled(now, &pool.version);
                 }
             } else {
                 let new = NewPool { reference: pool.reference.clone(), made: made.clone() };

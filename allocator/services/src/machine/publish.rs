@@ -4,11 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mooring_allocator_core::block::Family;
+
 use crate::objects::{Ingress, Service};
 use crate::request::{self, Origin, shows};
 use crate::{record, words};
 
 use super::decide::{Findings, Line};
+use super::flaws::{Flaw, planted};
 use super::{LASTING, Machine, Notice, Report, Status, Write};
 
 /// After Mooring has replaced the addresses of another controller this often, it leaves the Service to that controller.
@@ -25,14 +28,24 @@ impl Machine {
         let lines: Vec<&Line> =
             lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
         let mut status = self.status(service, findings, &had, &lines);
+        if findings.comes_back {
+            // Its record stays until it has the address, or will not get it.
+            status.ingress = None;
+        }
         let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
             && status.condition == service.condition;
-        let mut notice = self.notice(service, findings, &lines);
+        let mut notice = if findings.comes_back { Notice::default() } else { self.notice(service, findings, &lines) };
         // One write for both.
         status.host = if same { None } else { notice.take_host() };
         // A lost address leaves the status before the record: an address in the status without a record would count as
-        // one from before.
-        if lines.is_empty() && !had.is_empty() && !same {
+        // one from before. If the request is invalid, so would one that the request names. One that the Service moves away
+        // from stays in the status until the record names its new address: the old claim tells meanwhile whose it is.
+        let held = self.held_addresses(&service.key);
+        let replaced = |ip: IpAddr| lines.iter().any(|line| Family::of(line.ip) == Family::of(ip));
+        let moves = |ip: IpAddr| findings.wish.is_ok() && replaced(ip) && held.contains(&ip);
+        let lost = |ip: IpAddr| shows(service, ip) && lines.iter().all(|line| line.ip != ip) && !moves(ip);
+        let lost = lines.is_empty() || had.iter().any(|(_, ip)| lost(*ip));
+        if lost && !had.is_empty() && !same && !findings.comes_back {
             return self.publish_status(service, &had, &lines, status);
         }
         if notice != Notice::default() {
@@ -74,7 +87,8 @@ impl Machine {
             && status.ingress.as_ref().is_some_and(|ingress| *ingress != service.ingress);
         let now = self.work.now();
         let Some(slot) = self.services.get_mut(&service.key) else { return };
-        if contested && slot.contest.replaced >= CONTESTS && now < slot.contest.at + CONTESTED_WITHIN {
+        let again = contested && slot.contest.replaced >= CONTESTS && now < slot.contest.at + CONTESTED_WITHIN;
+        if again && !planted(Flaw::FightsOn) {
             slot.contest.lost = true;
             self.enqueue_service(&service.key);
             return self.report(Report::Contested { service: service.key.clone(), addresses: others.join(",") });
@@ -115,6 +129,9 @@ impl Machine {
                 };
                 says.push((words::REQUESTED, requested));
                 notice.clear_ip = Self::wrote_field(service, wish);
+            } else if request::untouched(service) {
+                // What Mooring wrote must not turn into a request because the record changes.
+                says.push((words::ADDRESSES, Some(record::addresses(&record))));
             }
             // Between two holders, the annotation names the previous one.
             if let Some(holder) = lines.iter().find_map(|line| line.holder.as_deref()) {

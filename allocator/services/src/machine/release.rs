@@ -105,8 +105,10 @@ impl Machine {
             slot.contest = Contest::default();
         }
         let notes = &service.notes;
-        let Some(text) = notes.record.as_deref() else {
-            if service.condition.is_some() {
+        // What another allocator wrote stays.
+        let foreign = self.of_another_allocator(service);
+        let Some(text) = notes.record.as_deref().filter(|_| !foreign) else {
+            if service.condition.is_some() && !foreign {
                 let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
             } else if self.seen.has_config
@@ -125,7 +127,10 @@ impl Machine {
         let had = record::read(Some(text));
         let addresses = record::addresses(&had);
         // The status comes first, because nodes follow the status.
-        let left: Vec<_> = service.ingress.iter().filter(|i| !had.iter().any(|(_, ip)| *ip == i.ip)).copied().collect();
+        // An address that the Service was moving away from, or to, may be in the status without being in the record.
+        let held = self.held_addresses(key);
+        let ours = |ip: IpAddr| held.contains(&ip) || had.iter().any(|(_, one)| *one == ip);
+        let left: Vec<_> = service.ingress.iter().filter(|i| !ours(i.ip)).copied().collect();
         if service.condition.is_some() || left.len() < service.ingress.len() {
             let status = Status { ingress: Some(left), condition: None, host: None };
             self.service_write(service, |target| Write::Status(target, Box::new(status)));

@@ -10,9 +10,13 @@ use mooring_allocator_core::names::Version;
 use mooring_allocator_core::work::BackOff;
 
 use super::Write;
+use super::flaws::{Flaw, planted};
 
 /// The delay before a write that had no lasting effect is repeated.
 const REPEAT: BackOff = BackOff { first: Duration::from_secs(1), last: Duration::from_mins(10) };
+
+/// A write that lasts this long has had its effect.
+const REMEMBERED: Duration = Duration::from_mins(1);
 
 /// The last writes about an object, until the object is as wanted.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +31,7 @@ impl Repeats {
     /// The time before which a write may not be sent; None: it may be sent now.
     pub(super) fn waits(&self, now: Duration, write: &Write) -> Option<Duration> {
         let (_, at) = self.last.iter().find(|(last, _)| same(last, write))?;
-        Some(*at + REPEAT.delay(self.count)).filter(|until| *until > now)
+        Some(*at + REPEAT.delay(self.count)).filter(|until| *until > now && !planted(Flaw::RepeatsAtOnce))
     }
 
     /// A write succeeded.
@@ -41,6 +45,14 @@ impl Repeats {
     /// The object is as wanted.
     pub(super) fn settled(&mut self) {
         *self = Self::default();
+    }
+
+    /// The object, which other allocators may write too, is as wanted. Another allocator that wants something else writes only
+    /// after the watch has shown our value to it, and to us: so the writes are remembered for a while.
+    pub(super) fn settled_for_now(&mut self, now: Duration) {
+        if self.last.iter().all(|(_, at)| *at + REMEMBERED <= now) {
+            self.settled();
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::objects::Service;
 use crate::request::{self, RequestError, Wish};
 
 use super::Machine;
+use super::flaws::{Flaw, planted};
 
 impl Machine {
     /// Whether the rules on types and classes accept a Service.
@@ -41,6 +42,7 @@ impl Machine {
             || notes.pool.is_some()
             || notes.sharing_key.is_some()
             || self.seen.has_config
+            || planted(Flaw::ServesAll)
             || self.seen.pools.offer(service, &self.seen.config)
     }
 
@@ -79,6 +81,7 @@ impl Machine {
     /// Whether the finalizer [`crate::words::CLEANUP`] was left by kube-vip's cloud provider: other controllers use the
     /// same finalizer, and remove it themselves once they have cleaned up.
     pub(super) fn may_strip(&self, service: &Service) -> bool {
-        service.cleanup && (service.implementation || service.class.is_some() || self.seen.has_config)
+        let theirs = service.implementation || service.class.is_some() || self.seen.has_config;
+        service.cleanup && (theirs || planted(Flaw::StripsEveryFinalizer))
     }
 }

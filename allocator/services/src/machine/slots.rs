@@ -98,6 +98,8 @@ pub(super) struct Slot {
     /// The addresses that the Service shows without a claim; see [`super::unclaimed`].
     pub(super) unclaimed: BTreeSet<IpAddr>,
     pub(super) contest: Contest,
+    /// The end of the wait for the address of each family in the Service's record; see [`super::recorded`].
+    pub(super) comes_back_by: [Option<Duration>; 2],
 }
 
 /// Another controller writes the Service's status too.
@@ -122,6 +124,7 @@ impl Slot {
             reported: None,
             unclaimed: BTreeSet::new(),
             contest: Contest::default(),
+            comes_back_by: [None; 2],
         }
     }
 }
@@ -149,6 +152,9 @@ pub(super) struct ClaimSlot {
     pub(super) refused: Option<Box<str>>,
     /// This `IPAddress` was marked as another owner's; or the mark was tried at this version.
     pub(super) exchanged: Option<(Uid, Option<Version>)>,
+    /// Until then, a claim that others made and that names an unknown Service is left alone: the watch of Services may be
+    /// behind the watch of claims.
+    pub(super) doubtful_until: Duration,
 }
 
 impl ClaimSlot {
@@ -167,6 +173,7 @@ impl ClaimSlot {
             doomed: false,
             refused: None,
             exchanged: None,
+            doubtful_until: Duration::ZERO,
             seen: Some(claim),
         }
     }

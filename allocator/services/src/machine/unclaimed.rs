@@ -9,6 +9,7 @@ use mooring_allocator_core::names::Key;
 use crate::objects::Service;
 use crate::record;
 
+use super::flaws::{Flaw, planted};
 use super::slots::{Held, Topic};
 use super::{Machine, Who};
 
@@ -61,7 +62,8 @@ impl Machine {
 
     /// A Service that shows an address without a claim. `except`: Services that do not count.
     pub(super) fn shown_by(&self, ip: IpAddr, except: impl Fn(&Key) -> bool) -> Option<&Key> {
-        self.takeover.unclaimed.get(&ip)?.iter().find(|key| !except(key))
+        let showing = self.takeover.unclaimed.get(&ip).filter(|_| !planted(Flaw::UnclaimedIsFree))?;
+        showing.iter().find(|key| !except(key))
     }
 
     /// The addresses that Services show and neither have nor want from Mooring: pools made from the `ConfigMap` leave them

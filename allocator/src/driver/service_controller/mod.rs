@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_allocator_core::names::Key;
+use mooring_allocator_core::scope::Scope;
 use mooring_allocator_services::machine::{self, Action, Event, Failure, Kind, Machine, Write};
 
 use super::change::Change;
@@ -64,8 +65,10 @@ pub fn kind_of(resource: Resource) -> Option<Kind> {
 }
 
 impl ServiceController {
-    pub fn new(settings: Services, watch_filter: Option<String>, server: Option<IpAddr>) -> Self {
-        let rules = machine::Settings { classes: settings.classes.clone(), home: settings.home.as_str().into() };
+    pub fn new(settings: Services, scope: Scope, server: Option<IpAddr>) -> Self {
+        let watch_filter = scope.watch_filter.clone();
+        let (classes, home) = (settings.classes.clone(), settings.home.as_str().into());
+        let rules = machine::Settings { classes, home, scope };
         Self {
             machine: Machine::new(rules),
             intake: Intake::new(server),
@@ -132,15 +135,23 @@ impl ServiceController {
     /// A list of this resource is complete. `epoch`: the list began after this request; None: there are no such objects, or
     /// they may not be read.
     pub fn listed(&mut self, resource: Resource, epoch: Option<u64>, out: &mut Outbox) {
+        if let Some(kind) = self.complete(resource, epoch) {
+            self.step(Event::Listed(kind, self.asked.0), out);
+        }
+    }
+
+    /// The kind that is complete with a list of this resource, if any.
+    fn complete(&mut self, resource: Resource, epoch: Option<u64>) -> Option<Kind> {
+        if epoch.is_none() && matches!(resource, Resource::Claims | Resource::Addresses) {
+            // An API server that has just started answers 404 for a moment. The watch of before may be behind what the
+            // previous leader wrote.
+            return None;
+        }
         let (asked, unlisted) = &mut self.asked;
-        let asked = *asked;
-        if epoch.is_some_and(|epoch| epoch < asked) || !unlisted.remove(&resource) {
-            return;
+        if epoch.is_some_and(|epoch| epoch < *asked) || !unlisted.remove(&resource) {
+            return None;
         }
-        let kind = kind_of(resource).filter(|kind| unlisted.iter().all(|one| kind_of(*one) != Some(*kind)));
-        if let Some(kind) = kind {
-            self.step(Event::Listed(kind, asked), out);
-        }
+        kind_of(resource).filter(|kind| unlisted.iter().all(|one| kind_of(*one) != Some(*kind)))
     }
 
     /// A list or watch shows something that only Services' addresses depend on.

@@ -34,7 +34,8 @@ fn services() -> ServiceController {
         config_map: ("kube-system".into(), "kubevip".into()),
         home: "mooring".into(),
     };
-    ServiceController::new(services, Some("net".into()), None)
+    let scope = Scope { watch_filter: Some("net".into()), ..Scope::default() };
+    ServiceController::new(services, scope, None)
 }
 
 fn target(name: &str) -> Target {
@@ -264,4 +265,22 @@ fn every_resource_that_decisions_depend_on_is_listed_again_for_a_new_leader() {
     }
     let kinds = mooring_allocator_services::machine::Kind::ALL;
     assert!(kinds.iter().all(|kind| super::KINDS.iter().any(|(one, all)| one == kind && !all.is_empty())));
+}
+
+#[test]
+fn claims_that_are_not_served_for_a_moment_are_not_listed() {
+    use crate::api::{POOLS, Resource};
+    use mooring_allocator_services::machine::Kind;
+
+    let mut services = services();
+    services.asked =
+        (7, [Resource::Claims, Resource::Addresses].into_iter().chain(POOLS.map(Resource::Pools)).collect());
+    assert_eq!(services.complete(Resource::Claims, None), None);
+    assert_eq!(services.complete(Resource::Addresses, None), None);
+    // A kind of pool may be absent for good.
+    let all = POOLS.map(|kind| services.complete(Resource::Pools(kind), None));
+    assert_eq!(all.into_iter().flatten().collect::<Vec<_>>(), [Kind::Pools]);
+    assert_eq!(services.complete(Resource::Claims, Some(6)), None, "it was asked for before");
+    assert_eq!(services.complete(Resource::Claims, Some(7)), Some(Kind::Claims));
+    assert_eq!(services.complete(Resource::Addresses, Some(8)), Some(Kind::Addresses));
 }

@@ -46,7 +46,8 @@ fn writes_as_client_go_does_and_keeps_what_is_not_its_own() {
     // A whole second: client-go's parser wants all six digits.
     view.record.renewed = Some(WallTime(1_795_169_100_000_000));
     let mac = Mac([2, 0, 0x5e, 0, 0x53, 1]);
-    let tenure = Declaration { holder: "cp2".into(), transitions: 3, acquired: view.record.acquired, macs: vec![mac] };
+    let (acquired, vips) = (view.record.acquired, vec![]);
+    let tenure = Declaration { holder: "cp2".into(), transitions: 3, acquired, macs: vec![mac], vips };
     encode(&mut lease, &view.record, &Notes { tenure: Some(tenure), ..Notes::default() });
     let json = serde_json::to_value(&lease).unwrap();
     assert_eq!(json["spec"]["renewTime"], "2026-11-20T10:05:00.000000Z");
@@ -95,7 +96,7 @@ fn absurd_numbers_are_bounded_and_told() {
 #[test]
 fn the_most_transitions_that_the_api_holds_do_not_void_a_declaration() {
     let record = Record { holder: "cp1".into(), transitions: 1 << 31, ..Record::default() };
-    let tenure = Declaration { holder: "cp1".into(), transitions: 1 << 31, acquired: None, macs: vec![] };
+    let tenure = Declaration { holder: "cp1".into(), transitions: 1 << 31, acquired: None, macs: vec![], vips: vec![] };
     let mut lease = Lease::default();
     encode(&mut lease, &record, &Notes { tenure: Some(tenure), ..Notes::default() });
     assert!(decode(&lease).0.declaration().is_some());
@@ -155,8 +156,9 @@ proptest! {
     ) {
         let record = Record { holder, duration: Duration::from_secs(seconds), acquired, renewed, transitions };
         let node = Participant { macs: macs.clone(), addresses: vec![IpAddr::from((address | 1 << 24 & 0x7fff_ffff).to_be_bytes())], ..Participant::default() };
+        let vips = node.addresses.iter().copied().take(nodes).collect();
         let notes = Notes {
-            tenure: Some(Declaration { holder: record.holder.clone(), transitions, acquired, macs }),
+            tenure: Some(Declaration { holder: record.holder.clone(), transitions, acquired, macs, vips }),
             handover: Some(Handover { from: "a".into(), to: "b".into(), transitions, acquired }),
             participants: (0..nodes).map(|n| (format!("n{n}"), node.clone())).collect(),
         };

@@ -1,5 +1,5 @@
 //! What a node does that carries VIPs without the API: it answers and does not call, and it goes on only while it hears enough of
-//! the others.
+//! the others, and only if the settings say so.
 
 use mooring_agent_core::peers::{HEARD, Quorum};
 use mooring_agent_core::rules::{MARGIN, SHORT_FENCE};
@@ -8,9 +8,9 @@ use mooring_agent_core::time::Time;
 
 use super::{Look, Rule};
 use crate::clock::{MS, SECOND};
-use crate::fault::{Fault, has};
+use crate::fault::{Fault, How, Planned, has};
 use crate::queue::Item;
-use crate::subject::Subject;
+use crate::subject::{FaultOf, Subject};
 use crate::world::{World, nanos};
 
 impl<S: Subject> World<'_, S> {
@@ -65,6 +65,53 @@ impl<S: Subject> World<'_, S> {
             }
             let ago = (self.now - since) / MS;
             let text = format!("{} has been cut off for {ago} ms, and still carries VIP {vip}", self.names[host]);
+            return self.violated(Rule::Alone, text);
+        }
+    }
+
+    /// The API servers of some or all nodes answer nothing from now on. With `release` these nodes carry nothing, soon.
+    pub fn watch_release_setting(&mut self, fault: usize) {
+        let rules = &self.plan.settings.rules;
+        let silent = matches!(
+            self.plan.faults[fault].fault,
+            Fault::Api(_, How::Refused | How::Hangs) | Fault::ApiOf(_, How::Refused | How::Hangs)
+        );
+        if !silent || rules.hold_without_api {
+            return;
+        }
+        // A hand-over may begin just before the last Lease ends, and has a short fence.
+        let bound = rules.lease_duration + rules.handover_grace + SHORT_FENCE + rules.retry_period;
+        self.put(nanos(bound) + 2 * SECOND, Item::Look(Look::Released { fault, since: self.now }));
+    }
+
+    pub(super) fn check_release_setting(&mut self, number: usize, since: crate::clock::Nanos) {
+        let fault = self.plan.faults[number].fault;
+        let is_api = |fault: &FaultOf<S>| matches!(fault, Fault::Api(..) | Fault::ApiOf(..));
+        let apart = |(n, p): (usize, &Planned<S::Fault>)| {
+            n == number || !is_api(&p.fault) || p.at >= self.now || p.at + p.lasts <= since
+        };
+        if !self.active.contains(&number) || !self.plan.faults.iter().enumerate().all(apart) {
+            return;
+        }
+        for host in 0..self.hosts.len() {
+            let of = &self.hosts[host];
+            let without = match fault {
+                Fault::Api(servers, _) => (0..S::servers(&self.plan.settings)).all(|server| has(servers, server)),
+                Fault::ApiOf(node, _) => node == host,
+                _ => false,
+            };
+            // The kernel's lifetimes stand still with a machine that does; and a kernel may be slow to remove an address.
+            let late =
+                of.slept > since || of.asleep.is_some() || of.kernel > 0 || of.unanswered > 0 || of.slow_until > since;
+            if !without || late || !S::is_ours(of) {
+                continue;
+            }
+            let Some(vip) = (0..self.vips).find(|vip| of.carries(*vip)) else { continue };
+            let ago = (self.now - since) / MS;
+            let text = format!(
+                "{} has had no API for {ago} ms, and still carries VIP {vip}: the settings say release",
+                self.names[host]
+            );
             return self.violated(Rule::Alone, text);
         }
     }

@@ -19,11 +19,12 @@ impl<S: Subject> World<'_, S> {
         let Some(standing) = self.hosts[host].vips[vip].filter(|s| s.generation == generation) else { return };
         let of = &self.hosts[host];
         // Excused: the kernel's lifetimes stand still with a machine that does. When it goes on, its agent looks at the
-        // clock within a second (its own timer stood still too) and drops what is over; an agent that cannot act leaves it
-        // to the kernel, whose time goes on from where it stood.
+        // clock within a second (its own timer stood still too) and drops what is over; an agent that cannot act, or whose kernel
+        // does not do what it is asked, leaves it to the kernel's lifetimes, whose time goes on from where it stood.
         let recent = of.slept > 0 && of.slept + 2 * SECOND > self.now;
-        let dead = of.slept > 0 && !of.is_live();
-        if of.asleep.is_some() || recent || dead || S::excuses(self, host, &standing) {
+        let can_act = of.is_live() && of.unanswered == 0 && of.slow_until <= self.now;
+        let left_to_kernel = of.slept > 0 && !can_act;
+        if of.asleep.is_some() || recent || left_to_kernel || S::excuses(self, host, &standing) {
             if standing.ends.is_some_and(|ends| ends + SECOND > self.now) || recent {
                 self.put(SECOND, Item::Look(Look::Fence { host, vip, generation }));
             }
@@ -33,6 +34,15 @@ impl<S: Subject> World<'_, S> {
         if clock < standing.deadline {
             // The boot clock stood still for a while.
             let due = of.clock.when(standing.deadline.as_nanos()) + self.past_fence(host);
+            self.queue.put(due.max(self.now + MS), Item::Look(Look::Fence { host, vip, generation }));
+            return;
+        }
+        // Excused: a fence may be a third of the Lease older than the last renewal. The kernel drops the VIP by it, but later if the
+        // machine stood still meanwhile; the agent goes on until the Lease that it renewed ends.
+        let leased = of.agent.as_ref().and_then(|agent| agent.confirmed);
+        let leased = leased.map(|sent| sent + self.plan.settings.rules.lease_duration);
+        if let Some(end) = leased.filter(|end| of.slept > 0 && clock < *end) {
+            let due = of.clock.when(end.as_nanos()) + self.past_fence(host);
             self.queue.put(due.max(self.now + MS), Item::Look(Look::Fence { host, vip, generation }));
             return;
         }

@@ -103,6 +103,13 @@ pub enum Look {
         /// When it began.
         since: Nanos,
     },
+    /// Nodes without the API should carry nothing any more: the settings say `release`.
+    Released {
+        /// By which fault of the plan.
+        fault: usize,
+        /// When it began.
+        since: Nanos,
+    },
     /// Something is over that was to be waited for: etcd has a leader again, a kernel has caught up.
     Again,
     /// All should be settled.
@@ -142,6 +149,7 @@ impl<S: Subject> World<'_, S> {
             Look::Fence { host, vip, generation } => self.check_fence(host, vip, generation),
             Look::Pair { vip, a, b, since } => self.check_pair(vip, a, b, since),
             Look::CutOff { fault, since } => self.check_cut_off(fault, since),
+            Look::Released { fault, since } => self.check_release_setting(fault, since),
             Look::Again | Look::Settled | Look::Quiet => S::look(self, look),
         }
     }

@@ -50,7 +50,7 @@ impl<S: Subject> World<'_, S> {
 
     /// Both carry the VIP, hear each other, and can act. Excused for as long as it lasts: an agent that is stopped, starved or
     /// dead hears nothing, and its fence yields for it (the check of fences looks at that); while frames get lost, or a
-    /// kernel is slow to remove an address, there is no bound.
+    /// kernel is slow to remove an address or does not remove it, there is no bound.
     fn both_could_know(&self, vip: usize, a: usize, b: usize) -> bool {
         let able = |h: usize| {
             let host = &self.hosts[h];
@@ -58,6 +58,8 @@ impl<S: Subject> World<'_, S> {
                 && (host.is_live() || !S::is_ours(host))
                 && host.starved == 0
                 && host.kernel == 0
+                && !host.keeps
+                && host.unanswered == 0
                 && host.slow_until <= self.now
         };
         able(a) && able(b) && self.hear_each_other(S::segment_of(&self.plan.settings, vip), a, b)

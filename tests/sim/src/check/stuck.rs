@@ -29,10 +29,9 @@ impl<S: Subject> World<'_, S> {
                 format!("a node sent {most} requests to the API within {} s; the bound is {bound}", WINDOW / SECOND);
             self.violated(Rule::Calls, text);
         }
-        let (busiest, limit) = (self.counts.busiest, self.plan.settings.rules.frames_per_second);
-        if let Some(limit) = limit.filter(|limit| busiest > *limit) {
-            let text =
-                format!("a node sent {busiest} probes on a segment within a second; the limit is {limit} frames");
+        let (busiest, rules) = (self.counts.busiest, &self.plan.settings.rules);
+        if let Some(most) = rules.most_probes().filter(|most| busiest > *most) {
+            let text = format!("a node sent {busiest} probes on a segment within a second; {most} may leave");
             self.violated(Rule::Calls, text);
         }
         if self.queue.len() > S::limits(self).waiting {

@@ -54,7 +54,7 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     let servers = servers(settings) as u64;
     // A renewal or a take every eighth of a retry period at most, a read every half of one, and the watch, each tried
     // with all servers; and what a new hold or a hand-over takes beside.
-    let calls = servers * (10 * SECOND / retry * 10 + 14) + 30;
+    let calls = servers * ((10 * SECOND).div_ceil(retry) * 10 + 14) + 30;
     let own = Own { crash_with_leader, outrun, expiry };
     let bounds = Bounds {
         owners,

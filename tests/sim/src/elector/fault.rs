@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Elector;
 use super::Plan;
-use super::settings::servers;
+use super::settings::{VIP4, VIP6, servers};
 use crate::clock::SECOND;
 use crate::fault::Planned;
 use crate::fault::{Fault as Any, Lasts, OwnFault};
@@ -12,8 +12,8 @@ use crate::plan::how;
 use crate::rng::Rng;
 use crate::settings::{Settings, name};
 
-/// The stream of what is drawn apart.
-const APART: u64 = 11;
+/// The streams of what is drawn apart, one for each time that something was added.
+const APART: [u64; 2] = [11, 12];
 
 /// A fault. Hosts and servers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,10 @@ pub enum Fault {
     OwnProbe(usize),
     /// Those of all nodes do.
     AllOwnProbes,
+    /// A node's kernel removes no address.
+    Keeps(usize),
+    /// A foreign host has the second VIP, of which the nodes learn meanwhile.
+    ForeignNew,
 }
 
 impl OwnFault for Fault {
@@ -79,6 +83,8 @@ impl fmt::Display for Fault {
             Self::AllUnhealthy => f.write_str("no API server is ready"),
             Self::OwnProbe(n) => write!(f, "{} does not reach its own API server", name::<Self>(n)),
             Self::AllOwnProbes => f.write_str("no node reaches its own API server"),
+            Self::Keeps(n) => write!(f, "the kernel of {} removes no address", name::<Self>(n)),
+            Self::ForeignNew => f.write_str("a foreign host has the VIP that the nodes learn of"),
         }
     }
 }
@@ -130,10 +136,18 @@ pub fn draw(rng: &mut Rng, settings: &Settings<Elector>) -> Any<Fault> {
     }
 }
 
-/// Draws, apart from the rest, what came later: where API servers listen, and own probes that fail. What a seed stands for
-/// stays.
-pub fn widen(plan: &mut Plan) {
-    let mut rng = Rng::new(plan.seed, APART);
+/// Draws, apart from the rest, what came later. What a seed stands for stays.
+pub fn widen(plan: &mut Plan, widening: usize) {
+    let mut rng = Rng::new(plan.seed, APART[widening]);
+    match widening {
+        0 => api_servers(plan, &mut rng),
+        _ => addresses(plan, &mut rng),
+    }
+    plan.faults.sort_by_key(|planned| planned.at);
+}
+
+/// Where API servers listen, and own probes that fail.
+fn api_servers(plan: &mut Plan, rng: &mut Rng) {
     let nodes = plan.settings.nodes;
     plan.settings.own.apart = rng.chance(300);
     if !rng.chance(150) {
@@ -145,5 +159,25 @@ pub fn widen(plan: &mut Plan) {
     let at = rng.below(60 * SECOND);
     let lasts = 10 * SECOND + rng.below(60 * SECOND);
     plan.faults.push(Planned { at, lasts, fault: Any::Own(fault) });
-    plan.faults.sort_by_key(|planned| planned.at);
+}
+
+/// Kernels that remove no address, while a link goes down; and a VIP of which the nodes learn late.
+fn addresses(plan: &mut Plan, rng: &mut Rng) {
+    let nodes = plan.settings.nodes;
+    if rng.chance(60) {
+        let (host, at) = (rng.index(nodes), 9 * SECOND + rng.below(60 * SECOND));
+        let lasts = 2 * SECOND + rng.below(10 * SECOND);
+        plan.faults.push(Planned { at, lasts, fault: Any::Own(Fault::Keeps(host)) });
+        let down = Planned { at: at + rng.below(SECOND), lasts, fault: Any::LinkDown(host, 0, true) };
+        plan.faults.push(down);
+    }
+    if rng.chance(60) && plan.settings.own.rival.is_none() {
+        plan.settings.own.vips = vec![VIP4, VIP6];
+        let at = 12 * SECOND + rng.below(30 * SECOND);
+        plan.settings.own.learns = (0..nodes).map(|_| at + rng.below(3 * SECOND)).collect();
+        plan.faults.retain(|planned| !matches!(planned.fault, Any::Foreign(_)));
+        // Long before the nodes learn of the VIP: a fault that begins or ends excuses much for some seconds.
+        let lasts = at + 8 * SECOND + rng.below(40 * SECOND);
+        plan.faults.push(Planned { at: SECOND, lasts, fault: Any::Own(Fault::ForeignNew) });
+    }
 }

@@ -64,12 +64,30 @@ impl World<'_, Elector> {
                     self.deliver(host, MS, Message::Changed(Some(view)));
                 }
             }
-            Fault::NoLeader
+            Fault::ForeignNew => {
+                self.segment.foreign = true;
+                self.segment.foreign_vip = 1;
+            }
+            Fault::Keeps(_)
+            | Fault::NoLeader
             | Fault::WatchLag(..)
             | Fault::Unhealthy(_)
             | Fault::AllUnhealthy
             | Fault::OwnProbe(_)
             | Fault::AllOwnProbes => {}
+        }
+    }
+
+    /// A fault is over.
+    pub(super) fn own_heal(&mut self, fault: Any<Fault>) {
+        match fault {
+            Any::Own(Fault::ForeignNew) => self.segment.foreign = false,
+            Any::Own(Fault::Keeps(host)) => {
+                // The task tries again after a while.
+                self.hosts[host].keeps = false;
+                self.remove_kept(host);
+            }
+            _ => {}
         }
     }
 
@@ -128,6 +146,7 @@ impl World<'_, Elector> {
             Fault::Unhealthy(host) if !self.api.servers.remote => self.api.servers.all[host].unready = true,
             Fault::OwnProbe(host) => self.hosts[host].own.own_probe_fails = true,
             Fault::AllOwnProbes => self.hosts.iter_mut().for_each(|host| host.own.own_probe_fails = true),
+            Fault::Keeps(host) => self.hosts[host].keeps = true,
             Fault::AllUnhealthy => self.api.servers.all.iter_mut().for_each(|s| s.unready = true),
             _ => {}
         }

@@ -82,10 +82,14 @@ impl Subject for Elector {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 1;
+    const WIDENINGS: usize = 4;
 
-    fn widen(plan: &mut Plan, _widening: usize) {
-        fault::widen(plan);
+    fn widen(plan: &mut Plan, widening: usize) {
+        match widening {
+            0 | 1 => fault::widen(plan, widening),
+            2 => plan.widen_kernels_and_release(),
+            _ => plan.widen_partitions(),
+        }
     }
 
     fn vips(settings: &Settings<Self>) -> usize {
@@ -122,6 +126,9 @@ impl Subject for Elector {
 
     fn begin(world: &mut World<'_>) {
         world.checks.client.planned = true;
+        for (host, at) in world.plan.settings.own.learns.iter().enumerate() {
+            world.queue.put(*at, crate::queue::Item::Own(Item::Learns { host }));
+        }
     }
 
     fn is_ours(host: &Host<Self>) -> bool {
@@ -173,8 +180,16 @@ impl Subject for Elector {
         world.own_process_of(item)
     }
 
-    fn is_packet(item: &Item) -> bool {
-        matches!(item, Item::Answer { .. } | Item::Watch { .. })
+    fn is_answer(item: &Item) -> bool {
+        matches!(item, Item::Answer { .. })
+    }
+
+    fn is_watched(item: &Item) -> bool {
+        matches!(item, Item::Watch { .. })
+    }
+
+    fn stall_watches(world: &mut World<'_>, host: usize) {
+        world.stall_watch(host);
     }
 
     fn happen(world: &mut World<'_>, item: Item) {
@@ -198,7 +213,9 @@ impl Subject for Elector {
         world.own_strike(fault);
     }
 
-    fn heal(_world: &mut World<'_>, _fault: Any<Fault>) {}
+    fn heal(world: &mut World<'_>, fault: Any<Fault>) {
+        world.own_heal(fault);
+    }
 
     fn wake(world: &mut World<'_>, host: usize, slept: Nanos) {
         world.own_wake(host, slept);
@@ -230,7 +247,8 @@ impl Subject for Elector {
         world.touch_client();
     }
 
-    fn touched_vip(world: &mut World<'_>, _vip: usize) {
+    fn touched_vip(world: &mut World<'_>, vip: usize) {
+        world.check_new_vip(vip);
         Self::touched(world);
     }
 

@@ -52,7 +52,10 @@ impl Process {
 impl World<'_, Elector> {
     /// A process begins.
     pub(super) fn own_start(&mut self, host: usize) {
-        let vips = self.plan.settings.own.vips.clone();
+        let mut vips = self.plan.settings.own.vips.clone();
+        if self.plan.settings.own.learns.get(host).is_some_and(|at| self.now < *at) {
+            vips.truncate(1);
+        }
         self.tell(host, Event::Input(Input::Vips(vips)));
         let event = self.node_event(host);
         self.tell(host, event);
@@ -105,9 +108,11 @@ impl World<'_, Elector> {
 
     /// A frame reaches the agent's socket.
     pub(super) fn own_frame_arrives(&mut self, frame: &Frame) {
-        let now = self.now;
+        let (now, foreign) = (self.now, self.foreign());
         let Some(agent) = &mut self.hosts[frame.to].agent else { return };
-        if matches!(frame.what, What::Vip(_)) {
+        if matches!(frame.what, What::Vip(vip) if vip == self.segment.foreign_vip && vip > 0 && frame.from == foreign) {
+            // Of a VIP that no node has had: it says nothing about a holder.
+        } else if matches!(frame.what, What::Vip(_)) {
             agent.own.heard = now;
             agent.own.heard_from[frame.from] = now;
         } else {

@@ -1,5 +1,7 @@
 //! What happens in the Elector's world alone.
 
+use mooring_agent_core::control_plane::{Event, Input};
+
 use super::Elector;
 use super::api::{Answer, Message};
 use crate::world::World;
@@ -23,6 +25,8 @@ pub enum Item {
     Health { host: usize, life: u32 },
     /// The rival's turn.
     Rival { host: usize, life: u32 },
+    /// The node learns of the second VIP.
+    Learns { host: usize },
 }
 
 impl World<'_, Elector> {
@@ -37,7 +41,7 @@ impl World<'_, Elector> {
                 let call = &self.api.calls[call as usize];
                 alive(call.host(), call.life())
             }
-            Item::Arrive { .. } | Item::Rival { .. } => Some(None),
+            Item::Arrive { .. } | Item::Rival { .. } | Item::Learns { .. } => Some(None),
         }
     }
 
@@ -56,6 +60,10 @@ impl World<'_, Elector> {
             }
             Item::Health { host, .. } => self.ask_health(host),
             Item::Rival { host, life } => self.rival_turn(host, life),
+            Item::Learns { host } => {
+                let vips = self.plan.settings.own.vips.clone();
+                self.tell_soon(host, Event::Input(Input::Vips(vips)));
+            }
         }
     }
 }

@@ -53,6 +53,8 @@ pub struct Own {
     pub apart: bool,
     /// Own health probes may fail though the API server answers all others.
     pub own_probes_fail: bool,
+    /// When each node learns of the second VIP, if that is later than its start. A foreign host has that VIP at first.
+    pub learns: Vec<Nanos>,
 }
 
 /// The first VIP.
@@ -120,6 +122,16 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<Elector> {
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
         api: if slow_api { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
-        own: Own { rival, vips, short_prefix, shape, health, forgetful_client, apart: false, own_probes_fail: false },
+        own: Own {
+            rival,
+            vips,
+            short_prefix,
+            shape,
+            health,
+            forgetful_client,
+            apart: false,
+            own_probes_fail: false,
+            learns: vec![],
+        },
     }
 }

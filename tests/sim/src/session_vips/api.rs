@@ -457,12 +457,27 @@ impl World<'_, SessionVips> {
         }
     }
 
+    /// The host has stood still: its connections go on a little later.
+    pub fn stall_watches(&mut self, host: usize) {
+        for of in self.watches() {
+            let until = self.now + self.rng.between(50, 3_000) * MS;
+            if let Some(agent) = &mut self.hosts[host].agent {
+                agent.own.watches[*of as usize].stall(until);
+            }
+        }
+    }
+
     /// The watch says something to the agent.
     pub fn watched(&mut self, host: usize, of: Of, connection: u32, message: Message) {
+        let now = self.now;
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let watch = &mut agent.own.watches[of as usize];
         if watch.connection != connection {
             return;
+        }
+        if let Some(at) = watch.heard_at(now) {
+            let message = Box::new(message);
+            return self.queue.put(at, Common::Own(Item::Watch { to: host, of, connection, message }));
         }
         match message {
             Message::Event(event) => self.tell(host, event),

@@ -9,6 +9,7 @@ use crate::fault::{Fault as Any, How, Lasts, OwnFault, Planned};
 use crate::plan::how;
 use crate::rng::Rng;
 use crate::settings::{Settings, name};
+use crate::subject::Subject as _;
 
 /// A fault. Hosts and VIPs are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,10 @@ pub enum Fault {
     Withdraw(usize),
     /// A VIP's `IPAddress` is deleted, and made again at once.
     Remake(usize),
+    /// The `IPAddress` objects of all VIPs of a node but one are deleted together, and made again at the end.
+    Namespace(usize),
+    /// A host announces the address of a VIP on a segment that the VIP is not on.
+    Elsewhere(usize),
     /// Somebody else writes `IPAddress` objects too: so many of a thousand record writes come too late.
     Nudge(u16),
     /// A node has no endpoints; at the end it has again.
@@ -62,6 +67,7 @@ impl OwnFault for Fault {
             | Self::StripRecord(_)
             | Self::WatchBreak(..)
             | Self::Remake(_)
+            | Self::Elsewhere(_)
             | Self::Rebalance(_) => Lasts::Instant,
             _ => Lasts::Any,
         }
@@ -91,6 +97,8 @@ impl fmt::Display for Fault {
             Self::WatchLag(n, ms, of) => write!(f, "{}: its {} show changes {ms} ms late", name::<Self>(n), watch(of)),
             Self::Withdraw(vip) => write!(f, "VIP {vip} is not wanted, and its IPAddress stays"),
             Self::Remake(vip) => write!(f, "the IPAddress of VIP {vip} is deleted and made again"),
+            Self::Namespace(n) => write!(f, "the IPAddresses of all VIPs of {} but one are deleted", name::<Self>(n)),
+            Self::Elsewhere(vip) => write!(f, "a host on another segment announces VIP {vip}"),
             Self::Nudge(p) => write!(f, "before {p} of 1000 record writes somebody else writes the IPAddress"),
             Self::NoEndpoints(n) => write!(f, "{} has no endpoints", name::<Self>(n)),
             Self::NoEndpointsAnywhere => f.write_str("no node has endpoints"),
@@ -218,5 +226,66 @@ pub fn widen_nodes(plan: &mut Plan) {
             plan.faults.push(Planned { at, lasts: 0, fault: Any::NewMac(rng.index(plan.settings.nodes)) });
         }
         plan.faults.sort_by_key(|planned| planned.at);
+    }
+}
+
+/// In some runs a node loses many VIPs together while others see that late; and in some a host on another segment has the address
+/// of a VIP, while an API server fails.
+pub fn widen_segments(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 18);
+    let (nodes, vips, segments) = (plan.settings.nodes, plan.settings.own.vips, plan.settings.segments);
+    let of = plan.settings.own.apart.then_some(Of::Others);
+    let mut more = vec![];
+    for planned in &plan.faults {
+        let at = planned.at;
+        match planned.fault {
+            Any::Own(Fault::Delete(_) | Fault::Remake(_) | Fault::Withdraw(_) | Fault::Burst(_)) if rng.chance(600) => {
+                let (node, late) = (rng.index(nodes), rng.pick(&[300, 900, 3_000]));
+                for other in (0..nodes).filter(|other| *other != node) {
+                    let fault = Any::Own(Fault::WatchLag(other, late, of));
+                    more.push(Planned { at, lasts: 5 * SECOND, fault });
+                }
+                let lasts = rng.between(2, 12) * SECOND;
+                more.push(Planned { at: at + SECOND, lasts, fault: Any::Own(Fault::Namespace(node)) });
+            }
+            Any::Api(..) | Any::ApiOf(..) if segments > 1 && rng.chance(600) => {
+                for _ in 0..rng.between(1, 4) {
+                    let fault = Any::Own(Fault::Elsewhere(rng.index(vips)));
+                    more.push(Planned { at: at + rng.below(planned.lasts.max(SECOND)), lasts: 0, fault });
+                }
+            }
+            _ => {}
+        }
+    }
+    plan.faults.extend(more);
+    plan.faults.sort_by_key(|planned| planned.at);
+}
+
+/// In some runs all nodes lose their interfaces on one segment, for some time at once, and get them back one by one.
+pub fn darken_a_segment(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 19);
+    if !rng.chance(200) {
+        return;
+    }
+    let (nodes, segment) = (plan.settings.nodes, rng.index(plan.settings.segments));
+    let at = plan.faults_end() + rng.between(8, 20) * SECOND;
+    let dark = at + 4 * SECOND;
+    let gone = rng.chance(500);
+    for node in (0..nodes).filter(|node| plan.settings.is_on(*node, segment)) {
+        let at = at + rng.below(3 * SECOND);
+        let until = dark + rng.below(SECOND) + rng.index(nodes) as u64 * 20 * SECOND;
+        let fault = if gone { Any::Unplug(node, segment) } else { Any::LinkDown(node, segment, true) };
+        plan.faults.push(Planned { at, lasts: until - at, fault });
+    }
+    plan.faults.sort_by_key(|planned| planned.at);
+}
+
+/// In some runs the address of the last VIP is a node's own.
+pub fn widen_addresses(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 20);
+    let vip = plan.settings.own.vips - 1;
+    let node = rng.index(plan.settings.nodes);
+    if rng.chance(150) && plan.settings.is_on(node, SessionVips::segment_of(&plan.settings, vip)) {
+        plan.settings.own.owned = Some((node, vip));
     }
 }

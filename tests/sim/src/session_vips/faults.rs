@@ -48,6 +48,22 @@ impl World<'_, SessionVips> {
                 }
             }
             Fault::Delete(vip) => self.unwant(vip),
+            Fault::Namespace(host) => {
+                let name = self.names[host].clone();
+                let of = |vip: &usize| {
+                    let holder = self.api.store.addresses.get(vip).and_then(|a| a.holder.as_ref());
+                    self.api.wanted.contains(vip) && holder.is_some_and(|h| h.node == name)
+                };
+                let all: Vec<usize> = (0..self.plan.settings.own.vips).filter(of).collect();
+                all.into_iter().skip(1).for_each(|vip| self.unwant(vip));
+            }
+            Fault::Elsewhere(vip) => {
+                let segments = self.plan.settings.segments;
+                if segments > 1 {
+                    let other = (SessionVips::segment_of(&self.plan.settings, vip) + 1) % segments;
+                    self.announce(self.foreign(), other, vip);
+                }
+            }
             Fault::Burst(count) => {
                 for vip in (0..count.min(BURST)).map(|n| self.plan.settings.own.vips + n) {
                     if !self.api.wanted.contains(&vip) {
@@ -89,6 +105,14 @@ impl World<'_, SessionVips> {
                     && !self.api.wanted.contains(&vip)
                 {
                     self.want(vip);
+                }
+            }
+            Fault::Namespace(_) if !self.is_own_active(|f| matches!(f, Fault::Namespace(_))) => {
+                for vip in 0..self.plan.settings.own.vips {
+                    let deleted = self.is_own_active(|f| matches!(f, Fault::Delete(v) if *v == vip));
+                    if !deleted && !self.api.store.addresses.contains_key(&vip) {
+                        self.want(vip);
+                    }
                 }
             }
             Fault::Withdraw(vip) => {

@@ -78,13 +78,17 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 3;
+    const WIDENINGS: usize = 7;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
             0 => fault::widen(plan),
             1 => fault::widen_nodes(plan),
-            _ => fault::cut_off_one(plan),
+            2 => fault::cut_off_one(plan),
+            3 => plan.widen_kernels_and_release(),
+            4 => fault::widen_segments(plan),
+            5 => fault::darken_a_segment(plan),
+            _ => fault::widen_addresses(plan),
         }
     }
 
@@ -184,8 +188,16 @@ impl Subject for SessionVips {
         world.own_process_of(item)
     }
 
-    fn is_packet(item: &Item) -> bool {
-        matches!(item, Item::Answer { .. } | Item::Watch { .. })
+    fn is_answer(item: &Item) -> bool {
+        matches!(item, Item::Answer { .. })
+    }
+
+    fn is_watched(item: &Item) -> bool {
+        matches!(item, Item::Watch { .. })
+    }
+
+    fn stall_watches(world: &mut World<'_>, host: usize) {
+        world.stall_watches(host);
     }
 
     fn happen(world: &mut World<'_>, item: Item) {
@@ -245,7 +257,7 @@ impl Subject for SessionVips {
             Look::Again => Self::touched(world),
             Look::Settled => world.check_settled(),
             Look::Quiet => world.check_quiet(),
-            Look::Fence { .. } | Look::Pair { .. } | Look::CutOff { .. } => {}
+            Look::Fence { .. } | Look::Pair { .. } | Look::CutOff { .. } | Look::Released { .. } => {}
         }
     }
 
@@ -276,6 +288,10 @@ impl Subject for SessionVips {
     fn excuses(world: &World<'_>, host: usize, _standing: &Standing) -> bool {
         // Requests that the slow kernel has already taken still take that long.
         world.hosts[host].slow_until > world.now
+    }
+
+    fn owns(settings: &Settings<Self>, node: usize, vip: usize) -> bool {
+        settings.own.owned == Some((node, vip))
     }
 
     fn calls_allowed(world: &World<'_>) -> u32 {

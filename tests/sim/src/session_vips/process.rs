@@ -1,6 +1,6 @@
 //! What the world of session VIPs keeps of an agent's process.
 
-use mooring_agent_core::action::Cause;
+use mooring_agent_core::action::{Cause, Why};
 use mooring_agent_core::session_vips::{Event, Input, Report};
 
 use super::SessionVips;
@@ -24,6 +24,8 @@ pub struct Process {
     pub third: Vec<Nanos>,
     /// When it last asked everybody for each VIP.
     pub asked: Vec<Nanos>,
+    /// When it last heard another host speak for each VIP, on the VIP's own segment.
+    pub claimed: Vec<Option<Nanos>>,
 }
 
 impl Process {
@@ -36,6 +38,7 @@ impl Process {
             changed: false,
             third: vec![0; settings.segments],
             asked: vec![0; SessionVips::vips(settings)],
+            claimed: vec![None; SessionVips::vips(settings)],
         }
     }
 }
@@ -84,6 +87,12 @@ impl World<'_, SessionVips> {
         if let Report::Took { address, cause: Cause::Provisional } = report {
             self.check_provisional(host, *address);
         }
+        if let Report::LetGo { address, why: Why::Yielded }
+        | Report::Contested { address, .. }
+        | Report::ForeignOwner { address, .. } = report
+        {
+            self.check_claimed(host, *address);
+        }
         self.note(|w| format!("{}: {report:?}", w.names[host]));
     }
 
@@ -91,12 +100,22 @@ impl World<'_, SessionVips> {
     pub(super) fn own_frame_taken(&mut self, frame: &Frame) -> bool {
         let (now, address) = (self.now, self.address(frame.segment, frame.what));
         let Some(agent) = &mut self.hosts[frame.to].agent else { return false };
+        if let What::Vip(vip) = frame.what
+            && SessionVips::segment_of(&self.plan.settings, vip) == frame.segment
+        {
+            agent.own.claimed[vip] = Some(now);
+        }
         match frame.what {
             What::Vip(_) if !agent.core.knows(address) => return false,
             // Excused: a node that does not know the sender's new Ethernet address yet, because both were cut off from the API.
             What::Vip(_) if agent.core.node_with(frame.mac).is_none() => {}
             What::Vip(vip) => self.note_heard(frame.to, vip, frame.from),
-            What::Own(_) => agent.own.third[frame.segment] = now,
+            What::Own(of) => {
+                agent.own.third[frame.segment] = now;
+                if of == frame.from && agent.core.node_with(frame.mac).is_some() {
+                    self.checks.heard_own.insert((frame.to, of), now);
+                }
+            }
         }
         true
     }

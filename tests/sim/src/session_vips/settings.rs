@@ -20,6 +20,8 @@ pub struct Own {
     pub vips: usize,
     /// Those of them that follow endpoints.
     pub local: BTreeSet<usize>,
+    /// A node, and a VIP whose address is one of that node's own.
+    pub owned: Option<(usize, usize)>,
     /// Sessions are watched apart from all else.
     pub apart: bool,
 }
@@ -47,7 +49,7 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<SessionVips> {
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
         api: if rng.chance(150) { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
-        own: Own { vips, local, apart: false },
+        own: Own { vips, local, owned: None, apart: false },
     }
 }
 

@@ -3,12 +3,17 @@
 //! Mooring's.
 
 mod cloud_provider;
+mod in_cluster;
 mod installed;
 mod metallb;
+mod moved;
+mod odd;
+mod provider;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use super::contract::rule;
 use super::story;
 use crate::ipam::scope::{ADDRESS, Scope};
 use crate::ipam::services::{SERVICE, annotation, ingress};
@@ -23,6 +28,10 @@ pub fn all() -> Vec<Test<()>> {
         story!("migration", metallb::left_alone, "metallb-is-left-alone", 5),
         story!("migration", metallb::moved, "metallb-addresses-are-kept", 5),
         story!("migration", metallb::contested, "two-controllers-do-not-fight", 5),
+        rule!(in_cluster::as_left, "in-cluster-objects-as-they-are-left", "migration", ClusterApi),
+        rule!(odd::odd, "in-cluster-whatever-it-tolerated", "migration", ClusterApi),
+        rule!(odd::paused, "in-cluster-a-paused-cluster-is-left-alone", "migration", ClusterApi),
+        rule!(moved::moved, "clusterctl-move-changes-no-address", "migration", ClusterApi),
         story!("migration", installed::pools, "installed-a-pool-in-use-stays", 5),
         story!("migration", installed::leases, "installed-agents-write-sessions-only", 5),
     ]

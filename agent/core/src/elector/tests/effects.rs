@@ -27,9 +27,7 @@ impl World {
                 self.put(within.min(ms(5)), Item::To(n, Event::Peers { id, healthy }));
             }
             Action::Carry { address, deadline } => self.carry(n, address, deadline),
-            Action::Drop { address } => {
-                self.hosts[n].carries.remove(&address);
-            }
+            Action::Drop { address } => self.drop(n, address),
             Action::Announce { address } => self.announce(n, address),
             Action::Probe { address, to } => self.probe(n, address, to),
             Action::Report(report) => self.hosts[n].reports.push((self.now, report)),

@@ -128,3 +128,59 @@ fn a_lease_that_was_taken_while_its_release_was_not_answered_is_not_taken_back()
     assert_eq!(world.holder(), world.hosts[successor].name);
     assert!(!world.owners().contains(&holder));
 }
+
+/// The holder's agent is gone, and its API server is well. The other nodes are unhealthy, and leave the VIP to that one.
+fn the_best_does_nothing(count: u8, rules: &Rules) -> World {
+    let (mut world, holder) = World::settled(count, rules);
+    for n in (0..world.hosts.len()).filter(|n| *n != holder) {
+        world.hosts[n].own_probe_fails = true;
+        world.judge(n, Verdict::Unhealthy);
+    }
+    world.kill(holder);
+    world.set_api_everywhere(Api::Refused);
+    world
+}
+
+#[test]
+fn unhealthy_nodes_carry_a_free_vip_in_turn_and_not_all_at_once() {
+    let mut world = the_best_does_nothing(5, &Rules::default());
+    let since = world.now;
+    world.run(ms(30_000));
+    assert_eq!(world.owners().len(), 1);
+    assert!(world.time_with(since, |n| n > 1).is_zero(), "{:?}", world.time_with(since, |n| n > 1));
+}
+
+#[test]
+fn an_api_that_answers_now_and_then_does_not_keep_a_vip_from_unhealthy_nodes() {
+    // Each silence is blind time, and too short to leave the VIP to others for long enough.
+    let rules = Rules { retry_period: ms(1_000), ..Rules::default() };
+    let mut world = the_best_does_nothing(3, &rules);
+    for _ in 0..8 {
+        world.run(ms(4_000));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(1_000));
+        world.set_api_everywhere(Api::Refused);
+    }
+    assert_eq!(world.owners().len(), 1);
+}
+
+/// An unhealthy node has left the VIP to healthier ones once in this outage. When the VIP is free again, that counts no more.
+#[test]
+fn an_unhealthy_node_leaves_the_vip_to_others_each_time_it_is_free() {
+    for nth in 0..4 {
+        let (mut world, first) = World::settled(5, &Rules::default());
+        let ill = (0..5).filter(|n| *n != first).nth(nth).unwrap();
+        world.hosts[ill].ready = false;
+        world.tell(ill, Event::Health(Verdict::Unhealthy));
+        world.run(ms(1_000));
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(30_000));
+        world.crash(first);
+        world.run(ms(20_000));
+        let second = world.owners()[0];
+        assert_ne!(second, ill, "the first time");
+        world.crash(second);
+        world.run(ms(3_000));
+        assert!(world.owners().len() == 1 && world.owners() != [ill], "{:?}, and {ill} is ill", world.owners());
+    }
+}

@@ -139,6 +139,35 @@ fn short_timers_leave_no_gap_when_the_kernel_is_on_time() {
 }
 
 #[test]
+fn without_its_namespace_a_lease_is_asked_for_seldom_and_then_taken() {
+    let mut world = World::new(3, &Rules::default());
+    world.namespace = false;
+    for n in 0..3 {
+        world.start(n, &[VIP]);
+    }
+    world.run(ms(600_000));
+    for host in &world.hosts {
+        assert!(host.writes <= 30, "{} writes in ten minutes", host.writes);
+        assert!(host.calls <= 400, "{} calls in ten minutes", host.calls);
+    }
+    assert!((0..3).all(|n| world.reported(n, |r| *r == Report::NoNamespace) == 1));
+    world.namespace = true;
+    world.run(ms(33_000));
+    assert_eq!(world.owners().len(), 1);
+}
+
+#[test]
+fn a_namespace_that_comes_soon_is_not_waited_for_long() {
+    let mut world = World::new(1, &Rules::default());
+    world.namespace = false;
+    world.start(0, &[VIP]);
+    world.run(ms(2_000));
+    world.namespace = true;
+    world.run(ms(2_500));
+    assert_eq!(world.owners(), [0]);
+}
+
+#[test]
 fn a_clock_that_jumps_moves_nothing() {
     let (mut world, holder) = World::settled(3, &Rules::default());
     let since = world.now;

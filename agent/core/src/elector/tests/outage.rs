@@ -196,3 +196,43 @@ fn an_outage_as_long_as_the_lease_moves_nothing_whatever_the_retry_period() {
         assert_eq!(world.owners(), [holder], "retry-period {retry} ms");
     }
 }
+
+/// With `release` no VIP is carried without the API for longer than its Lease lasts.
+#[test]
+fn release_is_honoured_by_an_agent_that_restarts_without_the_api() {
+    let rules = Rules { hold_without_api: false, provisional: false, ..Rules::default() };
+    for how in [Api::Refused, Api::Hanging] {
+        for restarts_after in [1_000, 7_000] {
+            let (mut world, holder) = World::settled(3, &rules);
+            world.set_api_everywhere(how);
+            world.run(ms(restarts_after - 500));
+            world.kill(holder);
+            world.run(ms(500));
+            world.restart(holder, &rules);
+            assert_eq!(world.owners(), [holder], "{how:?}: it finds its VIP");
+            world.run(ms(16_000 - restarts_after));
+            assert_eq!(world.owners(), [0_usize; 0], "{how:?}: it restarted after {restarts_after} ms");
+            world.set_api_everywhere(Api::Up);
+            world.run(ms(25_000));
+            assert_eq!(world.owners().len(), 1, "{how:?}: the API is back");
+        }
+    }
+}
+
+#[test]
+fn release_is_honoured_by_a_holder_whose_successor_never_came() {
+    let rules = Rules { hold_without_api: false, provisional: false, ..Rules::default() };
+    for how in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(2, &rules);
+        // The successor says that it is healthy, and does nothing.
+        world.freeze(1 - holder);
+        world.set_health(holder, false);
+        while !world.holder().is_empty() {
+            world.run(ms(10));
+        }
+        world.run(ms(10));
+        world.set_api_everywhere(how);
+        world.run(ms(16_000));
+        assert_eq!(world.owners(), [0_usize; 0], "{how:?}");
+    }
+}

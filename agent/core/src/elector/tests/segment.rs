@@ -16,7 +16,11 @@ impl World {
     pub(super) fn carry(&mut self, n: usize, address: IpAddr, until: crate::time::Time) {
         let left = until.since(self.now).saturating_sub(ms(1_500)).as_secs();
         let host = &mut self.hosts[n];
-        if host.refuses.contains(&address) || left == 0 {
+        if host.kernel_hangs && host.carries.contains_key(&address) {
+            self.put(ms(0), Item::To(n, Event::NotRefreshed { address }));
+            return;
+        }
+        if host.kernel_hangs || host.refuses.contains(&address) || left == 0 {
             host.carries.remove(&address);
             let reason = "refused".into();
             self.put(ms(0), Item::To(n, Event::PutFailed { address, reason }));
@@ -24,6 +28,24 @@ impl World {
         }
         host.carries.insert(address, self.now + Duration::from_secs(left) + self.kernel_late);
         self.put(ms(0), Item::To(n, Event::Put { address }));
+    }
+
+    pub(super) fn drop(&mut self, n: usize, address: IpAddr) {
+        let event = if self.hosts[n].keeps {
+            Event::RemoveFailed { address, reason: "kept".into() }
+        } else {
+            self.hosts[n].carries.remove(&address);
+            Event::Removed { address }
+        };
+        self.put(ms(0), Item::To(n, event));
+    }
+
+    /// The kernel of a host removes addresses again, and what waited is removed.
+    pub(in super::super) fn removes_again(&mut self, n: usize) {
+        self.hosts[n].keeps = false;
+        for address in std::mem::take(&mut self.hosts[n].carries).into_keys() {
+            self.tell(n, Event::Removed { address });
+        }
     }
 
     pub(super) fn announce(&mut self, n: usize, address: IpAddr) {
@@ -48,7 +70,8 @@ impl World {
             answers.extend(has.then_some(host.mac));
         }
         answers.extend((address == GATEWAY && self.gateway && asker.group == 0).then_some(ROUTER));
-        answers.extend((address == VIP && self.stranger && asker.group == 0).then_some(STRANGER));
+        let foreign = address == VIP && self.stranger || self.foreign.contains(&address);
+        answers.extend((foreign && asker.group == 0).then_some(STRANGER));
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
             self.put(self.wire * 2, Item::To(n, Event::Heard { address, mac }));
         }
@@ -56,7 +79,11 @@ impl World {
 
     pub(super) fn write(&mut self, n: usize, id: u64, base: Option<&str>, record: Record, notes: Notes, lost: bool) {
         let fits = self.lease.as_ref().map(|l| l.version.as_str()) == base;
-        let result = if fits { Ok(self.store(record, notes)) } else { Err(Failure::Conflict) };
+        let result = match fits {
+            true if base.is_none() && !self.namespace => Err(Failure::NoNamespace),
+            true => Ok(self.store(record, notes)),
+            false => Err(Failure::Conflict),
+        };
         let result = if lost { Err(Failure::Away) } else { result };
         self.put(self.hosts[n].delay, Item::To(n, Event::Wrote { id, result }));
     }
@@ -106,10 +133,15 @@ impl World {
 
     /// The agent of a host is started again, and finds what its kernel still has.
     pub(in super::super) fn restart(&mut self, n: usize, rules: &Rules) {
+        self.restart_with(n, rules, &[VIP]);
+    }
+
+    /// The same with these VIPs in its settings.
+    pub(in super::super) fn restart_with(&mut self, n: usize, rules: &Rules, vips: &[IpAddr]) {
         let node = self.hosts[n].name.clone();
         self.hosts[n].elector = Elector::new(Rules { node, ..rules.clone() });
         self.hosts[n].running = true;
-        self.start(n, &[VIP]);
+        self.start(n, vips);
         let found = self.hosts[n].carries.keys().copied().collect();
         self.tell(n, Event::LeftOver(found));
     }

@@ -45,6 +45,10 @@ pub(super) struct Host {
     pub(super) own_probe_fails: bool,
     /// What the datapath refuses to put on the interface.
     pub(super) refuses: Vec<IpAddr>,
+    /// Its kernel removes no address.
+    pub(super) keeps: bool,
+    /// Its kernel does not answer: what is on the interface keeps the lifetime it has, and nothing can be added.
+    pub(super) kernel_hangs: bool,
     /// The addresses on the interface, and when the kernel drops each.
     pub(super) carries: BTreeMap<IpAddr, Time>,
     pub(super) calls: usize,
@@ -69,7 +73,11 @@ pub(super) struct World {
     pub(super) version: u64,
     /// A host that has the VIP, and is no candidate.
     pub(super) stranger: bool,
+    /// What that host has beside the VIP, or instead of it.
+    pub(super) foreign: Vec<IpAddr>,
     pub(super) gateway: bool,
+    /// The Lease's namespace exists.
+    pub(super) namespace: bool,
     /// API servers that are ready, and on none of the hosts.
     pub(super) external: Vec<IpAddr>,
     /// How long a frame takes.
@@ -89,7 +97,9 @@ impl World {
             lease: None,
             version: 100,
             stranger: false,
+            foreign: vec![],
             gateway: true,
+            namespace: true,
             external: vec![],
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
@@ -116,6 +126,8 @@ impl World {
                 ready: true,
                 own_probe_fails: false,
                 refuses: vec![],
+                keeps: false,
+                kernel_hangs: false,
                 carries: BTreeMap::new(),
                 calls: 0,
                 writes: 0,

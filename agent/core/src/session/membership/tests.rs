@@ -113,3 +113,81 @@ fn older_views_are_ignored() {
     assert_eq!(all.see(at(2), view("n1", 8, 1, false), &rules), Shown::Nothing);
     assert!(all.get("n1").unwrap().view.is_live());
 }
+
+/// A view of an incarnation that began when the Lease had that version.
+fn after(after: u64, view: View) -> View {
+    let declared =
+        Declared { transitions: view.record.transitions, after: Some(after.to_string()), ..Declared::default() };
+    View { declared: Some(declared), ..view }
+}
+
+#[test]
+fn a_lease_that_is_written_again_after_its_end_ended_no_later() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see(at(1), view("n1", 5, 1, true), &rules);
+    all.see(at(2), view("n1", 6, 1, false), &rules);
+    all.see(at(3), view("n1", 9, 1, false), &rules);
+    assert_eq!(all.ended_by(&holder(1)), Some(6), "a session that began at 7 began after that");
+}
+
+#[test]
+fn what_came_and_went_since_makes_no_end_later() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see(at(1), view("n1", 5, 1, true), &rules);
+    all.see(at(2), after(6, view("n1", 8, 2, true)), &rules);
+    assert_eq!(all.ended_by(&holder(1)), Some(6), "the end itself was not seen");
+    all.see(at(3), view("n1", 10, 2, false), &rules);
+    all.see(at(4), after(10, view("n1", 12, 3, true)), &rules);
+    assert_eq!((all.ended_by(&holder(1)), all.ended_by(&holder(2))), (Some(6), Some(10)));
+    assert_eq!(all.ended_by(&holder(3)), None, "it lives");
+    // A node that has seen only the last incarnation knows no better.
+    let mut late = Membership::default();
+    late.see(at(4), after(10, view("n1", 12, 3, true)), &rules);
+    assert_eq!(late.ended_by(&holder(1)), Some(10));
+}
+
+#[test]
+fn an_end_is_remembered_when_the_lease_is_gone() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see(at(1), view("n1", 5, 1, true), &rules);
+    all.see(at(2), view("n1", 6, 1, false), &rules);
+    all.deleted(at(3), "n1", &rules);
+    assert_eq!(all.ended_by(&holder(1)), Some(6));
+    all.see(at(4), View { uid: "again".into(), ..view("n1", 9, 0, true) }, &rules);
+    assert_eq!(all.ended_by(&holder(1)), Some(6));
+    all.deleted(at(5), "n1", &rules);
+    all.set_standing("n1".into(), None);
+    assert_eq!(all.ended_by(&holder(1)), None, "the node is gone too");
+}
+
+#[test]
+fn the_ends_of_a_node_that_is_gone_are_forgotten_with_its_lease() {
+    for listed in [false, true] {
+        let (mut all, rules) = (Membership::default(), Rules::default());
+        for node in ["n1", "n2"] {
+            all.set_standing(node.into(), Some(Standing::default()));
+        }
+        all.see(at(1), view("n1", 5, 1, true), &rules);
+        all.see(at(2), view("n1", 6, 1, false), &rules);
+        all.set_standing("n1".into(), None);
+        assert_eq!(all.ended_by(&holder(1)), Some(6), "its Lease is still there");
+        if listed {
+            all.see_all(at(3), Some(at(3)), vec![], &rules);
+        } else {
+            all.deleted(at(3), "n1", &rules);
+        }
+        assert_eq!(all.ended_by(&holder(1)), None, "{listed}");
+    }
+}
+
+#[test]
+fn an_end_that_a_restored_backup_undid_is_forgotten() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see(at(1), view("n1", 5, 1, true), &rules);
+    all.see(at(2), view("n1", 60, 1, false), &rules);
+    all.see(at(3), after(60, view("n1", 62, 2, true)), &rules);
+    all.see_all(at(4), Some(at(4)), vec![view("n1", 5, 1, true)], &rules);
+    assert_eq!(all.ended_by(&holder(1)), None);
+    all.see(at(5), view("n1", 70, 1, false), &rules);
+    assert_eq!(all.ended_by(&holder(1)), Some(70));
+}

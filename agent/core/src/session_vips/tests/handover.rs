@@ -114,6 +114,29 @@ fn an_interface_that_refuses_gives_the_vip_on() {
 }
 
 #[test]
+fn a_vip_that_is_not_gone_from_the_interface_is_given_to_nobody() {
+    for confirmed in [true, false] {
+        let world = &mut World::settled(3, 1, &Rules::default());
+        let (since, holder) = (world.now, world.carriers(vip(0))[0]);
+        world.hosts[holder].keeps = true;
+        let reason = "no answer from the kernel".into();
+        world.tell(holder, Event::EnsureFailed { address: vip(0), reason });
+        world.run(ms(2_000));
+        assert_eq!(world.carriers(vip(0)), [holder], "it is still there");
+        if confirmed {
+            world.hosts[holder].carries.clear();
+            world.tell(holder, Event::Removed(vec![vip(0)]));
+            world.run(ms(500));
+            let carriers = world.carriers(vip(0));
+            assert!(carriers.len() == 1 && carriers != [holder], "{carriers:?}");
+        }
+        world.run(ms(30_000));
+        assert_eq!(world.carriers(vip(0)).len(), 1);
+        assert!(world.time_with(vip(0), since, |n| n > 1).is_zero(), "two owners: {confirmed}");
+    }
+}
+
+#[test]
 fn only_a_request_moves_for_preference() {
     let world = &mut World::new(3, &Rules::default());
     world.start(0);

@@ -85,3 +85,36 @@ fn the_last_of_two_nodes_lets_go_without_the_api_unless_it_is_told_to_stay() {
         assert_eq!(carried_by(world, 1), left, "{quorum:?}");
     }
 }
+
+#[test]
+fn a_vip_for_which_the_datapath_never_answers_is_let_go_like_any_other() {
+    for node in 0..3 {
+        let world = &mut World::settled(3, VIPS, &Rules::default());
+        world.hosts.iter_mut().for_each(|host| host.mute = true);
+        world.crash((node + 1) % 3);
+        world.run(ms(3_000));
+        let held = carried_by(world, node);
+        assert_eq!(held + carried_by(world, (node + 2) % 3), usize::from(VIPS), "all were taken");
+        cut_off(world, node, Api::Hanging);
+        world.run(ms(20_000));
+        assert_eq!(carried_by(world, node), 0, "node {node}");
+        let cut_off = |r: &Report| matches!(r, Report::LetGo { why: Why::CutOff, .. });
+        assert_eq!(world.reported(node, cut_off), held, "node {node}: the agent knows that they are gone");
+    }
+}
+
+/// Each node hears nobody, and cannot know that the others live. That is what the rule costs.
+#[test]
+fn a_segment_that_is_deaf_in_an_outage_costs_the_vips_until_nodes_hear_one_another() {
+    let world = &mut World::settled(3, VIPS, &Rules::default());
+    world.set_api_everywhere(Api::Refused);
+    let deaf = |world: &mut World, deaf| world.hosts.iter_mut().for_each(|host| host.deaf = deaf);
+    deaf(world, true);
+    world.run(ms(20_000));
+    assert_eq!((0..VIPS).filter(|v| !world.carriers(vip(*v)).is_empty()).count(), 0);
+    deaf(world, false);
+    world.run(ms(5_000));
+    let since = world.now;
+    world.run(ms(10_000));
+    assert!(world.worst(VIPS, since, |n| n != 1).is_zero(), "all are back, though the API is not");
+}

@@ -275,6 +275,7 @@ fn the_record_of_what_is_not_wanted_any_more_is_cleared_after_a_while() {
     let mut one = One::new();
     one.carries(3);
     one.tell(Event::Input(Input::Unwanted(vip(3))));
+    one.tell(Event::Removed(vec![vip(3)]));
     assert_eq!(one.carried(3), None);
     assert!(writes(&one.run(ms(900))).is_empty(), "it may be deleted, or wanted again");
     let cleared = writes(&one.run(ms(200)));

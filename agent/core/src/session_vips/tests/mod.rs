@@ -2,8 +2,16 @@
 
 mod crash;
 mod handover;
+mod kernel;
 mod lapsed;
 mod late;
+mod limited;
 mod outage;
+mod owned;
+mod refused;
+mod removing;
+mod stranded;
+mod twins;
+mod watched;
 mod whose;
 mod world;

@@ -71,6 +71,36 @@ fn strict_settings_let_go_at_the_deadline() {
     }
 }
 
+/// A session was ended, its VIPs are taken, and the API goes away before their records are written.
+#[test]
+fn strict_settings_count_for_vips_whose_record_is_not_written_yet() {
+    let rules = Rules { hold_without_api: false, provisional: false, ..Rules::default() };
+    for how in [Api::Refused, Api::Hanging] {
+        let world = &mut World::settled(4, 20, &rules);
+        let node = super::crash::busiest(world);
+        let name = world.hosts[node].name.clone();
+        let moved: Vec<u8> = (0..20).filter(|v| world.carriers(vip(*v)) == [node]).collect();
+        world.crash(node);
+        while world.sessions[&name].is_live() {
+            world.run(ms(1));
+        }
+        // The answer is on its way.
+        world.set_api_everywhere(how);
+        world.run(ms(500));
+        let beside = moved.iter().filter(|v| !world.carriers(vip(**v)).is_empty()).count();
+        assert!(beside > 0, "{how:?}: nothing was taken");
+        world.run(ms(8_500));
+        for v in &moved {
+            let recorded = world.addresses[&vip(*v)].holder.as_ref().is_some_and(|holder| holder.node != name);
+            assert!(recorded || world.carriers(vip(*v)).is_empty(), "{how:?}: {}", vip(*v));
+        }
+        world.run(ms(7_000));
+        for v in 0..20 {
+            assert_eq!(world.carriers(vip(v)), [0_usize; 0], "{how:?}: {}", vip(v));
+        }
+    }
+}
+
 #[test]
 fn a_short_session_takes_back_what_is_its_own() {
     let rules = Rules {

@@ -19,6 +19,44 @@ fn a_claim_is_answered_by_a_renewal_and_a_read_sent_after_it() {
     assert_eq!(world.carriers(vip(0)), [holder]);
 }
 
+/// Two segments may use the same addresses.
+#[test]
+fn a_claim_on_another_segment_is_none() {
+    for how in [Api::Up, Api::Hanging, Api::Refused] {
+        let world = &mut World::settled(3, 10, &Rules::default());
+        let holder = world.carriers(vip(0))[0];
+        world.set_api(holder, how);
+        // Without the API, the session has lapsed by then.
+        world.run(ms(12_000));
+        assert_eq!(world.carriers(vip(0)), [holder], "{how:?}");
+        for _ in 0..10 {
+            world.tell(holder, Event::Heard { interface: 3, address: vip(0), mac: STRANGER });
+            world.run(ms(100));
+            assert_eq!(world.carriers(vip(0)), [holder], "{how:?}");
+        }
+        assert_eq!(world.reported(holder, |r| matches!(r, Report::Contested { .. })), 0, "{how:?}");
+        // The same frames on the VIP's own segment count.
+        claim(world, holder, 0, STRANGER);
+        world.run(ms(10));
+        let contested = world.reported(holder, |r| matches!(r, Report::Contested { .. })) == 1;
+        assert_ne!(contested, world.carriers(vip(0)).is_empty(), "{how:?}");
+    }
+}
+
+#[test]
+fn a_vip_that_a_host_has_on_another_segment_is_taken() {
+    let world = &mut World::new(1, &Rules::default());
+    world.start(0);
+    world.run(ms(1_000));
+    world.create(vip(0));
+    for _ in 0..40 {
+        world.tell(0, Event::Heard { interface: 3, address: vip(0), mac: STRANGER });
+        world.run(ms(50));
+    }
+    assert_eq!(world.carriers(vip(0)), [0]);
+    assert_eq!(world.reported(0, |r| matches!(r, Report::ForeignOwner { .. })), 0);
+}
+
 #[test]
 fn without_an_answer_it_yields_to_a_node_and_not_to_a_stranger() {
     for how in [Api::Hanging, Api::Refused] {

@@ -27,8 +27,13 @@ pub(super) struct Host {
     pub(super) name: String,
     pub(super) mac: Mac,
     pub(super) address: IpAddr,
+    /// More addresses of its own, and the control plane's VIPs that it has: its kernel answers for them.
+    pub(super) own: Vec<IpAddr>,
+    pub(super) control_plane: Vec<IpAddr>,
     pub(super) api: Api,
     pub(super) delay: Duration,
+    /// How much later than sessions it sees `IPAddress` objects, and which VIPs are wanted.
+    pub(super) behind: Duration,
     pub(super) up: bool,
     pub(super) running: bool,
     pub(super) exited: bool,
@@ -37,9 +42,17 @@ pub(super) struct Host {
     pub(super) group: u8,
     pub(super) deaf: bool,
     pub(super) refuses: Vec<IpAddr>,
+    /// The datapath does what it is told, and tells nothing.
+    pub(super) mute: bool,
+    /// Its kernel removes no address.
+    pub(super) keeps: bool,
+    /// Its kernel does not answer: what is on the interface keeps the lifetime it has, and nothing can be added.
+    pub(super) kernel_hangs: bool,
     pub(super) carries: BTreeMap<IpAddr, Time>,
     pub(super) calls: usize,
     pub(super) probes: usize,
+    /// What was asked for, in order.
+    pub(super) asked: Vec<IpAddr>,
     pub(super) announced: Vec<(Time, IpAddr)>,
     pub(super) reports: Vec<(Time, Report)>,
     events: usize,
@@ -57,6 +70,8 @@ pub(super) struct World {
     pub(super) addresses: BTreeMap<IpAddr, AddressView>,
     version: u64,
     uid: u64,
+    /// How often a record has gone from one node to another.
+    pub(super) moves: usize,
     /// A host that has the first VIP, and is no candidate.
     pub(super) stranger: bool,
     pub(super) wire: Duration,
@@ -74,6 +89,7 @@ impl World {
             addresses: BTreeMap::new(),
             version: 100,
             uid: 0,
+            moves: 0,
             stranger: false,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
@@ -87,8 +103,11 @@ impl World {
                 name,
                 mac: Mac([2, 0, 0, 0, 0, n]),
                 address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, n)),
+                own: vec![],
+                control_plane: vec![],
                 api: Api::Up,
                 delay: ms(2),
+                behind: ms(0),
                 up: true,
                 running: true,
                 exited: false,
@@ -96,9 +115,13 @@ impl World {
                 group: 0,
                 deaf: false,
                 refuses: vec![],
+                mute: false,
+                keeps: false,
+                kernel_hangs: false,
                 carries: BTreeMap::new(),
                 calls: 0,
                 probes: 0,
+                asked: vec![],
                 announced: vec![],
                 reports: vec![],
                 events: 0,
@@ -140,13 +163,22 @@ impl World {
         let link = Link {
             name: "eth0".into(),
             macs: vec![host.mac],
-            addresses: vec![host.address],
+            addresses: std::iter::once(host.address).chain(host.own.iter().copied()).collect(),
             subnets: vec![Subnet::of(host.address, 24)],
             up: true,
         };
         let interfaces = vec![Interface { index: 2, link, gateways: vec![GATEWAY] }];
         let macs = vec![host.mac];
         self.tell(n, Event::Node { interfaces, macs });
+    }
+
+    /// The interface of a host is gone, and all addresses with it; the agent is told.
+    pub(super) fn interface_gone(&mut self, n: usize) {
+        self.tell(n, Event::Node { interfaces: vec![], macs: vec![] });
+        for address in self.hosts[n].carries.keys().copied().collect::<Vec<_>>() {
+            self.set_carried(n, address, None);
+            self.tell(n, Event::Gone(address));
+        }
     }
 
     fn follow(&mut self, n: usize, after: Duration) {
@@ -171,7 +203,7 @@ impl World {
 
     pub(super) fn demand(&mut self, demand: &Demand) {
         for n in 0..self.hosts.len() {
-            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Wanted(vec![demand.clone()]))));
+            self.put(self.sees_after(n), Item::To(n, Event::Input(Input::Wanted(vec![demand.clone()]))));
         }
     }
 
@@ -183,7 +215,7 @@ impl World {
         for n in 0..self.hosts.len() {
             if self.hosts[n].api == Api::Up {
                 self.put(
-                    self.hosts[n].delay,
+                    self.sees_after(n),
                     Item::To(n, Event::Input(Input::Address { listed: false, address, view: view.cloned() })),
                 );
             }
@@ -239,7 +271,9 @@ impl World {
                 self.hosts[n].carries.iter().filter(|(_, end)| **end <= self.now).map(|(a, _)| *a).collect();
             for address in over {
                 self.set_carried(n, address, None);
-                self.tell(n, Event::Gone(address));
+                if !self.hosts[n].mute {
+                    self.tell(n, Event::Gone(address));
+                }
             }
             if self.hosts[n].frozen.is_none() && self.hosts[n].session_vips.wake().is_some_and(|at| at <= self.now) {
                 self.tell(n, Event::Tick);
@@ -255,12 +289,23 @@ impl World {
         match action {
             Output::Report(report) => self.hosts[n].reports.push((self.now, report)),
             Output::Exit => (self.hosts[n].running, self.hosts[n].exited) = (false, true),
-            Output::Remove(addresses) => addresses.iter().for_each(|a| self.set_carried(n, *a, None)),
+            Output::Remove(_) if self.hosts[n].keeps => {}
+            Output::Remove(addresses) => {
+                for address in &addresses {
+                    self.set_carried(n, *address, None);
+                }
+                if !self.hosts[n].mute {
+                    self.put(ms(0), Item::To(n, Event::Removed(addresses)));
+                }
+            }
             Output::Ensure { vips, deadline } => {
                 let left = deadline.since(self.now).saturating_sub(ms(1_500)).as_secs();
-                let mut there = vec![];
+                let (mut there, mut unchanged) = (vec![], vec![]);
                 for Vip { address, .. } in vips {
-                    if self.hosts[n].refuses.contains(&address) || left == 0 {
+                    let hangs = self.hosts[n].kernel_hangs;
+                    if hangs && self.hosts[n].carries.contains_key(&address) {
+                        unchanged.push(address);
+                    } else if hangs || self.hosts[n].refuses.contains(&address) || left == 0 {
                         self.set_carried(n, address, None);
                         self.put(ms(0), Item::To(n, Event::EnsureFailed { address, reason: "refused".into() }));
                     } else {
@@ -268,7 +313,12 @@ impl World {
                         there.push(address);
                     }
                 }
-                self.put(ms(0), Item::To(n, Event::Ensured(there)));
+                if !self.hosts[n].mute {
+                    self.put(ms(0), Item::To(n, Event::Ensured(there)));
+                }
+                if !unchanged.is_empty() {
+                    self.put(ms(0), Item::To(n, Event::NotRefreshed(unchanged)));
+                }
             }
             Output::Announce(vips) => {
                 for Vip { address, .. } in vips {
@@ -281,6 +331,7 @@ impl World {
             }
             Output::Probe(asks) => {
                 self.hosts[n].probes += asks.len();
+                self.hosts[n].asked.extend(asks.iter().map(|ask| ask.address));
                 for ask in asks {
                     self.probe(n, ask.address, ask.to);
                 }
@@ -316,7 +367,10 @@ impl World {
             return;
         }
         let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n));
-        let has = others.filter(|(_, h)| h.address == address || h.carries.contains_key(&address));
+        let has = others.filter(|(_, h)| {
+            let own = h.own.iter().chain(&h.control_plane).chain([&h.address]).any(|own| *own == address);
+            own || h.carries.contains_key(&address)
+        });
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
         answers.extend((address == vip(0) && self.stranger && asker.group == 0).then_some(STRANGER));
@@ -380,6 +434,9 @@ impl World {
 
     pub(super) fn store_holder(&mut self, address: IpAddr, holder: Option<Holder>) -> AddressView {
         self.version += 1;
+        let node = |holder: &Holder| holder.node.clone();
+        let known = self.addresses.get(&address).and_then(|known| known.holder.as_ref()).map(node);
+        self.moves += usize::from(known.is_some() && known != holder.as_ref().map(node));
         let uid = self.addresses.get(&address).map(|v| v.uid.clone()).unwrap_or_default();
         let view = AddressView { uid, version: self.version.to_string(), holder };
         self.show_address(address, Some(&view));
@@ -390,8 +447,13 @@ impl World {
     pub(super) fn delete(&mut self, address: IpAddr) {
         self.show_address(address, None);
         for n in 0..self.hosts.len() {
-            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Unwanted(address))));
+            self.put(self.sees_after(n), Item::To(n, Event::Input(Input::Unwanted(address))));
         }
+    }
+
+    /// How long after a change of an `IPAddress` a host is told.
+    fn sees_after(&self, n: usize) -> Duration {
+        self.hosts[n].delay + self.hosts[n].behind
     }
 
     /// Somebody deletes a session's Lease.

@@ -7,10 +7,11 @@ use crate::names::Key;
 use crate::provider::{Ask, HeldBy, Provider, Refusal, Until};
 
 use super::super::action::{New, Purpose, Report, Write};
+use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Attempt, Claim, Condition, Hold, Reason};
 use super::super::registry::Fate;
 use super::super::times::moment_text;
-use super::claims::Slot;
+use super::claims::{Said, Slot};
 use super::{Machine, PATIENCE, Who};
 use crate::work::Target;
 
@@ -100,7 +101,16 @@ impl<P: Provider> Machine<P> {
         if claim.condition.as_ref() == Some(&condition) {
             return;
         }
-        let Some(target) = self.target(slot) else { return };
+        let now = self.work.now();
+        let Some(known) = self.claims.get_mut(slot) else { return };
+        let said = known.so_far().said;
+        if let Some(at) = said.and_then(|said| said.waits(&condition, now))
+            && !planted(Flaw::ConditionsAtOnce)
+        {
+            return self.work.mark_at(at, Who::Claim(slot));
+        }
+        known.progress().said = Some(Said::now(&condition, now, said));
+        let target = known.target();
         if !ready {
             self.report(Report::Failed { claim: claim.key.clone(), reason });
         }

@@ -117,8 +117,10 @@ impl<P: Provider> Machine<P> {
             Err(Failure::Exists) if creating && known.so_far().exists > 0 => {
                 // A list that began after the first such answer shows nothing: the object belongs to none of our pools.
                 let progress = known.progress();
-                progress.retry.failures = (progress.retry.failures + 1).max(6);
-                progress.retry.not_before = now + wait;
+                if !planted(Flaw::ForeignAtOnce) {
+                    progress.retry.failures = (progress.retry.failures + 1).max(6);
+                    progress.retry.not_before = now + wait;
+                }
                 self.provider.release(slot);
                 self.foreign(slot);
             }

@@ -1,6 +1,7 @@
 //! The claims that were seen, and the progress of each.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crate::block::Block;
 use crate::names::Key;
 
 use super::super::objects::Claim;
+use super::RETRY;
 use crate::work::Retry;
 
 /// The progress of a claim.
@@ -40,6 +42,46 @@ pub(super) struct Progress {
     pub(super) exists: u32,
     /// Since when the claim has waited for its name.
     pub(super) waits_since: Option<Duration>,
+    /// The last condition that this allocator wrote.
+    pub(super) said: Option<Said>,
+}
+
+/// A condition, or a pool's status, that was written, and may have to be written again because another program replaces it: two
+/// allocators that both lead for a while may see two reasons why a claim waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// A hash of what was written.
+    what: u64,
+    /// When it was written last.
+    at: Duration,
+    /// How often it was written again.
+    repeats: u32,
+}
+
+impl Said {
+    /// This is written now; `before`: what was written last.
+    pub(super) fn now(what: &impl Hash, now: Duration, before: Option<Self>) -> Self {
+        let what = Self::hash(what);
+        let repeats = before.filter(|said| said.what == what).map_or(0, |said| said.repeats.saturating_add(1));
+        Self { what, at: now, repeats }
+    }
+
+    /// The time before which this is not written again; None: it may be written now.
+    pub(super) fn waits(self, what: &impl Hash, now: Duration) -> Option<Duration> {
+        let until = self.at + RETRY.delay(self.repeats);
+        (self.what == Self::hash(what) && until > now).then_some(until)
+    }
+
+    /// When this need not be remembered any more.
+    pub(super) fn over(self) -> Duration {
+        self.at + RETRY.last
+    }
+
+    fn hash(what: &impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        what.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 impl Slot {

@@ -7,10 +7,18 @@ use crate::provider::{Provider, Until};
 
 use super::super::action::{Action, New, Purpose, Write};
 use super::super::flaws::{Flaw, planted};
-use super::super::objects::{Claim, Rest};
+use super::super::objects::{Claim, Hold, Rest};
 use super::super::registry::Fate;
+use super::claims::Unseen;
 use super::{BEHIND, FOREIGN_AGAIN, Machine, READS, Who};
 use crate::work::Failure;
+
+impl Claim {
+    /// Whether the claim is bound to the object of this name, or must be left alone.
+    fn keeps(&self, object: &str) -> bool {
+        self.bound.as_deref() == Some(object) || self.hold != Hold::None
+    }
+}
 
 impl<P: Provider> Machine<P> {
     /// Handles a claim that is being deleted. The address is free only when the claim's other finalizers are gone,
@@ -23,6 +31,16 @@ impl<P: Provider> Machine<P> {
         self.pass_on(&claim.pool);
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;
+        }
+        if let Some(known) = self.claims.get_mut(slot)
+            && known.so_far().lost.is_some()
+        {
+            // Its object was taken away by force. One that was created since may not be shown yet: a list decides.
+            let now = self.work.now();
+            let progress = known.progress();
+            progress.lost = None;
+            let until = progress.unseen.map_or(now, |unseen| unseen.until);
+            progress.unseen = Some(Unseen { until, list: None });
         }
         if !self.all_is_seen(slot) {
             // An object that may exist but was not shown must go too.
@@ -95,14 +113,27 @@ impl<P: Provider> Machine<P> {
             let left = Duration::from_secs((rest.until - self.work.wall()).min(3600));
             return self.work.mark_at(self.work.now().saturating_add(left), Who::Address(slot));
         }
-        let Some(owner) = &entry.address.owner else { return };
         let key = entry.claim();
         if key.name != entry.address.key.name {
             // A person made this object, and its purpose is unknown.
             return;
         }
         let claim = self.claims.find(&key).and_then(|s| self.claims.get(s));
-        let known = claim.is_some_and(|s| s.claim.uid == *owner || entry.heir.as_ref() == Some(&s.claim.uid));
+        let known = if let Some(owner) = &entry.address.owner {
+            claim.is_some_and(|s| s.claim.uid == *owner || entry.heir.as_ref() == Some(&s.claim.uid))
+        } else {
+            // An object without owner waits for a claim of its name: people made it, or a backup brought it back before the
+            // claim. It goes if it is being deleted and nobody else would let it go, or if its claim was seen to go: then the
+            // garbage collector may have removed the owner reference.
+            let doubtful = matches!(entry.fate, Fate::Doubtful(_));
+            let goes = (doubtful || entry.is_held_by_us_alone()) && !planted(Flaw::OwnerlessIsHeld);
+            let paused = self.provider.describe(&entry.address.pool).is_some_and(|pool| pool.paused);
+            let held = paused || claim.is_some_and(|s| s.claim.hold != Hold::None);
+            if !goes || held || self.is_bound(entry) {
+                return;
+            }
+            false
+        };
         match entry.fate {
             // The claim never owned the object, and the object cannot stay: the claim gets another one with the address.
             _ if known && entry.address.deleting && entry.heir.is_some() => self.dispose(slot, false),
@@ -118,7 +149,7 @@ impl<P: Provider> Machine<P> {
                 self.reads_wait.insert(slot);
             }
             Fate::Doubtful(_) => {
-                let owner = owner.clone();
+                let owner = entry.in_doubt().clone();
                 let id = self.work.id();
                 self.reads.insert(id, (slot, owner.clone()));
                 if let Some(entry) = self.addresses.get_mut(slot) {
@@ -140,15 +171,21 @@ impl<P: Provider> Machine<P> {
         entry.pending = None;
         entry.retry.failures = if result.is_ok() { 0 } else { failures + 1 };
         match result {
-            _ if entry.address.owner.as_ref() != Some(&owner) => {
-                // Meanwhile somebody removed the owner, or another claim has the object: the answer no longer applies.
+            _ if *entry.in_doubt() != owner => {
+                // Meanwhile another claim has the object: the answer no longer applies.
                 entry.fate = Fate::Stays;
                 self.work.mark(Who::Address(slot));
             }
-            Ok(Some(claim)) if claim.uid == owner => {
+            Ok(Some(claim)) if entry.address.owner.is_none() && claim.keeps(&entry.address.key.name) => {
                 entry.fate = Fate::Stays;
-                if self.claims.find(&claim.key).is_none() {
-                    self.wait_for_watch(slot);
+            }
+            // An object that we alone hold goes too, once the claim has declared it void.
+            Ok(Some(claim)) if claim.uid == owner && (!entry.is_held_by_us_alone() || entry.may_be_bound(&claim)) => {
+                entry.fate = Fate::Stays;
+                match self.claims.find(&claim.key) {
+                    Some(known) if entry.is_held_by_us_alone() => self.work.mark(Who::Claim(known)),
+                    Some(_) => {}
+                    None => self.wait_for_watch(slot),
                 }
             }
             Ok(Some(claim)) if entry.inherits(&claim) => {

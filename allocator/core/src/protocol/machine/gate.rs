@@ -7,7 +7,7 @@ use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Address, Attempt, Claim, Condition, Hold, Reason};
 use super::super::registry::Entry;
-use super::Machine;
+use super::{Machine, Who};
 use crate::work::Target;
 
 impl Entry {
@@ -23,8 +23,7 @@ impl Entry {
 
     /// Whether the object is this claim's: the object names the claim, or did so until somebody removed its owner.
     pub(super) fn is_of(&self, claim: &Uid) -> bool {
-        let Address { owner, attempt, .. } = &*self.address;
-        owner.as_ref().or_else(|| attempt.as_ref().map(|m| &m.claim)) == Some(claim)
+        self.claim_uid() == Some(claim)
     }
 
     /// Whether a claim may take over the object of an earlier claim of its name, and with it the address that its machine
@@ -32,7 +31,7 @@ impl Entry {
     pub(super) fn inherits(&self, claim: &Claim) -> bool {
         let Address { key, pool, claim: of, conflict, rest, .. } = &*self.address;
         let same = *key == claim.key && *of == claim.key.name && *pool == claim.pool;
-        same && conflict.is_none() && rest.is_none()
+        same && conflict.is_none() && rest.is_none() && !planted(Flaw::RestoredIsReleased)
     }
 
     /// Whether the object has no owner, or has this claim as its owner or heir.
@@ -48,6 +47,13 @@ impl Entry {
         self.is_of(&claim.uid)
             || self.heir.as_ref() == Some(&claim.uid)
             || (bound && owner.is_none() && rest.is_none() && !planted(Flaw::OwnerlessStays))
+    }
+
+    /// Whether a bind to the object may be under way, as far as the claim shows: the object was made or adopted for the claim
+    /// as it is. A claim that is being deleted has another version than the one that such a bind needs.
+    pub(super) fn may_be_bound(&self, claim: &Claim) -> bool {
+        let of_it = |m: &Attempt| m.claim == claim.uid && m.number >= claim.voided;
+        !claim.deleting && self.address.attempt.as_ref().is_some_and(of_it) && !planted(Flaw::OwnerlessGoesAtOnce)
     }
 
     /// Whether the object was declared void: nobody can bind a void object any more.
@@ -68,6 +74,10 @@ impl<P: Provider> Machine<P> {
         if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
             // The claim's own event is under way.
             return;
+        }
+        if entry.is_held_by_us_alone() && entry.may_be_bound(claim) {
+            // It goes. A bind that is still under way must not meet it.
+            return self.void(slot, claim);
         }
         if entry.address.pool != claim.pool {
             let message = format!(
@@ -121,6 +131,8 @@ impl<P: Provider> Machine<P> {
             return self.claim_write(slot, Write::Adopt(target, mark));
         }
         if !current {
+            // Our finalizer may be all that holds it.
+            self.work.mark(Who::Address(address));
             let message = format!("IPAddress {name} is being deleted: wait until it is gone, or see what holds it");
             return self.stuck(slot, claim, message);
         }
@@ -205,7 +217,9 @@ impl<P: Provider> Machine<P> {
                 let failing = known.so_far().retry.failures > 2;
                 let mark = entry.attempt(&c.uid);
                 let attempt = mark.is_some_and(|m| !m.adopted && m.number == c.voided);
-                c.bound.is_none() && !c.deleting && !held && !failing && attempt
+                // Otherwise its claim is stuck before its rivals are looked at.
+                let fits = entry.address.key == c.key && entry.address.pool == c.pool;
+                fits && c.bound.is_none() && !c.deleting && !held && !failing && attempt
             })
     }
 }

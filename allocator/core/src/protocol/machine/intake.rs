@@ -119,6 +119,8 @@ impl<P: Provider> Machine<P> {
                     }
                     known.claim = Arc::new(claim);
                 }
+                // Its object may have vanished before this showed that the claim is bound to it.
+                self.keep_what_is_missing(slot);
                 slot
             }
             other => {
@@ -165,7 +167,7 @@ impl<P: Provider> Machine<P> {
         // server is asked whether the claim is really gone: the watch may only have left it out.
         for slot in self.addresses.named(key).to_vec() {
             if let Some(entry) = self.addresses.get_mut(slot)
-                && entry.address.owner.as_ref() == Some(uid)
+                && entry.is_of(uid)
                 && entry.fate == Fate::Stays
             {
                 entry.fate = Fate::Doubtful(self.work.now());
@@ -260,7 +262,13 @@ impl<P: Provider> Machine<P> {
                         known.progress().retry.not_before = Duration::ZERO;
                     }
                     if looked_for(&known.claim) {
-                        known.progress().missing = Missing::No;
+                        let bound = known.claim.bound.is_some();
+                        let progress = known.progress();
+                        if let (true, Missing::Gone(count)) = (bound, progress.missing) {
+                            // A list has shown that it did not exist when the claim was bound: it came out of turn.
+                            progress.lost = progress.lost.max(Some(count));
+                        }
+                        progress.missing = Missing::No;
                     }
                 }
                 self.provider.release(claim);
@@ -308,9 +316,11 @@ impl<P: Provider> Machine<P> {
                 known.progress().before = entry.block;
                 self.provider.reserve_again(claim, &entry.address.pool, block);
             }
+            // Somebody may have removed the owner reference before the object, and the claim may just be looked for: the object was
+            // the claim's all the same.
             if let Some(known) = self.claims.get_mut(claim)
-                && entry.address.owner.as_ref() == Some(&known.claim.uid)
-                && entry.fate == Fate::Stays
+                && entry.is_of(&known.claim.uid)
+                && !matches!(entry.fate, Fate::Goes { .. })
             {
                 let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;
@@ -346,10 +356,15 @@ impl<P: Provider> Machine<P> {
             self.pools_changed = true;
             // Resume what could not go on while the pool was paused or unknown.
             let concerned = self.addresses.slots().filter(|&s| {
-                let concerns = |e: &Entry| e.address.pool == reference && (e.fate != Fate::Stays || pool.deleting);
+                let undecided = |e: &Entry| e.fate != Fate::Stays || e.is_held_by_us_alone();
+                let concerns = |e: &Entry| e.address.pool == reference && (undecided(e) || pool.deleting);
                 self.addresses.get(s).is_some_and(concerns)
             });
             self.work.mark_all(concerned.map(Who::Address));
+        }
+        let network = |pool: &Pool| pool.plan.as_ref().ok().map(|plan| plan.network.clone());
+        if self.pools.get(&reference).is_some_and(|known| network(&known.pool) != network(&pool)) {
+            self.network_changed(&reference);
         }
         match self.pools.get_mut(&reference) {
             Some(slot) if slot.pool.uid == pool.uid => slot.pool = pool,
@@ -365,7 +380,21 @@ impl<P: Provider> Machine<P> {
             self.pools.remove(reference);
             self.provider.pool_gone(reference);
             self.pools_changed = true;
+            self.network_changed(reference);
         }
+    }
+
+    /// The objects of a pool count in another network now, or nobody knows in which: which of them share an address with
+    /// others must not depend on when this allocator began.
+    fn network_changed(&mut self, pool: &Arc<PoolRef>) {
+        let of_it = |&slot: &u32| self.addresses.get(slot).is_some_and(|entry| entry.address.pool == *pool);
+        let all: Vec<u32> = self.addresses.slots().filter(of_it).collect();
+        for slot in all {
+            let Some(entry) = self.addresses.get(slot) else { continue };
+            self.work.mark_all(self.claims.find(&entry.claim()).map(Who::Claim));
+            self.rivals_may_go_on(slot);
+        }
+        self.tell_duplicates_again(pool);
     }
 
     /// An object whose claim is unknown is doubtful until the claim was read.

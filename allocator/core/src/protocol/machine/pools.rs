@@ -9,7 +9,8 @@ use crate::work::{PoolTarget, Retry};
 
 use super::super::action::Write;
 use super::super::objects::Pool;
-use super::{Machine, STATUS_BEHIND, Who};
+use super::claims::Said;
+use super::{Machine, RETRY, STATUS_BEHIND, Who};
 
 #[derive(Debug)]
 pub(super) struct PoolSlot {
@@ -19,11 +20,21 @@ pub(super) struct PoolSlot {
     pub(super) retry: Retry,
     /// When the status is due to be written.
     due: Option<Duration>,
+    /// The status that this allocator wrote last. Another allocator that leads as well may know of other addresses that are
+    /// kept for claims: the two must not replace each other's status without end.
+    said: Option<Said>,
 }
 
 impl PoolSlot {
     pub(super) const fn new(pool: Pool) -> Self {
-        Self { pool, pending: None, spoiled: None, retry: Retry { not_before: Duration::ZERO, failures: 0 }, due: None }
+        Self {
+            pool,
+            pending: None,
+            spoiled: None,
+            retry: Retry { not_before: Duration::ZERO, failures: 0 },
+            due: None,
+            said: None,
+        }
     }
 }
 
@@ -68,6 +79,13 @@ impl<P: Provider> Machine<P> {
         if self.pools.get(reference).is_none_or(|slot| slot.pool.status.as_ref() == Some(&status)) {
             return;
         }
+        let Some(slot) = self.pools.get_mut(reference) else { return };
+        if let Some(at) = slot.said.and_then(|said| said.waits(&status, now)) {
+            slot.due = Some(now);
+            return self.work.mark_at(at, who);
+        }
+        let before = slot.said.filter(|said| said.over() + RETRY.last > now);
+        slot.said = Some(Said::now(&status, now, before));
         let id = self.write(who, Write::PoolStatus(target, status));
         self.pool_waits_for(reference, id);
     }

@@ -8,7 +8,7 @@ use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Attempt, Claim, Condition, Reason};
 use super::super::registry::{Entry, Fate};
-use super::claims::Missing;
+use super::claims::{Missing, Said};
 use super::{Machine, RETRY, Who};
 use crate::work::Retry;
 
@@ -57,8 +57,9 @@ impl<P: Provider> Machine<P> {
             self.set_condition(slot, claim, Reason::AddressAllocated, message);
         } else if let Some(known) = self.claims.get_mut(slot) {
             let Retry { not_before, failures } = known.so_far().retry;
-            let at = not_before + RETRY.last;
-            if failures > 0 && at > self.work.now() {
+            let retried = (failures > 0).then_some(not_before + RETRY.last);
+            let at = retried.max(known.so_far().said.map(Said::over)).filter(|at| *at > self.work.now());
+            if let Some(at) = at {
                 // Somebody may undo what was just written: the next write must not forget that it is not the first.
                 return self.work.mark_at(at, Who::Claim(slot));
             }
@@ -106,12 +107,15 @@ impl<P: Provider> Machine<P> {
     /// Reserves for a bound claim whose object is missing the address that the claim's condition names: the claim should get
     /// the same address again.
     pub(super) fn keep_what_is_missing(&mut self, slot: u32) {
-        let Some(claim) = self.claims.get(slot).filter(|s| s.so_far().before.is_none()).map(|s| s.claim.clone()) else {
+        let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()).filter(|claim| claim.bound.is_some()) else {
             return;
         };
-        let ready = claim.condition.as_ref().filter(|c| c.ready && claim.bound.is_some());
-        let Some(block) = ready.and_then(|condition| Block::read(&condition.message)) else { return };
         if self.bound_to(&claim).is_some() {
+            return;
+        }
+        let ready = claim.condition.as_ref().filter(|c| c.ready);
+        let Some(block) = ready.and_then(|condition| Block::read(&condition.message)) else { return };
+        if self.claims.get(slot).is_some_and(|s| s.so_far().before.is_some_and(|before| before != block)) {
             return;
         }
         if let Some(known) = self.claims.get_mut(slot) {
@@ -206,6 +210,15 @@ impl<P: Provider> Machine<P> {
         }
     }
 
+    /// The pools of all pairs that concern a pool describe their duplicates again.
+    pub(super) fn tell_duplicates_again(&mut self, pool: &crate::names::PoolRef) {
+        let of = |slot| self.addresses.get(slot).map(|entry| entry.address.pool.clone());
+        let pairs = self.duplicates.iter().map(|&(a, b)| [of(a), of(b)]);
+        let concerned = pairs.filter(|pair| pair.iter().flatten().any(|one| **one == *pool));
+        let pools: Vec<_> = concerned.flatten().flatten().collect();
+        self.work.mark_all(pools.into_iter().map(Who::Pool));
+    }
+
     /// Describes the duplicates of a pool.
     pub(super) fn duplicates_of(&self, pool: &crate::names::PoolRef) -> String {
         let told = self.duplicates.iter().filter_map(|&(a, b)| {
@@ -213,7 +226,9 @@ impl<P: Provider> Machine<P> {
             let concerned = *one.address.pool == *pool || *other.address.pool == *pool;
             let (first, second) = (&one.address.key, &other.address.key);
             let pair = if first <= second { (first, second, a, b) } else { (second, first, b, a) };
-            (concerned && self.is_bound(one) && self.is_bound(other)).then_some(pair)
+            // The pools may be of different networks by now.
+            let rivals = || self.provider.rivals(a).contains(&b) || self.provider.rivals(b).contains(&a);
+            (concerned && self.is_bound(one) && self.is_bound(other) && rivals()).then_some(pair)
         });
         // Every allocator uses this order: otherwise two allocators would overwrite each other for ever.
         let mut told: Vec<_> = told.collect();

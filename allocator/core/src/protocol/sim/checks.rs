@@ -1,7 +1,7 @@
 //! The checks at the end of a run, when nothing changes any more.
 
 use crate::block::Block;
-use crate::names::Uid;
+use crate::names::{PoolRef, Uid};
 use crate::pool::{Plan, Standing};
 use crate::protocol::{Address, Claim, Condition, Hold, Reason};
 
@@ -24,11 +24,23 @@ impl World {
             };
             result.map_err(|why| format!("{}: {why}; {:?}", claim.key, claim.condition))?;
         }
+        for (key, (uid, pool, ip)) in &self.store.moved {
+            let same = self.store.claims.get(key).filter(|c| c.uid == *uid && c.pool == *pool);
+            let has = same.and_then(|c| self.store.own(c)).and_then(|own| own.address);
+            if has.is_some_and(|has| has != *ip) {
+                return Err(format!("{key} was moved with {ip}, and has {has:?}"));
+            }
+        }
         for address in self.store.addresses.values() {
             let resting = address.rest.as_ref().is_some_and(|r| r.until + 1 >= self.store.wall);
             let ended = |claim: &Uid| !self.store.claims.values().any(|c| c.uid == *claim);
             let released = self.store.ownerless.get(&address.uid).is_some_and(ended);
-            let by_hand = address.rest.is_none() && address.owner.is_none() && !released;
+            let kept = |c: &Claim| {
+                let held = c.key == address.key && c.hold != Hold::None;
+                held || self.store.own(c).is_some_and(|own| own.uid == address.uid)
+            };
+            let held_by_us = address.deleting && address.finalizer && !self.store.claims.values().any(kept);
+            let by_hand = address.rest.is_none() && address.owner.is_none() && !released && !held_by_us;
             let held = self.store.held.contains(&address.uid);
             // A claim keeps its address while its machine exists.
             let owned = self.store.claims.values().any(|c| {
@@ -89,7 +101,7 @@ impl World {
         let usable = pool.filter(|p| !p.deleting).and_then(|p| p.plan.as_ref().ok());
         let so = match condition.reason {
             Reason::PoolNotReady => usable.is_none(),
-            Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(plan)),
+            Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(&claim.pool, plan)),
             Reason::AllocationFailed => {
                 let object = self.store.addresses.get(&claim.key);
                 let in_the_way = object.is_some() || self.store.foreign.contains(&claim.key);
@@ -100,29 +112,33 @@ impl World {
         if so { Ok(()) } else { Err("its condition is not true".into()) }
     }
 
-    fn has(&self, plan: &Plan, block: Block) -> bool {
+    /// Whether somebody has a block, as a pool sees it.
+    fn has(&self, pool: &PoolRef, plan: &Plan, block: Block) -> bool {
         let has = |a: &Address| {
-            let pool = self.store.pools.get(&*a.pool).and_then(|p| p.plan.as_ref().ok());
-            let same = pool.is_none_or(|p| share(&p.network, &plan.network));
-            // A prefix that no pool can have handed out holds up the pools of its namespace.
-            (same || a.prefix == 0) && self.store.block(a).is_some_and(|b| b.overlaps(block))
+            let its = self.store.pools.get(&*a.pool).and_then(|p| p.plan.as_ref().ok());
+            let same = its.is_none_or(|p| share(&p.network, &plan.network));
+            // A prefix that no pool can have handed out holds up the pools of its namespace, and nobody else's.
+            let counts = if a.prefix == 0 { *a.key.namespace == *pool.namespace } else { same };
+            counts && self.store.block(a).is_some_and(|b| b.overlaps(block))
         };
         // An address that a claim lost by force stays reserved until the claim can get it again, for example while it is paused.
         let kept = |c: &Claim| {
             let had = c.condition.as_ref().filter(|one| one.ready).and_then(|one| Block::read(&one.message));
-            c.bound.is_some() && self.store.own(c).is_none() && had.is_some_and(|b| b.overlaps(block))
+            let lost = self.store.lost.get(&c.uid).copied();
+            let kept = had.into_iter().chain(lost).any(|b| b.overlaps(block));
+            c.bound.is_some() && self.store.own(c).is_none() && kept
         };
         self.store.addresses.values().any(has) || self.store.claims.values().any(kept)
     }
 
-    fn anything_free(&self, plan: &Plan) -> bool {
-        plan.usable.iter().flat_map(|(f, l)| f..=l).any(|unit| !self.has(plan, plan.block(unit)))
+    fn anything_free(&self, pool: &PoolRef, plan: &Plan) -> bool {
+        plan.usable.iter().flat_map(|(f, l)| f..=l).any(|unit| !self.has(pool, plan, plan.block(unit)))
     }
 
     fn asks_in_vain(&self, claim: &Claim, plan: &Plan) -> bool {
         let Some(block) = claim.requested.as_deref().and_then(|text| plan.unit_of(text).ok()) else {
             return claim.requested.is_some();
         };
-        plan.standing(block) != Standing::Usable || self.has(plan, block)
+        plan.standing(block) != Standing::Usable || self.has(&claim.pool, plan, block)
     }
 }

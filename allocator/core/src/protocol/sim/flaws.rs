@@ -35,4 +35,10 @@ flaws! {
     no_preconditions: NoPreconditions from 0,
     half_a_list_counts: HalfAListCounts from 0,
     ownerless_stays: OwnerlessStays from 100,
+    ownerless_is_held: OwnerlessIsHeld from 0,
+    ownerless_goes_at_once: OwnerlessGoesAtOnce from 1200,
+    restored_is_released: RestoredIsReleased from 0,
+    conditions_at_once: ConditionsAtOnce from 3100,
+    foreign_at_once: ForeignAtOnce from 0,
+    every_prefix_counts: EveryPrefixCounts from 0,
 }

@@ -2,6 +2,7 @@
 //! events, so that watches can lag, break, and repeat events.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::block::Block;
@@ -28,12 +29,18 @@ pub(in crate::protocol) struct Store {
     /// The uids of objects that people removed by force, and of the claims. A write under way may meet another object of
     /// the same name: this cannot be prevented, but it must be repaired.
     pub(in crate::protocol) forced: BTreeSet<Uid>,
+    /// The blocks that bound claims lost by force, by the claims' uids. An allocator that saw it keeps the block for the claim
+    /// while the claim exists, also if the claim has no condition yet that names it: so it is with claims that another provider
+    /// left, and that were paused or deleted before they got one.
+    pub(in crate::protocol) lost: BTreeMap<Uid, Block>,
     /// The uids of objects whose owner the garbage collector removed, and of their claims.
     pub(in crate::protocol) ownerless: BTreeMap<Uid, Uid>,
     /// Pools that were gone or invalid at some time.
     pub(in crate::protocol) unclear: BTreeSet<PoolRef>,
     /// The uids of objects that another provider left; some may share an address.
     pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
+    /// The claims that were moved or restored with their objects, since when nobody has touched either: uid, pool and address.
+    pub(in crate::protocol) moved: BTreeMap<Key, (Uid, Arc<PoolRef>, IpAddr)>,
 }
 
 pub(in crate::protocol) const CLAIMS: usize = 0;
@@ -269,9 +276,12 @@ impl Store {
                 return Err(format!("{} is bound, and its object is gone", claim.key));
             };
             let (Some(network), Some(block)) = (self.network(address), self.block(address)) else { continue };
-            let same = |(n, b, _, uid): &&(Network, Block, &Claim, &Uid)| {
+            let same = |(n, b, other, uid): &&(Network, Block, &Claim, &Uid)| {
+                // While a pool is gone or invalid, nobody knows its network: pools of other namespaces do not see its addresses.
+                let apart = claim.key.namespace != other.key.namespace
+                    && [&other.pool, &claim.pool].into_iter().any(|pool| self.unclear.contains(&**pool));
                 let old = self.old_duplicates.contains::<Uid>(uid) && self.old_duplicates.contains(&address.uid);
-                share(n, &network) && b.overlaps(block) && !old
+                share(n, &network) && b.overlaps(block) && !old && !(apart && *n != network)
             };
             if let Some(other) = bound.iter().find(same) {
                 return Err(format!("{block} is bound twice: {} and {}", other.2.key, claim.key));

@@ -1,5 +1,7 @@
 //! The actions of people and of other programs.
 
+use std::net::IpAddr;
+
 use crate::names::{Key, Uid, Version};
 use crate::protocol::{Address, Claim, Hold, Links};
 use crate::retained_meta::RetainedMeta;
@@ -123,6 +125,7 @@ impl World {
         let chosen = self.dice.pick(objects);
         let Some(object) = self.store.addresses.values().nth(chosen).cloned() else { return };
         self.trace.push(format!("meddle {kind} with {} {}", object.key, object.uid));
+        self.store.moved.remove(&object.key);
         match kind {
             2 | 3 => {
                 self.store.put_address(Address { deleting: true, ..object });
@@ -130,8 +133,14 @@ impl World {
             4 if object.rest.is_none() => {
                 // By force.
                 self.store.forced.insert(object.uid.clone());
-                let claim = self.store.claims.get(&object.key).map(|c| c.uid.clone());
-                self.store.forced.extend(claim);
+                let claim = self.store.claims.get(&object.key).cloned();
+                if let Some(claim) = &claim
+                    && self.store.own(claim).is_some_and(|own| own.uid == object.uid)
+                    && let Some(block) = self.store.block(&object)
+                {
+                    self.store.lost.insert(claim.uid.clone(), block);
+                }
+                self.store.forced.extend(claim.map(|c| c.uid));
                 self.store.held.remove(&object.uid);
                 self.store.put_address(Address { deleting: true, finalizer: false, ..object });
             }
@@ -219,6 +228,7 @@ impl World {
         self.store.addresses.clear();
         self.store.pools.clear();
         self.store.held.clear();
+        self.store.moved.clear();
         self.store.logs = Default::default();
         for pool in pools {
             let uid = self.store.uid();
@@ -227,6 +237,12 @@ impl World {
         for claim in claims.into_iter().filter(|c| !c.deleting) {
             let uid = self.store.uid();
             let own = objects.iter().filter(|a| a.owner.as_ref() == Some(&claim.uid));
+            let has =
+                claim.bound.as_ref().and_then(|_| own.clone().find(|a| a.key == claim.key && a.conflict.is_none()));
+            let rivals = |ip: IpAddr| objects.iter().filter(|a| a.address == Some(ip)).count();
+            if let Some(ip) = has.and_then(|a| a.address).filter(|ip| rivals(*ip) == 1) {
+                self.store.moved.insert(claim.key.clone(), (uid.clone(), claim.pool.clone(), ip));
+            }
             for object in own.cloned().collect::<Vec<_>>() {
                 let address = self.store.uid();
                 if self.store.old_duplicates.contains(&object.uid) {

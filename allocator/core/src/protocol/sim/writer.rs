@@ -322,14 +322,16 @@ fn others(uid: &Uid) -> Option<Finalizers> {
 type Applied = Result<crate::protocol::Done, Failure>;
 
 fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -> Result<Applied, String> {
-    // An address that was bound must rest if its pool asks for it.
+    // An address that was bound must rest if its pool asks for it. An object whose address cannot be read has none: a claim is
+    // bound to such a one only if people put it in the place of one that they took away by force.
     let ends = match write {
         Write::RemoveAddressFinalizer(t) | Write::DeleteAddress(t) => store.addresses.get(&t.key).cloned(),
         _ => None,
     };
     let bound = ends.as_ref().is_some_and(|a| {
         let owners = store.claims.values();
-        a.conflict.is_some() || owners.filter_map(|c| store.own(c)).any(|own| own.uid == a.uid)
+        let used = a.conflict.is_some() || owners.filter_map(|c| store.own(c)).any(|own| own.uid == a.uid);
+        used && store.block(a).is_some()
     });
     let result = store.apply(write);
     trace.push(format!("{how} {write:?} -> {result:?}"));

@@ -2,11 +2,15 @@
 
 mod basics;
 mod families;
+mod flaws;
+mod late;
 mod leading;
 mod others;
 mod pools;
 mod random;
 mod requests;
+mod restored;
+mod several;
 mod sharing;
 mod takeover;
 mod world;

@@ -17,7 +17,7 @@ fn metallbs(name: &str, address: &str) -> Service {
 }
 
 #[test]
-fn nothing_is_written_before_there_is_something_to_give() {
+pub(super) fn nothing_is_written_before_there_is_something_to_give() {
     let mut world = World::without_config();
     // A pool for machines is no pool for Services.
     let machines = Pool { default: false, ..pool("machines", &["10.0.0.1-10.0.0.99"]) };
@@ -73,7 +73,7 @@ fn something_to_give_is_a_class_an_annotation_a_configmap_or_a_pool() {
 }
 
 #[test]
-fn what_another_controller_serves_is_left_alone_and_its_addresses_too() {
+pub(super) fn what_another_controller_serves_is_left_alone_and_its_addresses_too() {
     // A pool that people made, and pools that are made from the ConfigMap.
     for made in [false, true] {
         let mut world = World::without_config();
@@ -120,7 +120,7 @@ fn what_another_controller_serves_is_left_alone_and_its_addresses_too() {
 }
 
 #[test]
-fn a_finalizer_is_removed_only_where_kube_vips_cloud_provider_left_it() {
+pub(super) fn a_finalizer_is_removed_only_where_kube_vips_cloud_provider_left_it() {
     // An allocator with a pool for Services; a Service that got nothing, and has the finalizer of a cloud controller.
     let mut world = World::without_config();
     world.pool(pool("all", &["10.0.0.1"]), spec("10.0.0.1"));
@@ -152,7 +152,7 @@ fn an_address_of_another_controller_that_is_in_a_pool_for_services_is_kept() {
 }
 
 #[test]
-fn two_controllers_do_not_fight_for_ever() {
+pub(super) fn two_controllers_do_not_fight_for_ever() {
     let mut world = World::without_config();
     world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
     world.start();
@@ -203,7 +203,7 @@ fn one_edit_of_the_status_is_put_right() {
 }
 
 #[test]
-fn a_field_that_is_not_kept_is_not_written_for_ever() {
+pub(super) fn a_field_that_is_not_kept_is_not_written_for_ever() {
     // The CRDs of the in-cluster provider have no `allowedNamespaces` and no `strategy`.
     let mut world = World::before(&[("range-team", "10.0.0.1-10.0.0.9"), ("search-order", "desc")]);
     world.prunes = Some(|made| made.spec.policy = mooring_allocator_core::pool::Policy::default());
@@ -215,7 +215,7 @@ fn a_field_that_is_not_kept_is_not_written_for_ever() {
 }
 
 #[test]
-fn what_a_webhook_reverts_is_not_written_for_ever() {
+pub(super) fn what_a_webhook_reverts_is_not_written_for_ever() {
     type Reverts = fn(&mut Service);
     let reverts: [Reverts; 4] = [
         |service| service.implementation = false,

@@ -1,10 +1,12 @@
 //! Addresses that are asked for.
 
-use mooring_allocator_core::pool::PoolSpec;
+use mooring_allocator_core::names::{PoolKind, PoolRef};
+use mooring_allocator_core::pool::{Network, PoolSpec};
+use mooring_allocator_core::protocol::Rest;
 
 use super::world::{World, ip};
 use crate::machine::testing::{pool, service};
-use crate::objects::{Reserved, Service};
+use crate::objects::{FamilyPolicy, Reserved, Service};
 
 fn asks(name: &str, ip: &str) -> Service {
     let mut one = service("a", name);
@@ -207,4 +209,74 @@ fn an_address_that_is_a_nodes_is_exchanged_although_an_agent_has_taken_it() {
     assert!(world.allocate(&claim) && world.advertise(&claim));
     world.run();
     assert_eq!(world.shows(&other), "10.0.0.1");
+}
+
+#[test]
+fn an_address_of_another_network_is_another_address() {
+    for (network, expected) in [(Some("t1"), "10.0.0.5"), (None, "")] {
+        let mut world = world();
+        let mut isolated =
+            PoolSpec { addresses: vec!["10.0.0.1-10.0.0.9".to_owned()], prefix: 16, ..PoolSpec::default() };
+        isolated.policy.network = network.map_or(Network::Common, |name| Network::Named(name.to_owned()));
+        let mut theirs = pool("theirs", &["10.0.0.1-10.0.0.9"]);
+        theirs.reference = std::sync::Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "t1", "theirs"));
+        theirs.default = false;
+        let reference = theirs.reference.clone();
+        world.pool(theirs, isolated);
+        world.taken_with("10.0.0.5", |address| address.pool = reference);
+        let web = world.apply(asks("web", "10.0.0.5"));
+        world.run();
+        assert_eq!(world.shows(&web), expected, "{network:?}: {:?}", world.condition(&web));
+    }
+}
+
+#[test]
+fn who_asks_for_an_address_that_rests_is_told_until_when() {
+    let mut world = world();
+    let until = 1_795_168_800;
+    world.taken_with("10.0.0.5", |address| address.rest = Some(Rest { of: "uid-old".into(), until }));
+    let web = world.apply(asks("web", "10.0.0.5"));
+    world.run();
+    world.refused(&web, "AddressTaken", "10.0.0.5 rests until 2026-11-20T10:00:00Z");
+    assert!(!world.condition(&web).1.contains("delete"), "{:?}", world.condition(&web));
+    world.untaken("10.0.0.5");
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.5");
+}
+
+#[test]
+fn an_address_that_another_host_has_leaves_the_status_though_an_invalid_request_names_it() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.edit(&web, |service| service.notes.addresses = Some("10.0.0.1,fd00::1".into()));
+    world.run();
+    world.refused(&web, "InvalidRequest", "it keeps 10.0.0.1");
+    let claim = world.claims_of(&web)[0].key.clone();
+    // Until the next leader looks, its claim has another.
+    world.conflict(&claim);
+    assert!(world.allocate(&claim) && world.advertise(&claim));
+    world.start();
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.2");
+    world.refused(&web, "InvalidRequest", "it keeps 10.0.0.2");
+}
+
+#[test]
+fn what_was_written_is_no_request_when_a_family_goes() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24,fd00::10/124")]);
+    let mut web = service("a", "web");
+    (web.families, web.policy) = (super::world::BOTH.to_vec(), FamilyPolicy::PreferDualStack);
+    let web = world.apply(web);
+    world.run();
+    assert_eq!(world.says(&web), Some("10.0.0.1,fd00::10"));
+    world.taken("10.0.0.7");
+    world.edit(&web, |service| {
+        service.families.truncate(1);
+        service.policy = FamilyPolicy::SingleStack;
+        service.load_balancer_ip = Some("10.0.0.7".into());
+    });
+    world.run();
+    world.refused(&web, "AddressTaken", "it keeps 10.0.0.1");
+    assert_eq!((world.says(&web), &*world.shows(&web)), (Some("10.0.0.1"), "10.0.0.1"));
 }

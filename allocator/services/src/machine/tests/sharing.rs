@@ -1,9 +1,11 @@
 //! One address for several Services.
 
 use mooring_allocator_core::names::Key;
+use mooring_allocator_core::pool::PoolSpec;
 
-use super::world::World;
-use crate::machine::testing::{ports, service};
+use super::world::{Queue, World};
+use crate::machine::testing::{pool, ports, service};
+use crate::machine::{Event, Failure, Kind, Report, Write};
 use crate::objects::Service;
 use crate::ports::Protocol::{Tcp, Udp};
 
@@ -185,6 +187,56 @@ fn allow_share_turned_off_moves_nobody() {
 }
 
 #[test]
+fn who_shows_an_address_keeps_it_when_allow_share_is_turned_off() {
+    // The one that is about to share comes before the other in every list, or after it.
+    for name in ["dns", "zone"] {
+        for written in [false, true] {
+            let mut world = World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")]);
+            let web = world.apply(on("web", 80, Tcp));
+            world.run();
+            assert_eq!(world.shows(&web), "10.0.0.1");
+            let other = world.apply(on(name, 53, Udp));
+            while let Some(event) = world.busy_queues().first().and_then(|queue| world.pop_of(*queue)) {
+                world.deliver(event);
+            }
+            let (id, joins) = world.todo.pop_front().unwrap();
+            assert!(matches!(&joins, Write::UpdateClaim(_, members, _) if members.len() == 2), "{joins:?}");
+            // Before the claim is shown as the other one's, or even before it is the other one's.
+            world.configure(&[("cidr-global", "10.0.0.0/24")]);
+            let result = if written { world.execute(&joins) } else { Err(Failure::Unknown) };
+            let config = world.pop_of(Queue::Of(Kind::Config)).unwrap();
+            world.deliver(config);
+            world.push(Event::Answer { id, result });
+            for _ in 0..4 {
+                world.later(40);
+                assert_eq!(world.shows(&web), "10.0.0.1", "{name}, {written}");
+            }
+            // Once the claim is the other one's too, it may show the address before it has another, and then it stays.
+            let stays = written && world.shows(&other) == "10.0.0.1";
+            assert!(stays || world.shows(&other) == "10.0.0.2", "{name}, {written}: {}", world.shows(&other));
+            assert_eq!(world.claims.len(), if stays { 1 } else { 2 });
+        }
+    }
+}
+
+#[test]
+fn one_of_two_that_share_an_address_of_no_pool_moves_when_it_is_asked_to() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let (web, dns) = (world.apply(keyed(on("web", 80, Tcp))), world.apply(keyed(on("dns", 53, Udp))));
+    world.run();
+    world.configure(&[("range-global", "10.0.0.5-10.0.0.9")]);
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.1", "10.0.0.1"]);
+    world.edit(&web, |service| service.notes.reallocate = true);
+    world.run();
+    assert_eq!(both(&world, [&web, &dns]), ["10.0.0.5", "10.0.0.1"]);
+    // The other one follows.
+    world.edit(&dns, |service| service.notes.reallocate = true);
+    world.run();
+    assert_eq!((both(&world, [&web, &dns]), world.claims.len()), (["10.0.0.5", "10.0.0.5"].map(String::from), 1));
+}
+
+#[test]
 fn a_key_across_namespaces_given_later() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     let web = world.apply(on("web", 80, Tcp));
@@ -199,4 +251,70 @@ fn a_key_across_namespaces_given_later() {
     world.run();
     assert_eq!(world.shows(&web), world.shows(&dns));
     assert_eq!((world.claims.len(), &*world.claims.keys().next().unwrap().namespace), (1, "mooring"));
+}
+
+#[test]
+fn a_key_across_namespaces_opens_no_pool_that_does_not_serve_the_service() {
+    let mut world = World::new(&[("cidr-global", "192.168.0.0/24")]);
+    let mut theirs = pool("theirs", &["10.0.0.1"]);
+    theirs.default = false;
+    let mut spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.9".to_owned()], prefix: 16, ..PoolSpec::default() };
+    spec.policy.allowed_namespaces = Some(["mooring", "team-a"].map(str::to_owned).into());
+    world.pool(theirs, spec);
+    let across = |namespace: &str, name: &str, port: u16| {
+        let mut one = Service { ports: ports(&[(port, Tcp)]), ..service(namespace, name) };
+        one.notes.sharing_key = Some("x/y".into());
+        one
+    };
+    let named = |mut one: Service| {
+        one.notes.pool = Some("theirs".into());
+        one
+    };
+    let asking = |mut one: Service, ip: &str| {
+        one.notes.addresses = Some(ip.into());
+        one
+    };
+    let team = world.apply(named(across("team-a", "web", 80)));
+    world.run();
+    assert_eq!(world.shows(&team), "10.0.0.1");
+    // Naming the pool, asking for an address of it, and joining one that knows the key.
+    let first = world.apply(named(across("evil", "names", 81)));
+    let asks = world.apply(asking(across("evil", "asks", 81), "10.0.0.7"));
+    let joins = world.apply(asking(across("evil", "joins", 81), "10.0.0.1"));
+    world.run();
+    world.refused(&first, "PoolNotUsable", "does not serve namespace evil");
+    world.refused(&asks, "AddressNotInPool", "10.0.0.7 is in no pool");
+    world.refused(
+        &joins,
+        "PoolNotUsable",
+        "10.0.0.1 is of GlobalInClusterIPPool theirs, which does not serve namespace evil",
+    );
+    assert_eq!(world.shows(&team), "10.0.0.1");
+}
+
+#[test]
+fn both_are_told_when_an_edit_makes_their_ports_clash() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")]);
+    let shop = world.apply(Service { ports: ports(&[(443, Tcp)]), ..service("shop", "web") });
+    let other = world.apply(Service { ports: ports(&[(1, Tcp)]), ..service("other", "web") });
+    world.run();
+    assert_eq!(both(&world, [&shop, &other]), ["10.0.0.1", "10.0.0.1"]);
+    world.edit(&other, |one| one.ports = ports(&[(443, Tcp)]));
+    world.run();
+    // Nobody loses an address that carries traffic.
+    assert_eq!(both(&world, [&shop, &other]), ["10.0.0.1", "10.0.0.1"]);
+    for (key, whose) in [(&shop, "Service other/web"), (&other, "Service shop/web")] {
+        let (reason, message) = world.condition(key);
+        assert!(reason == "Advertised" && message.contains("443/TCP") && message.contains(whose), "{message}");
+        let warned = |report: &Report| {
+            matches!(report, Report::ConditionChanged { service, condition, warning: true }
+                if service == key && condition.message.contains("443/TCP"))
+        };
+        assert!(world.reports.iter().any(warned), "{key}");
+    }
+    world.edit(&other, |one| one.ports = ports(&[(1, Tcp)]));
+    world.run();
+    for key in [&shop, &other] {
+        assert_eq!(world.condition(key).1, "10.0.0.1");
+    }
 }

@@ -1,8 +1,10 @@
 //! Services that had an address before Mooring came.
 
+use mooring_allocator_core::pool::PoolSpec;
+
 use super::world::{World, ip};
-use crate::machine::testing::{ports, service};
-use crate::objects::{Ingress, Service};
+use crate::machine::testing::{pool, ports, service};
+use crate::objects::{Ingress, Pool, Service};
 use crate::ports::Protocol::Tcp;
 
 /// As kube-vip's cloud provider and kube-vip leave it.
@@ -82,6 +84,52 @@ fn an_address_in_no_pool_gets_one() {
     world.delete(&pinned);
     world.run();
     assert_eq!(world.pools.keys().map(|r| r.name.to_string()).collect::<Vec<_>>(), ["kubevip-global-ipv4"]);
+}
+
+#[test]
+fn an_address_that_the_named_pool_does_not_list_stays() {
+    // In no pool, or in another one; chosen by the cloud provider, or by people.
+    for (address, pinned) in [("192.168.7.7", false), ("192.168.7.7", true), ("10.0.0.1", false), ("10.0.0.1", true)] {
+        let mut world = World::before(&[("range-global", "10.0.0.1-10.0.0.9"), ("range-b", "10.1.0.1-10.1.0.9")]);
+        let (other, listed) = (pool("other", &["10.2.0.1-10.2.0.9"]), |addresses: &[&str]| PoolSpec {
+            addresses: addresses.iter().map(|&text| text.into()).collect(),
+            prefix: 0,
+            ..PoolSpec::default()
+        });
+        let other = Pool { default: false, ..other };
+        world.pool(other.clone(), listed(&["10.2.0.1-10.2.0.9"]));
+        let mut one = theirs("old", address);
+        one.notes.pool = Some("other".into());
+        if pinned {
+            one.load_balancer_ip = None;
+        }
+        let old = world.apply(one);
+        let new = world.apply(service("a", "new"));
+        world.start();
+        for _ in 0..3 {
+            world.later(40);
+            assert_eq!(world.shows(&old), address, "{pinned}");
+            world.refused(&old, "Advertised", "GlobalInClusterIPPool other, which the Service names; it stays");
+            assert_eq!((world.claims_of(&old).len(), world.shows(&old) == world.shows(&new)), (1, false));
+            // The next leader finds the same.
+            world.start();
+        }
+        world.run();
+        // In the pool that it names there is nothing to say any more.
+        world.pool(other.clone(), listed(&["10.2.0.1-10.2.0.9", address]));
+        world.run();
+        assert_eq!(world.condition(&old), ("Advertised".to_owned(), address.to_owned()));
+        world.pool(other, listed(&["10.2.0.1-10.2.0.9"]));
+        world.run();
+        // Asked to, it moves to the pool that it names.
+        world.edit(&old, |service| {
+            service.notes.addresses = None;
+            service.notes.reallocate = true;
+        });
+        world.later(40);
+        assert_eq!((&*world.shows(&old), &*world.condition(&old).1), ("10.2.0.1", "10.2.0.1"), "{address} {pinned}");
+        assert!(!world.pools.keys().any(|pool| pool.name.contains("kept")), "its pool goes with it");
+    }
 }
 
 #[test]
@@ -166,7 +214,7 @@ fn a_request_that_makes_no_sense_takes_no_live_address_away() {
 }
 
 #[test]
-fn the_annotation_and_the_field_count_before_the_status_does() {
+pub(super) fn the_annotation_and_the_field_count_before_the_status_does() {
     // kube-vip was down when Mooring came.
     type Change = fn(&mut Service);
     let changes: [Change; 4] = [

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use mooring_allocator_core::block::{Family, address};
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
-use mooring_allocator_core::pool::PoolSpec;
+use mooring_allocator_core::pool::{Network, PoolSpec};
 use mooring_allocator_core::protocol::{self, Moment};
+use mooring_allocator_core::scope::Scope;
 use mooring_allocator_core::text;
 
 use crate::class::ClassRules;
 use crate::machine::testing::{self, StoredClaim};
 use crate::machine::{Action, Done, Event, Failure, Kind, Machine, Report, Settings, Write};
-use crate::objects::{Address, Made, Pool, Reserved, Service};
+use crate::objects::{Address, Claim, Made, Pool, Reserved, Service};
+use crate::reason::Condition;
 use crate::words;
 
 /// Events by queue, with their number.
@@ -48,7 +50,10 @@ fn queue_of(event: &Event) -> Queue {
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a test")]
 pub(super) struct World {
+    settings: Settings,
     pub(super) machine: Machine,
+    /// A second allocator.
+    peer: Option<Box<Peer>>,
     pub(super) now: Duration,
     version: u64,
     pub(super) services: BTreeMap<Key, Service>,
@@ -96,7 +101,40 @@ pub(super) fn ip(text: &str) -> IpAddr {
 }
 
 pub(super) fn settings() -> Settings {
-    Settings { classes: ClassRules::default(), home: "mooring".into() }
+    Settings { classes: ClassRules::default(), home: "mooring".into(), scope: Scope::default() }
+}
+
+/// Another allocator, which leads by a Lease of its own.
+#[derive(Debug)]
+pub(super) struct Peer {
+    settings: Settings,
+    machine: Machine,
+    queues: Queues,
+    standby: Queues,
+    lists: Vec<(Kind, u64)>,
+    todo: VecDeque<(u64, Write)>,
+}
+
+/// What an allocator is told of an event, by its settings.
+fn told(settings: &Settings, event: Event) -> Option<Event> {
+    let has = |key: &Key| settings.scope.has_namespace(&key.namespace);
+    Some(match event {
+        Event::Service(service) if !has(&service.key) => return None,
+        Event::Services(mut all) => {
+            all.retain(|service| has(&service.key));
+            Event::Services(all)
+        }
+        Event::Claim(claim) => Event::Claim(Box::new(judged(settings, &claim))),
+        Event::Claims(all) => Event::Claims(all.iter().map(|claim| judged(settings, claim)).collect()),
+        event => event,
+    })
+}
+
+/// A claim, marked as another allocator's if it is.
+fn judged(settings: &Settings, claim: &Claim) -> Claim {
+    let mut claim = protocol::Claim::clone(claim);
+    claim.retained.elsewhere = !settings.scope.has_namespace(&claim.key.namespace);
+    Claim::of(&Arc::new(claim)).unwrap()
 }
 
 impl World {
@@ -110,7 +148,9 @@ impl World {
     /// One in which the allocator was not started yet.
     pub(super) fn before(data: &[(&str, &str)]) -> Self {
         Self {
+            settings: settings(),
             machine: Machine::new(settings()),
+            peer: None,
             now: Duration::from_secs(100),
             version: 0,
             services: BTreeMap::new(),
@@ -158,8 +198,47 @@ impl World {
         self.begin(queues);
     }
 
+    /// From its next start, the allocator has these settings.
+    pub(super) fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// Another allocator starts, and leads too. It has these settings.
+    pub(super) fn start_another(&mut self, settings: Settings) {
+        let machine = Machine::new(settings.clone());
+        let (queues, standby) = (Queues::new(), Queues::new());
+        self.peer =
+            Some(Box::new(Peer { settings, machine, queues, standby, lists: Vec::new(), todo: VecDeque::new() }));
+        self.swap();
+        self.start();
+        self.swap();
+    }
+
+    /// Whether there is a second allocator.
+    pub(super) fn has_peer(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// The two allocators change places, if they are to.
+    pub(super) fn change_places(&mut self, really: bool) {
+        if really {
+            self.swap();
+        }
+    }
+
+    /// The two allocators change places.
+    pub(super) fn swap(&mut self) {
+        let Some(peer) = &mut self.peer else { return };
+        std::mem::swap(&mut self.settings, &mut peer.settings);
+        std::mem::swap(&mut self.machine, &mut peer.machine);
+        std::mem::swap(&mut self.queues, &mut peer.queues);
+        std::mem::swap(&mut self.standby, &mut peer.standby);
+        std::mem::swap(&mut self.lists, &mut peer.lists);
+        std::mem::swap(&mut self.todo, &mut peer.todo);
+    }
+
     fn begin(&mut self, queues: Queues) {
-        self.machine = Machine::new(settings());
+        self.machine = Machine::new(self.settings.clone());
         self.haunted |= !self.todo.is_empty();
         self.ghosts.extend(self.todo.drain(..).map(|(_, write)| write));
         self.lists.clear();
@@ -184,14 +263,15 @@ impl World {
     }
 
     fn list(&self, kind: Kind) -> Event {
-        match kind {
+        let all = match kind {
             Kind::Services => Event::Services(self.services.values().cloned().collect()),
             Kind::Claims => Event::Claims(self.claims.values().map(StoredClaim::shown).collect()),
             Kind::Addresses => Event::Addresses(self.addresses.values().cloned().map(Arc::new).collect()),
             Kind::Pools => Event::Pools(self.pools.values().map(|(pool, _)| pool.clone()).collect()),
             Kind::Config => Event::Config(self.config.clone()),
             Kind::Reserved => Event::Reserved(self.reserved.clone()),
-        }
+        };
+        told(&self.settings, all).unwrap()
     }
 
     /// One of the lists that the allocator asked for is made; whether there was one.
@@ -215,10 +295,19 @@ impl World {
     pub(super) fn push(&mut self, event: Event) {
         self.pushed += 1;
         let queue = queue_of(&event);
-        if queue != Queue::Own {
-            self.standby.entry(queue).or_default().push_back((self.pushed, event.clone()));
+        if queue == Queue::Own {
+            self.queues.entry(queue).or_default().push_back((self.pushed, event));
+            return;
         }
-        self.queues.entry(queue).or_default().push_back((self.pushed, event));
+        let mut all = vec![(&self.settings, &mut self.queues), (&self.settings, &mut self.standby)];
+        if let Some(peer) = &mut self.peer {
+            all.push((&peer.settings, &mut peer.queues));
+            all.push((&peer.settings, &mut peer.standby));
+        }
+        for (settings, queues) in all {
+            let event = told(settings, event.clone());
+            queues.entry(queue).or_default().extend(event.map(|event| (self.pushed, event)));
+        }
     }
 
     /// An answer that comes before everything else.
@@ -323,10 +412,16 @@ impl World {
     /// Somebody else's claim has an address.
     pub(super) fn taken(&mut self, text: &str) {
         self.others.insert(ip(text));
+        self.taken_with(text, |_| {});
+    }
+
+    /// Somebody else's claim has an address, and that is special.
+    pub(super) fn taken_with(&mut self, text: &str, special: impl FnOnce(&mut Address)) {
         let name = format!("machine-{}", text.replace([':', '.'], "-"));
         let key = Key::new("machines", &name);
         let uid = Uid::from(&*format!("uid-{name}"));
-        let address = testing::address(key.clone(), uid, self.fresh(), ip(text));
+        let mut address = testing::address(key.clone(), uid, self.fresh(), ip(text));
+        special(&mut address);
         self.addresses.insert(key, address.clone());
         self.push(Event::Address(Arc::new(address)));
     }
@@ -345,8 +440,14 @@ impl World {
         self.pools.get(pool).is_some_and(|(pool, _)| pool.lists(ip))
     }
 
+    /// The addresses that the pools of the common network do not hand out.
     pub(super) fn used(&self) -> BTreeSet<IpAddr> {
-        self.addresses.values().filter_map(|address| address.address).collect()
+        let isolated = |address: &&Address| {
+            let network = |pool: &Pool| pool.plan.as_ref().ok().map(|plan| plan.network.clone());
+            let pool = self.pools.get(&address.pool).and_then(|(pool, _)| network(pool));
+            matches!(pool, Some(Network::Named(_)))
+        };
+        self.addresses.values().filter(|address| !isolated(address)).filter_map(|address| address.address).collect()
     }
 
     pub(super) fn free(&self, pool: &PoolRef) -> Option<IpAddr> {
@@ -665,7 +766,12 @@ impl World {
 
     /// Everybody goes on until nobody has anything to do.
     pub(super) fn run(&mut self) {
+        let mut swapped = false;
         for _ in 0..30_000 {
+            if self.peer.is_some() && self.is_idle() {
+                self.swap();
+                swapped = !swapped;
+            }
             if let Some(event) = self.pop() {
                 self.deliver(event);
             } else if self.make_list(0) {
@@ -674,10 +780,18 @@ impl World {
                 let result = self.execute(&write);
                 self.push(Event::Answer { id, result });
             } else if !self.others_go_on() {
+                if swapped {
+                    self.swap();
+                }
                 return;
             }
         }
         panic!("it never ends: {:?}", self.todo);
+    }
+
+    /// The allocator waits for others.
+    fn is_idle(&self) -> bool {
+        self.busy_queues().is_empty() && self.lists.is_empty() && self.todo.is_empty()
     }
 
     fn others_go_on(&mut self) -> bool {
@@ -693,11 +807,37 @@ impl World {
     pub(super) fn later(&mut self, seconds: u64) {
         self.run();
         self.now += Duration::from_secs(seconds);
-        self.push(Event::Tick);
+        self.tick();
         self.run();
     }
 
+    /// Time has passed for all allocators.
+    pub(super) fn tick(&mut self) {
+        self.push(Event::Tick);
+        if self.peer.is_some() {
+            self.swap();
+            self.push(Event::Tick);
+            self.swap();
+        }
+    }
+
     // What there is to see.
+
+    /// Whether an allocator wants this pool.
+    pub(super) fn wants(&self, made: &Made) -> bool {
+        self.machine.wants(made) || self.peer.as_ref().is_some_and(|peer| peer.machine.wants(made))
+    }
+
+    /// Whether nodes or the control plane have one of these addresses.
+    pub(super) fn is_reserved(&self, addresses: &str) -> bool {
+        addresses.split(',').any(|text| text.parse().is_ok_and(|ip| self.reserved.contains_key(&ip)))
+    }
+
+    /// The verdict of the allocator that handles the Service.
+    pub(super) fn standing(&self, key: &Key) -> Option<&Condition> {
+        let peer = || self.peer.as_ref()?.machine.standing(key);
+        self.machine.standing(key).or_else(peer)
+    }
 
     /// What the status shows, and the annotation.
     pub(super) fn shows(&self, key: &Key) -> String {

@@ -156,6 +156,14 @@ impl World<'_, Elector> {
         }
     }
 
+    /// The host has stood still: its connections go on a little later.
+    pub fn stall_watch(&mut self, host: usize) {
+        let until = self.now + self.rng.between(50, 3_000) * MS;
+        if let Some(agent) = &mut self.hosts[host].agent {
+            agent.own.client.watch.stall(until);
+        }
+    }
+
     /// The watch says something to the agent.
     pub fn watched(&mut self, host: usize, connection: u32, message: Message) {
         let now = self.now;
@@ -163,6 +171,9 @@ impl World<'_, Elector> {
         let watch = &mut agent.own.client.watch;
         if watch.connection != connection {
             return;
+        }
+        if let Some(at) = watch.heard_at(now) {
+            return self.queue.put(at, Common::Own(Item::Watch { to: host, connection, message: Box::new(message) }));
         }
         match message {
             Message::Open(server) => {

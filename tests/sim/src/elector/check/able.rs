@@ -32,10 +32,11 @@ impl World<'_, Elector> {
             && of.starved == 0
             && of.kernel == 0
             && !of.refuses
+            && of.unanswered == 0
             && of.own_address
             && self.hear_each_other(0, host, self.client())
             && (self.has_some_api(host) || self.hears_most(host))
-            && !self.segment.foreign
+            && !(self.segment.foreign && self.segment.foreign_vip == 0)
     }
 
     /// Who has no API carries the VIP only while it hears most of the nodes, itself counted.

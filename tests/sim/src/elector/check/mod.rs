@@ -4,6 +4,7 @@
 mod able;
 mod fence;
 mod health;
+mod new_vip;
 mod outage;
 mod owners;
 mod settle;
@@ -24,6 +25,7 @@ pub struct Checks {
     settle: settle::Settle,
     outage: outage::Outages,
     unfit: health::Unfit,
+    new_vip: new_vip::NewVip,
 }
 
 impl Checks {
@@ -37,6 +39,7 @@ impl Checks {
             settle: settle::Settle::default(),
             outage: outage::Outages::default(),
             unfit: health::Unfit::default(),
+            new_vip: new_vip::NewVip::default(),
         }
     }
 }

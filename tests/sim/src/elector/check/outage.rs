@@ -35,6 +35,9 @@ impl World<'_, Elector> {
             );
             return self.violated(Rule::Outage, text);
         }
+        if self.is_kept_from(vip) {
+            return;
+        }
         let began = since.max(able).max(self.checks.outage.last);
         let took = self.now - began;
         // Excused: who may carry it without the API only by settings that forbid that.

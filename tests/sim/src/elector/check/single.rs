@@ -34,7 +34,12 @@ impl World<'_, Elector> {
         let planned = self.plan.faults[number];
         let bounds = &self.bounds;
         let rules = &self.plan.settings.rules;
-        let bound = self.single_bound(planned.fault, holder)?;
+        // The fence in force may be a third of the Lease old.
+        let fenced = planned.lasts + bounds.stopped + nanos(rules.lease_duration) / 3 < nanos(rules.lease_duration);
+        let bound = match planned.fault {
+            Fault::KernelSilent(..) => fenced.then_some(bounds.moment)?,
+            fault => self.single_bound(fault, holder)?,
+        };
         let fall =
             u64::from(self.plan.settings.own.health.fall.saturating_sub(1)) * self.plan.settings.own.health.interval;
         let lease = nanos(rules.lease_duration);
@@ -50,8 +55,6 @@ impl World<'_, Elector> {
             Fault::Own(Own::Unhealthy(h)) => h != holder || planned.lasts < fall,
             Fault::ApiOf(h, _) => h != holder || planned.lasts + bounds.stopped < lease,
             // Where some requests get through, those of another than the holder may.
-            // One probe that fails, and the holder may hand over when the API is back, before its verdict has risen again.
-            Fault::Api(..) if self.plan.settings.own.apart && self.plan.settings.own.health.fall == 1 => false,
             Fault::Api(servers, How::Refused | How::Hangs | How::Errors | How::Forbidden) => {
                 (0..self.api.servers.all.len()).all(|s| has(servers, s))
             }
@@ -63,6 +66,7 @@ impl World<'_, Elector> {
             | Fault::Own(Own::StripNotes)
             | Fault::Strip(_)
             | Fault::Primary(_)
+            | Fault::KernelSilent(..)
             | Fault::Twice(..) => true,
             Fault::Own(Own::Delete) => rules.conflict_probe,
             _ => false,
@@ -121,7 +125,8 @@ impl World<'_, Elector> {
             // The client's own frames are lost, or nobody can say when the kernel does what it is asked; and which side of a
             // partition may go on depends on more than one thing.
             Fault::Loss(..) | Fault::Noise(..) | Fault::Delay(..) | Fault::SlowKernel(..) | Fault::Starve(..) => None,
-            Fault::Own(Own::OwnProbe(_) | Own::AllOwnProbes) => None,
+            Fault::KernelSilent(..)
+            | Fault::Own(Own::OwnProbe(_) | Own::AllOwnProbes | Own::Keeps(_) | Own::ForeignNew) => None,
             Fault::Partition(..)
             | Fault::Unplug(..)
             | Fault::NewMac(_)

@@ -90,6 +90,7 @@ impl World<'_, Elector> {
 
     /// A write took effect.
     pub fn written(&mut self, by: Option<usize>, before: &str, view: &LeaseView) {
+        self.check_released(by, before, view);
         let holder = &view.record.holder;
         if before != holder {
             let who = by.map_or_else(|| "a person".to_owned(), |by| self.names[by].clone());
@@ -108,8 +109,15 @@ impl World<'_, Elector> {
         let upgrades =
             self.plan.faults.iter().filter(|p| matches!(p.fault, Fault::Upgrade(_)) && p.at <= self.now).count();
         // A node whose kernel refuses the address gives the Lease on at once: each take by it is two.
-        let refused =
-            if self.active.iter().any(|n| matches!(self.plan.faults[*n].fault, Fault::Refuse(_))) { 4 } else { 0 };
+        let refused = if self
+            .active
+            .iter()
+            .any(|n| matches!(self.plan.faults[*n].fault, Fault::Refuse(_) | Fault::KernelSilent(..)))
+        {
+            4
+        } else {
+            0
+        };
         let each = u32::try_from(upgrades * self.hosts.len() + refused).unwrap_or(u32::MAX);
         if self.checks.witness.since > self.bounds.moves + each {
             let text = format!("the VIP has moved {} times since anything happened", self.checks.witness.since);

@@ -40,6 +40,10 @@ pub struct Checks {
     withdrawn: BTreeMap<String, Nanos>,
     /// When a host last heard another host answer for a VIP that the record has long named that host for: listener, sender.
     heard_held: BTreeMap<(usize, usize), Nanos>,
+    /// When a host last heard another host answer for its own address: listener, sender.
+    pub(super) heard_own: BTreeMap<(usize, usize), Nanos>,
+    /// Whether a host that sent the end of another's session had heard it in the last window: sender, the other.
+    reached: BTreeMap<(usize, usize), bool>,
     /// Since when a record names its holder.
     recorded: Vec<Nanos>,
     planned: bool,
@@ -67,6 +71,8 @@ impl Checks {
             began: BTreeMap::new(),
             withdrawn: BTreeMap::new(),
             heard_held: BTreeMap::new(),
+            heard_own: BTreeMap::new(),
+            reached: BTreeMap::new(),
             recorded: vec![0; most],
             planned: true,
             restored: None,

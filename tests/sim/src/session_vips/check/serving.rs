@@ -28,7 +28,7 @@ impl World<'_, SessionVips> {
         self.checks.planned = false;
         let mut quiet = true;
         for vip in 0..self.vips {
-            if !self.api.wanted.contains(&vip) {
+            if !self.api.wanted.contains(&vip) || self.is_owned(vip) {
                 self.checks.silent[vip] = None;
                 continue;
             }
@@ -86,11 +86,18 @@ impl World<'_, SessionVips> {
             && of.starved == 0
             && of.kernel == 0
             && !of.refuses
+            && of.unanswered == 0
             && of.told_up.get(segment) == Some(&true)
             && self.has_api(host)
             && self.has_endpoint(host, vip)
             && self.hear_each_other(segment, host, self.client())
             && !(self.segment.foreign && vip == 0)
+            && !self.is_owned(vip)
+    }
+
+    /// Whether the address of a VIP is a node's own.
+    pub(in crate::session_vips) fn is_owned(&self, vip: usize) -> bool {
+        self.plan.settings.own.owned.is_some_and(|(_, owned)| owned == vip)
     }
 
     /// Which nodes could serve a VIP, and since when.

@@ -50,6 +50,9 @@ impl World<'_, SessionVips> {
         let mut settled = vec![None; self.vips];
         for (vip, settled) in settled.iter_mut().enumerate() {
             let who = self.carriers(vip);
+            if self.is_owned(vip) && !who.is_empty() {
+                return Err(format!("{} carries VIP {vip}, whose address is a node's own", self.names_of(&who)));
+            }
             let [one] = who[..] else {
                 let expected = self.api.wanted.contains(&vip) && self.able_since(vip).is_some();
                 if expected || who.len() > 1 {

@@ -32,7 +32,9 @@ impl World<'_, SessionVips> {
     }
 
     fn all_settled(&self) -> bool {
-        let live = (0..self.hosts.len()).all(|h| self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses);
+        let live = (0..self.hosts.len()).all(|h| {
+            self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses && self.hosts[h].unanswered == 0
+        });
         let wired = |h: usize, segment: usize| self.plan.settings.is_wired(h, segment);
         let plugged = |h: usize| self.hosts[h].plugged.iter().enumerate().all(|(segment, up)| *up == wired(h, segment));
         let heard = self.segment.clean && (0..self.hosts.len()).all(plugged);
@@ -44,7 +46,7 @@ impl World<'_, SessionVips> {
         };
         live && heard
             && (0..self.hosts.len()).all(quiet)
-            && self.api.wanted.iter().all(|vip| {
+            && self.api.wanted.iter().filter(|vip| !self.is_owned(**vip)).all(|vip| {
                 let holder = self.api.store.addresses.get(vip).and_then(|a| a.holder.as_ref());
                 let holder = holder.and_then(|h| number::<Fault>(&h.node));
                 holder.is_some_and(|h| self.hosts[h].vips[*vip].is_some()) && self.checks.moved[*vip] < 3
@@ -86,12 +88,15 @@ impl World<'_, SessionVips> {
                 | Fault::Nudge(_)
                 | Fault::StripSession(_)
                 | Fault::StripRecord(_)
+                | Fault::Elsewhere(_)
                 | Fault::AllUnready
                 | Fault::Cordon(_)
                 | Fault::NoEndpointsAnywhere,
             ) => Some((moment, true)),
             Any::Api(_, How::Refused | How::Hangs | How::Errors) => hold.then_some((moment, true)),
             Any::ApiOf(_, How::Refused | How::Hangs | How::Errors) => (hold && short).then_some((moment, true)),
+            // Other VIPs may be about to be taken, and the fence in force may be a third of the session old.
+            Any::KernelSilent(..) => (planned.lasts + bounds.stopped + lease / 3 < lease).then_some((moment, true)),
             Any::LinkDown(_, _, true) => {
                 Some((nanos(rules.link_down_delay) + self.checks.bounds.take + 3 * moment, false))
             }
@@ -114,7 +119,7 @@ impl World<'_, SessionVips> {
         self.checks.moved[vip] += 1;
         let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Any::Upgrade(_)) && p.at <= now).count();
         let active = |which: fn(&Any<Fault>) -> bool| self.active.iter().any(|n| which(&self.plan.faults[*n].fault));
-        let refuses = if active(|f| matches!(f, Any::Refuse(_))) { 8 } else { 0 };
+        let refuses = if active(|f| matches!(f, Any::Refuse(_) | Any::KernelSilent(..))) { 8 } else { 0 };
         // Nodes that do not hear one another end each other, until that has been too often.
         let deaf = active(|f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..)));
         let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX) + refuses + if deaf { 2 } else { 0 };

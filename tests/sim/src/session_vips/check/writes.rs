@@ -22,6 +22,9 @@ const STOOD: Nanos = 3 * SECOND;
 /// A take that rests on a consent may be written this long after the consent was withdrawn.
 const WITHDRAWN: Nanos = 10 * SECOND;
 
+/// Another host's frame may be minded for so long, by an agent that was stopped meanwhile.
+const CLAIMED: Nanos = 40 * SECOND;
+
 impl World<'_, SessionVips> {
     /// A node's session is about to be written.
     pub fn check_session_write(&mut self, by: usize, before: Option<&View>, after: &View) {
@@ -49,6 +52,7 @@ impl World<'_, SessionVips> {
         self.note(|_| format!("{name} ends the session of {}: {cause:?}", after.node));
         if cause == Some(EndCause::Abandoned) {
             self.checks.abandoned[of] += 1;
+            self.check_gone(by, of, before);
         }
         let lease = nanos(self.plan.settings.rules.lease_duration);
         let renewed = self.api.store.renewed.get(&after.node).copied().unwrap_or(0);
@@ -70,18 +74,47 @@ impl World<'_, SessionVips> {
         }
     }
 
+    /// A session is ended for silence: its node must be gone, or its agent. A node that answers from its own address and renews its
+    /// session lives, whatever VIPs it has let go.
+    fn check_gone(&mut self, by: usize, of: usize, before: Option<&View>) {
+        let renewed = self.api.store.renewed.get(&self.names[of]).copied().unwrap_or(0);
+        let age = self.now - renewed;
+        let lives = before.is_some_and(View::is_live) && age * 2 < nanos(self.plan.settings.rules.retry_period) * 3;
+        if lives && self.checks.reached.get(&(by, of)) == Some(&true) && !self.is_restored() {
+            let (name, other) = (&self.names[by], &self.names[of]);
+            let text =
+                format!("{name} abandons {other}, which answers and has renewed its session {} ms ago", age / MS);
+            self.violated(Rule::Witness, text);
+        }
+    }
+
+    /// An agent reports that another host has a VIP: it must have heard such a host on the VIP's own segment.
+    pub fn check_claimed(&mut self, by: usize, address: IpAddr) {
+        let Some(vip) = self.vip_of(address) else { return };
+        let Some(agent) = &self.hosts[by].agent else { return };
+        if agent.own.claimed[vip].is_none_or(|at| self.now - at > CLAIMED) {
+            let text =
+                format!("{} minds another host with VIP {vip}, and has heard none on its segment", self.names[by]);
+            self.violated(Rule::Moves, text);
+        }
+    }
+
     /// An agent writes the end of another's session: it must not have heard that node, and must have heard a third party.
     pub fn check_end_sent(&mut self, by: usize, call: &Call) {
         let Call::WriteSession { node, end: Some(end), .. } = call else { return };
         let Some(of) = number::<Fault>(node).filter(|of| *of != by && end.cause == EndCause::Abandoned) else {
             return;
         };
+        self.checks.reached.remove(&(by, of));
         // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
         if self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now {
             return;
         }
         let heard = self.checks.heard_held.get(&(by, of)).copied();
         let (bound, least) = (self.checks.bounds.silence, self.checks.bounds.least_silence);
+        let window = least / u64::from(self.plan.settings.rules.witness_misses.max(1));
+        let own = self.checks.heard_own.get(&(by, of));
+        self.checks.reached.insert((by, of), own.is_some_and(|at| self.now - at <= window));
         let third = self.hosts[by].agent.as_ref().and_then(|a| a.own.third.iter().max().copied()).unwrap_or(0);
         if let Some(ago) = heard.map(|at| self.now - at).filter(|ago| ago + 3 * MS < least) {
             let text = format!("{} abandons {node}, and an answer reached it {} ms ago", self.names[by], ago / MS);

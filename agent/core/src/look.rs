@@ -1,5 +1,5 @@
 //! A VIP that is held back until the segment was probed for it: the VIP came while its Lease was held here, or another
-//! host has it.
+//! host has it. `elector/searching.rs` uses it.
 
 use std::time::Duration;
 
@@ -20,16 +20,18 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// The progress of probing for a VIP.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(crate) struct Look {
     asked: u8,
     next: Time,
+    /// The time between two probes.
+    apart: Duration,
     heard: Option<Mac>,
     told: bool,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Wait.
     Waits,
     /// Send a probe.
@@ -39,27 +41,32 @@ pub(super) enum Found {
 }
 
 impl Look {
-    /// Nothing is known of it.
-    pub(super) const fn new(now: Time) -> Self {
-        Self { asked: 0, next: now, heard: None, told: false }
+    /// Nothing is known of it. `spacing`: frames are limited to one in this time.
+    pub(crate) fn new(now: Time, spacing: Option<Duration>) -> Self {
+        Self { asked: 0, next: now, apart: APART.max(spacing.unwrap_or_default()), heard: None, told: false }
     }
 
     /// Another host has the VIP, and this was reported.
-    pub(super) fn foreign(now: Time, mac: Mac) -> Self {
-        Self { asked: 0, next: now + LATER, heard: Some(mac), told: true }
+    pub(crate) fn foreign(now: Time, spacing: Option<Duration>, mac: Mac) -> Self {
+        Self { heard: Some(mac), told: true, ..Self::new(now + LATER, spacing) }
     }
 
-    pub(super) const fn next(&self) -> Time {
+    /// How long the search takes if nobody answers.
+    pub(crate) fn takes(spacing: Duration) -> Duration {
+        spacing * u32::from(PROBES)
+    }
+
+    pub(crate) const fn next(&self) -> Time {
         self.next
     }
 
     /// The host that has the VIP.
-    pub(super) fn owner(&self) -> Option<Mac> {
+    pub(crate) fn owner(&self) -> Option<Mac> {
         self.heard.filter(|_| self.told)
     }
 
     /// Another host claims the VIP. True: report this.
-    pub(super) fn hear(&mut self, now: Time, mac: Mac) -> bool {
+    pub(crate) fn hear(&mut self, now: Time, mac: Mac) -> bool {
         let again = self.heard.replace(mac) == Some(mac);
         let waits = self.asked == 0 && self.next > now;
         if waits {
@@ -71,7 +78,7 @@ impl Look {
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, now: Time) -> Found {
+    pub(crate) fn tick(&mut self, now: Time) -> Found {
         if now < self.next {
             return Found::Waits;
         }
@@ -82,7 +89,7 @@ impl Look {
             return Found::Nobody;
         }
         self.asked += 1;
-        self.next = now + APART;
+        self.next = now + self.apart;
         Found::Ask
     }
 }
@@ -99,7 +106,7 @@ mod tests {
 
     #[test]
     fn three_probes_on_time_that_nobody_answers_are_enough() {
-        let mut look = Look::new(at(0));
+        let mut look = Look::new(at(0), None);
         for t in [0, 100, 200] {
             assert_eq!(look.tick(at(t)), Found::Ask);
         }
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn who_came_late_asks_again() {
-        let mut look = Look::new(at(0));
+        let mut look = Look::new(at(0), None);
         for t in [0, 100, 200] {
             look.tick(at(t));
         }
@@ -118,8 +125,15 @@ mod tests {
     }
 
     #[test]
+    fn under_a_limit_of_frames_the_probes_are_further_apart() {
+        let mut look = Look::new(at(0), Some(Duration::from_millis(200)));
+        let asked: Vec<u64> = (0..600).filter(|ms| look.tick(at(*ms)) == Found::Ask).collect();
+        assert_eq!(asked, [0, 200, 400]);
+    }
+
+    #[test]
     fn another_owner_is_told_when_it_is_heard_for_the_second_time() {
-        let mut look = Look::new(at(0));
+        let mut look = Look::new(at(0), None);
         look.tick(at(0));
         assert!(!look.hear(at(1), MAC), "it may be a node that is just letting go");
         assert!(!look.hear(at(2), MAC), "of the same answer");

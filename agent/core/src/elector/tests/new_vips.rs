@@ -1,0 +1,221 @@
+//! VIPs that come while others are carried: a name resolves to another address, an object becomes known, settings change.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::world::{Api, STRANGER, VIP, World, ms};
+use crate::action::{Cause, Report};
+use crate::event::Event;
+use crate::rules::Rules;
+
+const NEW: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 50));
+
+fn tell_all(world: &mut World, vips: &[IpAddr]) {
+    for n in 0..world.hosts.len() {
+        world.tell(n, Event::Vips(vips.to_vec()));
+    }
+}
+
+fn is_foreign(report: &Report) -> bool {
+    matches!(report, Report::ForeignOwner { address: NEW, mac: STRANGER })
+}
+
+/// Time passes. Whether no host carried the new VIP meanwhile.
+fn stays_away(world: &mut World, seconds: u64) -> bool {
+    (0..seconds * 10).all(|_| {
+        world.run(ms(100));
+        !world.hosts.iter().any(|host| host.carries.contains_key(&NEW))
+    })
+}
+
+#[test]
+fn a_vip_that_comes_while_the_lease_is_held_is_looked_for_first() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let since = world.now;
+    world.foreign = vec![NEW];
+    tell_all(&mut world, &[VIP, NEW]);
+    assert!(stays_away(&mut world, 30), "it is another host's");
+    assert_eq!(world.reported(holder, is_foreign), 1);
+    assert_eq!(
+        world.reported(holder, |r| matches!(r, Report::Contested { .. })),
+        0,
+        "nothing is held that is contested"
+    );
+    world.foreign.clear();
+    world.run(ms(12_000));
+    assert!(world.hosts[holder].carries.contains_key(&NEW), "the other host is gone");
+    assert!(world.time_with(since, |n| n != 1).is_zero(), "the other VIP stays where it is");
+    assert_eq!(world.owners(), [holder]);
+}
+
+#[test]
+fn a_new_vip_that_nobody_has_is_carried_at_once() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(400));
+    assert!(world.hosts[holder].carries.contains_key(&NEW));
+    // And without the API.
+    tell_all(&mut world, &[VIP]);
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(15_000));
+    assert_eq!(world.role(holder), "lapsed");
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(400));
+    assert!(world.hosts[holder].carries.contains_key(&NEW));
+}
+
+#[test]
+fn a_foreign_owner_of_a_new_vip_ends_no_lapsed_hold_of_the_others() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let since = world.now;
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(15_000));
+    world.foreign = vec![NEW];
+    tell_all(&mut world, &[VIP, NEW]);
+    assert!(stays_away(&mut world, 30));
+    assert_eq!((world.role(holder), world.owners()), ("lapsed", vec![holder]));
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+}
+
+/// A second VIP is added to the settings, and the agents are restarted one by one.
+#[test]
+fn a_vip_that_the_last_holder_did_not_have_is_looked_for_after_a_hand_over() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    let since = world.now;
+    world.foreign = vec![NEW];
+    world.tell(other, Event::Vips(vec![VIP, NEW]));
+    world.run(ms(5_000));
+    world.tell(holder, Event::Shutdown);
+    assert!(stays_away(&mut world, 10));
+    assert_eq!(world.reported(other, |r| *r == Report::Took(Cause::Handover)), 1);
+    assert_eq!((world.owners(), world.reported(other, is_foreign)), (vec![other], 1));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+}
+
+#[test]
+fn a_vip_that_the_last_holder_did_not_have_is_looked_for_after_its_crash() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.foreign = vec![NEW];
+    for n in (0..3).filter(|n| *n != holder) {
+        world.tell(n, Event::Vips(vec![VIP, NEW]));
+    }
+    world.run(ms(5_000));
+    let since = world.now;
+    world.crash(holder);
+    assert!(stays_away(&mut world, 10));
+    assert!(world.time_with(since, |n| n == 0) < ms(700), "{:?}", world.time_with(since, |n| n == 0));
+}
+
+/// The holder cannot renew, and goes on. The others wait for the end of its Lease, and hear it answer for the VIP that it has.
+#[test]
+fn a_vip_that_the_last_holder_did_not_have_is_looked_for_beside_its_answers() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.foreign = vec![NEW];
+    for n in (0..3).filter(|n| *n != holder) {
+        world.tell(n, Event::Vips(vec![VIP, NEW]));
+    }
+    world.hosts[holder].api = Api::Hanging;
+    assert!(stays_away(&mut world, 30));
+    let took = |n: &usize| world.reported(*n, |r| *r == Report::Took(Cause::Expiry)) > 0;
+    assert_eq!((0..3).filter(took).collect::<Vec<_>>(), world.owners());
+    world.foreign.clear();
+    world.run(ms(12_000));
+    assert!(world.hosts[world.owners()[0]].carries.contains_key(&NEW), "the other host is gone");
+}
+
+/// An unhealthy node does not take the Lease early: it waits for the end of the Lease, while nobody answers for the VIP.
+#[test]
+fn a_vip_that_the_last_holder_did_not_have_is_looked_for_after_the_end_of_its_lease() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.foreign = vec![NEW];
+    for n in (0..3).filter(|n| *n != holder) {
+        world.tell(n, Event::Vips(vec![VIP, NEW]));
+        world.set_health(n, false);
+    }
+    world.crash(holder);
+    assert!(stays_away(&mut world, 30));
+    let took = |n: &usize| world.reported(*n, |r| *r == Report::Took(Cause::Expiry)) > 0;
+    assert_eq!((0..3).filter(took).collect::<Vec<_>>(), world.owners());
+}
+
+#[test]
+fn a_vip_that_is_new_after_a_restart_is_looked_for() {
+    for away in [500, 20_000] {
+        let (mut world, _) = World::settled(1, &Rules::default());
+        world.foreign = vec![NEW];
+        world.kill(0);
+        world.run(ms(away));
+        world.restart_with(0, &Rules::default(), &[VIP, NEW]);
+        assert!(stays_away(&mut world, 5), "after {away} ms");
+        assert_eq!(world.owners(), [0], "after {away} ms");
+    }
+}
+
+#[test]
+fn under_a_limit_of_frames_new_vips_are_asked_for_one_after_the_other() {
+    let (mut world, holder) = World::settled(1, &Rules { frames_per_second: Some(15), ..Rules::default() });
+    let new: Vec<IpAddr> = (50..60).map(|n| IpAddr::V4(Ipv4Addr::new(192, 0, 2, n))).collect();
+    world.tell(holder, Event::Vips(new.iter().copied().chain([VIP]).collect()));
+    for second in 1..=8 {
+        let before = world.hosts[holder].probes;
+        world.run(ms(1_000));
+        let probes = world.hosts[holder].probes - before;
+        assert!(probes <= 7, "{probes} probes in second {second}");
+    }
+    assert_eq!(world.hosts[holder].carries.len(), 11);
+}
+
+/// The VIPs of a holder are known to be the peers': nothing is asked, and no time is lost.
+#[test]
+fn a_vip_that_the_last_holder_had_is_carried_at_once_after_its_crash() {
+    let rules = Rules::default();
+    let mut world = World::new(3, &rules);
+    for n in 0..3 {
+        world.start(n, &[VIP, NEW]);
+    }
+    world.run(ms(12_000));
+    let holder = world.owners()[0];
+    let since = world.now;
+    world.crash(holder);
+    while !world.hosts.iter().any(|host| host.carries.contains_key(&NEW)) {
+        world.run(ms(10));
+        assert!(world.now.since(since) < ms(600), "the new holder asks for what it heard the last one answer for");
+    }
+}
+
+/// Some nodes learn sooner than the holder that a name has got another address. The holder does not answer for that address.
+#[test]
+fn who_learns_of_a_new_address_before_the_holder_takes_nothing() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let since = world.now;
+    for n in (0..3).filter(|n| *n != holder) {
+        world.tell(n, Event::Vips(vec![NEW]));
+    }
+    world.run(ms(20_000));
+    assert_eq!(world.holder(), world.hosts[holder].name);
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+    // The holder learns of it, and dies: from then on its silence counts.
+    world.tell(holder, Event::Vips(vec![NEW]));
+    world.run(ms(5_000));
+    assert!(world.hosts[holder].carries.contains_key(&NEW));
+    world.crash(holder);
+    world.run(ms(700));
+    assert!(world.hosts.iter().any(|host| host.carries.contains_key(&NEW)), "taken early");
+}
+
+/// Somebody strips what a holder had declared, and the holder dies. A foreign owner of one VIP keeps nobody from taking the others
+/// when the Lease ends.
+#[test]
+fn a_foreign_owner_of_one_vip_is_left_out_though_the_holder_declares_nothing() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.foreign = vec![NEW];
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(5_000));
+    world.crash(holder);
+    let mut lease = world.lease.clone().unwrap();
+    lease.notes.tenure = None;
+    world.store(lease.record, lease.notes);
+    assert!(stays_away(&mut world, 22), "it is another host's");
+    assert_eq!(world.owners().len(), 1, "the Lease ended after 15 s");
+    assert_ne!(world.owners(), [holder]);
+}

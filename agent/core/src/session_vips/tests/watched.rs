@@ -1,0 +1,74 @@
+//! A node is ended early only if the node, its links or its agent is gone, not if its agent has let go of some VIPs.
+
+use std::sync::Arc;
+
+use super::crash::busiest;
+use super::world::{World, ms, vip};
+use crate::placement::Demand;
+use crate::rules::Rules;
+use crate::session_vips::Report;
+
+fn carried_by(world: &World, node: usize, vips: u8) -> Vec<u8> {
+    (0..vips).filter(|v| world.carriers(vip(*v)) == [node]).collect()
+}
+
+fn ends(world: &World) -> usize {
+    (0..world.hosts.len()).map(|n| world.reported(n, |r| matches!(r, Report::EndedOther { .. }))).sum()
+}
+
+/// A namespace is deleted: many VIPs of a node go at once, neighbours in the order in which watchers ask for them.
+#[test]
+fn vips_that_watchers_still_ask_for_after_they_were_deleted_end_no_session() {
+    for (nodes, behind) in [(2, 400), (2, 2_000), (4, 400), (4, 900), (4, 5_000)] {
+        for wait in [0, 70, 330, 650] {
+            let world = &mut World::settled(nodes, 40, &Rules::default());
+            world.run(ms(wait));
+            let node = busiest(world);
+            let had = carried_by(world, node, 40);
+            for other in (0..world.hosts.len()).filter(|n| *n != node) {
+                world.hosts[other].behind = ms(behind);
+            }
+            let (first, since) = (had[0], world.now);
+            for v in &had[1..] {
+                world.delete(vip(*v));
+            }
+            world.run(ms(10_000));
+            assert_eq!(ends(world), 0, "{nodes} nodes, {behind} ms behind");
+            assert_eq!(world.carriers(vip(first)), [node], "{nodes} nodes, {behind} ms behind");
+            assert!(world.time_with(vip(first), since, |n| n != 1).is_zero(), "{nodes} nodes, {behind} ms behind");
+        }
+    }
+}
+
+/// The kernel of a node refuses some of its VIPs, and no other node may have them.
+#[test]
+fn vips_that_a_node_has_and_cannot_carry_end_no_session() {
+    let world = &mut World::settled(3, 30, &Rules::default());
+    let node = busiest(world);
+    let had = carried_by(world, node, 30);
+    let only = Arc::new([world.hosts[node].name.clone()].into());
+    for v in &had[1..] {
+        world.demand(&Demand { allowed: Some(Arc::clone(&only)), ..Demand::of(vip(*v)) });
+    }
+    world.hosts[node].refuses = had[1..].iter().map(|v| vip(*v)).collect();
+    let since = world.now;
+    world.run(ms(60_000));
+    assert_eq!(ends(world), 0);
+    assert!(world.time_with(vip(had[0]), since, |n| n != 1).is_zero());
+    assert_eq!(carried_by(world, node, 30), had[..1]);
+}
+
+/// The node answers from its own address, and its VIPs go with their fence: before its session expires.
+#[test]
+fn a_dead_agent_on_a_living_node_is_noticed_as_soon_as_its_fence_ends() {
+    for wait in (0..2_000).step_by(290) {
+        let world = &mut World::settled(4, 30, &Rules::default());
+        world.run(ms(wait));
+        let (since, killed) = (world.now, busiest(world));
+        world.hosts[killed].running = false;
+        world.run(ms(20_000));
+        assert!(world.worst(30, since, |n| n == 0) < ms(450), "{wait}: {:?}", world.worst(30, since, |n| n == 0));
+        assert!(world.worst(30, since, |n| n > 1).is_zero());
+        assert_eq!(ends(world), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! Services that are restored from a backup, or applied again from exported YAML: they have a new uid, the annotations of
+//! before, and no status.
+
+use mooring_allocator_core::names::Key;
+
+use super::world::World;
+use crate::machine::testing::service;
+use crate::objects::Service;
+
+/// As it is exported.
+fn exported(world: &World, key: &Key) -> Service {
+    let mut one = world.services[key].clone();
+    one.uid = format!("{}-again", one.uid).as_str().into();
+    (one.ingress, one.condition) = (Vec::new(), None);
+    one
+}
+
+/// A world in which `api` has 10.0.0.3, `web` has 10.0.0.2, and 10.0.0.1 is free.
+fn world() -> (World, Key, Key) {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let [first, web, api] = ["first", "web", "api"].map(|name| {
+        let key = world.apply(service("shop", name));
+        world.run();
+        key
+    });
+    world.delete(&first);
+    world.run();
+    assert_eq!((&*world.shows(&web), &*world.shows(&api)), ("10.0.0.2", "10.0.0.3"));
+    (world, web, api)
+}
+
+fn has_all_again(world: &World, web: &Key, api: &Key) {
+    for (key, ip) in [(web, "10.0.0.2"), (api, "10.0.0.3")] {
+        assert_eq!((&*world.shows(key), world.says(key)), (ip, Some(ip)), "{:?}", world.condition(key));
+        assert_eq!((&*world.condition(key).0, world.claims_of(key).len()), ("Advertised", 1));
+        assert!(world.services[key].notes.requested.is_none(), "nobody asked for it");
+        assert!(world.claims_of(key)[0].requested.is_none(), "if another host has it, it is exchanged");
+    }
+}
+
+#[test]
+fn they_have_the_addresses_of_before() {
+    let (mut world, web, api) = world();
+    let all = [&web, &api].map(|key| exported(&world, key));
+    for one in all {
+        // `kubectl replace --force`: one after another, or at once.
+        world.delete(&one.key);
+        world.apply(one);
+    }
+    world.run();
+    has_all_again(&world, &web, &api);
+}
+
+#[test]
+fn they_have_the_addresses_of_before_in_another_cluster() {
+    let (mut world, web, api) = world();
+    let all = [&web, &api].map(|key| exported(&world, key));
+    for one in &all {
+        world.delete(&one.key);
+    }
+    world.run();
+    assert!(world.claims.is_empty());
+    // New ones wait until they have theirs.
+    let new = ["aaa", "new-1", "new-2"].map(|name| world.apply(service("shop", name)));
+    for one in all {
+        world.apply(one);
+    }
+    for claim in world.claims.keys().cloned().collect::<Vec<_>>() {
+        world.claims.remove(&claim);
+    }
+    world.start();
+    world.run();
+    has_all_again(&world, &web, &api);
+    assert_eq!(new.map(|key| world.shows(&key)), ["10.0.0.1", "10.0.0.4", "10.0.0.5"]);
+}
+
+#[test]
+fn one_that_is_restored_with_its_claim_keeps_the_claim() {
+    let (mut world, web, api) = world();
+    let objects: Vec<_> = world.addresses.values().map(|one| (one.key.clone(), one.uid.clone())).collect();
+    for key in [&web, &api] {
+        let again = exported(&world, key);
+        world.services.insert(key.clone(), again);
+    }
+    world.start();
+    world.run();
+    has_all_again(&world, &web, &api);
+    let now: Vec<_> = world.addresses.values().map(|one| (one.key.clone(), one.uid.clone())).collect();
+    assert_eq!(now, objects, "the address was never given back");
+}
+
+#[test]
+fn one_whose_claim_was_deleted_by_hand_has_the_same_address_again() {
+    let (mut world, web, api) = world();
+    let claim = world.claims_of(&web)[0].key.clone();
+    let mut gone = world.claims[&claim].clone();
+    gone.deleting = true;
+    world.claims.insert(claim, gone.clone());
+    world.push(crate::machine::Event::Claim(Box::new(gone.shown())));
+    world.run();
+    has_all_again(&world, &web, &api);
+}
+
+#[test]
+fn what_somebody_else_has_is_not_waited_for() {
+    let (mut world, web, _) = world();
+    // A copy has the record of another Service.
+    let mut copy = Service { key: Key::new("shop", "copy"), ..exported(&world, &web) };
+    copy.uid = "uid-copy".into();
+    let copy = world.apply(copy);
+    world.run();
+    assert_eq!((&*world.shows(&copy), &*world.shows(&web)), ("10.0.0.1", "10.0.0.2"));
+    // One whose address a machine has got meanwhile.
+    let again = exported(&world, &copy);
+    world.delete(&copy);
+    world.run();
+    world.taken("10.0.0.1");
+    world.apply(again);
+    world.run();
+    assert_eq!(world.shows(&copy), "10.0.0.4");
+    // One whose address is in no pool any more.
+    let mut again = exported(&world, &copy);
+    again.notes.record = Some("shop/old=192.168.9.9".into());
+    again.notes.addresses = Some("192.168.9.9".into());
+    world.delete(&copy);
+    world.apply(again);
+    world.run();
+    assert_eq!(world.shows(&copy), "10.0.0.4");
+}
+
+#[test]
+fn one_whose_address_does_not_come_free_waits_for_a_while_only() {
+    let (mut world, web, _) = world();
+    let again = exported(&world, &web);
+    world.delete(&web);
+    world.apply(again);
+    // The claim of before has been deleted, and somebody's finalizer holds it.
+    world.allocates = false;
+    world.run();
+    world.later(10);
+    world.refused(&web, "Allocating", "10.0.0.2 is still being released");
+    world.later(25);
+    let claim = world.claims_of(&web).into_iter().find(|claim| !claim.deleting).unwrap().key.clone();
+    assert!(world.allocate(&claim));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.1");
+}
