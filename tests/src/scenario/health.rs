@@ -5,6 +5,9 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Endpoints;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
 use mooring_agent::core::mac::Mac;
 
 use super::rig::{SOON, ScenarioRig, pass};
@@ -76,9 +79,11 @@ async fn elsewhere(ctx: &mut Ctx<()>) -> Result<()> {
         }
         host.start(spec)?;
     }
-    let pki = rig.lab.cluster()?.pki();
+    let cluster = rig.lab.cluster()?;
+    let (admin, server) = (cluster.pki().admin()?, format!("https://10.77.0.11:{PORT}"));
+    listed_on(&cluster.client(&admin, &server).await?, names.len(), PORT).await?;
     let kubeconfig = rig.lab.dir().join("elsewhere.conf");
-    fs::write(&kubeconfig, pki.kubeconfig(&pki.admin()?, &format!("https://10.77.0.11:{PORT}"))?)?;
+    fs::write(&kubeconfig, cluster.pki().kubeconfig(&admin, &server)?)?;
     let options = AgentOptions { kubeconfig: Some(kubeconfig), ..AgentOptions::default() };
     for name in &names {
         rig.lab.agent(name)?.start(options.clone())?;
@@ -103,6 +108,29 @@ async fn elsewhere(ctx: &mut Ctx<()>) -> Result<()> {
     ctx.note(&format!("{second} took it {:?} after the API server of {first} died", now().since(from)));
     prober.answer_after(now(), Some(&second), SOON).await?;
     rig.never_shared(from)
+}
+
+/// Waits until `default/kubernetes` lists this many API servers on this port. An API server corrects the port only once, when
+/// it starts, and not if that write meets another one's: then the list is deleted, and the API servers make a new one.
+async fn listed_on(client: &Client, many: usize, port: u16) -> Result<()> {
+    let lists = Api::<Endpoints>::namespaced(client.clone(), "default");
+    let deadline = now() + Duration::from_mins(1);
+    loop {
+        let list = tokio::time::timeout(SOON, lists.get_opt("kubernetes")).await;
+        let subsets = list.ok().and_then(Result::ok).flatten().and_then(|list| list.subsets).unwrap_or_default();
+        let mut ports = subsets.iter().flat_map(|subset| subset.ports.iter().flatten());
+        let on_port = ports.any(|one| one.port == i32::from(port));
+        let listed = subsets.iter().flat_map(|subset| subset.addresses.iter().flatten()).count();
+        if listed == many && on_port {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "default/kubernetes lists {subsets:?}");
+        if listed == many && !on_port {
+            // Another one may have deleted it, or the API server may not answer yet: the next round sees.
+            tokio::time::timeout(SOON, lists.delete("kubernetes", &DeleteParams::default())).await.ok();
+        }
+        pass(1).await;
+    }
 }
 
 /// API servers are on other hosts than the VIP: health keeps nobody from carrying it, and a crash is noticed as fast as ever.

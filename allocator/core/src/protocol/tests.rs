@@ -969,6 +969,29 @@ fn owners_are_looked_for_a_few_at_a_time() {
 }
 
 #[test]
+fn a_late_answer_about_a_claim_does_not_undo_its_release() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    let before = bench.claim("c").clone();
+    // The watch of claims of the next process is behind.
+    let mut machine = Machine::new(InCluster::default(), 1);
+    let at = |millis| Moment { now: Duration::from_millis(millis), wall: 0 };
+    let (addresses, pools) = (bench.store.list(ADDRESSES, None), bench.store.list(POOLS, None));
+    for event in [Event::Claims(Vec::new()), addresses, pools, Event::Leading(Some(Duration::MAX))] {
+        machine.step(at(0), event);
+    }
+    let asked = machine.step(at(1500), Event::Tick);
+    let asked = asked.iter().find_map(|a| if let Action::ReadClaim { id, .. } = a { Some(*id) } else { None });
+    machine.step(at(1600), Event::Claim(Claim { deleting: true, ..before.clone() }));
+    let actions = machine.step(at(1700), Event::ClaimRead { id: asked.unwrap(), result: Ok(Some(before)) });
+    let released = |a: &Action| {
+        matches!(a, Action::Write { write: Write::RemoveAddressFinalizer(_) | Write::DeleteAddress(_), .. })
+    };
+    assert!(actions.iter().any(released), "{actions:?}");
+}
+
+#[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);
     bench.start();

@@ -322,14 +322,25 @@ impl Model<'_> {
         self.safe()
     }
 
+    fn asleep(&self, known: &Known) -> bool {
+        known.paused || self.pools.get(&known.pool).is_some_and(|room| room.paused)
+    }
+
     fn differs(&self, state: &State) -> Vec<String> {
         let ns = &self.scope.ns;
         let mut wrong = Vec::new();
-        let taken: BTreeSet<String> =
+        let mut taken: BTreeSet<String> =
             state.all(ADDRESS, ns).filter_map(|one| one["spec"]["address"].as_str().map(str::to_owned)).collect();
+        // The address of a bound claim that must be left alone stays reserved, even if its object was deleted by hand.
+        let alone = self.claims.iter().filter(|(name, known)| {
+            let bound =
+                state.get(CLAIM, ns, name).is_some_and(|claim| claim.pointer("/status/addressRef/name").is_some());
+            bound && (known.deleting || self.asleep(known))
+        });
+        taken.extend(alone.filter_map(|(_, known)| known.has.clone()));
         for (name, known) in &self.claims {
             let room = self.pools.get(&known.pool);
-            let asleep = known.paused || room.is_some_and(|room| room.paused);
+            let asleep = self.asleep(known);
             let claim = state.get(CLAIM, ns, name);
             let ip = has(state, ns, name);
             if known.deleting {

@@ -171,6 +171,9 @@ impl<P: Provider> Machine<P> {
         entry.pending = None;
         entry.retry.failures = if result.is_ok() { 0 } else { failures + 1 };
         match result {
+            // Meanwhile it was decided that the object goes, for the claim that it has now: that is final, and the claim that
+            // was read may have gone since.
+            _ if matches!(entry.fate, Fate::Goes { .. }) => self.work.mark(Who::Address(slot)),
             _ if *entry.in_doubt() != owner => {
                 // Meanwhile another claim has the object: the answer no longer applies.
                 entry.fate = Fate::Stays;
