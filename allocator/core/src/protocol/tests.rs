@@ -124,6 +124,11 @@ impl Bench {
         });
     }
 
+    fn pause(&mut self, name: &str, paused: bool) {
+        let known = self.store.pools[&*pool(name)].clone();
+        self.store.put_pool(Pool { paused, ..known });
+    }
+
     /// Starts a new process, which lists everything and leads.
     fn start(&mut self) {
         self.machine = Machine::new(InCluster::default(), 2);
@@ -348,13 +353,10 @@ fn whatever_a_claim_waits_for_it_is_told_what_to_do() {
 fn claims_of_a_paused_pool_are_told_and_go_on_after() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
     bench.start();
-    let mut paused = bench.store.pools[&*pool("p")].clone();
-    paused.paused = true;
-    bench.store.put_pool(paused.clone());
+    bench.pause("p", true);
     bench.make(claim("c", "p"));
     assert_eq!(bench.condition("c").0, Reason::PoolNotReady);
-    paused.paused = false;
-    bench.store.put_pool(paused);
+    bench.pause("p", false);
     bench.rest(1);
     assert_eq!(bench.has("c"), some("10.0.0.1"));
 }
@@ -989,6 +991,21 @@ fn a_late_answer_about_a_claim_does_not_undo_its_release() {
         matches!(a, Action::Write { write: Write::RemoveAddressFinalizer(_) | Write::DeleteAddress(_), .. })
     };
     assert!(actions.iter().any(released), "{actions:?}");
+}
+
+#[test]
+fn who_waited_longer_for_a_paused_pool_comes_first() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1"))), ("q", Ok(plan("10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("gone", "q"));
+    bench.pause("p", true);
+    bench.make(claim("first", "p"));
+    // The next claim takes the place in memory of one that is gone.
+    bench.change("gone", |claim| claim.deleting = true);
+    bench.make(claim("second", "p"));
+    bench.pause("p", false);
+    bench.rest(1);
+    assert_eq!((bench.has("first"), bench.has("second")), (some("10.0.0.1"), None));
 }
 
 #[test]

@@ -92,7 +92,11 @@ impl<P: Provider> Machine<P> {
             match freed {
                 None => {
                     self.work.mark_all(waiting.line.iter().map(|&(_, s)| Who::Claim(s)));
-                    self.work.mark_all(waiting.held.keys().map(|&s| Who::Claim(s)));
+                    // Claims that the pool's pause has stopped have no place in the line.
+                    let turn = |&slot: &u32| self.claims.get(slot).map(|claim| claim.turn);
+                    let mut held: Vec<u32> = waiting.held.keys().copied().collect();
+                    held.sort_unstable_by_key(turn);
+                    self.work.mark_all(held.into_iter().map(Who::Claim));
                 }
                 Some(_) if planted(Flaw::NobodyWoken) => {}
                 Some(block) => {
