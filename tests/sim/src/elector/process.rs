@@ -109,9 +109,11 @@ impl World<'_, Elector> {
     /// A frame reaches the agent's socket.
     pub(super) fn own_frame_arrives(&mut self, frame: &Frame) {
         let (now, foreign) = (self.now, self.foreign());
+        let unlearned = self.plan.settings.own.learns.get(frame.to).is_some_and(|at| now < *at);
         let Some(agent) = &mut self.hosts[frame.to].agent else { return };
-        if matches!(frame.what, What::Vip(vip) if vip == self.segment.foreign_vip && vip > 0 && frame.from == foreign) {
-            // Of a VIP that no node has had: it says nothing about a holder.
+        let unknown = |vip| unlearned || vip == self.segment.foreign_vip && frame.from == foreign;
+        if matches!(frame.what, What::Vip(vip) if vip > 0 && unknown(vip)) {
+            // Of a VIP that no node has had, or that this node has not learned of: it says nothing about a holder.
         } else if matches!(frame.what, What::Vip(_)) {
             agent.own.heard = now;
             agent.own.heard_from[frame.from] = now;
