@@ -18,6 +18,9 @@ const KEPT: &[u64] =
 /// The same, as they were drawn after the first widening.
 const KEPT_SINCE: &[u64] = &[2341, 4453, 8332, 12877, 15795, 16030, 16327, 25581];
 
+/// The same, as they were drawn after the seventh.
+const KEPT_LATER: &[u64] = &[1087, 4042, 7528, 40167, 51753, 53978, 54501, 56685, 61254];
+
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {
     for seed in 0..8 {
@@ -38,6 +41,10 @@ fn kept_seeds_find_nothing_any_more() {
     }
     for seed in KEPT_SINCE {
         let outcome = run(&Plan::drawn(*seed, None, 1));
+        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
+    }
+    for seed in KEPT_LATER {
+        let outcome = run(&Plan::drawn(*seed, None, 7));
         assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Calls {
     pub(super) first_expiry: Time,
     /// Ends of other sessions that are being written.
     pub(super) ends: BTreeMap<String, EndFlight>,
+    /// Versions of other sessions that were found old when their end was to be written, and until when nobody tries that again.
+    pub(super) outdated: BTreeMap<String, (String, Time)>,
     /// Records that are to be read.
     pub(super) wanted: BTreeSet<IpAddr>,
     /// Records that are being read.
@@ -56,6 +58,8 @@ pub(super) struct Listing {
 #[derive(Debug)]
 pub(super) struct EndFlight {
     pub(super) id: u64,
+    /// The version of the session that is to end.
+    pub(super) version: String,
     pub(super) sent: Time,
     /// Without an answer it has failed then.
     pub(super) fails_at: Time,

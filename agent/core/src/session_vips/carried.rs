@@ -49,7 +49,8 @@ impl SessionVips {
         if let Some(hold) = vip.hold {
             let returns = hold.returns_until.is_some_and(|until| !self.due(until));
             let doubtful = matches!(hold.basis, Basis::Provisional | Basis::LeftOver);
-            let asked = returns || doubtful || hold.handover.is_some_and(|h| h.named.is_some() && h.heard.is_none());
+            // Another node may have taken what is offered, and neither its announcement nor its record need reach this one.
+            let asked = returns || doubtful || hold.handover.is_some_and(|handover| handover.heard.is_none());
             self.asking.set(vip.address, asked);
         }
     }

@@ -72,7 +72,7 @@ impl SessionVips {
             self.due(self.calls.first_expiry);
         }
         for (node, cause, at) in these {
-            if self.calls.ends.contains_key(&node) {
+            if self.calls.ends.contains_key(&node) || self.is_outdated(&node) {
                 continue;
             }
             let at = if cause == EndCause::Expired { at + EXPIRY_STEP * self.order_for(&node) } else { at };
@@ -83,6 +83,13 @@ impl SessionVips {
                 }
             }
         }
+    }
+
+    /// Whether the known version of a session is one that was found old: another one is about to be shown.
+    fn is_outdated(&mut self, node: &str) -> bool {
+        let Some((version, until)) = self.calls.outdated.get(node) else { return false };
+        let (until, same) = (*until, self.sessions.get(node).is_some_and(|peer| peer.view.version == *version));
+        same && !self.due(until)
     }
 
     /// How many nodes are before this one to end an expired session.
@@ -98,7 +105,7 @@ impl SessionVips {
         let Some(view) = self.sessions.get(node).map(|p| p.view.clone()) else { return };
         let record = Record { holder: String::new(), duration: Duration::from_secs(1), ..view.record };
         let fails_at = now + WITHIN + MARGIN;
-        self.calls.ends.insert(node.to_owned(), EndFlight { id, sent: now, fails_at });
+        self.calls.ends.insert(node.to_owned(), EndFlight { id, version: view.version.clone(), sent: now, fails_at });
         self.due(fails_at);
         let base = Some(if planted!(EndWithoutVersion) { String::new() } else { view.version });
         let end = Some(End { by: self.rules.node.clone(), cause });
@@ -117,7 +124,7 @@ impl SessionVips {
     /// The write of another session's end was answered, or has failed.
     pub(super) fn end_written(&mut self, node: &str, id: u64, result: Result<View, Failure>) {
         let Some(flight) = self.calls.ends.get(node).filter(|f| f.id == id) else { return };
-        let sent = flight.sent;
+        let (sent, version) = (flight.sent, flight.version.clone());
         self.calls.ends.remove(node);
         match result {
             Ok(view) => {
@@ -130,6 +137,9 @@ impl SessionVips {
                 self.api_answered();
                 // The session was renewed, or another node was first. The watch is about to tell, unless it is behind: a list
                 // tells.
+                let now = self.step.at.now;
+                self.calls.outdated.retain(|_, (_, until)| *until > now);
+                self.calls.outdated.insert(node.to_owned(), (version, now + self.rules.retry_period));
                 self.forget_witness(node);
                 self.list_sessions();
             }

@@ -99,7 +99,14 @@ impl SessionVips {
                 asked_own: false,
             }
         });
-        let views = views.collect();
+        let mut views: Vec<OneLink> = views.collect();
+        // A link on which the node answered until now is watched no more: its silence on the others counts from now.
+        if known.iter().any(|view| !view.witness.is_free()) {
+            for view in &mut views {
+                view.witness.forget(now);
+                view.unreached = 0;
+            }
+        }
         self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });
     }
 

@@ -244,6 +244,29 @@ fn the_answer_to_an_end_says_nothing_of_the_lease_that_came_after() {
     assert!(writes(&actions).is_empty(), "{actions:?}");
 }
 
+/// The watch is behind: the version that is known of an expired session is old.
+#[test]
+fn the_end_of_a_session_that_has_changed_is_not_written_again_and_again() {
+    let mut one = One::new();
+    let other = one.other("first", 0, true);
+    one.is_now(other);
+    let actions = one.run(ms(17_500));
+    let end = ends(&actions).pop().expect("it has expired");
+    // A list of all sessions is asked for, and not answered.
+    let actions = one.tell(Event::Input(Input::WroteSession { id: end, result: Err(Failure::Conflict) }));
+    assert!(ends(&actions).is_empty(), "{actions:?}");
+    assert!(ends(&one.run(ms(1_900))).is_empty());
+    assert_eq!(ends(&one.run(ms(200))).len(), 1, "nothing else was shown");
+}
+
+fn ends(actions: &[Output]) -> Vec<u64> {
+    let end = |action: &Output| match action {
+        Output::Call(Call::WriteSession { id, node, .. }) if node == OTHER => Some(*id),
+        _ => None,
+    };
+    actions.iter().filter_map(end).collect()
+}
+
 /// VIPs that had their turn and found no reason to write used a turn up, and the rest waited for ever.
 #[test]
 fn who_waits_to_write_its_record_is_not_forgotten() {
