@@ -135,6 +135,11 @@ impl<M> Default for Watch<M> {
 }
 
 impl<M> Watch<M> {
+    /// The process begins: connections of the host's earlier processes are others.
+    pub fn of_process(&mut self, life: u32) {
+        self.connection = life << 16;
+    }
+
     /// A list is asked for, to watch from there on.
     pub fn begin(&mut self) {
         self.connection += 1;

@@ -19,7 +19,10 @@ const KEPT: &[u64] =
 const KEPT_SINCE: &[u64] = &[2341, 4453, 8332, 12877, 15795, 16030, 16327, 25581];
 
 /// The same, as they were drawn after the seventh.
-const KEPT_LATER: &[u64] = &[1087, 4042, 7528, 40167, 51753, 53978, 54501, 56685, 61254];
+const KEPT_LATER: &[u64] = &[
+    1087, 4042, 7528, 7643, 17133, 24356, 24948, 37230, 40167, 51753, 53978, 54501, 56685, 61254, 86303, 86414, 90887,
+    97044,
+];
 
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {

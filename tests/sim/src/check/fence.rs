@@ -23,7 +23,8 @@ impl<S: Subject> World<'_, S> {
         // does not do what it is asked, leaves it to the kernel's lifetimes, whose time goes on from where it stood.
         let recent = of.slept > 0 && of.slept + 2 * SECOND > self.now;
         let can_act = of.is_live() && of.unanswered == 0 && of.slow_until <= self.now && !of.keeps;
-        let left_to_kernel = of.slept > 0 && !can_act;
+        // An agent that has begun since knows the kernel's lifetime only.
+        let left_to_kernel = of.slept > 0 && (!can_act || standing.life != of.life);
         if of.asleep.is_some() || recent || left_to_kernel || S::excuses(self, host, &standing) {
             if standing.ends.is_some_and(|ends| ends + SECOND > self.now) || recent {
                 self.put(SECOND, Item::Look(Look::Fence { host, vip, generation }));

@@ -52,6 +52,10 @@ impl Process {
 impl World<'_, Elector> {
     /// A process begins.
     pub(super) fn own_start(&mut self, host: usize) {
+        let life = self.hosts[host].life;
+        if let Some(agent) = &mut self.hosts[host].agent {
+            agent.own.client.watch.of_process(life);
+        }
         let mut vips = self.plan.settings.own.vips.clone();
         if self.plan.settings.own.learns.get(host).is_some_and(|at| self.now < *at) {
             vips.truncate(1);

@@ -37,6 +37,9 @@ impl World<'_, SessionVips> {
             Fault::StripSession(host) => {
                 if let Some(view) = self.api.store.sessions.get_mut(&self.names[host]) {
                     self.api.store.version += 1;
+                    if view.is_leaving() {
+                        self.checks.withdraws(&view.node, self.now);
+                    }
                     (view.version, view.declared, view.end) = (self.api.store.version.to_string(), None, None);
                     let view = view.clone();
                     self.publish(&Event::Input(Input::Session(view)));

@@ -46,6 +46,10 @@ impl Process {
 impl World<'_, SessionVips> {
     /// A process begins.
     pub(super) fn own_start(&mut self, host: usize) {
+        let life = self.hosts[host].life;
+        if let Some(agent) = &mut self.hosts[host].agent {
+            agent.own.watches.iter_mut().for_each(|watch| watch.of_process(life));
+        }
         let found = self.adopt_left_over(host);
         let event = self.node_event(host);
         self.tell(host, event);

@@ -78,6 +78,11 @@ impl Checks {
             restored: None,
         }
     }
+
+    /// The session of a node says no longer that it leaves.
+    pub fn withdraws(&mut self, node: &str, now: Nanos) {
+        self.withdrawn.insert(node.to_owned(), now);
+    }
 }
 
 /// What was decided by what a store said before it was restored has been written after so long.

@@ -1,7 +1,7 @@
 //! One fault, in a world where all was settled: what it may do, by its class. The tight bounds.
 
 use crate::check::{Rule, Single};
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{MS, Nanos, SECOND};
 use crate::fault::{Fault as Any, How};
 use crate::session_vips::SessionVips;
 use crate::session_vips::fault::Fault;
@@ -16,7 +16,7 @@ impl World<'_, SessionVips> {
             return;
         }
         self.checks.single = None;
-        let alone = self.active.is_empty() && now > self.checks.last + self.bounds.informed;
+        let alone = self.active.is_empty() && now > self.checks.last + self.bounds.informed && !self.is_upgrading();
         let settled = alone && self.all_settled();
         if settled {
             self.watch_cut_off(fault);
@@ -29,6 +29,16 @@ impl World<'_, SessionVips> {
             }
             self.checks.single = Some(Single { fault, at: now, bound, stays });
         }
+    }
+
+    /// Whether agents are still being restarted one after the other: their VIPs move, whatever else happens.
+    fn is_upgrading(&self) -> bool {
+        let hosts = Nanos::try_from(self.hosts.len()).unwrap_or(Nanos::MAX);
+        self.plan.faults.iter().any(|planned| {
+            let Any::Upgrade(apart) = planned.fault else { return false };
+            let ends = planned.at + Nanos::from(apart) * MS * hosts + self.bounds.stopped;
+            (planned.at..=ends).contains(&self.now)
+        })
     }
 
     fn all_settled(&self) -> bool {
@@ -108,7 +118,7 @@ impl World<'_, SessionVips> {
     pub fn check_stays(&mut self, vip: usize, from: &str, to: &str) {
         let now = self.now;
         if let Some(single) = self.checks.single.filter(|s| s.stays && now > s.at) {
-            let after = (self.now - single.at) / crate::clock::MS;
+            let after = (self.now - single.at) / MS;
             let text = format!(
                 "VIP {vip} went from {from} to {to} {after} ms after fault {}, which is no reason",
                 single.fault

@@ -31,7 +31,7 @@ impl World<'_, SessionVips> {
         let key = |v: &View| (v.node.clone(), v.uid.clone(), v.record.transitions);
         if after.is_live() {
             if before.is_some_and(View::is_leaving) && !after.is_leaving() {
-                self.checks.withdrawn.insert(after.node.clone(), self.now);
+                self.checks.withdraws(&after.node, self.now);
             }
             if before.is_none_or(|b| !b.is_live() || b.incarnation() != after.incarnation()) {
                 self.stirred();
