@@ -14,6 +14,7 @@ pub mod datapath;
 mod event_loop;
 mod lease_vips;
 mod lease_watch;
+pub mod manifest;
 pub mod ops;
 mod reports;
 pub mod rules;

@@ -1,7 +1,7 @@
 //! From text to values. Every error names valid values.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// What is wrong with a text, and which values are valid.
@@ -124,6 +124,18 @@ pub enum Listen {
     Any(u16),
     /// On this one.
     At(SocketAddr),
+}
+
+impl Listen {
+    /// Where the host itself reaches it: on loopback, if it listens on every address.
+    #[must_use]
+    pub const fn from_the_host(self) -> SocketAddr {
+        match self {
+            Self::At(address) if !address.ip().is_unspecified() => address,
+            Self::Any(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+            Self::At(address) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port()),
+        }
+    }
 }
 
 impl fmt::Display for Listen {

@@ -7,9 +7,10 @@ use mooring_common::settings::flags::given;
 use mooring_common::settings::variables;
 use mooring_common::settings::{Gathered, Host, Origin, SettingsError, Warning};
 
-use super::kube_vip::{self, Entry, Meaning, Part};
+use super::kube_vip::{self, Entry, Part};
 use super::parse;
 use super::spec::{SETTINGS, Spec};
+use super::translate::{Translation, translate};
 
 /// The flags that were given, by name without dashes: ours and kube-vip's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,38 +139,18 @@ impl Gatherer {
 
     fn take(&mut self, entry: &'static Entry, value: &str, source: Origin) {
         self.kube_vip = true;
-        let plain = match kube_vip::go_bool(value).filter(|_| entry.boolean) {
-            Some(true) => "true",
-            Some(false) => "false",
-            None => value.trim(),
-        };
-        match entry.meaning {
-            Meaning::Same(name) => self.put(name, plain.to_owned(), source),
-            Meaning::Seconds(name) => match plain.parse::<u32>() {
-                Ok(seconds) => self.put(name, format!("{seconds}s"), source),
-                Err(_) => self.refuse(name, value, source, "not a whole number of seconds", "give one, as in 15"),
-            },
-            Meaning::SlogLevel(name) => match plain.parse() {
-                Ok(number) => self.put(name, parse::log_level_name(kube_vip::slog_level(number)).to_owned(), source),
-                Err(_) => {
-                    self.refuse(name, value, source, "not a level", "give a number: -4 debug, 0 info, 4 warn, 8 error");
-                }
-            },
-            Meaning::Either(name, [yes, no]) => match plain {
-                "true" => self.put(name, yes.to_owned(), source),
-                "false" => self.put(name, no.to_owned(), source),
-                _ => self.refuse(name, value, source, "neither true nor false", "give one of them"),
-            },
-            Meaning::Only(fine, _) if fine.contains(&plain) => {}
-            Meaning::Only(_, advice) => {
+        match translate(entry, value) {
+            Translation::Ours { name, value } => self.put(name, value, source),
+            Translation::Invalid { name, problem, advice } => self.refuse(name, value, source, problem, advice),
+            Translation::Refused(advice) => {
                 let error = refusal(entry.name(), value, source, "not supported", advice);
                 match entry.part {
                     Part::Any => self.errors.push(error),
                     part => self.refused.push((part, error)),
                 }
             }
-            Meaning::NoEffect(quiet, _) if quiet.contains(&plain) => {}
-            Meaning::NoEffect(_, why) => self.warn(&source, format!("has no effect: {why}")),
+            Translation::NoEffect { why, quiet: false } => self.warn(&source, format!("has no effect: {why}")),
+            Translation::NoEffect { quiet: true, .. } | Translation::Fine => {}
         }
     }
 

@@ -56,6 +56,12 @@ impl Entry {
     pub const fn name(&self) -> &'static str {
         if self.env.is_empty() { self.flag } else { self.env }
     }
+
+    /// Whether its value may be or hold a password, which is not shown.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        ["bgp_peerpass", "bgp_peers"].contains(&self.env)
+    }
 }
 
 /// kube-vip's values of a boolean are Go's.
@@ -292,12 +298,12 @@ pub const ENTRIES: &[Entry] = &[
         ),
     ),
     // kube-vip's load balancer for the API server.
-    of(
-        Part::ControlPlane,
-        switch(
-            "lb_enable",
-            "enableLoadBalancer",
-            Only(FALSE, "Mooring has no load balancer: remove it; the VIP follows a healthy API server"),
+    switch(
+        "lb_enable",
+        "enableLoadBalancer",
+        NoEffect(
+            FALSE,
+            "Mooring has no load balancer for the API server: the VIP follows a healthy one, which answers all requests",
         ),
     ),
     entry("lb_port", "lbPort", NoEffect(&["6443"], BALANCER)),

@@ -9,6 +9,7 @@ mod gather;
 pub mod kube_vip;
 mod parse;
 pub mod spec;
+pub mod translate;
 mod types;
 mod validate;
 

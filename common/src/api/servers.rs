@@ -30,8 +30,8 @@ pub struct Settings {
     pub agent: &'static str,
     /// Credentials, CA, and the server of last resort.
     pub source: Source,
-    /// The node's own API server, `https://127.0.0.1:6443`. None where the node has none. Not used in a pod with a
-    /// service account ([`Source::InCluster`]): there the Service's address comes first.
+    /// The node's own API server, `https://127.0.0.1:6443`. None where the node has none. It comes before the address of
+    /// the Service `default/kubernetes`, which needs kube-proxy.
     pub local: Option<Uri>,
     /// If not empty: these servers and no others, in this order.
     pub listed: Vec<Uri>,

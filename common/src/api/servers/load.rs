@@ -111,13 +111,9 @@ impl Servers {
         if settings.listed.is_empty() {
             let peers = state.peers.iter().filter(|p| !state.own.contains(&p.ip()));
             let peers = peers.filter_map(|p| Some((Kind::Peer(spread(&settings.node, *p)), self.key_at(*p)?)));
-            match settings.source {
-                Source::InCluster => wanted.push((Kind::Service, named)),
-                Source::File(_) => {
-                    wanted.extend(self.local(state).map(|url| (Kind::Local, self.key(url))));
-                    wanted.push((Kind::Named, named));
-                }
-            }
+            wanted.extend(self.local(state).map(|url| (Kind::Local, self.key(url))));
+            let last = if matches!(settings.source, Source::InCluster) { Kind::Service } else { Kind::Named };
+            wanted.push((last, named));
             wanted.extend(peers);
         } else {
             wanted.extend(settings.listed.iter().enumerate().map(|(n, url)| (Kind::Listed(n), self.key(url.clone()))));

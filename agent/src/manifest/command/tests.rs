@@ -1,0 +1,159 @@
+use super::*;
+use crate::manifest::pod::IMAGE;
+use crate::manifest::report::Verdict;
+use crate::settings::spec::find;
+
+/// As `kube-vip manifest pod` prints it.
+const STATIC_POD: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: kube-vip
+  namespace: kube-system
+spec:
+  containers:
+  - args:
+    - manager
+    env:
+    - {name: vip_arp, value: "true"}
+    - {name: port, value: "6443"}
+    - name: vip_nodename
+      valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+    - {name: vip_interface, value: ens192}
+    - {name: vip_subnet, value: "32"}
+    - {name: dns_mode, value: first}
+    - {name: cp_enable, value: "true"}
+    - {name: cp_namespace, value: kube-system}
+    - {name: vip_leaderelection, value: "true"}
+    - {name: vip_leasename, value: plndr-cp-lock}
+    - {name: vip_leaseduration, value: "5"}
+    - {name: vip_renewdeadline, value: "3"}
+    - {name: vip_retryperiod, value: "1"}
+    - {name: bgp_peerpass, value: hidden}
+    - {name: address, value: 192.168.1.10}
+    - {name: prometheus_server, value: ":2112"}
+    image: example.org/kube-vip/kube-vip:v1.0.0
+    name: kube-vip
+    volumeMounts:
+    - {mountPath: /etc/kubernetes/admin.conf, name: kubeconfig}
+  hostNetwork: true
+  volumes:
+  - name: kubeconfig
+    hostPath: {path: /etc/kubernetes/admin.conf}
+"#;
+
+fn options() -> Options {
+    Options { image: IMAGE.to_owned(), in_cluster: false, taint: false, kubeconfig: false }
+}
+
+fn read(text: &str) -> Result<Translated, ManifestError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    Translated::read(file.path())
+}
+
+fn made(from: &Translated) -> Result<String, ManifestError> {
+    Ok(manifest(None, &Given::default(), Some(from), options())?.0)
+}
+
+fn verdict(rows: &[Row], name: &str) -> Verdict {
+    rows.iter().find(|row| row.setting == name).unwrap_or_else(|| panic!("{name} is not in the report")).verdict
+}
+
+#[test]
+fn a_static_pod_of_kube_vips_becomes_one_of_ours_with_the_same_settings() {
+    let from = read(STATIC_POD).unwrap();
+    let text = made(&from).unwrap();
+    let again = read(&text).unwrap();
+    let (before, after) = (from.load(&Given::default()).unwrap(), again.load(&Given::default()).unwrap());
+    assert_eq!(before.settings, after.settings, "{text}");
+    assert!(text.contains("kind: Pod") && text.contains("{name: MOORING_LEASE_DURATION, value: 5s}"), "{text}");
+    assert!(!text.contains("some-node"), "{text}");
+    assert!(!text.contains("hidden"), "a password that Mooring does not need stays where it is: {text}");
+}
+
+#[test]
+fn each_setting_of_a_manifest_is_judged() {
+    let rows = read(STATIC_POD).unwrap().rows();
+    for (name, expected) in [
+        ("vip_arp", Verdict::Same),
+        ("vip_interface", Verdict::Same),
+        ("vip_nodename", Verdict::Same),
+        ("vip_leaseduration", Verdict::Different),
+        ("vip_leaderelection", Verdict::NoEffect),
+        ("bgp_peerpass", Verdict::NoEffect),
+    ] {
+        assert_eq!(verdict(&rows, name), expected, "{name}");
+    }
+    assert!(rows.iter().all(|row| row.value != "hidden"), "a password is not shown: {rows:?}");
+    let seconds = rows.iter().find(|row| row.setting == "vip_leaseduration").unwrap();
+    assert_eq!(seconds.ours, "MOORING_LEASE_DURATION=5s");
+}
+
+#[test]
+fn what_mooring_does_not_do_is_named_and_no_manifest_is_made() {
+    let from =
+        read(&STATIC_POD.replace("name: vip_arp, value: \"true\"", "name: bgp_enable, value: \"true\"")).unwrap();
+    assert_eq!(verdict(&from.rows(), "bgp_enable"), Verdict::NotSupported);
+    let error = made(&from).unwrap_err().to_string();
+    assert!(error.contains("bgp_enable") && error.contains("BGP"), "{error}");
+}
+
+#[test]
+fn kube_vips_placement_is_kept_when_its_settings_meant_it() {
+    let text = "kind: DaemonSet\nmetadata: {namespace: vips}\nspec: {template: {spec: {containers: [{image: kube-vip, args: [manager], env: [{name: vip_arp, value: 'true'}, {name: svc_enable, value: 'true'}]}]}}}\n";
+    let from = read(text).unwrap();
+    let text = made(&from).unwrap();
+    assert!(text.contains("{name: MOORING_SERVICES_PLACEMENT, value: global-lease}"), "{text}");
+    assert!(text.contains("namespace: vips") && text.contains("serviceAccountName: mooring-agent"), "{text}");
+    let again = read(&text).unwrap();
+    let (before, after) = (from.load(&Given::default()).unwrap(), again.load(&Given::default()).unwrap());
+    assert_eq!(before.settings.services, after.settings.services);
+    let rbac = manifest(Some(What::Rbac), &Given::default(), Some(&from), options()).unwrap().0;
+    assert!(rbac.contains("mooring-agent-kube-vip-placement") && !rbac.contains("namespace: kube-system"), "{rbac}");
+}
+
+#[test]
+fn flags_beside_the_file_count_first() {
+    let from = read(STATIC_POD).unwrap();
+    let flags = Given([("address".to_owned(), "192.168.1.99".to_owned())].into());
+    let (text, _) = manifest(None, &flags, Some(&from), options()).unwrap();
+    assert!(text.contains("192.168.1.99") && !text.contains("192.168.1.10"), "{text}");
+}
+
+#[test]
+fn a_value_that_is_not_in_the_file_is_asked_for() {
+    let from = "{name: address, valueFrom: {configMapKeyRef: {name: vip, key: address}}}";
+    let from = read(&STATIC_POD.replace("{name: address, value: 192.168.1.10}", from)).unwrap();
+    let error = made(&from).unwrap_err().to_string();
+    assert!(error.contains("address is taken from configMapKeyRef"), "{error}");
+    assert_eq!(verdict(&from.rows(), "address"), Verdict::Invalid);
+}
+
+#[test]
+fn every_setting_survives_its_way_through_a_manifest() {
+    let flags = Given(
+        [
+            ("address", "192.0.2.1,fd00::1"),
+            ("prefix", "32,128"),
+            ("control-plane", "on"),
+            ("services", "on"),
+            ("lease-annotations", "{\"a\":\"b: c\"}"),
+            ("log-format", "json"),
+            ("health-address", "off"),
+            ("api-servers", "https://192.0.2.2:6443"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+    );
+    assert!(flags.0.keys().all(|name| find(name).is_some()));
+    let (text, loaded) = manifest(Some(What::Pod(super::Kind::StaticPod)), &flags, None, options()).unwrap();
+    let again = read(&text).unwrap().load(&Given::default()).unwrap();
+    assert_eq!(loaded.settings, again.settings, "{text}");
+}
+
+#[test]
+fn without_a_kind_there_must_be_a_file() {
+    let flags = Given([("address".to_owned(), "192.0.2.1".to_owned())].into());
+    assert!(matches!(manifest(None, &flags, None, options()), Err(ManifestError::NoKind)));
+}

@@ -1,0 +1,134 @@
+//! What becomes of each setting of a manifest.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::source::{NODE_NAME, Source, Variable};
+use crate::settings::Given;
+use crate::settings::kube_vip::{ENTRIES, Entry, Meaning};
+use crate::settings::spec::{ENV_PREFIX, SETTINGS, Spec, find};
+use crate::settings::translate::{Translation, translate};
+
+/// What becomes of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It has the same meaning and the same form here.
+    Same,
+    /// It has the same meaning, in another form.
+    Different,
+    /// It changes nothing here.
+    NoEffect,
+    /// Mooring does not do what it asks for.
+    NotSupported,
+    /// Its value cannot be read.
+    Invalid,
+    /// It is a setting of Mooring's.
+    Ours,
+    /// Neither program reads it.
+    Unknown,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Same => "same",
+            Self::Different => "different",
+            Self::NoEffect => "no effect",
+            Self::NotSupported => "not supported",
+            Self::Invalid => "invalid",
+            Self::Ours => "ours",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// One setting of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Its name in the manifest, a flag with its dashes.
+    pub setting: String,
+    /// Its value there.
+    pub value: String,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// Our setting and its value, as an environment variable; empty: none.
+    pub ours: String,
+    /// Why, or what to do instead.
+    pub note: String,
+}
+
+/// All settings of a manifest, flags first.
+#[must_use]
+pub fn rows(source: &Source, flags: &Given) -> Vec<Row> {
+    let of_flags = flags.0.iter().map(|(name, value)| {
+        let setting = format!("--{name}");
+        let theirs = ENTRIES.iter().find(|entry| entry.flag == name);
+        row(&setting, Some(value), value, theirs, find(name))
+    });
+    let of_env = source.env.iter().map(|(name, variable)| {
+        let (value, shown) = match variable {
+            Variable::Text(text) => (Some(text), text.clone()),
+            Variable::Filled(from) => (None, from.clone()),
+        };
+        let theirs = ENTRIES.iter().find(|entry| entry.env == name);
+        row(name, value, &shown, theirs, SETTINGS.iter().find(|spec| spec.env() == *name))
+    });
+    of_flags.chain(of_env).collect()
+}
+
+/// `value`: None: the kubelet fills it in, from what `shown` says.
+fn row(
+    setting: &str,
+    value: Option<&String>,
+    shown: &str,
+    theirs: Option<&'static Entry>,
+    ours: Option<&'static Spec>,
+) -> Row {
+    let row = |verdict, ours: String, note: &str| Row {
+        setting: setting.to_owned(),
+        value: if theirs.is_some_and(Entry::is_secret) { "(hidden)".to_owned() } else { shown.to_owned() },
+        verdict,
+        ours,
+        note: note.to_owned(),
+    };
+    let Some(entry) = theirs else {
+        return match ours {
+            Some(spec) => row(Verdict::Ours, spec.env(), ""),
+            None => row(Verdict::Unknown, String::new(), "neither kube-vip nor Mooring reads it"),
+        };
+    };
+    let Some(value) = value else {
+        return match entry.meaning {
+            Meaning::Same(name) if shown == NODE_NAME => row(Verdict::Same, format!("{}={shown}", env(name)), ""),
+            Meaning::NoEffect(_, why) => row(Verdict::NoEffect, String::new(), why),
+            _ => row(
+                Verdict::Invalid,
+                String::new(),
+                "its value is not in the file: write it there, or give the setting as a flag",
+            ),
+        };
+    };
+    if value.is_empty() && !entry.empty_counts {
+        return row(Verdict::NoEffect, String::new(), "an empty value counts as unset, in kube-vip as well");
+    }
+    match translate(entry, value) {
+        Translation::Ours { name, value: ours } => {
+            let same = ours == *value || matches!(entry.meaning, Meaning::Same(_));
+            let verdict = if same { Verdict::Same } else { Verdict::Different };
+            let note = if same { "" } else { "the same meaning, in another form" };
+            row(verdict, format!("{}={ours}", env(name)), note)
+        }
+        Translation::Fine => row(Verdict::Same, String::new(), "Mooring always does that"),
+        Translation::NoEffect { why, .. } => row(Verdict::NoEffect, String::new(), why),
+        Translation::Refused(advice) => row(Verdict::NotSupported, String::new(), advice),
+        Translation::Invalid { problem, advice, .. } => {
+            row(Verdict::Invalid, String::new(), &format!("{problem}: {advice}"))
+        }
+    }
+}
+
+fn env(name: &str) -> String {
+    format!("{ENV_PREFIX}{}", name.to_uppercase().replace('-', "_"))
+}

@@ -1,0 +1,249 @@
+//! The settings that a manifest gives: a static pod, a `DaemonSet`, or the values of kube-vip's Helm chart.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use serde_json::Value;
+
+use crate::settings::kube_vip::ENTRIES;
+use crate::settings::spec::{SETTINGS, find};
+
+/// The pod's field with the name of its node.
+pub(super) const NODE_NAME: &str = "spec.nodeName";
+/// The size limit of a manifest, in bytes.
+const LONGEST: u64 = 4 << 20;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A pod: a static pod of a control-plane node.
+    Pod,
+    /// A `DaemonSet`.
+    DaemonSet,
+    /// Values of kube-vip's chart, which makes a `DaemonSet` of them.
+    ChartValues,
+}
+
+/// A value of an environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// It stands in the manifest.
+    Text(String),
+    /// The kubelet fills it in: the path of the pod's field, or another source's name.
+    Filled(String),
+}
+
+/// The settings of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What it is.
+    pub shape: Shape,
+    /// The container's arguments.
+    pub args: Vec<String>,
+    /// The container's environment, in the order of the names.
+    pub env: BTreeMap<String, Variable>,
+    /// The kubeconfig that is mounted, by its path on the node. None: the pod uses its service account.
+    pub kubeconfig: Option<String>,
+    /// The object's namespace, if it says one.
+    pub namespace: Option<String>,
+}
+
+/// Why a manifest gives no settings.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {error}: check its path and mode", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        error: io::Error,
+    },
+    /// It is too long to be a manifest.
+    #[error("{} has more than 4 MiB: it is no manifest", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no YAML.
+    #[error("{} is not valid YAML: {problem}", path.display())]
+    NotYaml {
+        /// The file.
+        path: PathBuf,
+        /// The parser's message.
+        problem: String,
+    },
+    /// No object in it runs kube-vip or mooring-agent.
+    #[error(
+        "{} has no pod, DaemonSet or chart values of kube-vip's (it has {found}): give the file with the container of kube-vip or mooring-agent",
+        path.display()
+    )]
+    Nothing {
+        /// The file.
+        path: PathBuf,
+        /// The kinds found.
+        found: String,
+    },
+    /// A value is not in the file.
+    #[error(
+        "{name} is taken from {from}, which is not in the file: write its value into the file, or give the setting as a flag"
+    )]
+    Elsewhere {
+        /// The variable.
+        name: String,
+        /// What the kubelet takes it from.
+        from: String,
+    },
+    /// Several do.
+    #[error("{} has {count} objects that run kube-vip or mooring-agent: give one of them alone", path.display())]
+    Several {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl Source {
+    /// The environment with which its settings are worked out on no particular node: the node's name is left to the kubelet.
+    ///
+    /// # Errors
+    /// A setting's value stands elsewhere, as in a `ConfigMap`.
+    pub fn environment(&self) -> Result<BTreeMap<String, String>, SourceError> {
+        let mut all = BTreeMap::new();
+        for (name, variable) in &self.env {
+            match variable {
+                Variable::Text(text) => _ = all.insert(name.clone(), text.clone()),
+                Variable::Filled(from) if from == NODE_NAME || !is_read(name) => {}
+                Variable::Filled(from) => {
+                    return Err(SourceError::Elsewhere { name: name.clone(), from: from.clone() });
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether kube-vip or Mooring reads this variable.
+fn is_read(name: &str) -> bool {
+    ENTRIES.iter().any(|entry| entry.env == name) || SETTINGS.iter().any(|spec| spec.env() == name)
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// It cannot be read, or it does not have exactly one object with settings.
+pub fn read(path: &Path) -> Result<Source, SourceError> {
+    let unreadable = |error| SourceError::Unreadable { path: path.to_owned(), error };
+    if fs::metadata(path).map_err(unreadable)?.len() > LONGEST {
+        return Err(SourceError::TooLong { path: path.to_owned() });
+    }
+    parse(path, &fs::read_to_string(path).map_err(unreadable)?)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Source, SourceError> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+        .map_err(|error| SourceError::NotYaml { path: path.to_owned(), problem: error.to_string() })?;
+    let mut found: Vec<Source> = documents.iter().filter_map(settings).collect();
+    match (found.len(), found.pop()) {
+        (1, Some(source)) => Ok(source),
+        (0, _) => {
+            let kinds: Vec<&str> = documents.iter().filter_map(|one| one["kind"].as_str()).collect();
+            let found = if kinds.is_empty() { "no object with a kind".to_owned() } else { kinds.join(", ") };
+            Err(SourceError::Nothing { path: path.to_owned(), found })
+        }
+        (count, _) => Err(SourceError::Several { path: path.to_owned(), count }),
+    }
+}
+
+fn settings(object: &Value) -> Option<Source> {
+    match object["kind"].as_str() {
+        Some("Pod") => of_pod(Shape::Pod, &object["spec"], &object["metadata"]),
+        Some("DaemonSet") => of_pod(Shape::DaemonSet, &object["spec"]["template"]["spec"], &object["metadata"]),
+        Some(_) => None,
+        None => of_chart(object),
+    }
+}
+
+fn of_pod(shape: Shape, spec: &Value, metadata: &Value) -> Option<Source> {
+    let containers = spec["containers"].as_array()?;
+    let runs = |container: &&Value| {
+        let image = container["image"].as_str().unwrap_or_default();
+        let args = texts(&container["args"]);
+        image.contains("kube-vip") || image.contains("mooring-agent") || args.iter().any(|arg| arg == "manager")
+    };
+    let container = containers.iter().find(runs)?;
+    let env = container["env"].as_array().into_iter().flatten().filter_map(|one| {
+        let name = one["name"].as_str()?.to_owned();
+        let value = match &one["valueFrom"] {
+            Value::Null => Variable::Text(text(&one["value"]).unwrap_or_default()),
+            from => Variable::Filled(filled(from)),
+        };
+        Some((name, value))
+    });
+    let env: BTreeMap<String, Variable> = env.collect();
+    let kubeconfig = kubeconfig(spec, container, &env);
+    let namespace = text(&metadata["namespace"]);
+    Some(Source { shape, args: texts(&container["args"]), env, kubeconfig, namespace })
+}
+
+/// The path on the node of what is mounted where the container looks for its kubeconfig.
+fn kubeconfig(spec: &Value, container: &Value, env: &BTreeMap<String, Variable>) -> Option<String> {
+    let inside = match env.get("k8s_config_file") {
+        Some(Variable::Text(path)) if !path.is_empty() => path,
+        _ => find("kubeconfig")?.default,
+    };
+    let mount = container["volumeMounts"].as_array()?.iter().find(|mount| mount["mountPath"] == inside)?;
+    let volume = spec["volumes"].as_array()?.iter().find(|volume| volume["name"] == mount["name"])?;
+    text(&volume["hostPath"]["path"])
+}
+
+/// The chart gives `config.address` as `address`, `env` and `envValueFrom` as they are, and `extraArgs` as flags.
+fn of_chart(values: &Value) -> Option<Source> {
+    let env = values["env"].as_object();
+    let extra = values["extraArgs"].as_object();
+    let address = text(&values["config"]["address"]).filter(|address| !address.is_empty());
+    if env.is_none() && extra.is_none() && address.is_none() {
+        return None;
+    }
+    let given =
+        env.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), Variable::Text(text(value)?))));
+    let by_kubelet = values["envValueFrom"].as_object().into_iter().flatten();
+    let by_kubelet = by_kubelet.map(|(name, from)| (name.clone(), Variable::Filled(filled(from))));
+    let address = address.map(|address| ("address".to_owned(), Variable::Text(address)));
+    let args = extra.into_iter().flatten().map(|(name, value)| match text(value) {
+        Some(value) => format!("--{name}={value}"),
+        None => format!("--{name}"),
+    });
+    let args = std::iter::once("manager".to_owned()).chain(args).collect();
+    Some(Source {
+        shape: Shape::ChartValues,
+        args,
+        env: address.into_iter().chain(given).chain(by_kubelet).collect(),
+        kubeconfig: None,
+        namespace: text(&values["namespaceOverride"]).filter(|name| !name.is_empty()),
+    })
+}
+
+/// What the kubelet takes a value from, in words.
+fn filled(from: &Value) -> String {
+    let field = from.pointer("/fieldRef/fieldPath").and_then(Value::as_str);
+    field.map(str::to_owned).or_else(|| from.as_object()?.keys().next().cloned()).unwrap_or_default()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(text).collect()
+}
+
+/// A scalar as text: charts have booleans and numbers without quotes.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
