@@ -300,14 +300,17 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Checks that there are no errors in this namespace.
-    pub fn sound(&self) -> Result<()> {
-        let ours = format!("{}/", self.ns);
+    /// Waits until everything in this namespace is at rest, and checks that no address was given twice.
+    ///
+    /// Each kind has a watch of its own, so a claim may be shown before its address is.
+    pub async fn sound(&self) -> Result<()> {
+        let ours = &self.ns;
+        let what = format!("{ours} to be at rest");
+        let rest = self.rig.world.until(&what, |state| at_rest(state, ours).is_empty().then_some(()));
+        rest.await.with_context(|| self.rig.world.look(|state| format!("in {ours} {:?}", at_rest(state, ours))))?;
         let wrong = self.rig.world.look(|state| {
-            let mut wrong = at_rest(state, &self.ns);
-            let history: Vec<_> = state.history.iter().filter(|one| one.id.1 == self.ns).cloned().collect();
-            wrong.extend(twice(&history));
-            wrong
+            let history: Vec<_> = state.history.iter().filter(|one| one.id.1 == *ours).cloned().collect();
+            twice(&history)
         });
         ensure!(wrong.is_empty(), "in {ours} {wrong:?}");
         Ok(())

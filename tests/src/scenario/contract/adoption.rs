@@ -43,7 +43,7 @@ async fn moved(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(bound.ip() == scope.ip(17), "{} in place of what was moved", bound.ip());
     ensure!(bound.address["metadata"]["uid"] == made["metadata"]["uid"], "it is another object");
     scope.counts(POOL, "p", [11, 10, 1, 0]).await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn moved_address_first(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -54,7 +54,7 @@ async fn moved_address_first(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("c", "p").await?;
     let bound = scope.bound("c").await?;
     ensure!(bound.ip() == scope.ip(13) && bound.address["metadata"]["uid"] == made["metadata"]["uid"], "{bound:?}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn premade(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -100,7 +100,7 @@ async fn taken(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "first").await?;
     let second = scope.bound("second").await?;
     ensure!(second.ip() == first.ip(), "{}", second.ip());
-    scope.sound()
+    scope.sound().await
 }
 
 async fn other_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {

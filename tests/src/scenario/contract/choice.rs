@@ -54,7 +54,7 @@ async fn random(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(different.len() == 12, "{got:?}");
     // The probability that these are the twelve lowest addresses by chance is 1 in 10^20.
     ensure!(got.iter().any(|ip| ip.rsplit('.').next().and_then(|last| last.parse().ok()) > Some(21_u8)), "{got:?}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn least_recently(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -71,7 +71,7 @@ async fn least_recently(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let got = get(scope, name, "p").await?;
         ensure!(got == scope.ip(last), "{name}: {got}");
     }
-    scope.sound()
+    scope.sound().await
 }
 
 async fn kept(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -81,7 +81,7 @@ async fn kept(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("c", "p").await?;
     scope.refused("c", "PoolExhausted").await?;
     ensure!(get(scope, "vip", "p").await? == scope.ip(10), "it got another one");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn kept_global(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -102,7 +102,7 @@ async fn requested(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let bound = scope.bound("c").await?;
     ensure!(bound.ip() == scope.ip(17), "{}", bound.ip());
     ensure!(get(scope, "d", "p").await? == scope.ip(10), "it changed what others get");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn requested_badly(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -132,7 +132,7 @@ async fn requested_badly(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     for (name, ..) in &asked {
         ensure!(scope.seen(ADDRESS, name).is_none(), "{name} got one all the same");
     }
-    scope.sound()
+    scope.sound().await
 }
 
 async fn requested_later(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -149,7 +149,7 @@ async fn requested_later(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.merge(POOL, "p", json!({"spec": scope.range(10, 30)})).await?;
     let bound = scope.bound("c").await?;
     ensure!(bound.ip() == scope.ip(30), "{}", bound.ip());
-    scope.sound()
+    scope.sound().await
 }
 
 async fn quarantined(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -168,7 +168,7 @@ async fn quarantined(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     });
     let counts = counts.await?;
     ensure!(counts["free"] == 0 && counts["total"] == 2, "{counts}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn rested(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -180,7 +180,7 @@ async fn rested(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(get(scope, "b", "p").await? == had, "another one");
     // The end of the quarantine is in whole seconds.
     ensure!(released.elapsed() >= std::time::Duration::from_secs(1), "it did not rest: {:?}", released.elapsed());
-    scope.sound()
+    scope.sound().await
 }
 
 async fn grace(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -190,7 +190,7 @@ async fn grace(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "a").await?;
     ensure!(get(scope, "b", "p").await? == had, "another one");
     ensure!(released.elapsed() >= std::time::Duration::from_secs(1), "it did not rest: {:?}", released.elapsed());
-    scope.sound()
+    scope.sound().await
 }
 
 /// An agent heard another host with the address.

@@ -34,7 +34,7 @@ async fn exhausted(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.counts(POOL, "p", [2, 0, 2, 0]).await?;
     let (reason, _) = scope.pool_says(POOL, "p", "Exhausted", true).await?;
     ensure!(reason == "PoolExhausted", "{reason}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn heals(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -48,7 +48,7 @@ async fn heals(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(got.ip() == had.ip(), "{}", got.ip());
     let (is, reason, _) = crate::ipam::audit::ready(&got.claim).context("no condition")?;
     ensure!(is && reason == "AddressAllocated", "{is} {reason}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn grows(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -80,7 +80,7 @@ async fn in_turn(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         last = format!("holder-{}", 9 - n);
         scope.bound(&last).await.with_context(|| format!("it is the turn of {last}"))?;
     }
-    scope.sound()
+    scope.sound().await
 }
 
 async fn pool_comes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -109,5 +109,5 @@ async fn pool_again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let next = scope.bound("b").await?;
     ensure!(next.ip() == scope.ip(11), "{}", next.ip());
     ensure!(scope.seen(ADDRESS, "a").is_some(), "the address went with its pool");
-    scope.sound()
+    scope.sound().await
 }

@@ -34,7 +34,7 @@ async fn named_as_claim(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let bound = scope.bound("the-claim").await?;
     ensure!(bound.claim.pointer("/status/addressRef/name") == Some(&json!("the-claim")), "{}", bound.claim);
     ensure!(bound.address["metadata"]["name"] == "the-claim", "{}", bound.address);
-    scope.sound()
+    scope.sound().await
 }
 
 async fn spec_of_address(scope: &Scope<'_>, _: &Allocator) -> Result<()> {

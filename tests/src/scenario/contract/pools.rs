@@ -88,7 +88,7 @@ async fn forms(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.counts(POOL, "p", [5, 5, 0, 0]).await?;
     let got = given(scope, POOL, "p", 5).await?;
     ensure!(got == [20, 21, 40, 41, 77].map(|last| scope.ip(last)), "{got:?}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn never(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -138,7 +138,7 @@ async fn six(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     });
     let counts = told.await?;
     ensure!(counts["total"] == i64::MAX && counts["free"].as_i64().is_some_and(|free| free > i64::MAX / 2), "{counts}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn huge(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -184,7 +184,7 @@ async fn old_form(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         let length = if name == "subnet" { 29 } else { 24 };
         ensure!(bound.address["spec"]["prefix"] == length, "{name}: {}", bound.address);
     }
-    scope.sound()
+    scope.sound().await
 }
 
 async fn prefixes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -207,7 +207,7 @@ async fn prefixes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(got.ip() == net(2), "{}", got.ip());
     let seen = line(scope, kind, "p").await?;
     ensure!(seen[0] == "p" && seen[2] == 3, "{seen:?}");
-    scope.sound()
+    scope.sound().await
 }
 
 async fn global_prefixes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -231,7 +231,7 @@ async fn shrunk(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("more", "p").await?;
     let bound = scope.bound("more").await?;
     ensure!(bound.ip() == scope.ip(13), "{}", bound.ip());
-    scope.sound()
+    scope.sound().await
 }
 
 async fn overlapping(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -251,7 +251,7 @@ async fn overlapping(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(third.ip() == scope.ip(11), "{}", third.ip());
     scope.merge(POOL, "q", json!({"spec": scope.range(12, 12)})).await?;
     scope.pool_says(POOL, "p", "Overlapping", false).await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn networks(scope: &Scope<'_>, _: &Allocator) -> Result<()> {

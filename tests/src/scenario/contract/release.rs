@@ -62,7 +62,7 @@ async fn others_hold(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.gone(CLAIM, "machine").await?;
     let next = scope.bound("next").await?;
     ensure!(next.ip() == had.ip(), "{} and {}", next.ip(), had.ip());
-    scope.sound()
+    scope.sound().await
 }
 
 async fn missing_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -84,7 +84,7 @@ async fn never_bound(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.delete(CLAIM, name).await?;
         scope.gone(CLAIM, name).await?;
     }
-    scope.sound()
+    scope.sound().await
 }
 
 async fn deleted_by_hand(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -102,7 +102,7 @@ async fn deleted_by_hand(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "c").await?;
     scope.gone(ADDRESS, "c").await?;
     scope.bound("d").await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn torn_out(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -131,7 +131,7 @@ async fn torn_out(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let after = scope.bound("c").await?;
     ensure!(after.address["metadata"]["finalizers"] == json!([PROTECT_ADDRESS]), "{}", after.address);
     scope.canary().await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn pool_stays(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -180,7 +180,7 @@ async fn again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.bound("c").await?;
     scope.canary().await?;
     scope.counts(POOL, "p", [11, 10, 1, 0]).await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn free_again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -194,5 +194,5 @@ async fn free_again(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.claim("d", "p").await?;
     let next = scope.bound("d").await?;
     ensure!(next.ip() == scope.ip(11), "not the lowest that is free: {}", next.ip());
-    scope.sound()
+    scope.sound().await
 }

@@ -118,7 +118,7 @@ async fn api_restart(_: &mut Ctx<()>) -> Result<()> {
     scope.claim("after", "p").await?;
     scope.bound("after").await?;
     scope.counts(POOL, "p", [191, 150, 41, 0]).await?;
-    scope.sound()?;
+    scope.sound().await?;
     ensure!(allocator.process().is_running(), "it ended with the API server");
     allocator.stop().await
 }
@@ -150,7 +150,7 @@ async fn elected(ctx: &mut Ctx<()>) -> Result<()> {
     ensure!(leads(other).await?, "nobody leads");
     // The allocator stopped in order and gave its Lease back: the other one did not wait for the end of the Lease.
     ensure!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
-    scope.sound()?;
+    scope.sound().await?;
     other.stop().await
 }
 

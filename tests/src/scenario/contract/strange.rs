@@ -96,7 +96,7 @@ async fn flood(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     // No address is kept for the deleted claims.
     scope.claim("last", "p").await?;
     scope.bound("last").await?;
-    scope.sound()
+    scope.sound().await
 }
 
 /// The in-cluster provider's CRDs accept everything that the provider's webhook would have refused.
@@ -130,7 +130,7 @@ async fn theirs(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("many", more).await?;
     scope.claim_with("many", POOL, "many", json!({"annotations": {REQUESTED_ADDRESS: scope.ip(7)}})).await?;
     scope.bound("many").await?;
-    scope.sound()
+    scope.sound().await
 }
 
 /// Without Mooring's CRDs: no optional field, no condition on pools; everything else is the same.
@@ -150,5 +150,5 @@ async fn served(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete(CLAIM, "a").await?;
     scope.gone(CLAIM, "a").await?;
     scope.counts(POOL, "p", [3, 2, 1, 0]).await?;
-    scope.sound()
+    scope.sound().await
 }

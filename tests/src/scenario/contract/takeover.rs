@@ -92,7 +92,7 @@ async fn run(rig: &AllocatorRig, ours: bool) -> Result<()> {
         });
         said.await?;
     }
-    scope.sound()?;
+    scope.sound().await?;
     for name in ["a", "b", "half", "new"] {
         scope.delete(CLAIM, name).await?;
         scope.gone(CLAIM, name).await?;

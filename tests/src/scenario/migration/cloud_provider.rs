@@ -94,7 +94,7 @@ async fn free(scope: &Scope<'_>) -> Result<()> {
     scope.no_services().await?;
     scope.no_config().await?;
     scope.gone(crate::ipam::services::GLOBAL, "kubevip-global-ipv4").await?;
-    scope.sound()
+    scope.sound().await
 }
 
 /// kube-vip was down when the cloud provider chose: the annotation and the field name the address, and no status does.
@@ -121,7 +121,7 @@ pub async fn down(_: &mut Ctx<()>) -> Result<()> {
         scope.no_config().await?;
         // The pool goes with its last claim.
         scope.gone(crate::ipam::services::GLOBAL, "kubevip-global-ipv4").await?;
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await?;
     allocator.stop().await?;

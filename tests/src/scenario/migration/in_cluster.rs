@@ -111,8 +111,8 @@ pub async fn as_left(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     before.strangers_are_untouched(scope).await?;
     scope.counts(POOL, "p", [14, 7, 7, 0]).await?;
     strangers_go(scope).await?;
-    scope.sound()?;
-    other.sound()?;
+    scope.sound().await?;
+    other.sound().await?;
 
     all_go(&other).await?;
     all_go(scope).await?;

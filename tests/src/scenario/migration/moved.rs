@@ -88,7 +88,7 @@ pub async fn moved(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
             ensure!(scope.seen(kind, claim).is_none(), "made again at the source: {:?}", scope.seen(kind, claim));
         }
     }
-    target.sound()?;
+    target.sound().await?;
     all_go(&target).await.context("at the target")?;
     target.counts(POOL, "p", [6, 6, 0, 0]).await?;
     target.leave().await

@@ -160,7 +160,7 @@ pub async fn odd(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     scope.claim("waits-for-a-claim", "p").await?;
     ensure!(scope.bound("waits-for-a-claim").await?.ip() == scope.ip(23), "it was not kept");
     scope.merge(ADDRESS, "others-finalizer", json!({"metadata": {"finalizers": [PROTECT_ADDRESS]}})).await?;
-    scope.sound()?;
+    scope.sound().await?;
     all_go(scope).await?;
     scope.counts(POOL, "p", [30, 30, 0, 0]).await
 }
@@ -193,7 +193,7 @@ pub async fn paused(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     before.kept(scope, &names[..3], true).await?;
     scope.gone(CLAIM, "going").await?;
     ensure!(scope.bound("new-c").await?.ip() == scope.ip(13), "the released address is lost");
-    scope.sound()?;
+    scope.sound().await?;
     all_go(scope).await?;
     scope.counts(POOL, "p", [6, 6, 0, 0]).await
 }

@@ -50,7 +50,7 @@ async fn tutorial(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.delete_service("nginx").await?;
         let has = scope.advertised("second").await?;
         ensure!(has == [IP], "{has:?}");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await?;
     scope.no_services().await?;
@@ -105,7 +105,7 @@ async fn one_by_one(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.delete_service("web").await?;
     scope.gone(CLAIM, &name).await?;
     scope.gone(ADDRESS, &name).await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn type_changes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
@@ -140,7 +140,7 @@ async fn type_changes(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         }
         all.sort();
         ensure!(all == [scope.ip(10), scope.ip(11), scope.ip(12)], "{all:?}");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -196,7 +196,7 @@ async fn edited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
                 (right && annotation(service, "kube-vip.io/vipHost") == Some(NODE)).then_some(())
             })
             .await?;
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -243,7 +243,7 @@ async fn node(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.until_rests(&scope.ip(10)).await?;
         scope.noted("asks", json!({ADDRESSES: scope.ip(10)})).await?;
         scope.service_says("asks", "AddressOfNode", &name).await?;
-        scope.sound()
+        scope.sound().await
     };
     let done = scope.with_agents(work).await;
     scope.rig.server.delete(&format!("/api/v1/nodes/{name}")).await?;

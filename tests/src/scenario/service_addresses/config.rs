@@ -72,7 +72,7 @@ async fn whole(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.counts(GLOBAL, &format!("kubevip-{ns}-ipv4"), [3, 1, 2, 0]).await?;
         scope.counts(GLOBAL, "kubevip-global-ipv4", [15, 15, 0, 0]).await?;
         scope.counts(GLOBAL, &format!("kubevip-{ns}-ipv6"), [4, 4, 0, 0]).await?;
-        scope.sound()
+        scope.sound().await
     };
     with(scope, data, work).await
 }
@@ -102,7 +102,7 @@ async fn dual_stack(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
                 (ingress(service) == [scope.ip6("a"), scope.ip(2)]).then_some(())
             })
             .await?;
-        scope.sound()
+        scope.sound().await
     };
     with(scope, data, work).await
 }
@@ -147,7 +147,7 @@ async fn edited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
                 done.then_some(())
             })
             .await?;
-        scope.sound()
+        scope.sound().await
     };
     with(scope, data, work).await
 }
@@ -176,7 +176,7 @@ async fn second_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         ensure!(scope.advertised("one").await? == [scope.ip(10)], "the first by name");
         scope.service("two").await?;
         ensure!(scope.advertised("two").await? == [scope.ip(20)], "the second");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }

@@ -35,7 +35,7 @@ async fn given(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             scope.service(&format!("s{n}")).await?;
             scope.advertised(&format!("s{n}")).await?;
         }
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -69,7 +69,7 @@ async fn refused(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         ensure!(scope.advertised("of-node").await? == [scope.ip(12)], "the node is gone");
         scope.merge(POOL, "p", json!({"spec": {"addresses": [format!("{}-{}", scope.ip(10), scope.ip(99))]}})).await?;
         ensure!(scope.advertised("nowhere").await? == [scope.ip(99)], "added to the pool");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -92,7 +92,7 @@ async fn nonsense(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         // After the correction the Service gets an address.
         scope.merge_service("host", json!({"metadata": {"annotations": {ADDRESSES: null}}})).await?;
         ensure!(scope.advertised("host").await? == [scope.ip(11)], "corrected");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -110,7 +110,7 @@ async fn changed(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         ensure!(message.contains(&format!("keeps {}", scope.ip(17))), "{message}");
         let service = scope.rig.server.get(&scope.service_path("web")).await?;
         ensure!(ingress(&service) == [scope.ip(17)], "{service}");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -127,7 +127,7 @@ async fn named_pool(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             .merge_service("typo", json!({"metadata": {"annotations": {"mooring.dev/pool": "InClusterIPPool/other"}}}))
             .await?;
         ensure!(scope.advertised("typo").await? == [scope.ip(31)], "corrected");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }

@@ -39,7 +39,7 @@ async fn dns(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             .merge_service("clash", json!({"spec": {"ports": [{"name": "p", "port": 54, "protocol": "UDP"}]}}))
             .await?;
         ensure!(scope.advertised("clash").await? == [scope.ip(10)], "another port");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -61,7 +61,7 @@ async fn local(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.until_event(&scope.ns, "dns", "NoCommonNode", "").await?;
         scope.endpoints("dns", &["n2", "n3"]).await?;
         ensure!(scope.advertised("dns").await? == [scope.ip(10)], "they have n2 in common");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }
@@ -86,7 +86,7 @@ async fn last_out(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
         scope.service_says("other", "PoolExhausted", "").await?;
         scope.delete_service("two").await?;
         ensure!(scope.advertised("other").await? == [scope.ip(10)], "given back by the last");
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await
 }

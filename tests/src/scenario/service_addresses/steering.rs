@@ -59,7 +59,7 @@ async fn follows(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     // If the address is to be advertised, the pool's settings apply to it too.
     scope.merge(ADDRESS, "machine", json!({"metadata": {"labels": {"mooring.dev/advertise": "true"}}})).await?;
     says(scope, "machine", None, Some("rack=1")).await?;
-    scope.sound()
+    scope.sound().await
 }
 
 async fn nonsense(scope: &Scope<'_>, _: &Allocator) -> Result<()> {

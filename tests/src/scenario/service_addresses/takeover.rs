@@ -66,7 +66,7 @@ async fn kept(_: &mut Ctx<()>) -> Result<()> {
         for pool in ["kubevip-global-ipv4", "kubevip-kept.addresses-ipv4"] {
             scope.gone(crate::ipam::services::GLOBAL, pool).await?;
         }
-        scope.sound()
+        scope.sound().await
     };
     scope.with_agents(work).await?;
     allocator.stop().await?;
