@@ -21,6 +21,8 @@ pub const SHARED: Duration = Duration::from_millis(500);
 pub const LIFETIME: u32 = 13;
 /// How late the kernel and the observer may notice the end of an address.
 pub const KERNEL: Duration = Duration::from_millis(1_500);
+/// Two observers hear of two removals at the same moment within this.
+pub const NOTICED: Duration = Duration::from_millis(200);
 /// From the end of the last fault, with every API server ready, until one holder is heard without interruption.
 pub const SETTLED: Duration = Duration::from_secs(25);
 /// Requests of all agents within any second: a write, its race with a second API server, a read, an Event, three times.

@@ -9,6 +9,7 @@ mod agents;
 pub mod bounds;
 mod class;
 mod draw;
+mod floor;
 mod hearing;
 mod quiesce;
 mod report;
@@ -205,13 +206,16 @@ impl Chaos {
         record.seen.spent = made.spent;
         record.seen.services = self.services.is_some();
         breaches.extend(rules::judge(&record.seen));
+        let mut allowed = rules::allowances(&record.seen);
         if let Some(services) = &mut self.services {
-            breaches.extend(services.judge(&self.rig, &record.seen).await?);
+            let of_services = services.judge(&self.rig, &record.seen).await?;
+            breaches.extend(of_services.breaches);
+            allowed.extend(of_services.allowed);
         }
         self.moves.extend(record.seen.moves().iter().map(|(at, _)| *at));
 
         let at = made.started.since(self.begin).as_secs_f64();
-        let round = Round::of(plan.round, at, made.texts, &record.seen, &breaches);
+        let round = Round::of(plan.round, at, made.texts, &record.seen, &breaches).allowing(allowed);
         progress::line(round.line());
         // If the machine gave the agents no time, a broken rule that depends on time proves nothing.
         let judged = !rules::is_starved(&record.seen) || breaches.iter().any(|breach| !breach.rule.needs_time());

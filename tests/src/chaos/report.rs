@@ -100,6 +100,10 @@ pub struct Round {
     pub spent: bool,
     /// Rules broken.
     pub broken: Vec<Rule>,
+    /// How late the kernel removed an address of the lab's own.
+    pub kernel_late_ms: u128,
+    /// What was allowed because the kernel was late.
+    pub allowed: Vec<String>,
 }
 
 /// A round in which a rule was broken.
@@ -213,6 +217,14 @@ impl Report {
                 self.unjudged_faults
             );
         }
+        let late = self.rounds.iter().map(|round| round.kernel_late_ms).max().unwrap_or_default();
+        let _ =
+            writeln!(text, "the kernel removed addresses of the lab at most {late} ms after their lifetimes had ended");
+        for round in &self.rounds {
+            for what in &round.allowed {
+                let _ = writeln!(text, "  allowed in round {}: {what}", round.round);
+            }
+        }
         for violation in self.violations.iter().chain(&self.unjudged) {
             let judged = if violation.judged { "" } else { " (not judged)" };
             let _ = writeln!(text, "\nround {}{judged}; again: {}", violation.round, violation.again);
@@ -242,6 +254,8 @@ impl Round {
         let shared = seen.holds.two_owners(seen.from, seen.to);
         let mut broken: Vec<Rule> = breaches.iter().map(|breach| breach.rule).collect();
         broken.dedup();
+        let late = seen.floor.iter().map(|lapse| (lapse.gone.unwrap_or(seen.to), lapse.end));
+        let late = late.filter(|(gone, _)| *gone >= seen.from).map(|(gone, end)| gone.since(end));
         Self {
             round: number,
             at: (at * 1_000.0).round() / 1_000.0,
@@ -255,7 +269,15 @@ impl Round {
             starved_ms: seen.starved.as_millis(),
             spent: seen.spent,
             broken,
+            kernel_late_ms: late.max().unwrap_or_default().as_millis(),
+            allowed: Vec::new(),
         }
+    }
+
+    /// With what was allowed because the kernel was late.
+    #[must_use]
+    pub fn allowing(self, allowed: Vec<String>) -> Self {
+        Self { allowed, ..self }
     }
 
     /// A progress line during the run.

@@ -1,14 +1,16 @@
 //! The rules that every round must satisfy: pure functions of the observations.
 
+mod fence;
+
 use mooring_agent::core::time::Time;
 use serde::Serialize;
 
-use super::bounds::{
-    self, BURST, KERNEL, LIFETIME, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STARVED,
-};
+use super::bounds::{self, BURST, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STARVED};
 use super::hearing::{deaf, without};
 use super::seen::Seen;
 use crate::observe::timeline::Interval;
+pub use fence::allowances;
+use fence::fence;
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -109,31 +111,6 @@ fn two_owners(seen: &Seen) -> Vec<Breach> {
                     format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
                 breach(Rule::TwoOwners, both.from, detail)
             }));
-        }
-    }
-    found
-}
-
-fn fence(seen: &Seen) -> Vec<Breach> {
-    let mut found = Vec::new();
-    for one in seen.lifetimes.iter().filter(|one| one.at >= seen.from) {
-        if one.valid > LIFETIME || one.preferred != 0 {
-            let detail = format!(
-                "{}: lifetime {} s (at most {LIFETIME}), preferred {} s (0)",
-                one.host, one.valid, one.preferred
-            );
-            found.push(breach(Rule::Fence, one.at, detail));
-        }
-    }
-    for hold in seen.holds.holds().iter().filter(|hold| hold.to.is_none_or(|to| to >= seen.from)) {
-        let to = hold.to.unwrap_or(seen.to).min(seen.to);
-        let Some(last) = seen.lifetimes.iter().rfind(|one| one.host == hold.host && one.at <= to) else {
-            continue;
-        };
-        let end = last.at + std::time::Duration::from_secs(u64::from(last.valid)) + KERNEL;
-        if to > end {
-            let by = to.since(end).as_millis();
-            found.push(breach(Rule::Fence, end, format!("{} had the VIP {by} ms longer than it was told", hold.host)));
         }
     }
     found

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mooring_agent::core::time::Time;
 
 use super::class::Class;
+use super::floor::Lapse;
 use crate::observe::probes::Gap;
 use crate::observe::timeline::{Interval, Timeline};
 
@@ -86,6 +87,8 @@ pub struct Seen {
     pub stalls: Vec<Interval>,
     /// The longest time for which an agent was ready to run but got no processor.
     pub starved: Duration,
+    /// When the kernel removed addresses of the lab's own whose lifetimes had ended.
+    pub floor: Vec<Lapse>,
 }
 
 impl Seen {

@@ -44,6 +44,15 @@ pub struct Services {
     moves: BTreeMap<IpAddr, Vec<Time>>,
 }
 
+/// What was found about the VIPs of a round.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// The rules that were broken.
+    pub breaches: Vec<Breach>,
+    /// What was allowed because the kernel was late.
+    pub allowed: Vec<String>,
+}
+
 fn vips() -> Vec<IpAddr> {
     (0..VIPS).map(worker::vip).collect()
 }
@@ -113,10 +122,10 @@ impl Services {
     ///
     /// # Errors
     /// The client failed.
-    pub async fn judge(&mut self, rig: &ControlPlaneRig, seen: &Seen) -> Result<Vec<Breach>> {
+    pub async fn judge(&mut self, rig: &ControlPlaneRig, seen: &Seen) -> Result<Judged> {
         let events = rig.addresses.events();
         let heard = self.end(rig, seen.to).await?;
-        let mut all = vec![];
+        let mut judged = Judged::default();
         for (vip, probes) in self.vips.clone().into_iter().zip(heard) {
             let of_vip: Vec<Event> = events.iter().filter(|event| event.address == vip).cloned().collect();
             let holds = rig.timeline_of(vip);
@@ -140,9 +149,10 @@ impl Services {
             };
             moves.extend(seen.moves().iter().map(|(at, _)| *at));
             let about = |breach: Breach| Breach { detail: format!("{vip}: {}", breach.detail), ..breach };
-            all.extend(rules::judge(&seen).into_iter().map(about));
+            judged.breaches.extend(rules::judge(&seen).into_iter().map(about));
+            judged.allowed.extend(rules::allowances(&seen).into_iter().map(|what| format!("{vip}: {what}")));
         }
-        Ok(all)
+        Ok(judged)
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use mooring_agent::core::time::Time;
 
 use super::agents::Agents;
+use super::floor::Floor;
 use super::seen::{Happened, Lifetime, Seen};
 use crate::observe::addresses::{Change, Event};
 use crate::observe::audit::Tail;
@@ -30,6 +31,7 @@ pub struct Watch {
     pub prober: Prober,
     audits: Vec<Tail>,
     pulse: Pulse,
+    floor: Floor,
     /// When the round began.
     from: Time,
 }
@@ -66,7 +68,8 @@ impl Watch {
         for name in rig.lab.control_planes() {
             audits.push(Tail::of(&rig.lab.host(&name)?.dir().join("audit.log")));
         }
-        let mut watch = Self { prober: prober(rig)?, audits, pulse: Pulse::start()?, from: now() };
+        let mut watch =
+            Self { prober: prober(rig)?, audits, pulse: Pulse::start()?, floor: Floor::start(rig)?, from: now() };
         // Earlier requests belong to no round.
         watch.requests()?;
         Ok(watch)
@@ -108,6 +111,7 @@ impl Watch {
             spent: false,
             stalls: self.stalls(&probes, from, to),
             starved: agents.starved(rig),
+            floor: self.floor.lapses(from),
         };
         let events = events.into_iter().filter(|event| event.at >= from && event.at <= to).collect();
         Ok(Record { seen, probes, events })

@@ -8,7 +8,7 @@ use mooring_agent::core::mac::Mac;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, CacheInfo};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
@@ -223,6 +223,18 @@ pub fn add_address(interface: &str, address: IpAddr) -> Result<(), Error> {
     let message = address_message(interface, address)?;
     let what = format!("add {address} to {interface}");
     Netlink::open(0)?.request(&what, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// A request to add an address to an interface of this thread's namespace for `valid` seconds, after which the kernel removes it.
+///
+/// # Errors
+/// [`Error::NoInterface`].
+pub fn lent_address(interface: &str, address: IpAddr, valid: u32) -> Result<AddressMessage, Error> {
+    let mut message = address_message(interface, address)?;
+    let mut lifetime = CacheInfo::default();
+    lifetime.ifa_valid = valid;
+    message.attributes.push(AddressAttribute::CacheInfo(lifetime));
+    Ok(message)
 }
 
 /// Like [`add_address`], for many addresses in one datagram.

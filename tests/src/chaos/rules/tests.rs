@@ -7,6 +7,7 @@ use std::time::Duration;
 use netlink_packet_route::address::AddressFlags;
 
 use super::super::class::Class;
+use super::super::floor::Lapse;
 use super::super::seen::{Happened, Lifetime, Unasked};
 use super::*;
 use crate::observe::addresses::{Change, Event, State};
@@ -59,6 +60,7 @@ fn good() -> Seen {
         spent: false,
         stalls: Vec::new(),
         starved: Duration::ZERO,
+        floor: Vec::new(),
     }
 }
 
@@ -106,6 +108,40 @@ fn no_fence_and_a_fence_outlived() {
     assert_eq!(broken(&seen), []);
     seen.lifetimes.push(Lifetime { preferred: 9, ..lifetime("b", 31_000, 13) });
     assert_eq!(broken(&seen), [Rule::Fence]);
+}
+
+#[test]
+fn a_late_kernel_is_no_fault_of_the_agent() {
+    let mut seen = good();
+    // The last lifetime of b ends at 21 s.
+    seen.to = at(40_000);
+    seen.requests.clear();
+    seen.faults = vec![fault(Class::AgentKilled, "a", 1_000, 12_000)];
+    let lapse = |host: &str, end, gone: Option<u64>| Lapse { host: host.into(), end: at(end), gone: gone.map(at) };
+    let fenced = |seen: &Seen| broken(seen).contains(&Rule::Fence);
+    seen.holds = holds(&[("a", 0, Some(1_000)), ("b", 1_400, Some(22_400)), ("a", 22_500, None)]);
+    seen.lifetimes.extend([22_500, 32_000].map(|ms| lifetime("a", ms, 13)));
+    assert!(!fenced(&seen) && allowances(&seen).is_empty(), "{:?}", judge(&seen));
+    seen.holds = holds(&[("a", 0, Some(1_000)), ("b", 1_400, Some(26_000)), ("a", 26_100, None)]);
+    assert!(fenced(&seen));
+    // Addresses of the lab on the same host went in time: the kernel was not late.
+    seen.floor = [19_000, 20_000, 21_000, 22_000].map(|end| lapse("b", end, Some(end + 700))).into();
+    assert!(fenced(&seen) && allowances(&seen).is_empty());
+    // Late was another host, or the kernel was late at another time.
+    seen.floor.push(lapse("a", 21_500, Some(26_000)));
+    seen.floor.push(lapse("b", 12_000, Some(18_000)));
+    seen.floor.push(lapse("b", 25_000, Some(27_000)));
+    assert!(fenced(&seen));
+    // The kernel kept an address of the lab as long; a little less long is not enough.
+    seen.floor.push(lapse("b", 21_900, Some(25_700)));
+    assert!(fenced(&seen));
+    seen.floor.push(lapse("b", 21_900, Some(25_990)));
+    assert!(!fenced(&seen), "{:?}", judge(&seen));
+    assert_eq!(allowances(&seen).len(), 1);
+    // Still there at the end.
+    seen.to = at(26_000);
+    seen.floor = vec![lapse("b", 21_900, None)];
+    assert!(!fenced(&seen), "{:?}", judge(&seen));
 }
 
 #[test]
