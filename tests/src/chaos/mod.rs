@@ -134,6 +134,8 @@ struct Chaos {
     holder: String,
     /// When the VIP moved since the last restart of all agents.
     moves: Vec<Time>,
+    /// The outage that the faults of the last round may still cost.
+    left: Duration,
     command: String,
 }
 
@@ -165,7 +167,8 @@ impl Chaos {
             wish.minutes,
             wish.seed
         );
-        Ok(Self { rig, agents, watch, services, begin: now(), holder: settled.holder, moves: Vec::new(), command })
+        let (begin, left) = (now(), Duration::ZERO);
+        Ok(Self { rig, agents, watch, services, begin, holder: settled.holder, moves: Vec::new(), left, command })
     }
 
     async fn round(&mut self, plan: &Plan, report: &mut Report) -> Result<()> {
@@ -204,6 +207,7 @@ impl Chaos {
         let healed = Healed { healed, ready, named };
         let mut record = self.watch.end(&self.rig, &mut self.agents, made.faults, healed).await?;
         record.seen.spent = made.spent;
+        record.seen.left = self.left;
         record.seen.services = self.services.is_some();
         breaches.extend(rules::judge(&record.seen));
         let mut allowed = rules::allowances(&record.seen);
@@ -212,6 +216,7 @@ impl Chaos {
             breaches.extend(of_services.breaches);
             allowed.extend(of_services.allowed);
         }
+        self.left = rules::left(&record.seen);
         self.moves.extend(record.seen.moves().iter().map(|(at, _)| *at));
 
         let at = made.started.since(self.begin).as_secs_f64();
@@ -326,9 +331,11 @@ impl Chaos {
         if let Some(services) = &mut self.services {
             services.settled(&self.rig).await;
             services.end(&self.rig, record.seen.to).await?;
+            services.left.clear();
         }
         self.holder = settled.holder;
         self.moves.clear();
+        self.left = Duration::ZERO;
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use super::class::Class;
 use super::rules::{Breach, Rule};
 use super::seen::Seen;
 use super::story::{self, Entry};
+use crate::observe::probes::Gap;
 use crate::report::table;
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -81,8 +82,10 @@ pub struct Round {
     pub at: f64,
     /// Its faults: class and hosts.
     pub faults: Vec<String>,
-    /// For how long the client heard nothing.
+    /// For how long the client heard nothing because of the faults.
     pub outage_ms: u128,
+    /// For how long it heard nothing before the first fault began.
+    pub outage_before_ms: u128,
     /// How long two hosts had the VIP, whether or not they could hear each other.
     pub shared_ms: u128,
     /// How often the VIP moved.
@@ -261,6 +264,7 @@ impl Round {
             at: (at * 1_000.0).round() / 1_000.0,
             faults,
             outage_ms: seen.outage().as_millis(),
+            outage_before_ms: seen.before().iter().map(Gap::length).sum::<Duration>().as_millis(),
             shared_ms: shared.iter().map(crate::observe::timeline::Interval::length).sum::<Duration>().as_millis(),
             moves: seen.moves().len(),
             settled_ms: seen.settled().map(|at| at.since(seen.ready).as_millis()),

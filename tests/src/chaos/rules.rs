@@ -2,12 +2,15 @@
 
 mod fence;
 
+use std::time::Duration;
+
 use mooring_agent::core::time::Time;
 use serde::Serialize;
 
-use super::bounds::{self, BURST, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STARVED};
+use super::bounds::{self, BURST, HARMLESS, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STARVED};
 use super::hearing::{deaf, without};
 use super::seen::Seen;
+use crate::observe::probes::Gap;
 use crate::observe::timeline::Interval;
 pub use fence::allowances;
 use fence::fence;
@@ -143,21 +146,36 @@ fn allowed(seen: &Seen) -> bounds::Bound {
 }
 
 fn outage(seen: &Seen) -> Vec<Breach> {
-    let stalled = seen.stalled(seen.from, seen.to);
-    let (outage, allowed) = (seen.outage(), allowed(seen).outage + stalled);
-    let Some(first) = seen.gaps.first().filter(|_| outage > allowed) else {
-        return Vec::new();
-    };
-    let longest = seen.gaps.iter().max_by_key(|gap| gap.length()).unwrap_or(first);
+    let begins = seen.begins();
+    let quiet = HARMLESS.max(seen.left);
+    [
+        silence(&seen.before(), quiet, seen.stalled(seen.from, begins), " before the first fault"),
+        silence(&seen.cost(), allowed(seen).outage, seen.stalled(seen.from, seen.to), ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The gaps together may be no longer than allowed.
+fn silence(gaps: &[Gap], bound: Duration, stalled: Duration, when: &str) -> Option<Breach> {
+    let (outage, allowed) = (gaps.iter().map(Gap::length).sum::<Duration>(), bound + stalled);
+    let longest = gaps.iter().max_by_key(|gap| gap.length()).filter(|_| outage > allowed)?;
     let detail = format!(
-        "the client heard nothing for {} ms in {} gaps, the longest {} ms; allowed {} ms ({} of them because the machine stood still)",
+        "the client heard nothing for {} ms{when} in {} gaps, the longest {} ms; allowed {} ms ({} of them because the machine stood still)",
         outage.as_millis(),
-        seen.gaps.len(),
+        gaps.len(),
         longest.length().as_millis(),
         allowed.as_millis(),
         stalled.as_millis()
     );
-    vec![breach(Rule::Outage, longest.from, detail)]
+    Some(breach(Rule::Outage, longest.from, detail))
+}
+
+/// The outage that the faults of this round may still cost after it.
+#[must_use]
+pub fn left(seen: &Seen) -> Duration {
+    allowed(seen).outage.saturating_sub(seen.outage())
 }
 
 fn moves(seen: &Seen) -> Vec<Breach> {
@@ -172,7 +190,7 @@ fn moves(seen: &Seen) -> Vec<Breach> {
 fn requests(seen: &Seen) -> Vec<Breach> {
     let mut times = seen.requests.clone();
     times.sort_unstable();
-    let second = std::time::Duration::from_secs(1);
+    let second = Duration::from_secs(1);
     let (most, most_rate) = if seen.services { (BURST + SERVICES_BURST, RATE + SERVICES_RATE) } else { (BURST, RATE) };
     let burst = times.iter().enumerate().find_map(|(i, at)| {
         let end = times.partition_point(|other| *other < *at + second);

@@ -81,6 +81,8 @@ pub struct Seen {
     pub unasked: Vec<Unasked>,
     /// Resident memory of each agent at the end, in kilobytes.
     pub memory: Vec<(String, u64)>,
+    /// The outage that the faults of the round before may still cost: until the first fault begins, the time is theirs.
+    pub left: Duration,
     /// The VIP had moved so often before the round that the witness may not decide.
     pub spent: bool,
     /// When the machine stood still, without overlaps: the agents are not to blame for this time.
@@ -131,17 +133,36 @@ impl Seen {
     #[must_use]
     pub fn moves(&self) -> Vec<(Time, &str)> {
         let all = self.holds.holds();
-        let moved = all.windows(2).filter(|pair| pair[0].host != pair[1].host);
-        moved
-            .map(|pair| (pair[1].from, pair[1].host.as_str()))
-            .filter(|(at, _)| *at > self.from && *at <= self.to)
-            .collect()
+        // The host that had the VIP longest of those before: another one may have had it as well for a while.
+        let last = |i: usize| all[..i].iter().max_by_key(|hold| (hold.to.is_none(), hold.to)).map(|hold| &hold.host);
+        let moved = (1..all.len()).filter(|i| all[i - 1].host != all[*i].host && last(*i) != Some(&all[*i].host));
+        moved.map(|i| (all[i].from, all[i].host.as_str())).filter(|(at, _)| *at > self.from && *at <= self.to).collect()
     }
 
-    /// How long the client heard nothing, in total.
+    /// When the first fault began; without a fault, the end of the round.
+    #[must_use]
+    pub fn begins(&self) -> Time {
+        self.faults.iter().map(|fault| fault.from).min().unwrap_or(self.to)
+    }
+
+    /// The gaps that were over before the first fault began: they are not its cost.
+    #[must_use]
+    pub fn before(&self) -> Vec<Gap> {
+        let begins = self.begins();
+        self.gaps.iter().filter(|gap| gap.to < begins).copied().collect()
+    }
+
+    /// The other gaps: what the faults cost.
+    #[must_use]
+    pub fn cost(&self) -> Vec<Gap> {
+        let begins = self.begins();
+        self.gaps.iter().filter(|gap| gap.to >= begins).copied().collect()
+    }
+
+    /// How long the client heard nothing because of the faults, in total.
     #[must_use]
     pub fn outage(&self) -> Duration {
-        self.gaps.iter().map(Gap::length).sum()
+        self.cost().iter().map(Gap::length).sum()
     }
 
     /// The moment from which one host alone had the VIP and was heard, until the end of the round.

@@ -42,6 +42,8 @@ pub struct Services {
     from: Time,
     /// When each VIP moved lately.
     moves: BTreeMap<IpAddr, Vec<Time>>,
+    /// The outage that the faults of the last round may still cost each VIP.
+    pub(super) left: BTreeMap<IpAddr, Duration>,
 }
 
 /// What was found about the VIPs of a round.
@@ -84,7 +86,7 @@ impl Services {
         for n in 0..VIPS {
             worker::create(&server, n, "Cluster").await?;
         }
-        Ok(Self { vips: vips(), swarm: swarm(rig)?, from: now(), moves: BTreeMap::new() })
+        Ok(Self { vips: vips(), swarm: swarm(rig)?, from: now(), moves: BTreeMap::new(), left: BTreeMap::new() })
     }
 
     /// Waits until one node alone has had each VIP for [`QUIET`] and answers for it. `false`: not in time.
@@ -140,6 +142,7 @@ impl Services {
                 gaps: probes.outages(),
                 named: Some(seen.to),
                 spent: moves.len() >= SPENT,
+                left: self.left.get(&vip).copied().unwrap_or_default(),
                 holds,
                 // They are the agents', and judged already.
                 requests: vec![],
@@ -147,6 +150,7 @@ impl Services {
                 memory: vec![],
                 ..seen.clone()
             };
+            self.left.insert(vip, rules::left(&seen));
             moves.extend(seen.moves().iter().map(|(at, _)| *at));
             let about = |breach: Breach| Breach { detail: format!("{vip}: {}", breach.detail), ..breach };
             judged.breaches.extend(rules::judge(&seen).into_iter().map(about));

@@ -108,6 +108,7 @@ impl Watch {
             requests: self.requests()?,
             unasked: agents.take(),
             memory: agents.memory(rig),
+            left: Duration::ZERO,
             spent: false,
             stalls: self.stalls(&probes, from, to),
             starved: agents.starved(rig),

@@ -57,6 +57,7 @@ fn good() -> Seen {
         requests: (0..20).map(|n| at(n * 500)).collect(),
         unasked: Vec::new(),
         memory: vec![("b".into(), 9_000)],
+        left: Duration::ZERO,
         spent: false,
         stalls: Vec::new(),
         starved: Duration::ZERO,
@@ -176,6 +177,43 @@ fn a_long_outage_and_ping_pong() {
     seen.holds =
         holds(&[("a", 0, Some(1_000)), ("b", 1_400, Some(2_000)), ("c", 2_000, Some(3_000)), ("b", 3_000, None)]);
     assert_eq!(broken(&seen), [Rule::Moves]);
+}
+
+#[test]
+fn a_gap_before_the_fault_is_not_the_cost_of_the_fault() {
+    let mut seen = good();
+    seen.gaps[0].to = at(3_900);
+    seen.gaps.insert(0, Gap { from: at(300), to: at(700), lost: 40 });
+    assert_eq!(broken(&seen), [], "400 ms before the fault, 2,900 ms after it");
+    seen.gaps[0].to = at(900);
+    let found = judge(&seen);
+    assert_eq!(broken(&seen), [Rule::Outage], "600 ms, and nothing explains them");
+    assert!(found[0].detail.contains("before the first fault") && found[0].at == at(300), "{found:?}");
+    seen.left = Duration::from_millis(600);
+    assert_eq!(broken(&seen), [], "the faults of the round before may cost that much");
+    assert_eq!(left(&seen), Duration::from_millis(100), "of 3 s");
+    // A gap in which the fault begins is its cost.
+    seen.gaps[0].to = at(1_000);
+    seen.left = Duration::from_secs(9);
+    assert_eq!(broken(&seen), [Rule::Outage]);
+    assert_eq!(left(&seen), Duration::ZERO);
+}
+
+#[test]
+fn the_vip_that_was_put_back_did_not_move() {
+    let mut seen = good();
+    seen.faults = vec![fault(Class::AddressDeleted, "a", 5_000, 5_000)];
+    seen.gaps.clear();
+    seen.lifetimes = [0, 2_000, 4_000, 6_000, 8_000].map(|ms| lifetime("a", ms, 13)).into();
+    seen.from = at(3_000);
+    // In the round before, b had the VIP for a while as well.
+    seen.holds = holds(&[("a", 0, Some(5_000)), ("b", 1_400, Some(2_000)), ("a", 5_004, None)]);
+    assert_eq!(broken(&seen), []);
+    // Here b had it last: the VIP moved.
+    seen.holds = holds(&[("a", 0, Some(5_000)), ("b", 1_400, Some(5_002)), ("a", 5_004, None)]);
+    assert!(broken(&seen).contains(&Rule::Moves));
+    seen.holds = holds(&[("a", 0, Some(5_000)), ("b", 5_004, None)]);
+    assert!(broken(&seen).contains(&Rule::Moves));
 }
 
 #[test]
