@@ -12,10 +12,13 @@ use crate::cluster::ETCD;
 use crate::fault::Fault;
 use crate::host::{Error as HostError, Process};
 use crate::observe::now;
+use crate::progress;
 use crate::rig::control_plane::ControlPlaneRig;
 
 /// A killed process ends within this time.
 const GONE: Duration = Duration::from_secs(10);
+/// A second SIGKILL, with SIGCONT, must end it within this time.
+const GONE_AT_LAST: Duration = Duration::from_secs(30);
 /// Pause between two agents of an upgrade: the other agents must know the new agent before the next one leaves.
 const BETWEEN: Duration = Duration::from_millis(1_500);
 
@@ -85,7 +88,7 @@ impl Cast {
         }
         for opposite in self.faults(rig).iter().filter_map(Fault::opposite) {
             if let Fault::Start { host, process } = &opposite {
-                rig.lab.process(host, process)?.ended(GONE).await?;
+                gone(&rig.lab.process(host, process)?).await?;
             }
             rig.apply(&opposite)?;
         }
@@ -101,6 +104,18 @@ impl Cast {
         let peer = self.peer.as_deref().unwrap_or_default();
         self.order.class.faults(&on, &self.host, peer, self.order.amount)
     }
+}
+
+/// Waits for the end of a process that was killed. The kernel may take long to end one on a busy machine, and meanwhile nothing
+/// answers on the sockets that are still open: for agents, the process is stopped.
+async fn gone(process: &Process) -> Result<()> {
+    if process.ended(GONE).await.is_err() {
+        progress::line(format_args!("{} on {} was killed and goes on", process.name(), process.host()));
+        // They fail if the process has ended by now.
+        drop((process.kill(), process.thaw()));
+        process.ended(GONE_AT_LAST).await?;
+    }
+    Ok(())
 }
 
 /// Whether the error says that there is no such address.

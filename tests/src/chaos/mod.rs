@@ -276,7 +276,10 @@ impl Chaos {
                 }
             } else if let Some(fault) = &mut faults[i] {
                 match cast.end(&mut self.rig, &mut self.agents).await {
-                    Ok(to) => fault.to = to,
+                    Ok(to) => {
+                        fault.to = to;
+                        fault.lasts = fault.lasts.max(to.since(fault.from));
+                    }
                     Err(error) => breaches.push(refused(error)),
                 }
             }

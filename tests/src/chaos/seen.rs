@@ -20,7 +20,7 @@ pub struct Happened {
     pub peer: Option<String>,
     /// Whether this host held the VIP when the round began.
     pub on_holder: bool,
-    /// The planned duration.
+    /// How long it lasted; the lab may need longer than planned to heal it.
     pub lasts: Duration,
     /// When it began.
     pub from: Time,
