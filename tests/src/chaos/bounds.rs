@@ -37,6 +37,11 @@ pub const SERVICES_RATE: f64 = 12.0;
 /// An agent was ready to run and got no processor for this long in a round, or the machine stood still for this long:
 /// rules that depend on time cannot be judged then.
 pub const STARVED: Duration = Duration::from_secs(1);
+/// Two bad answers in a row make an API server unhealthy, and a hanging one takes 2 s for an answer.
+pub const UNWELL: Duration = Duration::from_secs(2);
+/// Moves beyond those of each fault, when nobody can ask the API and a cut between two hosts heals: a lapsed holder and a provisional one
+/// hear each other, and each must yield. Another host takes the VIP provisionally; if the turns of two fall together, both yield once more.
+pub const BOTH_YIELD: usize = 2;
 /// Resident memory of an agent, in kilobytes.
 pub const MEMORY: u64 = 48 * 1_024;
 
@@ -49,12 +54,15 @@ pub struct Bound {
     pub moves: usize,
 }
 
-/// What a fault may cost that happens alone: on the holder or on another host, for this long.
+/// What a fault may cost that happens alone: on the holder or on another host, for this long. `stacked`: each control plane has an etcd
+/// member of its own.
 #[must_use]
-pub fn alone(class: Class, on_holder: bool, lasts: Duration) -> Bound {
+pub fn alone(class: Class, on_holder: bool, lasts: Duration, stacked: bool) -> Bound {
     let bound = |outage, moves| Bound { outage, moves };
     let outlives = lasts >= OUTLIVES;
     match class {
+        // The cut separates two etcd members as well: who took the VIP may find its own API server unhealthy, and hands over.
+        Class::Cut | Class::CutOneWay if stacked && lasts >= UNWELL => bound(WITNESSED, 3),
         // A host that does not hear the holder any more, but hears others, takes the VIP; so both sides count.
         Class::Cut | Class::CutOneWay => bound(WITNESSED, 2),
         // Candidates with a bad line also find the holder silent.
@@ -75,26 +83,37 @@ pub fn alone(class: Class, on_holder: bool, lasts: Duration) -> Bound {
 }
 
 /// Whether a fault of this class may move or interrupt the VIP at all.
-fn harms(class: Class, lasts: Duration) -> bool {
-    let bound = alone(class, true, lasts);
+fn harms(class: Class, lasts: Duration, stacked: bool) -> bool {
+    let bound = alone(class, true, lasts, stacked);
     bound.moves > 0 || bound.outage > HARMLESS
 }
 
+/// Whether a cut heals while nobody can ask the API.
+fn heals_without_api(faults: &[(Class, bool, Duration)]) -> bool {
+    let any = |wanted: fn(&Class) -> bool| faults.iter().any(|(class, ..)| wanted(class));
+    any(|class| matches!(class, Class::ApisStopped | Class::ApisFrozen | Class::EtcdFrozen))
+        && any(|class| matches!(class, Class::Cut | Class::CutOneWay | Class::Isolated))
+}
+
 /// What the faults of a round may cost. Each fault is given as its class, whether it affects the holder, and how long
-/// it lasts. `spent`: the VIP has moved so often recently that the witness may not decide.
+/// it lasts. `spent`: the VIP has moved so often recently that the witness may not decide. `stacked`: see [`alone`].
 #[must_use]
-pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool) -> Bound {
+pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool, stacked: bool) -> Bound {
     match faults {
         [] => Bound { outage: HARMLESS, moves: 0 },
         [(class, on_holder, lasts)] => {
-            let bound = alone(*class, *on_holder, *lasts);
+            let bound = alone(*class, *on_holder, *lasts, stacked);
             let slow = spent && bound.outage >= WITNESSED && !matches!(class, Class::Claimed | Class::Stranger);
             if slow { Bound { outage: bound.outage + EXPIRED, ..bound } } else { bound }
         }
         several => {
-            let moves = several.iter().map(|(class, _, lasts)| alone(*class, true, *lasts).moves).sum();
+            let both_yield = heals_without_api(several);
+            // Without an API nobody hands over because of its health.
+            let stacked = stacked && !both_yield;
+            let moves: usize = several.iter().map(|(class, _, lasts)| alone(*class, true, *lasts, stacked).moves).sum();
+            let moves = moves + if both_yield { BOTH_YIELD } else { 0 };
             // A host that is not the holder now may be the holder when its fault begins.
-            let harmful = several.iter().any(|(class, _, lasts)| harms(*class, *lasts));
+            let harmful = several.iter().any(|(class, _, lasts)| harms(*class, *lasts, stacked));
             let own = several.iter().filter(|(class, ..)| matches!(class, Class::Loss | Class::Stranger));
             let outage: Duration = own.map(|(_, _, lasts)| *lasts).sum();
             let harmless = HARMLESS * u32::try_from(several.len()).unwrap_or(u32::MAX);
@@ -112,7 +131,7 @@ pub fn for_people() -> String {
     for class in Class::ALL {
         let about = class.about();
         let mut row = |name: String, lasts: Duration| {
-            let (own, other) = (alone(class, true, lasts), alone(class, false, lasts));
+            let (own, other) = (alone(class, true, lasts, false), alone(class, false, lasts, false));
             let cells = [name, about.what.to_owned(), seconds(own), seconds(other)];
             rows.push(cells.into_iter().chain([own.moves.to_string(), other.moves.to_string()]).collect());
         };
@@ -123,9 +142,11 @@ pub fn for_people() -> String {
     }
     let rest = format!(
         "Loss and strangers: their own duration on top. Several at once, or after 3 moves in 180 s: outage {} s.\n\
+         Stacked: a cut of {} s or more, one move more. A cut that heals while nobody can ask the API: {BOTH_YIELD} moves more.\n\
          Two owners that can hear each other: {} ms. One holder after all is healed: {} s. Requests of all agents: {BURST} \
          in a second, {RATE} a second over a round. Lifetime of the address: {LIFETIME} s. Memory of an agent: {} MiB.\n",
         EXPIRED.as_secs(),
+        UNWELL.as_secs(),
         SHARED.as_millis(),
         SETTLED.as_secs(),
         MEMORY / 1_024,
@@ -141,18 +162,40 @@ mod tests {
 
     #[test]
     fn what_harms_nobody_is_allowed_nothing() {
-        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true);
+        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true, false);
         assert_eq!(harmless, Bound { outage: HARMLESS, moves: 0 });
-        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true), Bound { outage: HARMLESS, moves: 0 });
-        let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false);
+        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true, false), Bound { outage: HARMLESS, moves: 0 });
+        let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false, false);
         assert_eq!(two, Bound { outage: HARMLESS * 2, moves: 0 });
     }
 
     #[test]
     fn a_spent_witness_and_company_cost_a_lease() {
-        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], false).outage, WITNESSED);
-        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], true).outage, WITNESSED + EXPIRED);
-        let company = of_round(&[(Class::Crash, false, SHORT), (Class::PortDown, true, SHORT)], false);
+        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], false, false).outage, WITNESSED);
+        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], true, false).outage, WITNESSED + EXPIRED);
+        let company = of_round(&[(Class::Crash, false, SHORT), (Class::PortDown, true, SHORT)], false, false);
         assert_eq!(company, Bound { outage: EXPIRED, moves: 4 });
+    }
+
+    #[test]
+    fn a_cut_that_heals_without_an_api_makes_both_yield() {
+        let moves = |one, other| of_round(&[(one, true, SHORT), (other, true, SHORT)], false, false).moves;
+        assert_eq!(moves(Class::ApisStopped, Class::Cut), 3 + BOTH_YIELD);
+        assert_eq!(moves(Class::EtcdFrozen, Class::Isolated), 2 + BOTH_YIELD);
+        let long = |class| (class, true, UNWELL);
+        assert_eq!(of_round(&[long(Class::ApisStopped), long(Class::Cut)], false, true).moves, 3 + BOTH_YIELD);
+        // With an API the Lease decides; without a cut nobody hears another; a crashed host comes back without the VIP.
+        assert_eq!(moves(Class::ApiStopped, Class::Cut), 4);
+        assert_eq!(moves(Class::ApisStopped, Class::Claimed), 1);
+        assert_eq!(moves(Class::ApisStopped, Class::Crash), 3);
+    }
+
+    #[test]
+    fn a_cut_between_etcd_members_makes_an_api_server_unhealthy() {
+        let moves = |lasts, stacked| of_round(&[(Class::CutOneWay, true, lasts)], false, stacked).moves;
+        assert_eq!(moves(UNWELL, true), 3);
+        assert_eq!(moves(SHORT, true), 2, "too short for two bad answers");
+        assert_eq!(moves(UNWELL, false), 2, "etcd is elsewhere");
+        assert_eq!(of_round(&[(Class::CutGateway, true, UNWELL)], false, true).moves, 0);
     }
 }

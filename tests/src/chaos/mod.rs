@@ -136,6 +136,7 @@ struct Chaos {
     moves: Vec<Time>,
     /// The outage that the faults of the last round may still cost.
     left: Duration,
+    stacked: bool,
     command: String,
 }
 
@@ -168,7 +169,8 @@ impl Chaos {
             wish.seed
         );
         let (begin, left) = (now(), Duration::ZERO);
-        Ok(Self { rig, agents, watch, services, begin, holder: settled.holder, moves: Vec::new(), left, command })
+        let (holder, stacked) = (settled.holder, wish.stacked);
+        Ok(Self { rig, agents, watch, services, begin, holder, moves: Vec::new(), left, stacked, command })
     }
 
     async fn round(&mut self, plan: &Plan, report: &mut Report) -> Result<()> {
@@ -208,6 +210,7 @@ impl Chaos {
         let mut record = self.watch.end(&self.rig, &mut self.agents, made.faults, healed).await?;
         record.seen.spent = made.spent;
         record.seen.left = self.left;
+        record.seen.stacked = self.stacked;
         record.seen.services = self.services.is_some();
         breaches.extend(rules::judge(&record.seen));
         let mut allowed = rules::allowances(&record.seen);

@@ -73,6 +73,8 @@ pub struct Seen {
     pub gaps: Vec<Gap>,
     /// Since when the Lease names the holder, at the end; `None`: the Lease does not name the holder.
     pub named: Option<Time>,
+    /// Each control plane has an etcd member of its own.
+    pub stacked: bool,
     /// The agents carry VIPs of Services as well.
     pub services: bool,
     /// When agents sent requests to the API.

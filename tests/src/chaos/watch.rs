@@ -104,6 +104,7 @@ impl Watch {
             lifetimes: lifetimes(&events, from),
             gaps: probes.outages(),
             named: end.named,
+            stacked: false,
             services: false,
             requests: self.requests()?,
             unasked: agents.take(),

@@ -53,6 +53,7 @@ fn good() -> Seen {
         lifetimes: [0, 2_000, 4_000, 6_000, 8_000].map(|ms| lifetime(if ms == 0 { "a" } else { "b" }, ms, 13)).into(),
         gaps: vec![Gap { from: at(1_000), to: at(1_410), lost: 410 }],
         named: Some(at(5_000)),
+        stacked: false,
         services: false,
         requests: (0..20).map(|n| at(n * 500)).collect(),
         unasked: Vec::new(),
