@@ -44,6 +44,8 @@ pub enum Bug {
     AnnouncesWhenLate,
     /// A lapsed or provisional holder goes on announcing.
     LapsedAnnounces,
+    /// A provisional holder that lets go does not say so.
+    LetsGoInSilence,
     /// A lapsed or provisional holder goes on however few other nodes it hears.
     LapsedAlone,
     /// A holder lets a VIP go when one refresh of the VIP's fence has failed.
@@ -136,7 +138,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 29] = [
+    pub const ELECTOR: [Self; 30] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -157,6 +159,7 @@ impl Bug {
         Self::ReleasesAtOnce,
         Self::AnnouncesWhenLate,
         Self::LapsedAnnounces,
+        Self::LetsGoInSilence,
         Self::LapsedAlone,
         Self::LetsGoOnFailedRefresh,
         Self::HoldsThoughReleased,

@@ -47,6 +47,9 @@ pub struct Notes {
     pub handover: Option<Handover>,
     /// `mooring.dev/participants`: the nodes that take part, by name. Facts about nodes, not about a tenure.
     pub participants: BTreeMap<String, Participant>,
+    /// `mooring.dev/let-go`: the last hold without a Lease that ended. A fact about a node, not about a tenure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub let_go: Option<LetGo>,
 }
 
 /// The holder takes part: it answers probes while it carries the VIP, and yields to the rightful holder.
@@ -78,6 +81,16 @@ pub struct Handover {
     pub transitions: u32,
     /// The released record's `acquired`, likewise.
     pub acquired: Option<WallTime>,
+}
+
+/// A node has let go of VIPs that it carried, and announced, without a Lease: whoever holds the Lease announces them again.
+/// Agents before this note existed keep it, as they keep what others write on the Lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetGo {
+    /// The node.
+    pub node: String,
+    /// When, by that node's clock: only whether it is another time than before counts.
+    pub at: WallTime,
 }
 
 /// The most participants that a Lease names: each renewal sends all of them to all candidates.

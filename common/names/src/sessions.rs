@@ -6,6 +6,8 @@ pub const TENURE: &str = "mooring.dev/tenure";
 pub const HANDOVER: &str = "mooring.dev/handover";
 /// On the Lease of the control plane's VIPs: the nodes that take part, by name.
 pub const PARTICIPANTS: &str = "mooring.dev/participants";
+/// On the Lease of the control plane's VIPs: which node last let go of a hold without the Lease, and when.
+pub const LET_GO: &str = "mooring.dev/let-go";
 
 /// The prefix of the names of session Leases; the node's name follows.
 pub const PREFIX: &str = "mooring-session.";

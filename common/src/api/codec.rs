@@ -12,11 +12,11 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-pub use mooring_names::sessions::{HANDOVER, PARTICIPANTS, TENURE};
+pub use mooring_names::sessions::{HANDOVER, LET_GO, PARTICIPANTS, TENURE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use mooring_lease::lease::{Declaration, Handover, LeaseView, MOST_PARTICIPANTS, Notes, Participant, Record};
+use mooring_lease::lease::{Declaration, Handover, LeaseView, LetGo, MOST_PARTICIPANTS, Notes, Participant, Record};
 use mooring_lease::mac::Mac;
 use mooring_lease::time::WallTime;
 
@@ -83,6 +83,7 @@ pub fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
         }),
         handover: read::<Handover>(annotations, HANDOVER, &mut flaw),
         participants: participants(annotations, &mut flaw),
+        let_go: let_go(annotations, &mut flaw),
     };
     let version = lease.metadata.resource_version.clone().unwrap_or_default();
     (LeaseView { version, record, notes }, flaws)
@@ -100,6 +101,7 @@ pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let annotations = lease.metadata.annotations.get_or_insert_default();
     write(annotations, TENURE, tenure.as_ref());
     write(annotations, HANDOVER, handover.as_ref());
+    write(annotations, LET_GO, notes.let_go.as_ref());
     write(annotations, PARTICIPANTS, Some(&notes.participants).filter(|p| !p.is_empty()));
     if annotations.is_empty() {
         lease.metadata.annotations = None;
@@ -158,6 +160,16 @@ fn macs(all: &mut Vec<Mac>, name: &'static str, flaw: &mut impl FnMut(&'static s
     if all.len() < before {
         flaw(name, format!("has {} MAC addresses too many, or of no host", before - all.len()));
     }
+}
+
+fn let_go(annotations: &Annotations, flaw: &mut impl FnMut(&'static str, String)) -> Option<LetGo> {
+    let said = read::<LetGo>(annotations, LET_GO, flaw)?;
+    let length = said.node.len();
+    if said.node.is_empty() || length > LONGEST_NAME {
+        flaw(LET_GO, format!("has a node whose name has {length} bytes: ignored"));
+        return None;
+    }
+    Some(said)
 }
 
 /// An invalid participant does not invalidate the others.

@@ -49,6 +49,7 @@ impl Elector {
 
     /// Carries the VIPs no longer, and follows.
     pub(super) fn let_go(&mut self, why: Why) {
+        self.note_let_go();
         for (address, vip) in &mut self.vips {
             vip.take_off(Put::No);
             self.step.out.push(Action::Drop { address: *address });

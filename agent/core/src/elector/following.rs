@@ -45,10 +45,12 @@ impl Elector {
         let known = self.lease.is_fresh(self.step.at.now, &self.rules) && self.lease.view().is_some();
         let twin = self.twin().is_some();
         let unable = !known || twin || self.api.flight.is_some() || self.node.participant.macs.is_empty();
-        if unable || self.is_participant() || self.is_list_full() {
+        let says = self.must_say_let_go();
+        if unable || !says && (self.is_participant() || self.is_list_full()) {
             return;
         }
-        let first = self.step.at.now + self.turn_to_participate();
+        // Clients may be asking the wrong host: that does not wait for a turn.
+        let first = self.step.at.now + if says { Duration::ZERO } else { self.turn_to_participate() };
         let at = *self.candidacy.participate_at.get_or_insert(first);
         if self.due(at) {
             self.candidacy.participate_at = None;

@@ -103,6 +103,7 @@ impl Elector {
     /// Decides at once whether the VIPs that this node carries belong to another node.
     fn was_shown(&mut self) {
         self.step.again = true;
+        self.recall.saw(self.lease.view(), &self.rules.node);
         let holder = self.lease.holder().to_owned();
         if self.candidacy.saw_holder(self.step.at.now, &holder).as_deref() == Some(&*self.rules.node) {
             self.search_anew();

@@ -31,6 +31,7 @@ mod leaving;
 mod looking;
 mod participating;
 mod process;
+mod recalling;
 mod releasing;
 mod searching;
 mod segment;
@@ -64,6 +65,7 @@ use following::Following;
 use holding::Holding;
 use leaving::Leaving;
 use process::Process;
+use recalling::Recall;
 use releasing::Releasing;
 use segment::Segment;
 use service::Service;
@@ -92,6 +94,7 @@ pub struct Elector {
     doubt: Doubt,
     ensured: Ensured,
     releasing: Option<Releasing>,
+    recall: Recall,
     candidacy: Candidacy,
     service: Service,
     step: Step<Action>,
@@ -129,6 +132,7 @@ impl Elector {
             doubt: Doubt::default(),
             ensured: Ensured::default(),
             releasing: None,
+            recall: Recall::default(),
             candidacy: Candidacy::default(),
             service: Service::default(),
             step: Step::default(),
@@ -178,6 +182,7 @@ impl Elector {
         self.advance_searches();
         self.advance_witness();
         self.advance_doubt();
+        self.advance_recall();
         self.advance_announcements();
     }
 

@@ -32,12 +32,18 @@ impl Elector {
         self.rules.turn(0) * u32::try_from(participants / MANY + 1).unwrap_or(1)
     }
 
-    /// Adds this node to the participants that the Lease names. The record stays as it was seen.
+    /// Adds this node to the participants that the Lease names, and says that it has let go of a provisional hold if the holder is
+    /// to know that. The record stays as it was seen.
     pub(super) fn participate(&mut self) {
         let Some(view) = self.lease.view() else { return };
         let record = view.record.clone();
         let mut notes = view.notes.clone();
-        notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
+        if !self.has_no_place(&notes) {
+            notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
+        }
+        if let Some(let_go) = &self.recall.unsaid {
+            notes.let_go = Some(let_go.clone());
+        }
         self.write_with(Purpose::Participate, record, notes, TAKE_WITHIN);
     }
 

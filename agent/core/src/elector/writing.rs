@@ -126,6 +126,9 @@ impl Elector {
         let mut notes = self.lease.view().map(|v| v.notes.clone()).unwrap_or_default();
         notes.tenure = None;
         notes.handover = None;
+        if let Some(let_go) = &self.recall.unsaid {
+            notes.let_go = Some(let_go.clone());
+        }
         if !self.node.participant.macs.is_empty() && !self.has_no_place(&notes) {
             notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
         }
@@ -203,7 +206,10 @@ impl Elector {
         let valid = self.step.at.now + MARGIN < flight.sent + self.rules.lease_duration;
         match flight.purpose {
             // If somebody strips the annotation, it is not written again at once.
-            Purpose::Participate => self.candidacy.participate_at = Some(self.step.at.now + PARTICIPATE_AGAIN),
+            Purpose::Participate => {
+                let again = if self.must_say_let_go() { self.rules.retry_period / 4 } else { PARTICIPATE_AGAIN };
+                self.candidacy.participate_at = Some(self.step.at.now + again);
+            }
             Purpose::Release => self.released(),
             // A take that was sent before a late step is sent again: much may have happened since.
             Purpose::Take(cause) if valid && flight.sent >= self.doubt.late_at && self.is_mine() => {
@@ -252,7 +258,9 @@ impl Elector {
         }
         match purpose {
             Purpose::Participate => {
-                self.candidacy.participate_at = Some(now + self.rules.retry_period + self.turn_to_participate());
+                let says = self.must_say_let_go();
+                let pause = if says { self.rules.retry_period / 4 } else { self.rules.retry_period };
+                self.candidacy.participate_at = Some(now + pause + self.turn_to_participate());
             }
             Purpose::Release => self.release_failed(failure),
             Purpose::Take(_) | Purpose::Renew => {}

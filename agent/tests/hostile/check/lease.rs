@@ -1,7 +1,7 @@
 //! The Lease and its annotations. The bytes are a Lease in JSON; or a digit that chooses an annotation, and its text.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use mooring_agent::api::codec::{HANDOVER, PARTICIPANTS, TENURE, decode, encode};
+use mooring_agent::api::codec::{HANDOVER, LET_GO, PARTICIPANTS, TENURE, decode, encode};
 use mooring_agent::api::raw::Raw;
 use mooring_agent::core::lease::LeaseView;
 
@@ -17,7 +17,7 @@ pub fn check(data: &[u8]) {
         shown(&raw.lease);
     }
     let mut rest = Bytes(data);
-    let name = rest.pick(&[TENURE, HANDOVER, PARTICIPANTS]);
+    let name = rest.pick(&[TENURE, HANDOVER, PARTICIPANTS, LET_GO]);
     if let Ok(text) = std::str::from_utf8(rest.0) {
         let mut lease = Lease::default();
         lease.metadata.annotations = Some([(name.to_owned(), text.to_owned())].into());
@@ -45,6 +45,7 @@ fn bounded(view: &LeaseView) {
     for macs in tenures.chain(notes.participants.values().map(|node| &node.macs)) {
         assert!(macs.len() <= 16 && macs.iter().all(|mac| mac.is_host()));
     }
+    assert!(notes.let_go.iter().all(|said| (1..=253).contains(&said.node.len())));
     for (name, node) in &notes.participants {
         assert!((1..=253).contains(&name.len()));
         let fours = node.addresses.iter().filter(|ip| ip.is_ipv4()).count();
@@ -81,7 +82,7 @@ fn written_again(lease: &Lease, view: &LeaseView) {
     assert!(flaws.iter().all(|flaw| !flaw.field.starts_with("mooring.dev")), "{flaws:?}");
     let foreign = |lease: &Lease| {
         let mut rest = lease.metadata.annotations.clone().unwrap_or_default();
-        rest.retain(|name, _| ![TENURE, HANDOVER, PARTICIPANTS].contains(&name.as_str()));
+        rest.retain(|name, _| ![TENURE, HANDOVER, PARTICIPANTS, LET_GO].contains(&name.as_str()));
         (rest, lease.metadata.uid.clone(), lease.metadata.labels.clone(), lease.metadata.finalizers.clone())
     };
     assert_eq!(foreign(&read), foreign(lease));

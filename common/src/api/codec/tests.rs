@@ -111,6 +111,8 @@ fn annotations_that_lie_are_ignored_and_told() {
         (TENURE, r#"{"holder":"a","transitions":1,"acquired":null,"macs":["zz"]}"#),
         (HANDOVER, "null-ish"),
         (PARTICIPANTS, "[1,2]"),
+        (LET_GO, r#"{"node":"a"}"#),
+        (LET_GO, r#"{"node":"","at":7}"#),
     ] {
         let (view, flaws) = annotated(name, value);
         assert_eq!((view.notes, flaws.len()), (Notes::default(), 1), "{value}");
@@ -160,6 +162,7 @@ proptest! {
         let notes = Notes {
             tenure: Some(Declaration { holder: record.holder.clone(), transitions, acquired, macs, vips }),
             handover: Some(Handover { from: "a".into(), to: "b".into(), transitions, acquired }),
+            let_go: (nodes > 0).then(|| LetGo { node: "n0".into(), at: acquired.unwrap_or_default() }),
             participants: (0..nodes).map(|n| (format!("n{n}"), node.clone())).collect(),
         };
         let mut lease = Lease::default();
@@ -170,11 +173,12 @@ proptest! {
         assert_eq!(view.record, record);
         assert_eq!(view.notes.tenure, notes.tenure);
         assert_eq!(view.notes.handover, notes.handover);
+        assert_eq!(view.notes.let_go, notes.let_go);
         assert_eq!(view.notes.participants.len(), nodes);
     }
 
     #[test]
-    fn no_annotation_is_fatal(name in 0..3_usize, value in ".{0,200}") {
-        annotated([TENURE, HANDOVER, PARTICIPANTS][name], &value);
+    fn no_annotation_is_fatal(name in 0..4_usize, value in ".{0,200}") {
+        annotated([TENURE, HANDOVER, PARTICIPANTS, LET_GO][name], &value);
     }
 }

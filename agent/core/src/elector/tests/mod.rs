@@ -8,6 +8,7 @@ mod kernel;
 mod lapsed;
 mod law;
 mod new_vips;
+mod one_way;
 mod outage;
 mod releasing;
 mod renamed;

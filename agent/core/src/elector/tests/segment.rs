@@ -52,7 +52,8 @@ impl World {
         self.hosts[n].announced.push(self.now);
         let (mac, group, has) = (self.hosts[n].mac, self.hosts[n].group, self.hosts[n].carries.contains_key(&address));
         for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
-            if self.hosts[m].group == group && !self.hosts[m].deaf && !self.hosts[n].deaf {
+            let heard = !self.hosts[m].deaf && !self.hosts[n].deaf && !self.hosts[n].unheard_by.contains(&m);
+            if self.hosts[m].group == group && heard {
                 self.put(self.wire, Item::To(m, Event::Heard { address, mac }));
             }
         }
@@ -65,7 +66,9 @@ impl World {
             return;
         }
         let mut answers: Vec<Mac> = vec![];
-        for (_, host) in self.hosts.iter().enumerate().filter(|(m, h)| *m != n && h.group == asker.group && !h.deaf) {
+        let both_ways = |m: usize, h: &super::Host| !asker.unheard_by.contains(&m) && !h.unheard_by.contains(&n);
+        let near = |m: usize, h: &super::Host| m != n && h.group == asker.group && !h.deaf && both_ways(m, h);
+        for (_, host) in self.hosts.iter().enumerate().filter(|(m, h)| near(*m, h)) {
             let has = host.up && (host.address == address || host.carries.contains_key(&address));
             answers.extend(has.then_some(host.mac));
         }

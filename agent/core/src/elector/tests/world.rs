@@ -36,6 +36,8 @@ pub(super) struct Host {
     /// Hosts of one group hear each other; the gateway is in group 0.
     pub(super) group: u8,
     pub(super) deaf: bool,
+    /// Its frames do not reach these hosts, whatever it hears from them.
+    pub(super) unheard_by: Vec<usize>,
     /// The verdict of its own probe.
     pub(super) verdict: Verdict,
     /// Where the others find its API server, if not at its own address; and whether that is ready.
@@ -121,6 +123,7 @@ impl World {
                 frozen: None,
                 group: 0,
                 deaf: false,
+                unheard_by: vec![],
                 verdict: Verdict::Healthy,
                 api_servers: vec![],
                 ready: true,

@@ -1,0 +1,93 @@
+//! Frames are lost one way: a node hears another, and is not heard.
+
+use super::world::{Api, World, ms};
+use crate::action::{Cause, Report, Why};
+use crate::lease::{LetGo, MOST_PARTICIPANTS, Participant};
+use crate::rules::Rules;
+use crate::time::{Time, WallTime};
+
+/// A world in which a candidate that the holder does not hear has carried the VIP provisionally, and has let go; the holder, the
+/// candidate, and when it let go.
+fn let_go_unheard(change: impl FnOnce(&mut World)) -> (World, usize, usize, Time) {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.run(ms(10_000));
+    change(&mut world);
+    let candidate = (holder + 1) % 3;
+    world.hosts[candidate].unheard_by = vec![holder];
+    world.set_api(candidate, Api::Hanging);
+    while !world.owners().contains(&candidate) {
+        world.run(ms(10));
+    }
+    world.run(ms(100));
+    world.set_api(candidate, Api::Up);
+    while world.owners().contains(&candidate) {
+        world.run(ms(10));
+    }
+    world.hosts[candidate].unheard_by.clear();
+    let now = world.now;
+    (world, holder, candidate, now)
+}
+
+fn announced_since(world: &World, n: usize, since: Time) -> usize {
+    world.hosts[n].announced.iter().filter(|at| **at > since).count()
+}
+
+#[test]
+fn the_holder_announces_again_when_a_node_that_it_did_not_hear_lets_go() {
+    let (mut world, holder, candidate, since) = let_go_unheard(|_| {});
+    assert_eq!(world.reported(candidate, |r| matches!(r, Report::Took(Cause::Provisional))), 1);
+    assert_eq!(world.reported(candidate, |r| *r == Report::LetGo(Why::LeaseLost)), 1);
+    let (before, others) = (world.hosts[candidate].writes, world.hosts[3 - holder - candidate].writes);
+    world.run(ms(1_500));
+    assert!(announced_since(&world, holder, since) >= 3, "a burst");
+    world.run(ms(20_000));
+    assert_eq!(announced_since(&world, holder, since), 6, "one burst");
+    world.run(ms(120_000));
+    assert!(world.hosts[candidate].writes <= before + 2, "the note is written once");
+    assert_eq!(world.hosts[3 - holder - candidate].writes, others);
+    assert_eq!((world.owners(), world.role(holder)), (vec![holder], "holding"));
+}
+
+#[test]
+fn a_node_for_which_the_list_has_no_place_says_that_it_has_let_go() {
+    let (mut world, holder, candidate, since) = let_go_unheard(|world| {
+        let mut lease = world.lease.clone().unwrap();
+        let name = world.hosts.iter().find(|host| host.name != lease.record.holder).unwrap().name.clone();
+        for n in lease.notes.participants.len()..=MOST_PARTICIPANTS {
+            lease.notes.participants.insert(format!("gone{n}"), Participant::default());
+        }
+        lease.notes.participants.remove(&name);
+        world.store(lease.record, lease.notes);
+    });
+    world.run(ms(1_500));
+    let lease = world.lease.as_ref().unwrap();
+    assert_eq!(lease.notes.let_go.as_ref().map(|said| &said.node), Some(&world.hosts[candidate].name));
+    assert_eq!(lease.notes.participants.len(), MOST_PARTICIPANTS);
+    assert!(announced_since(&world, holder, since) >= 3);
+}
+
+#[test]
+fn a_note_that_was_there_before_says_nothing_and_a_new_one_is_honoured_once() {
+    let (mut world, holder, candidate, _) = let_go_unheard(|_| {});
+    world.run(ms(10_000));
+    // The holder's agent is new, and finds the note.
+    world.kill(holder);
+    world.restart(holder, &Rules::default());
+    world.run(ms(10_000));
+    let lease = world.lease.clone().unwrap();
+    let said = lease.notes.let_go.clone();
+    assert!(said.is_some(), "all writes keep it");
+    // Somebody strips it, and an older note comes back.
+    let since = world.now;
+    for let_go in [None, said] {
+        let lease = world.lease.clone().unwrap();
+        world.store(lease.record, crate::lease::Notes { let_go, ..lease.notes });
+        world.run(ms(4_000));
+    }
+    assert_eq!(announced_since(&world, holder, since), 0);
+    let lease = world.lease.clone().unwrap();
+    let let_go = Some(LetGo { node: world.hosts[candidate].name.clone(), at: WallTime(7) });
+    world.store(lease.record, crate::lease::Notes { let_go, ..lease.notes });
+    world.run(ms(10_000));
+    assert_eq!(announced_since(&world, holder, since), 6);
+}
