@@ -22,6 +22,8 @@ pub struct Entry {
     pub confirmed: Nanos,
     /// Since when the VIP has not answered.
     pub silent: Option<Nanos>,
+    /// The station carried the VIP without ever having had the Lease when the client came to believe it: its life then.
+    pub provisional: Option<u32>,
 }
 
 /// What the client knows of each VIP's neighbour entry.
@@ -47,9 +49,10 @@ impl NeighbourCache {
 impl World<'_, Elector> {
     /// A station says that it has the VIP: an entry that is there is changed, none is made (`arp_accept` 0).
     pub fn client_heard(&mut self, vip: usize, station: usize) {
+        let provisional = self.life_of_provisional(station);
         let entry = &mut self.checks.client.entries[vip];
         if entry.station.is_some() {
-            entry.station = Some(station);
+            (entry.station, entry.provisional) = (Some(station), provisional);
             self.touch_client();
         }
     }
@@ -102,11 +105,20 @@ impl World<'_, Elector> {
         }
         if entry.station.is_none() {
             entry.station = self.resolve(vip);
+            entry.provisional = entry.station.and_then(|station| self.life_of_provisional(station));
         }
         self.checks.client.entries[vip].station = entry.station;
+        self.checks.client.entries[vip].provisional = entry.provisional;
         let Some(station) = entry.station else { return false };
         let there = self.frame(0, client, station).is_some() && self.answers(station, 0, What::Vip(vip));
         there && station < self.hosts.len() && self.frame(0, station, client).is_some()
+    }
+
+    /// The life of the process that carries the VIPs provisionally there, if one does.
+    fn life_of_provisional(&self, station: usize) -> Option<u32> {
+        let host = self.hosts.get(station)?;
+        let provisional = host.agent.as_ref().is_some_and(|agent| agent.core.snapshot().role == "provisional");
+        provisional.then_some(host.life)
     }
 
     /// Asks all hosts; the client believes the first answer.

@@ -23,6 +23,8 @@ pub struct Process {
     pub prober: Prober,
     /// When it let go of what it carried: what it had heard of a holder before is forgotten.
     pub let_go: Nanos,
+    /// When it last came to hold the Lease.
+    pub began: Nanos,
     /// When a VIP was last answered for, or claimed, by another, and the frame came this far.
     pub heard: Nanos,
     /// The same, by station.
@@ -41,6 +43,7 @@ impl Process {
             client: Client::new(n, settings),
             prober: Prober::new(settings),
             let_go: 0,
+            began: 0,
             heard: 0,
             heard_from: vec![0; settings.nodes + 3],
             heard_holder: vec![0; settings.nodes + 3],
@@ -106,6 +109,9 @@ impl World<'_, Elector> {
         }
         if let (Report::LetGo(_), Some(agent)) = (report, &mut self.hosts[host].agent) {
             agent.own.let_go = self.now;
+        }
+        if let (Report::Took(_) | Report::Confirmed, Some(agent)) = (report, &mut self.hosts[host].agent) {
+            agent.own.began = self.now;
         }
         self.check_report(host, report);
     }

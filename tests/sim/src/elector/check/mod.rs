@@ -4,6 +4,7 @@
 mod able;
 mod fence;
 mod health;
+mod misled;
 mod new_vip;
 mod outage;
 mod owners;

@@ -20,6 +20,7 @@ impl World<'_, Elector> {
     /// The VIP still does not answer.
     pub fn check_outage(&mut self, vip: usize) {
         let Some(since) = self.checks.client.entries[vip].silent else { return };
+        self.check_misled(vip, since);
         let Some((host, able)) = self.able_since() else { return };
         if let Some(single) = self.checks.outage.single
             && able <= single.at
