@@ -84,6 +84,8 @@ pub enum Bug {
     KeepsAfterLostWrite,
     /// A node that remembers that it holds a VIP goes on when the record names another node.
     MemoryOverRecord,
+    /// VIPs are taken up by what is remembered as soon as their link is up again.
+    TakesUpAtLinkUp,
     /// A challenge is answered by the remembered record.
     DefendsFromRecord,
     /// A challenged holder of a VIP whose calls are not answered goes on.
@@ -172,7 +174,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 42] = [
+    pub const SESSION_VIPS: [Self; 43] = [
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,
@@ -183,6 +185,7 @@ impl Bug {
         Self::IgnoresOwnEnd,
         Self::KeepsAfterLostWrite,
         Self::MemoryOverRecord,
+        Self::TakesUpAtLinkUp,
         Self::DefendsFromRecord,
         Self::VipNeverYields,
         Self::KeepsVipBesideOther,

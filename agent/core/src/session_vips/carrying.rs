@@ -161,7 +161,7 @@ impl SessionVips {
 
     pub(super) fn announce_due(&mut self, vip: &mut Vip) {
         let Some(hold) = vip.hold else { return };
-        if !hold.put || !self.doubt.is_sure() || !self.may_announce(&hold) {
+        if !hold.put || !self.doubt.is_sure() || !self.may_announce(&hold) || !self.may_call(vip, &hold) {
             return;
         }
         if vip.schedule.due(self.step.at.now) {

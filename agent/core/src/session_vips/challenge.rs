@@ -17,7 +17,7 @@ use crate::planted::planted;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 
 /// A node that has yielded looks for the VIP again after this.
-const YIELDED: Duration = Duration::from_secs(1);
+pub(super) const YIELDED: Duration = Duration::from_secs(1);
 
 impl SessionVips {
     /// A frame of another host was heard.
@@ -144,7 +144,8 @@ impl SessionVips {
         self.advance_waiting(vip);
         let Some(challenge) = vip.hold.and_then(|hold| hold.challenge) else { return };
         let renewed = self.own.tenure.as_ref().is_some_and(|t| !t.lapsed && t.sent >= challenge.since);
-        if renewed && vip.record.proven >= challenge.since && *state == RecordState::Mine {
+        let mine = *state == RecordState::Mine || self.is_of_ended(vip, state, challenge);
+        if renewed && vip.record.proven >= challenge.since && mine {
             let now = self.step.at.now;
             self.segment.defended.retain(|_, at| now.since(*at) < SELF_PROBE);
             self.segment.defended.insert(challenge.mac, now);
@@ -163,6 +164,15 @@ impl SessionVips {
         } else {
             self.defend(vip);
         }
+    }
+
+    /// Whether this node has taken the VIP and its record is still being written, and the claim is the last holder's, whose session
+    /// has ended: a session that has ended never lives again.
+    fn is_of_ended(&self, vip: &Vip, state: &RecordState, challenge: Challenge) -> bool {
+        let beside = vip.hold.is_some_and(|hold| matches!(hold.basis, Basis::Beside(_)));
+        let ended = *state == RecordState::Free { was_held: true };
+        let last = vip.holder().map(|holder| holder.node.as_str());
+        beside && ended && last.is_some() && self.carrier_with(challenge.mac, vip) == last
     }
 
     fn defend(&mut self, vip: &mut Vip) {

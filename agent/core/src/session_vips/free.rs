@@ -55,7 +55,9 @@ impl SessionVips {
             RecordState::Mine if self.own.is_live() && (self.api.away.is_none() || vip.yielded.is_none()) => {
                 self.take_back(vip);
             }
-            RecordState::Free { .. } | RecordState::Others { consents: true, .. } if self.is_sound() => {
+            RecordState::Free { .. } | RecordState::Others { consents: true, .. }
+                if self.is_sound() && self.is_renewed_since_up(vip) =>
+            {
                 self.consider_taking(vip, state);
             }
             _ if self.away_since().is_some() => self.consider_provisional(vip, state),
@@ -105,6 +107,9 @@ impl SessionVips {
                 self.want_read(vip.address);
                 vip.hold_off = self.step.at.now + TURN;
             }
+            return;
+        }
+        if !self.is_still_here(vip) {
             return;
         }
         vip.yielded = None;

@@ -174,10 +174,13 @@ impl SessionVips {
         }
         self.look_for_twin();
         self.announce_again(|index| moved.contains(&index));
+        if self.node.came_up.values().any(|at| *at == now) {
+            self.link_came_up();
+        }
     }
 
     /// The VIPs on these interfaces are announced again from now on.
-    fn announce_again(&mut self, on: impl Fn(u32) -> bool) {
+    pub(super) fn announce_again(&mut self, on: impl Fn(u32) -> bool) {
         let now = self.step.at.now;
         for address in &self.index.carried {
             let Some(vip) = self.vips.get_mut(address) else { continue };
@@ -193,8 +196,7 @@ impl SessionVips {
             return;
         }
         if up {
-            self.forget_witnesses();
-            self.announce_again(|_| true);
+            self.link_came_up();
         }
         self.declare_anew();
     }

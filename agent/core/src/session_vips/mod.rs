@@ -34,6 +34,7 @@ mod intake;
 mod invariants;
 mod lapsing;
 mod leaving;
+mod link_up;
 mod node;
 mod own;
 mod owned;

@@ -17,18 +17,26 @@ pub(super) struct OwnNode {
     pub(super) had: BTreeSet<Mac>,
     /// Since when the link of an interface is down: of those interfaces, and of no other.
     pub(super) down: BTreeMap<u32, Time>,
+    /// When the link of an interface last came up: of those that were down, or gone, since the agent runs.
+    pub(super) came_up: BTreeMap<u32, Time>,
 }
 
 impl OwnNode {
     /// The interfaces were looked at. True if any of them is another than before.
     pub(super) fn looked_at(&mut self, now: Time, interfaces: Vec<Interface>, macs: Vec<Mac>) -> bool {
+        // What the first look shows has been up before.
+        let first = self.had.is_empty();
         let known = std::mem::replace(&mut self.interfaces, interfaces);
         self.macs = macs;
         self.had.extend(self.interfaces.iter().flat_map(|i| i.link.macs.iter().copied()));
         self.down.retain(|index, _| self.interfaces.iter().any(|i| i.index == *index));
+        self.came_up.retain(|index, _| self.interfaces.iter().any(|i| i.index == *index));
         for interface in &self.interfaces {
             if interface.link.up {
                 self.down.remove(&interface.index);
+                if !first && !known.iter().any(|i| i.index == interface.index && i.link.up) {
+                    self.came_up.insert(interface.index, now);
+                }
             } else {
                 self.down.entry(interface.index).or_insert(now);
             }
@@ -44,6 +52,7 @@ impl OwnNode {
         interface.link.up = up;
         if up {
             self.down.remove(&index);
+            self.came_up.insert(index, now);
         } else {
             self.down.entry(index).or_insert(now);
         }

@@ -75,6 +75,8 @@ pub(super) struct Removing {
 pub(super) struct Taking {
     /// It is asked for before it is taken.
     pub(super) look: Option<Look>,
+    /// While the API does not answer, a look that heard nobody at all is not repeated before.
+    pub(super) look_again: Time,
     /// Since when it is open to be taken, by the same record.
     pub(super) open_since: Option<Time>,
     /// When the API was away, and it was found free: its turn counts from then.

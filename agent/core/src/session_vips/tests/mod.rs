@@ -6,6 +6,7 @@ mod kernel;
 mod lapsed;
 mod late;
 mod limited;
+mod link_up;
 mod outage;
 mod owned;
 mod refused;
