@@ -169,6 +169,7 @@ impl Elector {
     pub(super) fn link_changed(&mut self, up: bool) {
         let now = self.step.at.now;
         if up {
+            let was_down = matches!(self.segment.link, Link::Down(_));
             self.segment.link = Link::Up;
             self.segment.witness.forget(now);
             for vip in self.vips.values_mut().filter(|vip| vip.is_put()) {
@@ -176,6 +177,11 @@ impl Elector {
             }
             if let Some(deadline) = self.deadline_to_restore() {
                 self.carry(deadline);
+            }
+            // While the link was down, another node may have taken the Lease: nothing is announced before that is known.
+            if was_down && self.is_carrying() {
+                self.doubt.begin(now);
+                self.api.next_write = now;
             }
         } else {
             self.segment.link.went_down(now);

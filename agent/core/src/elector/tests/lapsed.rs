@@ -71,6 +71,38 @@ fn a_lapsed_holder_answers_and_does_not_call() {
     assert!(world.hosts[holder].announced.len() > announced, "it has its Lease again");
 }
 
+/// The settings leave the VIPs on the interface while the link is down for a moment. Another node takes the Lease meanwhile.
+#[test]
+fn a_holder_whose_link_was_down_does_not_call_before_it_knows_that_it_holds() {
+    for taken in [true, false] {
+        let rules = Rules { link_down_delay: ms(3_000), ..Rules::default() };
+        let (mut world, holder) = World::settled(3, &rules);
+        world.run(ms(20_000));
+        let announced = world.hosts[holder].announced.len();
+        world.hosts[holder].deaf = true;
+        world.set_api(holder, Api::Hanging);
+        world.tell(holder, crate::event::Event::Link { up: false });
+        world.run(ms(if taken { 1_000 } else { 100 }));
+        assert_eq!(world.owners().len(), if taken { 2 } else { 1 });
+        let up = world.now;
+        world.hosts[holder].deaf = false;
+        if !taken {
+            world.set_api(holder, Api::Up);
+        }
+        world.tell(holder, crate::event::Event::Link { up: true });
+        assert_eq!(world.hosts[holder].announced.len(), announced, "nothing is known yet");
+        world.run(ms(2_500));
+        if taken {
+            assert_eq!(world.hosts[holder].announced.len(), announced);
+            assert!(world.owners().len() == 1 && world.owners() != [holder]);
+            assert!(world.time_with(up, |n| n > 1) < ms(300), "{:?}", world.time_with(up, |n| n > 1));
+        } else {
+            assert_eq!(world.owners(), [holder]);
+            assert!(world.hosts[holder].announced.len() > announced, "the neighbours are told anew");
+        }
+    }
+}
+
 #[test]
 fn a_provisional_holder_announces_when_it_takes_and_then_no_more() {
     let rules = Rules { announce_refresh: ms(2_000), ..Rules::default() };
