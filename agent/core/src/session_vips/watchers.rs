@@ -102,10 +102,7 @@ impl SessionVips {
         let mut views: Vec<OneLink> = views.collect();
         // A link on which the node answered until now is watched no more: its silence on the others counts from now.
         if known.iter().any(|view| !view.witness.is_free()) {
-            for view in &mut views {
-                view.witness.forget(now);
-                view.unreached = 0;
-            }
+            views.iter_mut().for_each(|view| view.forget(now));
         }
         self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });
     }

@@ -70,6 +70,12 @@ impl OneLink {
         self.link.macs.contains(&mac) || self.macs.contains(&mac) && !planted!(MacsAreFixed)
     }
 
+    /// What was missed before says nothing any more.
+    pub(super) fn forget(&mut self, now: Time) {
+        self.witness.forget(now);
+        self.unreached = 0;
+    }
+
     /// Closes the window whose time is over. Answers whether that was a miss.
     fn end_window(&mut self, now: Time) -> bool {
         let missed = self.witness.end_window(now);
@@ -278,10 +284,7 @@ impl SessionVips {
     pub(super) fn forget_witness(&mut self, node: &str) {
         if let Some(watch) = self.watches.get_mut(node) {
             watch.silent_since = None;
-            for view in &mut watch.views {
-                view.witness.forget(self.step.at.now);
-                view.unreached = 0;
-            }
+            watch.views.iter_mut().for_each(|view| view.forget(self.step.at.now));
         }
     }
 
