@@ -28,7 +28,7 @@ impl<S: Subject> World<'_, S> {
         self.counts.began(host);
         let of = &mut self.hosts[host];
         of.told_up = of.plugged.clone();
-        of.agent = Some(Box::new(Process::new(host, &self.plan.settings)));
+        of.agent = Some(Box::new(Process::new(host, of.life, &self.plan.settings)));
         S::start(self, host);
     }
 

@@ -135,9 +135,10 @@ impl<M> Default for Watch<M> {
 }
 
 impl<M> Watch<M> {
-    /// The process begins: connections of the host's earlier processes are others.
-    pub fn of_process(&mut self, life: u32) {
-        self.connection = life << 16;
+    /// One of a process that has just begun: connections of the host's earlier processes are others.
+    #[must_use]
+    pub fn of_process(life: u32) -> Self {
+        Self { connection: life << 16, ..Self::default() }
     }
 
     /// A list is asked for, to watch from there on.

@@ -111,8 +111,8 @@ const EFFECTS: usize = 32;
 impl<S: Subject> Process<S> {
     /// A process that has just begun.
     #[must_use]
-    pub fn new(n: usize, settings: &Settings<S>) -> Self {
-        let (core, own) = S::process(n, settings);
+    pub fn new(n: usize, life: u32, settings: &Settings<S>) -> Self {
+        let (core, own) = S::process(n, life, settings);
         Self {
             core,
             tick: Nanos::MAX,

@@ -110,8 +110,8 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     }
     /// The rival starts.
     fn start_rival(_world: &mut World<'_, Self>, _host: usize) {}
-    /// A core that knows nothing yet, and what is kept of its process.
-    fn process(n: usize, settings: &Settings<Self>) -> (Self::Core, Self::Process);
+    /// A core that knows nothing yet, and what is kept of its process: the host's process of that number.
+    fn process(n: usize, life: u32, settings: &Settings<Self>) -> (Self::Core, Self::Process);
     /// A process has begun: the core is told of its node, its watches are opened.
     fn start(world: &mut World<'_, Self>, host: usize);
     /// A process is gone.

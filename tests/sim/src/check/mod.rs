@@ -31,7 +31,7 @@ pub enum Rule {
     Health,
     /// The witness never takes a VIP from a node that answers.
     Witness,
-    /// An agent that came late announces nothing before it has looked around.
+    /// An agent that came late, or whose link was down, announces or takes nothing before it has looked around.
     Late,
     /// Without the API a node answers and does not call, and goes on only while it hears enough of the others.
     Alone,

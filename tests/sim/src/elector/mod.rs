@@ -139,9 +139,9 @@ impl Subject for Elector {
         world.own_start_rival(host);
     }
 
-    fn process(n: usize, settings: &Settings<Self>) -> (ControlPlane, process::Process) {
+    fn process(n: usize, life: u32, settings: &Settings<Self>) -> (ControlPlane, process::Process) {
         let rules = Rules { node: name::<Fault>(n), ..settings.rules.clone() };
-        (ControlPlane::new(rules), process::Process::new(n, settings))
+        (ControlPlane::new(rules), process::Process::new(n, life, settings))
     }
 
     fn start(world: &mut World<'_>, host: usize) {

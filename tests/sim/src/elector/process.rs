@@ -38,9 +38,9 @@ pub struct Process {
 impl Process {
     /// One that has just begun.
     #[must_use]
-    pub fn new(n: usize, settings: &Settings<Elector>) -> Self {
+    pub fn new(n: usize, life: u32, settings: &Settings<Elector>) -> Self {
         Self {
-            client: Client::new(n, settings),
+            client: Client::new(n, life, settings),
             prober: Prober::new(settings),
             let_go: 0,
             began: 0,
@@ -55,10 +55,6 @@ impl Process {
 impl World<'_, Elector> {
     /// A process begins.
     pub(super) fn own_start(&mut self, host: usize) {
-        let life = self.hosts[host].life;
-        if let Some(agent) = &mut self.hosts[host].agent {
-            agent.own.client.watch.of_process(life);
-        }
         let mut vips = self.plan.settings.own.vips.clone();
         if self.plan.settings.own.learns.get(host).is_some_and(|at| self.now < *at) {
             vips.truncate(1);

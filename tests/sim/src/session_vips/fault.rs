@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::api::Of;
 use super::{Plan, SessionVips};
-use crate::clock::SECOND;
+use crate::clock::{MS, SECOND};
 use crate::fault::{Fault as Any, How, Lasts, OwnFault, Planned};
 use crate::plan::how;
 use crate::rng::Rng;
@@ -288,4 +288,26 @@ pub fn widen_addresses(plan: &mut Plan) {
     if rng.chance(150) && plan.settings.is_on(node, SessionVips::segment_of(&plan.settings, vip)) {
         plan.settings.own.owned = Some((node, vip));
     }
+}
+
+/// In some runs the port of a node fails for a moment: its links and its traffic with the API pass there. What happens
+/// meanwhile is told late, so the node may not know that its session was ended.
+pub fn fail_ports(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 21);
+    if !rng.chance(250) {
+        return;
+    }
+    let end = plan.faults_end();
+    let settled = end + 2 * SessionVips::bounds(&plan.settings).informed + rng.below(5 * SECOND);
+    for at in [SessionVips::PACE.first + rng.below(end), settled] {
+        let node = rng.index(plan.settings.nodes);
+        let lasts = rng.between(100, 1_000) * MS;
+        for segment in (0..plan.settings.segments).filter(|segment| plan.settings.is_on(node, *segment)) {
+            plan.faults.push(Planned { at, lasts, fault: Any::LinkDown(node, segment, true) });
+        }
+        // Connections go on when their next packet is sent again.
+        let lasts = lasts + rng.pick(&[0, 1, 20, 200, 700]) * MS;
+        plan.faults.push(Planned { at, lasts, fault: Any::ApiOf(node, How::Hangs) });
+    }
+    plan.faults.sort_by_key(|planned| planned.at);
 }

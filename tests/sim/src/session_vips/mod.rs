@@ -79,7 +79,7 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 7;
+    const WIDENINGS: usize = 8;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
@@ -89,7 +89,8 @@ impl Subject for SessionVips {
             3 => plan.widen_kernels_and_release(),
             4 => fault::widen_segments(plan),
             5 => fault::darken_a_segment(plan),
-            _ => fault::widen_addresses(plan),
+            6 => fault::widen_addresses(plan),
+            _ => fault::fail_ports(plan),
         }
     }
 
@@ -141,9 +142,9 @@ impl Subject for SessionVips {
         }
     }
 
-    fn process(n: usize, settings: &Settings<Self>) -> (Self::Core, process::Process) {
+    fn process(n: usize, life: u32, settings: &Settings<Self>) -> (Self::Core, process::Process) {
         let rules = Rules { node: name::<Fault>(n), ..settings.rules.clone() };
-        (Self::Core::new(rules), process::Process::new(settings))
+        (Self::Core::new(rules), process::Process::new(life, settings))
     }
 
     fn start(world: &mut World<'_>, host: usize) {

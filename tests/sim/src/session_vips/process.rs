@@ -2,12 +2,13 @@
 
 use mooring_agent_core::action::{Cause, Why};
 use mooring_agent_core::session_vips::{Event, Input, Report};
+use mooring_agent_core::time::Time;
 
 use super::SessionVips;
 use super::api::Watch;
 use crate::clock::Nanos;
 use crate::segment::{Frame, What};
-use crate::settings::Settings;
+use crate::settings::{Settings, segment};
 use crate::subject::Subject as _;
 use crate::world::World;
 
@@ -26,19 +27,34 @@ pub struct Process {
     pub asked: Vec<Nanos>,
     /// When it last heard another host speak for each VIP, on the VIP's own segment.
     pub claimed: Vec<Option<Nanos>>,
+    /// Whether its links are up, as far as it was told, by segment.
+    pub links: Vec<Option<bool>>,
+    /// When it was last told that a link which had been down is up, by segment: for the world, and by
+    /// its own clock.
+    pub came_up: Vec<Option<(Nanos, Time)>>,
 }
 
 impl Process {
     /// One that has just begun.
     #[must_use]
-    pub fn new(settings: &Settings<SessionVips>) -> Self {
+    pub fn new(life: u32, settings: &Settings<SessionVips>) -> Self {
         Self {
-            watches: Default::default(),
+            watches: [Watch::of_process(life), Watch::of_process(life)],
             drained: false,
             changed: false,
             third: vec![0; settings.segments],
             asked: vec![0; SessionVips::vips(settings)],
             claimed: vec![None; SessionVips::vips(settings)],
+            links: vec![None; settings.segments],
+            came_up: vec![None; settings.segments],
+        }
+    }
+
+    /// It is told how a link is. None: there is no such interface.
+    fn link_is(&mut self, now: (Nanos, Time), segment: usize, up: Option<bool>) {
+        let known = self.links[segment].replace(up == Some(true));
+        if up == Some(true) && known == Some(false) {
+            self.came_up[segment] = Some(now);
         }
     }
 }
@@ -46,10 +62,6 @@ impl Process {
 impl World<'_, SessionVips> {
     /// A process begins.
     pub(super) fn own_start(&mut self, host: usize) {
-        let life = self.hosts[host].life;
-        if let Some(agent) = &mut self.hosts[host].agent {
-            agent.own.watches.iter_mut().for_each(|watch| watch.of_process(life));
-        }
         let found = self.adopt_left_over(host);
         let event = self.node_event(host);
         self.tell(host, event);
@@ -62,8 +74,16 @@ impl World<'_, SessionVips> {
 
     /// The core is about to get this input.
     pub(super) fn own_before_step(&mut self, host: usize, event: &Event) {
+        let now = (self.now, self.hosts[host].moment(self.now).now);
         let Some(agent) = &mut self.hosts[host].agent else { return };
         match event {
+            Event::Link { interface, up } => agent.own.link_is(now, segment(*interface), Some(*up)),
+            Event::Node { interfaces, .. } => {
+                for of in 0..agent.own.links.len() {
+                    let one = interfaces.iter().find(|one| segment(one.index) == of);
+                    agent.own.link_is(now, of, one.map(|one| one.link.up));
+                }
+            }
             Event::Input(Input::Session(view) | Input::WroteSession { result: Ok(view), .. }) => {
                 agent.was_shown(&view.record);
             }
@@ -90,6 +110,9 @@ impl World<'_, SessionVips> {
     pub(super) fn own_reported(&mut self, host: usize, report: &Report) {
         if let Report::Took { address, cause: Cause::Provisional } = report {
             self.check_provisional(host, *address);
+        }
+        if let Report::Took { address, .. } = report {
+            self.check_took(host, *address);
         }
         if let Report::LetGo { address, why: Why::Yielded }
         | Report::Contested { address, .. }

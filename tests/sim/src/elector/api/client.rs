@@ -30,7 +30,7 @@ pub struct Client {
 impl Client {
     /// That of a node.
     #[must_use]
-    pub fn new(node: usize, settings: &Settings<Elector>) -> Self {
+    pub fn new(node: usize, life: u32, settings: &Settings<Elector>) -> Self {
         let remote = settings.own.shape == Shape::Remote;
         let count = servers(settings);
         Self {
@@ -40,7 +40,7 @@ impl Client {
             known: vec![Memory::default(); count],
             current: None,
             answered: false,
-            watch: Watch::default(),
+            watch: Watch::of_process(life),
         }
     }
 

@@ -42,6 +42,14 @@ pub struct Watch {
     wait: Nanos,
 }
 
+impl Watch {
+    /// That of a process that has just begun.
+    #[must_use]
+    pub fn of_process(life: u32) -> Self {
+        Self { common: crate::api::Watch::of_process(life), ..Self::default() }
+    }
+}
+
 impl Deref for Watch {
     type Target = crate::api::Watch<Option<LeaseView>>;
 

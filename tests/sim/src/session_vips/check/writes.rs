@@ -144,6 +144,22 @@ impl World<'_, SessionVips> {
         }
     }
 
+    /// An agent takes a VIP up. After the link of the VIP's interface came up, a renewal that was sent since has succeeded, or the
+    /// segment was asked: while the link was down, another node may have taken the VIP.
+    pub fn check_took(&mut self, by: usize, address: IpAddr) {
+        let Some(vip) = self.vip_of(address) else { return };
+        let Some(agent) = &self.hosts[by].agent else { return };
+        let came_up = agent.own.came_up[SessionVips::segment_of(&self.plan.settings, vip)];
+        let Some((up, told)) = came_up else { return };
+        if agent.own.asked[vip] < up && agent.confirmed.is_none_or(|sent| sent < told) {
+            let (name, ago) = (&self.names[by], (self.now - up) / MS);
+            let text = format!(
+                "{name} takes VIP {vip} up {ago} ms after its link came up, and knows of nothing that happened since"
+            );
+            self.violated(Rule::Late, text);
+        }
+    }
+
     /// An agent asks for an address.
     pub fn note_asked(&mut self, by: usize, ask: &Probe) {
         let now = self.now;
