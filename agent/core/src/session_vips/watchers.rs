@@ -102,7 +102,9 @@ impl SessionVips {
         let mut views: Vec<OneLink> = views.collect();
         // A link on which the node answered until now is watched no more: its silence on the others counts from now.
         if known.iter().any(|view| !view.witness.is_free()) {
-            views.iter_mut().for_each(|view| view.forget(now));
+            for view in &mut views {
+                view.forget(now);
+            }
         }
         self.watches.insert(node, Watch { incarnation, place, views, silent_since: None, looked_at: false });
     }

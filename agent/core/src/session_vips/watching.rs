@@ -284,7 +284,9 @@ impl SessionVips {
     pub(super) fn forget_witness(&mut self, node: &str) {
         if let Some(watch) = self.watches.get_mut(node) {
             watch.silent_since = None;
-            watch.views.iter_mut().for_each(|view| view.forget(self.step.at.now));
+            for view in &mut watch.views {
+                view.forget(self.step.at.now);
+            }
         }
     }
 

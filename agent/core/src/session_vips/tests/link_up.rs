@@ -155,30 +155,30 @@ fn a_vip_that_stayed_on_its_interface_is_not_announced_before_it_is_proven() {
 fn a_node_that_took_a_vip_does_not_yield_to_the_node_whose_session_has_ended() {
     let world = &mut World::settled(2, VIPS, &Rules::default());
     let (n, last) = (1 - busiest(world), busiest(world));
-    let lost = of(world, last)[0];
-    let record = world.addresses[&vip(lost)].holder.clone();
+    let moved = of(world, last)[0];
+    let record = world.addresses[&vip(moved)].holder.clone();
     link_down(world, last);
     // Somebody else writes the object all the time.
     let nudge = |world: &mut World, for_ms: u64| {
         for _ in 0..for_ms {
-            world.store_holder(vip(lost), record.clone());
+            world.store_holder(vip(moved), record.clone());
             world.run(ms(1));
         }
     };
     for _ in 0..1_000 {
         nudge(world, 1);
-        if world.carriers(vip(lost)) == [n] {
+        if world.carriers(vip(moved)) == [n] {
             break;
         }
     }
     let mac = world.hosts[last].mac;
-    world.tell(n, Event::Heard { interface: 2, address: vip(lost), mac });
+    world.tell(n, Event::Heard { interface: 2, address: vip(moved), mac });
     nudge(world, 400);
     assert_eq!(world.reported(n, |r| matches!(r, Report::LetGo { why: Why::Yielded, .. })), 0);
-    assert_eq!(world.reported(n, |r| *r == Report::Defended { address: vip(lost) }), 1);
-    assert_eq!(world.addresses[&vip(lost)].holder, record, "not written yet");
+    assert_eq!(world.reported(n, |r| *r == Report::Defended { address: vip(moved) }), 1);
+    assert_eq!(world.addresses[&vip(moved)].holder, record, "not written yet");
     world.run(ms(3_000));
-    assert_eq!(world.carriers(vip(lost)), [n]);
+    assert_eq!(world.carriers(vip(moved)), [n]);
     assert!(world.reported(n, |r| matches!(r, Report::Took { cause: Cause::Expiry, .. })) > 0);
-    assert_ne!(world.addresses[&vip(lost)].holder, record);
+    assert_ne!(world.addresses[&vip(moved)].holder, record);
 }
