@@ -491,7 +491,10 @@ fn the_default_values_of_kube_vips_chart_load() {
     ];
     let loaded = load(&[], &env).unwrap();
     let warnings = warnings(&loaded);
-    assert!(warnings.contains("kube-vip environment lb_enable: has no effect: Mooring has no load balancer"), "{warnings}");
+    assert!(
+        warnings.contains("kube-vip environment lb_enable: has no effect: Mooring has no load balancer"),
+        "{warnings}"
+    );
     assert_eq!(warnings.lines().count(), 2, "and that kube-vip's placement is used: {warnings}");
     assert!(loaded.settings.services.is_some() && !loaded.settings.control_plane());
 }

@@ -35,7 +35,8 @@ fn the_charts_have_the_same_alerts_and_dashboard() {
         let file = format!("{program}-rules.yaml");
         let rules = std::fs::read_to_string(monitoring.join(&file)).expect("the rules are there");
         let (_, spec) = rules.split_once("\nspec:\n").expect("the rules have a spec");
-        let groups: String = spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
+        let groups: String =
+            spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
         let text = format!("# As in manifests/monitoring/{file}, below spec.\n{groups}");
         is_up_to_date(&root().join(format!("charts/mooring-{program}/files/rules.yaml")), &text);
     }

@@ -13,6 +13,8 @@ pub(super) struct Candidacy {
     pub(super) no_namespace: u32,
     /// The interface refused all VIPs: this node carries none before this time, with or without the Lease.
     pub(super) refused_until: Time,
+    /// The holder's silence says nothing before this time: this node has carried the VIPs because of it, and the holder was alive.
+    pub(super) misjudged_until: Time,
     /// When this node writes its own entry among the Lease's participants.
     pub(super) participate_at: Option<Time>,
     /// How often this node has carried the VIPs without a Lease, or let them go again, since it last took the Lease. Each

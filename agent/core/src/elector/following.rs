@@ -158,7 +158,9 @@ impl Elector {
         let declaration = self.lease.view().and_then(LeaseView::declaration);
         let declared = declaration.is_some_and(|d| of_this(&d) && self.may_judge(d));
         let witnessed = declared && !self.rules.witness_interval.is_zero() && self.segment.witness.is_silent();
-        witnessed && (planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now))
+        witnessed
+            && self.due(self.candidacy.misjudged_until)
+            && (planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now))
     }
 
     /// Whether the segment rules out a foreign owner. If the segment has not been asked, it is asked now.
@@ -228,10 +230,10 @@ impl Elector {
     }
 
     fn hold_off_provisional(&self) -> Time {
-        // Two things keep a free VIP from being carried: a foreign owner, and an interface that refused all VIPs. A lost race
-        // does not.
+        // Three things keep a free VIP from being carried: a foreign owner, an interface that refused all VIPs, and a holder that was
+        // alive though it seemed silent. A lost race does not.
         let foreign = self.segment.foreign.certain.map_or_else(Time::default, |(_, at)| at + Duration::from_secs(1));
-        foreign.max(self.candidacy.refused_until)
+        foreign.max(self.candidacy.refused_until).max(self.candidacy.misjudged_until)
     }
 
     /// Whether a fresh answer of the peers says that none is healthy. Asks them if there is none.

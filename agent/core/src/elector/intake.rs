@@ -149,6 +149,9 @@ impl Elector {
             Role::Unleased(_) if planted!(KeepsOnBesideOther) => {}
             Role::Unleased(_) => {
                 self.candidacy.turns += 1;
+                if self.is_holders(mac) {
+                    self.has_misjudged();
+                }
                 self.let_go(Why::Yielded);
             }
             Role::Leaving(leaving) if taken => {

@@ -11,10 +11,14 @@ use super::vip::{Put, Search, Vip};
 use super::{Elector, Role};
 use crate::action::{Cause, Report, Why};
 use crate::lease::{LeaseView, Record};
+use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
 use crate::schedule::is_burst_on;
 use crate::time::Time;
+
+/// For so much of a Lease's duration a holder that was misjudged is not judged again.
+const MISJUDGED_PART: u32 = 3;
 
 /// This node carries the VIPs, and no Lease says so.
 #[derive(Debug)]
@@ -190,6 +194,22 @@ impl Elector {
         declared && unleased.known.as_ref().is_none_or(|known| Some(known) == self.record())
     }
 
+    /// The holder that this node took for silent is alive: frames may be lost on the way to it. What this node hears of it is no
+    /// evidence for a while; without that, the VIPs would go to and fro as often as the API falls silent for a moment. Other nodes
+    /// judge for themselves, and after that while, or when the Lease expires, this one takes part again.
+    pub(super) fn has_misjudged(&mut self) {
+        let provisional = matches!(&self.role, Role::Unleased(unleased) if unleased.kind == Kind::Provisional);
+        if provisional {
+            self.candidacy.misjudged_until = self.step.at.now + self.rules.lease_duration / MISJUDGED_PART;
+        }
+    }
+
+    /// Whether the MAC address is one that the Lease's holder declared.
+    pub(super) fn is_holders(&self, mac: Mac) -> bool {
+        let declared = self.lease.view().and_then(LeaseView::declaration);
+        declared.is_some_and(|declared| declared.holder != self.rules.node && declared.macs.contains(&mac))
+    }
+
     /// The Lease names another holder.
     pub(super) fn unleased_sees_holder(&mut self) {
         let Role::Unleased(unleased) = &self.role else { return };
@@ -200,6 +220,7 @@ impl Elector {
                 None => true,
             };
         if !stays {
+            self.has_misjudged();
             self.let_go(Why::LeaseLost);
         } else if unleased.known.is_none() {
             let record = self.lease.view().map(|v: &LeaseView| v.record.clone());

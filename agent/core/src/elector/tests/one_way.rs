@@ -3,6 +3,7 @@
 use super::world::{Api, World, ms};
 use crate::action::{Cause, Report, Why};
 use crate::lease::{LetGo, MOST_PARTICIPANTS, Participant};
+use crate::peers::Quorum;
 use crate::rules::Rules;
 use crate::time::{Time, WallTime};
 
@@ -90,4 +91,50 @@ fn a_note_that_was_there_before_says_nothing_and_a_new_one_is_honoured_once() {
     world.store(lease.record, crate::lease::Notes { let_go, ..lease.notes });
     world.run(ms(10_000));
     assert_eq!(announced_since(&world, holder, since), 6);
+}
+
+/// The takes that the candidate has reported.
+fn takes(world: &World, candidate: usize) -> usize {
+    world.reported(candidate, |r| matches!(r, Report::Took(Cause::Provisional | Cause::Witness)))
+}
+
+#[test]
+fn a_holder_that_was_misjudged_is_not_judged_again_at_once() {
+    let (mut world, holder, candidate, _) = let_go_unheard(|_| {});
+    // It is still not heard by the holder, and the API falls silent for it again and again.
+    world.hosts[candidate].unheard_by = vec![holder];
+    let before = takes(&world, candidate);
+    for _ in 0..4 {
+        world.set_api(candidate, Api::Hanging);
+        world.run(ms(700));
+        world.set_api(candidate, Api::Up);
+        world.run(ms(400));
+    }
+    assert_eq!((takes(&world, candidate), world.owners()), (before, vec![holder]));
+    // After that while its silence counts again.
+    world.run(ms(6_000));
+    assert_eq!((takes(&world, candidate), world.owners()), (before + 1, vec![candidate]));
+}
+
+#[test]
+fn the_last_node_takes_the_vip_of_a_dead_holder_that_it_had_misjudged() {
+    for api in [Api::Up, Api::Hanging] {
+        let (mut world, holder) = World::settled(2, &Rules { quorum: Quorum::Nobody, ..Rules::default() });
+        world.run(ms(10_000));
+        let candidate = 1 - holder;
+        world.hosts[candidate].unheard_by = vec![holder];
+        world.set_api(candidate, Api::Hanging);
+        while !world.owners().contains(&candidate) {
+            world.run(ms(10));
+        }
+        world.set_api(candidate, Api::Up);
+        while world.owners().contains(&candidate) {
+            world.run(ms(10));
+        }
+        world.hosts[candidate].unheard_by.clear();
+        world.crash(holder);
+        world.set_api(candidate, api);
+        world.run(ms(7_000));
+        assert_eq!(world.owners(), [candidate], "{api:?}");
+    }
 }
