@@ -36,8 +36,9 @@ impl Elector {
             return;
         }
         self.advance_foreign();
-        self.consider_participating();
+        // A take says what a note would say.
         self.consider_taking();
+        self.consider_participating();
         self.consider_provisional();
     }
 

@@ -9,6 +9,7 @@ use crate::event::{Event, Failure, Node};
 use crate::lease::LeaseView;
 use crate::mac::Mac;
 use crate::planted::planted;
+use crate::time::Time;
 
 /// During a hand-over, a host that no Lease names makes this node read the Lease, but no more often than this.
 const LOOK_UP_AGAIN: Duration = Duration::from_millis(500);
@@ -105,8 +106,12 @@ impl Elector {
         self.step.again = true;
         self.recall.saw(self.lease.view(), &self.rules.node);
         let holder = self.lease.holder().to_owned();
-        if self.candidacy.saw_holder(self.step.at.now, &holder).as_deref() == Some(&*self.rules.node) {
-            self.search_anew();
+        if let Some(last) = self.candidacy.saw_holder(self.step.at.now, &holder) {
+            // What was misjudged was the last holder's silence.
+            self.candidacy.misjudged_until = Time::default();
+            if last == self.rules.node {
+                self.search_anew();
+            }
         }
         if let Role::Holding(holding) = &mut self.role {
             holding.in_doubt = false;

@@ -41,7 +41,12 @@ impl Elector {
     pub(super) fn note_let_go(&mut self) {
         let noted = matches!(&self.role, Role::Unleased(unleased) if unleased.kind != Kind::Lapsed);
         if noted && !planted!(LetsGoInSilence) {
-            self.recall.unsaid = Some(LetGo { node: self.rules.node.clone(), at: self.step.at.wall });
+            let mut note = LetGo { node: self.rules.node.clone(), at: self.step.at.wall };
+            // A wall clock that was set back may show the time of an earlier note.
+            if self.recall.said.as_ref() == Some(&note) {
+                note.at.0 = note.at.0.saturating_add(1);
+            }
+            self.recall.unsaid = Some(note);
             self.candidacy.participate_at = None;
         }
     }

@@ -220,7 +220,11 @@ impl Elector {
                 None => true,
             };
         if !stays {
-            self.has_misjudged();
+            // Another holder says nothing about the one that was silent.
+            let same = unleased.known.as_ref().is_some_and(|known| known.holder == self.lease.holder());
+            if same {
+                self.has_misjudged();
+            }
             self.let_go(Why::LeaseLost);
         } else if unleased.known.is_none() {
             let record = self.lease.view().map(|v: &LeaseView| v.record.clone());

@@ -286,6 +286,14 @@ impl SessionVips {
         }
     }
 
+    /// Whether anybody should answer on one interface: a gateway, or a node whose link there is up as far as its session says.
+    pub(super) fn expects_third_parties(&self, index: u32) -> bool {
+        let Some(own) = self.node.interfaces.iter().find(|i| i.index == index) else { return false };
+        let others = self.sessions.live().filter(|(node, _)| *node != self.rules.node);
+        let mut links = others.flat_map(|(_, peer)| peer.view.links());
+        !own.gateways.is_empty() || links.any(|link| link.up && link.shares(&own.link))
+    }
+
     /// The addresses of other nodes with a session on one interface.
     fn peers_on(&self, index: u32, but: Option<&str>) -> Vec<IpAddr> {
         let Some(own) = self.node.interfaces.iter().find(|i| i.index == index) else { return vec![] };

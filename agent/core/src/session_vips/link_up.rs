@@ -50,8 +50,22 @@ impl SessionVips {
         let renewed = self.own.tenure.as_ref().is_some_and(|tenure| tenure.sent >= up);
         if !renewed {
             self.own.awaiting.insert(vip.address);
+            // A renewal that hangs is not waited for: then the API counts as away.
+            if let Some(sent) = self.own.calls.flight.as_ref().map(|flight| flight.sent) {
+                self.due(sent + AWAY);
+            }
         }
         renewed
+    }
+
+    /// Whether the record was read since the VIP's link came up. If not, a read is under way, or is wanted now.
+    fn is_read_since_up(&mut self, vip: &Vip, up: Time) -> bool {
+        let read = vip.record.proven >= up;
+        let mut reads = self.calls.reads.values().filter(|read| read.sent >= up);
+        if !read && !reads.any(|read| read.known.contains_key(&vip.address)) {
+            self.want_read(vip.address);
+        }
+        read
     }
 
     /// Whether a VIP whose record names this node, as far as is known, is still this node's. If that is in doubt, the API is asked,
@@ -61,16 +75,15 @@ impl SessionVips {
         let (renewed, now) = (self.is_renewed_since_up(vip), self.step.at.now);
         // An offer that was sent while the link was down may take effect after a read.
         let offered = vip.flight.as_ref().map(|flight| flight.sent).filter(|sent| *sent < up);
-        if renewed && vip.record.proven >= up && offered.is_none() {
+        if self.is_read_since_up(vip, up) && renewed && offered.is_none() {
             return true;
-        }
-        let mut reads = self.calls.reads.values().filter(|read| read.sent >= up);
-        if vip.record.proven < up && !reads.any(|read| read.known.contains_key(&vip.address)) {
-            self.want_read(vip.address);
         }
         let calls = self.own.calls.flight.iter().map(|flight| flight.sent);
         let calls = calls.chain(self.calls.reads.values().map(|read| read.sent)).chain(offered);
-        let since = calls.chain(self.away_since()).min().unwrap_or(now);
+        // Calls that fail at once, between others that are answered, leave nothing to wait for: then the time since the link came
+        // up counts. Only a session that somebody has written since is read first.
+        let up_at = self.own.tenure.as_ref().filter(|tenure| !tenure.in_doubt).map(|_| up);
+        let since = calls.chain(self.away_since()).chain(up_at).min().unwrap_or(now);
         // A write that has failed is no reason to wait: that may be the offer that was sent when the link went down.
         let again = vip.taking.look_again;
         if !self.due(since + AWAY) || !self.due(again) {
@@ -78,7 +91,7 @@ impl SessionVips {
         }
         // Behind a port that passes nothing yet nobody is heard.
         let index = self.link_for(vip).map(|link| link.index);
-        let sure = index.is_some_and(|index| !self.third_parties(index, None, usize::MAX, 0).is_empty());
+        let sure = index.is_some_and(|index| self.expects_third_parties(index));
         match self.look(vip, sure) {
             Found::Nothing => {
                 if vip.taking.look.is_none() {
@@ -102,7 +115,7 @@ impl SessionVips {
     /// the record read since, or, without the API, before another owner would have answered.
     pub(super) fn may_call(&mut self, vip: &Vip, hold: &Hold) -> bool {
         let Some(up) = self.came_up(vip).filter(|up| hold.since < *up) else { return true };
-        if self.is_renewed_since_up(vip) && (hold.basis != Basis::Recorded || vip.record.proven >= up) {
+        if self.is_renewed_since_up(vip) && (hold.basis != Basis::Recorded || self.is_read_since_up(vip, up)) {
             return true;
         }
         self.due(up + AWAY + self.round()) && self.away_since().is_some()

@@ -138,3 +138,16 @@ fn the_last_node_takes_the_vip_of_a_dead_holder_that_it_had_misjudged() {
         assert_eq!(world.owners(), [candidate], "{api:?}");
     }
 }
+
+#[test]
+fn another_holder_is_judged_by_its_own_silence() {
+    let (mut world, holder, candidate, _) = let_go_unheard(|_| {});
+    let third = 3 - holder - candidate;
+    world.crash(holder);
+    world.run(ms(1_500));
+    assert!(world.owners().contains(&third), "who was not misled judges at once: {:?}", world.owners());
+    world.run(ms(1_000));
+    world.crash(third);
+    world.run(ms(1_500));
+    assert!(world.owners().contains(&candidate), "{:?}", world.owners());
+}

@@ -91,6 +91,24 @@ fn without_the_api_vips_come_back_when_nobody_answers_for_them() {
     }
 }
 
+/// A conversion webhook that is away, for example.
+#[test]
+fn a_read_that_is_refused_at_once_does_not_keep_the_vips_down() {
+    let world = &mut World::settled(3, VIPS, &Rules::default());
+    let n = busiest(world);
+    let mine = of(world, n);
+    world.reads_refused = true;
+    world.tell(n, Event::Link { interface: 2, up: false });
+    world.tell(n, Event::Link { interface: 2, up: true });
+    // Many nodes renew their sessions: the watch shows that the API answers.
+    for _ in 0..15 {
+        world.run(ms(100));
+        let other = world.sessions.values().find(|view| view.node != world.hosts[n].name).unwrap().clone();
+        world.store(other.node, Some(other.uid), other.record, other.declared, None);
+    }
+    assert_eq!(of(world, n), mine);
+}
+
 #[test]
 fn vips_on_a_link_that_stayed_up_go_on() {
     let world = &mut World::settled(3, VIPS, &Rules::default());

@@ -74,6 +74,8 @@ pub(super) struct World {
     pub(super) moves: usize,
     /// A host that has the first VIP, and is no candidate.
     pub(super) stranger: bool,
+    /// Reads of `IPAddress` objects fail at once; other calls are answered.
+    pub(super) reads_refused: bool,
     pub(super) wire: Duration,
     pub(super) kernel_late: Duration,
     queue: Queue<Item>,
@@ -91,6 +93,7 @@ impl World {
             uid: 0,
             moves: 0,
             stranger: false,
+            reads_refused: false,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
             queue: Queue::default(),
@@ -382,6 +385,7 @@ impl World {
     fn answer(&mut self, n: usize, call: Output, lost: bool) {
         let conflict = Err(Failure::Conflict);
         let (failed, _) = failed(&call);
+        let lost = lost || self.reads_refused && matches!(call, Output::Call(Call::ReadAddresses { .. }));
         let answer = match call {
             Output::Call(Call::ReadSessions { id, .. }) => {
                 Event::Input(Input::Sessions { id: Some(id), result: Ok(self.sessions.values().cloned().collect()) })
