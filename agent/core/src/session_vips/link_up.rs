@@ -78,12 +78,16 @@ impl SessionVips {
         if self.is_read_since_up(vip, up) && renewed && offered.is_none() {
             return true;
         }
-        let calls = self.own.calls.flight.iter().map(|flight| flight.sent);
-        let calls = calls.chain(self.calls.reads.values().map(|read| read.sent)).chain(offered);
+        // What is under way is waited for: also a write of this record, which a watch may show before it is answered.
+        let calls =
+            self.own.calls.flight.iter().map(|flight| flight.sent).chain(vip.flight.iter().map(|flight| flight.sent));
+        let calls = calls.chain(self.calls.reads.values().map(|read| read.sent));
+        let waits = calls.chain(self.away_since()).min();
         // Calls that fail at once, between others that are answered, leave nothing to wait for: then the time since the link came
         // up counts. Only a session that somebody has written since is read first.
-        let up_at = self.own.tenure.as_ref().filter(|tenure| !tenure.in_doubt).map(|_| up);
-        let since = calls.chain(self.away_since()).chain(up_at).min().unwrap_or(now);
+        let sound = self.own.tenure.as_ref().is_some_and(|tenure| !tenure.in_doubt);
+        let read_now = self.calls.wanted.contains(&vip.address) && self.calls.next_read <= now;
+        let since = waits.unwrap_or(if sound && !read_now { up } else { now });
         // A write that has failed is no reason to wait: that may be the offer that was sent when the link went down.
         let again = vip.taking.look_again;
         if !self.due(since + AWAY) || !self.due(again) {
