@@ -15,6 +15,7 @@ pub use self::arguments::command;
 use self::arguments::not_here;
 pub use self::print::config;
 use self::print::{fail, said, translation, warn};
+use crate::cluster_status::{self, read::Place};
 use crate::manifest::command::{self as manifests, Translated, What};
 use crate::manifest::pod::{IMAGE, Kind, Options};
 use crate::ops::status_client;
@@ -66,6 +67,15 @@ pub enum Action {
         /// Repeat the output.
         watch: bool,
     },
+    /// Print the state of the whole cluster.
+    Cluster {
+        /// Where to look.
+        place: Place,
+        /// The output format.
+        output: Output,
+        /// Repeat the output.
+        watch: bool,
+    },
     /// Print the version.
     Version,
     /// Say why this cannot be done.
@@ -97,6 +107,9 @@ pub fn parse(
                 kubeconfig: false,
             },
         },
+        Some(("status", status)) if status.get_flag("cluster") => {
+            Action::Cluster { place: place(status, &env), output: output(status), watch: status.get_flag("watch") }
+        }
         Some(("status", status)) => {
             let said = |name: &'static str| {
                 let flag = status.get_one::<String>(name).cloned();
@@ -119,6 +132,25 @@ pub fn parse(
 
 fn from(matches: &ArgMatches) -> Option<PathBuf> {
     matches.get_one::<String>("from").map(PathBuf::from)
+}
+
+/// As `kubectl` does: the flag, `KUBECONFIG`, the user's own file; then that of a control-plane node, and a pod's own account.
+fn place(matches: &ArgMatches, env: impl Fn(&str) -> Option<String>) -> Place {
+    let named = matches.get_one::<String>("kubeconfig").cloned();
+    let named = named
+        .or_else(|| env("KUBECONFIG").and_then(|all| all.split(':').find(|one| !one.is_empty()).map(str::to_owned)));
+    let users = env("HOME").map(|home| Path::new(&home).join(".kube/config")).filter(|path| path.is_file());
+    let nodes = spec::find("kubeconfig").map(|spec| PathBuf::from(spec.default)).filter(|path| path.is_file());
+    let said = |name: &'static str| {
+        let default = || spec::find(name).map(|spec| spec.default.to_owned());
+        matches.get_one::<String>(name).cloned().or_else(default).unwrap_or_default()
+    };
+    Place {
+        kubeconfig: named.map(PathBuf::from).or(users).or(nodes),
+        namespace: said("namespace"),
+        lease: said("lease-name"),
+        sessions: said("sessions-namespace"),
+    }
 }
 
 fn kind_of(kind: &str) -> Option<What> {
@@ -157,6 +189,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Action::Translate { from, given, output } => translate(&from, &given, output),
         Action::Manifest { what, from, given, options } => manifest(what, from.as_deref(), &given, options),
         Action::Status { socket, output, watch } => status_client::print(&socket, output, watch),
+        Action::Cluster { place, output, watch } => cluster_status::print(&place, output, watch),
         Action::Version => said(concat!("mooring-agent ", env!("CARGO_PKG_VERSION"))),
         Action::Refuse(text) => {
             complain(&format!("mooring-agent: {text}"));

@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod cli;
 mod clocks;
 mod cluster;
+pub mod cluster_status;
 mod control_plane;
 pub mod datapath;
 mod event_loop;

@@ -18,6 +18,7 @@ mod tests;
 pub use classes::Classes;
 pub use demand::interface_text;
 pub use remarks::Remark;
+pub use select::standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

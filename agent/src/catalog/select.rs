@@ -12,6 +12,16 @@ use crate::core::session_vips::Input;
 /// `k8s.io/api/core/v1`.
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
+/// What Kubernetes says about a node, as far as it ranks candidates.
+#[must_use]
+pub fn standing(node: &Node) -> Standing {
+    Standing {
+        ready: node.is_ready(),
+        schedulable: !node.is_cordoned(),
+        excluded: node.metadata.labels.contains_key(EXCLUDE),
+    }
+}
+
 /// Whether labels fulfil all parts of a selector: `key=value`, `key!=value`, `key`, `!key`.
 pub(super) fn matches(selector: &str, labels: &BTreeMap<String, String>) -> bool {
     selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
@@ -50,11 +60,7 @@ impl Catalog {
 
     fn put_node(&mut self, node: Node, out: &mut Vec<Input>) {
         let name = node.metadata.name.clone();
-        let standing = Standing {
-            ready: node.is_ready(),
-            schedulable: !node.is_cordoned(),
-            excluded: node.metadata.labels.contains_key(EXCLUDE),
-        };
+        let standing = standing(&node);
         if self.standing.insert(name.clone(), standing) != Some(standing) {
             out.push(Input::Standing { node: name.clone(), standing: Some(standing) });
         }

@@ -58,9 +58,15 @@ pub fn command() -> Command {
     ));
     let manifest = settings(Command::new("manifest")).after_help(MANIFEST_EXAMPLES).args(manifest_args(from));
     let manifest = manifest.about("Print a static pod, a DaemonSet, or the service account with its roles");
-    let status =
-        Command::new("status").about("Print what the agent on this host is doing").args([output.clone(), watch]);
-    let status = status.args(own("status-socket")).args(own("run-dir"));
+    let status = Command::new("status")
+        .about("Print what the agent on this host is doing, or all of a cluster")
+        .args([output.clone(), watch]);
+    let cluster = Arg::new("cluster").long("cluster").action(ArgAction::SetTrue);
+    let cluster = cluster.help("The VIPs, holders and nodes of the whole cluster, by a kubeconfig, from any machine");
+    let kubeconfig = Arg::new("kubeconfig").long("kubeconfig").value_name("FILE").requires("cluster");
+    let kubeconfig = kubeconfig.help("With --cluster: the kubeconfig [default: KUBECONFIG, or ~/.kube/config]");
+    let status = status.args(own("status-socket")).args(own("run-dir")).args([cluster, kubeconfig]);
+    let status = status.args(own("namespace")).args(own("lease-name")).args(own("sessions-namespace"));
     let version = Command::new("version").about("Print the version");
     settings(Command::new("mooring-agent"))
         .about(ABOUT)

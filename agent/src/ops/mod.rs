@@ -3,6 +3,7 @@
 pub mod health;
 pub mod lock;
 pub mod metrics;
+pub mod repeat;
 pub mod server;
 pub mod services;
 pub mod status;

@@ -1,23 +1,19 @@
 //! `mooring-agent status`: asks the agent on this host.
 
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use super::repeat::{self, State};
 use super::status::Status;
 use crate::cli::Output;
-use mooring_common::print::{complain, say};
 
 /// How long the agent may take to answer.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// The pause between two prints of `--watch`.
-const AGAIN: Duration = Duration::from_secs(1);
 /// An upper limit for the size of a status document.
 const MOST: usize = 4 << 20;
-/// Clears a terminal.
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// The agent gives no status.
 #[derive(Debug, thiserror::Error)]
@@ -98,28 +94,13 @@ pub fn decode(text: &[u8]) -> Result<Status, serde_json::Error> {
 /// Prints the status, once or repeatedly.
 #[must_use]
 pub fn print(socket: &Path, output: Output, watch: bool) -> ExitCode {
-    let clear = if watch && output == Output::Table && io::stdout().is_terminal() { CLEAR } else { "" };
-    loop {
-        let result = read(socket);
-        let taken = match (&result, output) {
-            (Ok(status), Output::Table) => say(&format!("{clear}{}", status.tables().trim_end())),
-            (Ok(status), Output::Json) => say(&json(status, watch)),
-            (Err(error), _) => {
-                complain(&format!("{clear}mooring-agent: {error}"));
-                true
-            }
-        };
-        if !watch || !taken {
-            return if taken && result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-        }
-        std::thread::sleep(AGAIN);
-    }
+    repeat::print(|| read(socket), output, watch)
 }
 
-/// One object per line when there are several.
-fn json(status: &Status, line: bool) -> String {
-    let text = if line { serde_json::to_string(status) } else { serde_json::to_string_pretty(status) };
-    text.unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+impl State for Status {
+    fn tables(&self) -> String {
+        Self::tables(self)
+    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,17 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A time for people: tenths of seconds while they matter.
+#[must_use]
+pub fn time(ms: u64) -> String {
+    match ms {
+        0..=999 => format!("{ms}ms"),
+        1000..=59_999 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
+        60_000..=3_599_999 => format!("{}m{}s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{}h{}m", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
 /// Control characters, line and paragraph separators, and characters that set a direction (Unicode's `Bidi_Control`).
 fn is_active(c: char) -> bool {
     c.is_control()

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Status;
-use crate::ops::table;
+use crate::ops::table::{self, time};
 
 /// Longest text in a cell of a table, in characters.
 const WIDEST: usize = 300;
@@ -96,14 +96,4 @@ impl Status {
 
 fn yes(value: bool) -> String {
     if value { "yes".into() } else { "no".into() }
-}
-
-/// A time for people: tenths of seconds while they matter.
-fn time(ms: u64) -> String {
-    match ms {
-        0..=999 => format!("{ms}ms"),
-        1000..=59_999 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
-        60_000..=3_599_999 => format!("{}m{}s", ms / 60_000, ms / 1000 % 60),
-        _ => format!("{}h{}m", ms / 3_600_000, ms / 60_000 % 60),
-    }
 }
