@@ -1,6 +1,6 @@
 //! What agents tell: of themselves at start, of another agent on the node, of annotations that they do not honour.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use crate::agents::AGENT;
@@ -14,6 +14,35 @@ use crate::scenario::story;
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
     vec![story!("services", told, "what-agents-tell", 4)]
+}
+
+/// `status --cluster` from a host that runs no agent: as the agents' own status, and what is not allowed is named.
+async fn cluster(rig: &WorkerRig) -> Result<()> {
+    let host = rig.lab().host("w1")?;
+    let spec = Spec::new("cluster", rig.lab().agent_binary()?)
+        .args(["status", "--cluster", "-o", "json", "--kubeconfig"])
+        .arg(host.dir().join("agent.conf").display().to_string());
+    let process = host.start(spec)?;
+    let (how, _) = process.ended(SOON).await?;
+    let text = std::fs::read_to_string(process.log())?;
+    let status: serde_json::Value = serde_json::from_str(&text).with_context(|| format!("{how}: {text}"))?;
+    let rows = status["vips"].as_array().context("no VIPs")?;
+    ensure!(rows.len() == 2, "{text}");
+    for row in rows {
+        let holder = row["holder"].as_str().context("no holder")?;
+        ensure!(row["state"] == "carried" && row["services"][0].is_string(), "{row}");
+        let mut next: Vec<_> = row["next"].as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
+        next.sort_unstable();
+        let others: Vec<_> = ["w1", "w2", "w3"].into_iter().filter(|name| *name != holder).collect();
+        ensure!(next == others, "{row}");
+        let address: std::net::IpAddr = row["address"].as_str().context("no address")?.parse()?;
+        let own = rig.status(holder).await?.services.context("its own status has no Services")?;
+        ensure!(own.vips.iter().any(|one| one.address == address && one.carried.is_some()), "{row}: {own:?}");
+    }
+    ensure!(status["nodes"].as_array().map(Vec::len) == Some(3), "{text}");
+    // The workers' account may not read the control plane's Lease.
+    ensure!(status["unread"].to_string().contains("the control plane's Lease"), "{text}");
+    Ok(())
 }
 
 async fn told(ctx: &mut Ctx<()>) -> Result<()> {
@@ -53,6 +82,8 @@ async fn told(ctx: &mut Ctx<()>) -> Result<()> {
     // Time for the other two, whose Events the API server refuses.
     pass(2).await;
     ensure!(told().await? == ["s0"], "{:?}", told().await?);
+
+    cluster(&rig).await?;
 
     // A second agent on a node waits, and serves when the first has ended.
     let (host, socket) = (rig.lab().host("w1")?, rig.lab().host("w1")?.dir().join("second.sock"));
