@@ -18,11 +18,13 @@ pub mod lab;
 pub mod observe;
 pub mod pki;
 pub mod progress;
+pub mod release;
 pub mod report;
 pub mod rig;
 pub mod runner;
 pub mod scenario;
 pub mod segment;
+pub mod shipped;
 pub mod traffic;
 pub mod userns;
 

@@ -4,8 +4,11 @@ use super::container::{self, Account, is_default};
 use super::yaml::indented;
 use crate::settings::{Credentials, Loaded, Settings};
 
-/// The image, unless another one is given.
-pub const IMAGE: &str = concat!("mooring-agent:", env!("CARGO_PKG_VERSION"));
+/// The image, unless another one is given. A release that is made for a registry names it there.
+pub const IMAGE: &str = match option_env!("MOORING_IMAGE") {
+    Some(image) => image,
+    None => concat!("mooring-agent:", env!("CARGO_PKG_VERSION")),
+};
 
 /// What `priorityClassName: system-node-critical` stands for.
 const NODE_CRITICAL: u32 = 2_000_001_000;

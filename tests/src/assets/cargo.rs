@@ -49,29 +49,67 @@ fn program(ours: &'static str, instead: &str, profile: Profile) -> Result<PathBu
     if let Some(path) = built.get(&(ours, profile)) {
         return Ok(path.clone());
     }
-    let path = build(ours, profile)?;
+    let path = match profile {
+        // With the features that the lab itself is built with: nothing is built twice.
+        Profile::Dev => build(ours, command()?.arg("--workspace")),
+        Profile::Release => static_program(ours, &host_triple()?, &[]),
+    }?;
     built.insert((ours, profile), path.clone());
     Ok(path)
 }
 
-fn build(ours: &str, profile: Profile) -> Result<PathBuf, Error> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let cargo = std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo"));
-    let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
-    let mut command = Command::new(cargo.ok_or_else(missing)?);
-    command.current_dir(workspace).args(["build", "--quiet", "--bin", ours]);
-    command.arg("--message-format=json-render-diagnostics");
-    if profile == Profile::Dev {
-        // With the features that the lab itself is built with: nothing is built twice.
-        command.arg("--workspace");
-    } else {
-        // Both packages, whichever is wanted: what they have in common is then built once.
-        command.args(["--package", "mooring-agent", "--package", "mooring-allocator"]);
-        let target = host_triple()?;
-        // Settings of one target do not reach build scripts, and have a folder of their own: nothing is built twice.
-        let flags = format!("target.{target}.rustflags=['-C', 'target-feature=+crt-static']");
-        command.args(["--release", "--target", &target, "--config", &flags]);
+/// Builds a program as it is shipped for that target: optimised, static, and without a path of this machine in it. The
+/// variables are for the build.
+///
+/// # Errors
+/// Cargo fails; its messages go to standard error.
+pub fn static_program(ours: &str, target: &str, variables: &[(String, String)]) -> Result<PathBuf, Error> {
+    let mut command = command()?;
+    // Both packages, whichever is wanted: what they have in common is then built once.
+    command.args(["--locked", "--release", "--package", "mooring-agent", "--package", "mooring-allocator"]);
+    // Settings of one target do not reach build scripts, and have a folder of their own: nothing is built twice.
+    let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
+    let elsewhere = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let folders = [(cargo_home(), "/cargo"), (Some(workspace()), "/mooring"), (elsewhere, "/mooring/target")];
+    for (folder, name) in folders {
+        flags.extend(folder.map(|folder| format!("--remap-path-prefix={}={name}", folder.display())));
     }
+    command.args(["--target", target, "--config", &format!("target.{target}.rustflags={flags:?}")]);
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    build(ours, &mut command)
+}
+
+/// The program `cargo`.
+///
+/// # Errors
+/// It is not installed.
+pub fn cargo() -> Result<PathBuf, Error> {
+    let missing = || Error::Missing { program: "cargo".into(), detail: "install Rust (https://rustup.rs)".into() };
+    std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo")).ok_or_else(missing)
+}
+
+/// Where Cargo keeps the sources of crates.
+fn cargo_home() -> Option<PathBuf> {
+    let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    set.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
+}
+
+fn workspace() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().unwrap_or(tests).to_owned()
+}
+
+/// `cargo build`, in the workspace.
+fn command() -> Result<Command, Error> {
+    let mut command = Command::new(cargo()?);
+    command.current_dir(workspace()).arg("build");
+    Ok(command)
+}
+
+/// Runs the build of a program, and answers where it is.
+fn build(ours: &str, command: &mut Command) -> Result<PathBuf, Error> {
+    command.args(["--quiet", "--bin", ours, "--message-format=json-render-diagnostics"]);
     let name = format!("{command:?}");
     let output = progress::while_busy(&format!("building {ours}"), || {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).output()

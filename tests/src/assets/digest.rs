@@ -1,4 +1,4 @@
-//! SHA-256 of files.
+//! SHA-256 of files and bytes.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -16,6 +16,13 @@ pub fn of_file(path: &Path) -> io::Result<String> {
             n => context.update(&buffer[..n]),
         }
     }
+}
+
+/// The digest of these bytes, in hexadecimal.
+pub fn of_bytes(bytes: &[u8]) -> String {
+    let mut context = Context::new(&SHA256);
+    context.update(bytes);
+    hex(context)
 }
 
 /// The digest of what was put into the context.

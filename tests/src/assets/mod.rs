@@ -17,11 +17,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
-pub use cargo::{Profile, agent, allocator};
+pub use cargo::{Profile, agent, allocator, cargo, static_program};
 pub use find::{Finder, Product, find, kube_proxy};
 pub use golang::go_program;
 pub use modules::{Project, crds};
-pub use tools::{ensure, on_path};
+pub use tools::{ensure, on_path, run};
 
 /// The versions that are fetched or built. Found ones may differ in the patch.
 pub const KUBERNETES: &str = "1.36.3";
@@ -132,6 +132,12 @@ pub enum Error {
         /// What it should be.
         needed: String,
     },
+}
+
+/// The SHA-256 digest of these bytes, in hexadecimal.
+#[must_use]
+pub fn sha256_of(bytes: &[u8]) -> String {
+    digest::of_bytes(bytes)
 }
 
 /// The SHA-256 digest of a file, in hexadecimal.

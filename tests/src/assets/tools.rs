@@ -42,6 +42,9 @@ pub fn ensure(program: &str, package: &str) -> Result<PathBuf, Error> {
 }
 
 /// Runs a command and returns what it printed.
+///
+/// # Errors
+/// It cannot be started, or it fails; the error has the end of what it said.
 pub fn run(command: &mut Command) -> Result<String, Error> {
     let name = format!("{command:?}");
     let output = command.stdin(Stdio::null()).output().map_err(Error::io(format!("run {name}")))?;

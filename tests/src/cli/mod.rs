@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod release;
 mod sim;
 mod standing;
 mod test;
@@ -63,6 +64,13 @@ enum Verb {
     Chaos(chaos::Args),
     /// Run the agent's core under simulated faults: as many runs as there are seeds, or one of them to look at.
     Sim(sim::Args),
+    /// Make all that a release is, in dist/: programs, images, SBOMs, charts, manifests, sums.
+    Release(release::Args),
+    /// Write a version to every place that names it.
+    Version {
+        /// MAJOR.MINOR.PATCH
+        version: String,
+    },
     /// Keep a lab; what `up` leaves running.
     #[command(hide = true, name = standing::WORD)]
     Stand {
@@ -137,6 +145,8 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Fault(fault) => standing::fault(&args.name, fault)?,
         Verb::Sim(order) => return sim::run(&order),
+        Verb::Release(order) => release::run(order)?,
+        Verb::Version { version } => release::write_version(&version)?,
         Verb::Bench(order) => {
             userns::become_root()?;
             return bench::run(&order);

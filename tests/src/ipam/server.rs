@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::assets::{self, Project};
 use crate::lab::{Lab, Shape};
 use crate::observe::now;
+use crate::shipped::objects;
 
 /// Longest time for one request on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -275,9 +276,7 @@ pub fn documents_in(file: &str) -> Result<Vec<Value>> {
 
 fn documents(file: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    let parse = |one| serde_saphyr::from_str(one).with_context(|| format!("{} is no YAML", file.display()));
-    // A file may also begin with the separator.
-    text.trim_start_matches("---\n").split("\n---\n").map(parse).collect()
+    objects(&text).with_context(|| format!("{} is no YAML", file.display()))
 }
 
 fn manifests() -> Result<PathBuf> {

@@ -42,7 +42,7 @@ const NOW: Time = Time::from_nanos(100_000_000_000);
 #[test]
 fn tables_for_eyes() {
     let golden = "\
-cp1: holder, on eth0, mooring-agent 0.1.0
+cp1: holder, on eth0, mooring-agent VERSION
 not ready: api: waits
 
 VIP            CARRIED HERE  FENCE LEFT
@@ -60,6 +60,7 @@ cp2        192.0.2.2  yes
 WHEN                      FROM       TO      WHY
 2026-09-21T14:13:20.123Z  candidate  holder  cp3 answered nobody on the segment
 ";
+    let golden = golden.replace("VERSION", env!("CARGO_PKG_VERSION"));
     assert_eq!(report().at(NOW, vec!["api: waits".into()]).tables(), golden);
 }
 
