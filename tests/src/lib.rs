@@ -14,6 +14,7 @@ pub mod fault;
 pub mod guard;
 pub mod host;
 pub mod ipam;
+pub mod kubeadm;
 pub mod lab;
 pub mod observe;
 pub mod pki;

@@ -12,12 +12,14 @@ use mooring_tests::assets::{Cache, ETCD, Error, Finder, Product, Source};
 /// A program that says what the real one says.
 fn fake(folder: &Path, product: Product, version: &str) {
     fs::create_dir_all(folder).expect("a folder");
-    let says = match product {
-        Product::KubeApiserver | Product::KubeProxy => format!("Kubernetes v{version}"),
-        Product::Etcd => format!("etcd Version: {version}\nGit SHA: none\nGo Version: go1.26"),
+    let (asked, says) = match product {
+        Product::Etcd => ("--version", format!("etcd Version: {version}\nGit SHA: none\nGo Version: go1.26")),
+        Product::Kubeadm => ("version --output=short", format!("v{version}")),
+        Product::Kubectl => ("version --client", format!("Client Version: v{version}\nKustomize Version: v5.8.1")),
+        _ => ("--version", format!("Kubernetes v{version}")),
     };
     let path = folder.join(product.file());
-    fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --version ] && cat <<X\n{says}\nX\n")).expect("a file");
+    fs::write(&path, format!("#!/bin/sh\n[ \"$*\" = \"{asked}\" ] && cat <<X\n{says}\nX\n")).expect("a file");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
@@ -51,6 +53,23 @@ fn the_first_right_version_is_taken() {
     assert!(matches!(error, Error::Nowhere { .. }));
     let text = error.to_string();
     assert!(text.contains("3.5.21") && text.contains("3.6 or later") && text.contains("KUBEBUILDER_ASSETS"), "{text}");
+}
+
+#[test]
+fn each_program_is_asked_for_its_version_as_it_answers() {
+    let top = tempfile::tempdir().expect("a folder");
+    let finder = Finder {
+        kubebuilder_assets: None,
+        path: top.path().as_os_str().to_owned(),
+        cache: Cache::at(top.path().join("cache")),
+        fetch: false,
+    };
+    for product in [Product::KubeApiserver, Product::Kubelet, Product::Kubeadm, Product::Kubectl] {
+        fake(top.path(), product, "1.36.1");
+        assert_eq!(finder.find(product).expect("one").version, "1.36.1", "{product}");
+        fake(top.path(), product, "1.32.4");
+        assert!(finder.find(product).is_err(), "{product} is too old");
+    }
 }
 
 #[test]

@@ -20,12 +20,6 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
     let version = product.pinned();
     let folder = to.parent().unwrap_or_else(|| Path::new("/"));
     match product {
-        Product::KubeApiserver | Product::KubeProxy => {
-            let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/{product}");
-            let sum = fetch_text(&format!("{url}.sha256"), folder)?;
-            fetch(&url, to)?;
-            verify(to, sum.trim(), &url)
-        }
         Product::Etcd => {
             let base = format!("https://github.com/etcd-io/etcd/releases/download/v{version}");
             let name = format!("etcd-v{version}-linux-{arch}");
@@ -39,6 +33,12 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
             let mut unpack = Command::new("tar");
             unpack.arg("--extract").arg("--gzip").arg("--file").arg(&local).arg("--directory").arg(folder);
             tools::run(unpack.args(["--no-same-owner", "--strip-components=1", &member])).map(drop)
+        }
+        _ => {
+            let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/{product}");
+            let sum = fetch_text(&format!("{url}.sha256"), folder)?;
+            fetch(&url, to)?;
+            verify(to, sum.trim(), &url)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The search for kube-apiserver, etcd and kube-proxy.
+//! The search for the programs of Kubernetes, and etcd.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,6 +17,16 @@ pub enum Product {
     Etcd,
     /// kube-proxy, 1.36.
     KubeProxy,
+    /// kube-controller-manager, 1.36.
+    KubeControllerManager,
+    /// kube-scheduler, 1.36.
+    KubeScheduler,
+    /// kubelet, 1.36.
+    Kubelet,
+    /// kubeadm, 1.36.
+    Kubeadm,
+    /// kubectl, 1.36.
+    Kubectl,
 }
 
 impl Product {
@@ -27,6 +37,11 @@ impl Product {
             Self::KubeApiserver => "kube-apiserver",
             Self::Etcd => "etcd",
             Self::KubeProxy => "kube-proxy",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Kubelet => "kubelet",
+            Self::Kubeadm => "kubeadm",
+            Self::Kubectl => "kubectl",
         }
     }
 
@@ -34,8 +49,8 @@ impl Product {
     #[must_use]
     pub const fn pinned(self) -> &'static str {
         match self {
-            Self::KubeApiserver | Self::KubeProxy => KUBERNETES,
             Self::Etcd => ETCD,
+            _ => KUBERNETES,
         }
     }
 
@@ -43,8 +58,8 @@ impl Product {
     #[must_use]
     pub const fn needed(self) -> &'static str {
         match self {
-            Self::KubeApiserver | Self::KubeProxy => "1.36.x",
             Self::Etcd => "3.6 or later",
+            _ => "1.36.x",
         }
     }
 
@@ -58,8 +73,8 @@ impl Product {
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         match self {
-            Self::KubeApiserver | Self::KubeProxy => (major, minor) == (1, 36),
             Self::Etcd => major == 3 && minor >= 6,
+            _ => (major, minor) == (1, 36),
         }
     }
 
@@ -68,8 +83,13 @@ impl Product {
     /// # Errors
     /// It cannot be executed, or its version cannot be used.
     pub fn check(self, path: &Path) -> Result<String, Error> {
-        let said = tools::run(Command::new(path).arg("--version"))?;
-        // "Kubernetes v1.36.3"; "etcd Version: 3.6.8" and more lines
+        let question: &[&str] = match self {
+            Self::Kubeadm => &["version", "--output=short"],
+            Self::Kubectl => &["version", "--client"],
+            _ => &["--version"],
+        };
+        let said = tools::run(Command::new(path).args(question))?;
+        // "Kubernetes v1.36.3"; "v1.36.3"; "Client Version: v1.36.3" and "etcd Version: 3.6.8" with more lines
         let first = said.lines().next().unwrap_or_default();
         let version = first.rsplit(' ').next().unwrap_or_default().trim_start_matches('v');
         if self.accepts(version) {
@@ -99,7 +119,15 @@ pub fn find() -> Result<Binaries, Error> {
 /// # Errors
 /// [`Error::Nowhere`] lists what was tried.
 pub fn kube_proxy() -> Result<Found, Error> {
-    Finder::of_user()?.find(Product::KubeProxy)
+    one(Product::KubeProxy)
+}
+
+/// Finds any one of them, as [`find`] does.
+///
+/// # Errors
+/// [`Error::Nowhere`] lists what was tried.
+pub fn one(product: Product) -> Result<Found, Error> {
+    Finder::of_user()?.find(product)
 }
 
 /// Where to look.

@@ -1,11 +1,13 @@
-//! What the lab runs: kube-apiserver, etcd, kube-proxy, the agent, and small Go programs. Found, fetched or built; cached afterwards.
+//! What the lab runs: the programs of Kubernetes, etcd, those of containers, the agent, and small Go programs. Found, fetched or
+//! built; cached afterwards.
 //!
-//! The first three are looked for in this order, and the first that works is taken: `KUBEBUILDER_ASSETS`, PATH,
+//! Those of Kubernetes and etcd are looked for in this order, and the first that works is taken: `KUBEBUILDER_ASSETS`, PATH,
 //! the cache, the official release, a build by the Go toolchain. etcd must be 3.6 or later: older ones lack the watch
 //! progress that kube-apiserver 1.36 counts on, and watches hang.
 
 mod cache;
 mod cargo;
+mod containers;
 mod digest;
 mod download;
 mod find;
@@ -18,7 +20,9 @@ use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
 pub use cargo::{Profile, agent, allocator, cargo, static_program};
-pub use find::{Finder, Product, find, kube_proxy};
+pub use containers::{Containers, containers};
+pub use digest::hex;
+pub use find::{Finder, Product, find, kube_proxy, one};
 pub use golang::go_program;
 pub use modules::{Project, crds};
 pub use tools::{ensure, on_path, run};

@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod kubeadm;
 mod release;
 mod sim;
 mod standing;
@@ -62,6 +63,8 @@ enum Verb {
     Bench(bench::Args),
     /// Real faults at random, for as long as is asked, judged by rules.
     Chaos(chaos::Args),
+    /// A cluster that kubeadm makes through our VIP, with containerd, kubelets and pods, and what happens to it.
+    Kubeadm,
     /// Run the agent's core under simulated faults: as many runs as there are seeds, or one of them to look at.
     Sim(sim::Args),
     /// Make all that a release is, in dist/: programs, images, SBOMs, charts, manifests, sums.
@@ -150,6 +153,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Bench(order) => {
             userns::become_root()?;
             return bench::run(&order);
+        }
+        Verb::Kubeadm => {
+            userns::become_root()?;
+            return kubeadm::run();
         }
         Verb::Chaos(order) => {
             userns::become_root()?;

@@ -1,0 +1,3 @@
+module mooring.dev/tests/pod
+
+go 1.26.0

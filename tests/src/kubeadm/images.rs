@@ -1,0 +1,111 @@
+//! The images of a kubeadm cluster, made of the binaries that the lab finds or builds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::image::Image;
+use crate::assets::{self, ETCD, KUBERNETES, Product, Profile};
+
+/// Where kubeadm is told to find its images. They are imported: nothing is ever pulled.
+pub const REPOSITORY: &str = "lab.mooring.dev/k8s";
+/// The pause container's tag.
+pub const PAUSE: &str = "3.10.2";
+/// What a build of etcd's image adds to its version.
+const ETCD_BUILD: &str = "-0";
+/// The program behind Services.
+pub const BACKEND: &str = "lab.mooring.dev/backend:1";
+/// Where programs are in an image.
+const BIN: &str = "/usr/local/bin";
+
+/// The archives.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// Those that every node needs.
+    pub node: Vec<PathBuf>,
+    /// Those that a control plane needs beside them.
+    pub control_plane: Vec<PathBuf>,
+    /// The agent, by the name that the manifests have.
+    pub agent: String,
+    /// The same under the name of a next version.
+    pub agent_next: String,
+}
+
+impl Images {
+    /// Writes them into a folder. The first time the binaries are fetched or built, which takes minutes.
+    ///
+    /// # Errors
+    /// A binary cannot be had.
+    pub fn write(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
+        let save = |file: &str, image: &Image| -> Result<PathBuf> {
+            let path = folder.join(format!("{file}.tar"));
+            let archive = image.archive().with_context(|| format!("make the image {}", image.names.join(" ")))?;
+            fs::write(&path, archive).with_context(|| format!("write {}", path.display()))?;
+            Ok(path)
+        };
+        let pod = assets::go_program("pod")?;
+        let mut control_plane = Vec::new();
+        for product in [Product::KubeApiserver, Product::KubeControllerManager, Product::KubeScheduler] {
+            let found = assets::one(product)?;
+            ensure!(found.version == KUBERNETES, "{found}: a kubeadm cluster needs {KUBERNETES}");
+            let name = format!("{REPOSITORY}/{product}:v{KUBERNETES}");
+            control_plane.push(save(product.file(), &single(&[&name], &[], &in_path(product.file()), found.path))?);
+        }
+        let name = format!("{REPOSITORY}/etcd:{ETCD}{ETCD_BUILD}");
+        let etcd = assets::one(Product::Etcd)?.path;
+        control_plane.push(save("etcd", &single(&[&name], &[], &in_path("etcd"), etcd))?);
+
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let agent = named_in(&root.join("manifests/agent/daemonset.yaml"))?;
+        let agent_next = format!("{agent}-next");
+        let allocator = named_in(&root.join("manifests/allocator/deployment.yaml"))?;
+        let program = in_path("pod");
+        let pause = single(&[&format!("{REPOSITORY}/pause:{PAUSE}")], &[&program], &program, pod.clone());
+        let backend = single(&[BACKEND], &[&program, "serve"], &program, pod);
+        let ours = |names: &[&str], file: &str, path| single(names, &[&format!("/{file}")], &format!("/{file}"), path);
+        let agents = ours(&[&agent, &agent_next], "mooring-agent", assets::agent(Profile::Release)?);
+        let allocator = ours(&[&allocator], "mooring-allocator", assets::allocator(Profile::Release)?);
+        let node = vec![
+            save("pause", &pause)?,
+            save("kube-proxy", &proxy()?)?,
+            save("mooring-agent", &agents)?,
+            save("mooring-allocator", &allocator)?,
+            save("backend", &backend)?,
+        ];
+        Ok(Self { node, control_plane, agent, agent_next })
+    }
+}
+
+/// An image of one program.
+fn single(names: &[&str], entry: &[&str], at: &str, program: PathBuf) -> Image {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    Image { names: owned(names), entry: owned(entry), files: vec![(at.to_owned(), program)] }
+}
+
+/// Where a program is found by its name.
+fn in_path(program: &str) -> String {
+    format!("{BIN}/{program}")
+}
+
+/// kube-proxy with nft and its libraries: in nftables mode it runs that program.
+fn proxy() -> Result<Image> {
+    let nft = assets::ensure("nft", "nftables")?;
+    let output = Command::new("ldd").arg(&nft).output().context("run ldd")?;
+    let mut files =
+        vec![(in_path("kube-proxy"), assets::one(Product::KubeProxy)?.path), ("/usr/sbin/nft".to_owned(), nft)];
+    // "libnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x...)"; a static one has none.
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let libraries = said.split_whitespace().filter(|word| word.starts_with('/'));
+    files.extend(libraries.map(|path| (path.to_owned(), PathBuf::from(path))));
+    Ok(Image { names: vec![format!("{REPOSITORY}/kube-proxy:v{KUBERNETES}")], entry: Vec::new(), files })
+}
+
+/// The image that a manifest of ours names.
+fn named_in(manifest: &Path) -> Result<String> {
+    let text = fs::read_to_string(manifest).with_context(|| format!("read {}", manifest.display()))?;
+    let image = text.lines().find_map(|line| line.trim().strip_prefix("image: "));
+    image.map(str::to_owned).with_context(|| format!("{} names no image", manifest.display()))
+}
