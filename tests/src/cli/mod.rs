@@ -64,7 +64,7 @@ enum Verb {
     /// Real faults at random, for as long as is asked, judged by rules.
     Chaos(chaos::Args),
     /// A cluster that kubeadm makes through our VIP, with containerd, kubelets and pods, and what happens to it.
-    Kubeadm,
+    Kubeadm(kubeadm::Args),
     /// Run the agent's core under simulated faults: as many runs as there are seeds, or one of them to look at.
     Sim(sim::Args),
     /// Make all that a release is, in dist/: programs, images, SBOMs, charts, manifests, sums.
@@ -154,9 +154,9 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             userns::become_root()?;
             return bench::run(&order);
         }
-        Verb::Kubeadm => {
+        Verb::Kubeadm(order) => {
             userns::become_root()?;
-            return kubeadm::run();
+            return kubeadm::run(&order);
         }
         Verb::Chaos(order) => {
             userns::become_root()?;

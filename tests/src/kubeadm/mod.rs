@@ -14,4 +14,4 @@ pub mod run;
 mod services;
 mod story;
 
-pub use story::{Judged, tell};
+pub use story::{Act, tell};
