@@ -152,6 +152,9 @@ fn sane(mut declared: Declared) -> Declared {
         link.addresses.truncate(64);
         link.subnets.truncate(64);
     }
+    if let Some(let_go) = &mut declared.let_go {
+        let_go.vips.truncate(64);
+    }
     declared
 }
 

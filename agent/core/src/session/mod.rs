@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Record;
+use crate::time::WallTime;
 
 /// One life of a session: it begins with a write that counts the transitions up, and ends with another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,6 +68,19 @@ pub struct Declared {
     /// do not declare them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<IpAddr>,
+    /// VIPs that the node carried without a record, and has let go of: whoever carries them announces them again. Older agents
+    /// neither declare nor read this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub let_go: Option<LetGo>,
+}
+
+/// VIPs that a node has let go of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetGo {
+    /// When, by the node's wall clock: tells one note from the next.
+    pub at: WallTime,
+    /// Which.
+    pub vips: Vec<IpAddr>,
 }
 
 impl Declared {

@@ -132,6 +132,7 @@ impl SessionVips {
     /// Carries it no longer.
     pub(super) fn let_go(&mut self, vip: &mut Vip, why: Why) {
         let Some(hold) = vip.hold.take() else { return };
+        self.note_let_go(vip.address, &hold);
         vip.removing = Some(Removing { ends: hold.deadline, refused: why == Why::CannotCarry });
         vip.schedule.stop();
         vip.taking.look = None;

@@ -62,6 +62,7 @@ impl SessionVips {
                 self.list_sessions();
             }
             Input::SessionDeleted(node) => {
+                self.forget_note(&node);
                 if self.sessions.deleted(self.step.at.now, &node, &self.rules) {
                     self.session_changed(&node);
                 }
@@ -125,6 +126,11 @@ impl SessionVips {
     }
 
     fn session_was_shown(&mut self, node: &str, shown: Shown) {
+        if node == self.rules.node {
+            self.own_note_was_shown();
+        } else {
+            self.note_was_shown(node);
+        }
         if let Some(at) = self.sessions.expires(node, &self.rules) {
             self.calls.first_expiry = self.calls.first_expiry.min(at);
         }

@@ -40,6 +40,7 @@ mod own;
 mod owned;
 mod pace;
 mod provisional;
+mod recalling;
 mod record;
 mod record_state;
 mod records;
@@ -84,6 +85,7 @@ use index::Index;
 use node::OwnNode;
 use own::Own;
 use owned::Owned;
+use recalling::Recall;
 use segment::Segment;
 use table::Table;
 use watching::Watch;
@@ -104,6 +106,7 @@ pub struct SessionVips {
     own: Own,
     /// Addresses that are no VIPs of Services.
     owned: Owned,
+    recall: Recall,
     vips: Table,
     index: Index,
     /// The nodes that this one watches.
@@ -178,6 +181,7 @@ impl SessionVips {
             sessions: Membership::default(),
             own: Own::default(),
             owned: Owned::default(),
+            recall: Recall::default(),
             vips: Table::default(),
             index: Index::default(),
             watches: BTreeMap::new(),

@@ -135,7 +135,8 @@ impl SessionVips {
 
     fn declared(&self, transitions: u32, began: Option<String>, after: Option<String>, leaving: bool) -> Declared {
         let links = self.node.interfaces.iter().map(|i| i.link.clone()).collect();
-        Declared { transitions, links, leaving, began, after, reserved: self.owned.reserved() }
+        let (reserved, let_go) = (self.owned.reserved(), self.recall.own());
+        Declared { transitions, links, leaving, began, after, reserved, let_go }
     }
 
     fn write_own(

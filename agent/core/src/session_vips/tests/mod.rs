@@ -9,6 +9,7 @@ mod limited;
 mod link_up;
 mod outage;
 mod owned;
+mod recalled;
 mod refused;
 mod removing;
 mod stranded;
