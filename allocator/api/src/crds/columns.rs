@@ -1,9 +1,19 @@
-//! The columns of `kubectl get`, as the in-cluster provider and Cluster API have them.
+//! The columns of `kubectl get`: those of the in-cluster provider and Cluster API, and whether all is well.
 
 use serde_json::{Value, json};
 
 fn column(name: &str, kind: &str, path: &str, description: &str) -> Value {
     json!({"name": name, "type": kind, "jsonPath": path, "description": description})
+}
+
+/// What all kinds with conditions have: the provider's columns come first.
+fn ready() -> Value {
+    let path = ".status.conditions[?(@.type==\"Ready\")].status";
+    column("Ready", "string", path, "Whether all is well; `kubectl describe` says why not")
+}
+
+fn age() -> Value {
+    column("Age", "date", ".metadata.creationTimestamp", "How long ago it was made")
 }
 
 /// Of address pools (`what`: addresses) and prefix pools (prefixes).
@@ -13,6 +23,8 @@ pub(super) fn pool(what: &str, name: &str) -> Vec<Value> {
         column("Total", "integer", ".status.ipAddresses.total", &format!("How many {what} there are")),
         column("Free", "integer", ".status.ipAddresses.free", &format!("How many {what} may be given")),
         column("Used", "integer", ".status.ipAddresses.used", &format!("How many {what} were given")),
+        ready(),
+        age(),
     ]
 }
 
@@ -27,18 +39,22 @@ pub(super) fn old_pool() -> Vec<Value> {
     all
 }
 
-/// Of claims.
-pub(super) fn claim() -> Vec<Value> {
-    vec![
+fn pool_ref() -> [Value; 2] {
+    [
         column("Pool Name", "string", ".spec.poolRef.name", "The name of the pool"),
         column("Pool Kind", "string", ".spec.poolRef.kind", "The kind of the pool"),
-        column("Age", "date", ".metadata.creationTimestamp", "How long ago it was made"),
     ]
+}
+
+/// Of claims.
+pub(super) fn claim() -> Vec<Value> {
+    pool_ref().into_iter().chain([ready(), age()]).collect()
 }
 
 /// Of addresses.
 pub(super) fn address() -> Vec<Value> {
     let mut all = vec![column("Address", "string", ".spec.address", "The address")];
-    all.extend(claim());
+    all.extend(pool_ref());
+    all.push(age());
     all
 }

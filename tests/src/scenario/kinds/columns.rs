@@ -23,7 +23,10 @@ pub async fn tables(ctx: &mut Ctx<()>) -> Result<()> {
     ] {
         let all = place("v1alpha2", kind);
         server.create(&all, &object("v1alpha2", kind, "wc-cp-ips", spec)).await?;
-        server.merge(&format!("{all}/wc-cp-ips/status"), &counts).await?;
+        let ready = json!({"type": "Ready", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": ""});
+        let mut status = counts.clone();
+        status["status"]["conditions"] = json!([ready]);
+        server.merge(&format!("{all}/wc-cp-ips/status"), &status).await?;
         let text = if column == "Prefixes" { "[\"fd00::/48\"]" } else { "[\"10.10.222.232-10.10.222.238\"]" };
         let expected = [
             ("Name", json!("wc-cp-ips")),
@@ -31,13 +34,15 @@ pub async fn tables(ctx: &mut Ctx<()>) -> Result<()> {
             ("Total", json!(7)),
             ("Free", json!(6)),
             ("Used", json!(1)),
+            ("Ready", json!("True")),
         ];
-        is(&table(&server, &all).await?, &expected, kind)?;
+        is(&without_age(table(&server, &all).await?, kind)?, &expected, kind)?;
         ctx.note(&format!("{kind} has its columns"));
     }
     let old = table(&server, &place("v1alpha1", "InClusterIPPool")).await?;
     let names: Vec<&str> = old.iter().map(|(name, _)| name.as_str()).collect();
-    ensure!(names == ["Name", "Subnet", "First", "Last", "Addresses", "Total", "Free", "Used"], "v1alpha1: {names:?}");
+    let expected = ["Name", "Subnet", "First", "Last", "Addresses", "Total", "Free", "Used", "Ready", "Age"];
+    ensure!(names == expected, "v1alpha1: {names:?}");
 
     let pool = json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "wc-cp-ips"});
     let claim = object("v1beta2", "IPAddressClaim", "give-me-an-ip", &json!({"poolRef": pool}));
@@ -46,13 +51,12 @@ pub async fn tables(ctx: &mut Ctx<()>) -> Result<()> {
         json!({"claimRef": {"name": "give-me-an-ip"}, "poolRef": pool, "address": "10.10.222.233", "prefix": 24});
     server.create(&place("v1beta2", "IPAddress"), &object("v1beta2", "IPAddress", "give-me-an-ip", &spec)).await?;
     for version in ["v1alpha1", "v1beta1", "v1beta2"] {
-        let mut claim = table(&server, &place(version, "IPAddressClaim")).await?;
-        let mut address = table(&server, &place(version, "IPAddress")).await?;
-        // Ages differ.
-        ensure!(claim.pop().is_some_and(|(name, _)| name == "Age"), "a claim has no age");
-        ensure!(address.pop().is_some_and(|(name, _)| name == "Age"), "an address has no age");
+        let claim = without_age(table(&server, &place(version, "IPAddressClaim")).await?, "a claim")?;
+        let address = without_age(table(&server, &place(version, "IPAddress")).await?, "an address")?;
         let rest = [("Pool Name", json!("wc-cp-ips")), ("Pool Kind", json!("InClusterIPPool"))];
-        is(&claim, &[&[("Name", json!("give-me-an-ip"))], &rest[..]].concat(), "claims")?;
+        // No allocator runs.
+        let ready = [("Ready", Value::Null)];
+        is(&claim, &[&[("Name", json!("give-me-an-ip"))], &rest[..], &ready[..]].concat(), "claims")?;
         let first = [("Name", json!("give-me-an-ip")), ("Address", json!("10.10.222.233"))];
         is(&address, &[&first[..], &rest[..]].concat(), "addresses")?;
     }
@@ -66,6 +70,12 @@ async fn table(server: &Server, path: &str) -> Result<Vec<(String, Value)>> {
     let cells = table["rows"][0]["cells"].as_array().context("no line")?;
     let shown = columns.iter().zip(cells).filter(|(column, _)| column["priority"] == json!(0));
     Ok(shown.map(|(column, cell)| (column["name"].as_str().unwrap_or_default().to_owned(), cell.clone())).collect())
+}
+
+/// Ages differ.
+fn without_age(mut row: Vec<(String, Value)>, what: &str) -> Result<Vec<(String, Value)>> {
+    ensure!(row.pop().is_some_and(|(name, _)| name == "Age"), "{what} has no age");
+    Ok(row)
 }
 
 fn is(seen: &[(String, Value)], expected: &[(&str, Value)], what: &str) -> Result<()> {
