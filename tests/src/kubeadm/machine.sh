@@ -28,6 +28,8 @@ enter() {
     [ ! -e "$part/cgroup.controllers" ] || enable "$part"
     part=$part/$name
   done
+  # A power failure leaves no groups; a kubelet would look at each for seconds.
+  find "$part" -mindepth 1 -depth -type d -exec rmdir {} +
   echo $$ > "$part/cgroup.procs"
 }
 
