@@ -25,7 +25,8 @@ pub fn of_bytes(bytes: &[u8]) -> String {
     hex(context)
 }
 
-/// The digest of what was put into the context.
+/// The digest of what was put into the context, in hexadecimal.
+#[must_use]
 pub fn hex(context: Context) -> String {
     context.finish().as_ref().iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.

@@ -19,28 +19,24 @@ pub fn download(product: Product, to: &Path) -> Result<(), Error> {
     };
     let version = product.pinned();
     let folder = to.parent().unwrap_or_else(|| Path::new("/"));
-    match product {
-        Product::Etcd => {
-            let base = format!("https://github.com/etcd-io/etcd/releases/download/v{version}");
-            let name = format!("etcd-v{version}-linux-{arch}");
-            let archive = format!("{name}.tar.gz");
-            let sums = fetch_text(&format!("{base}/SHA256SUMS"), folder)?;
-            let sum = sums.lines().filter_map(|line| line.split_once(' ')).find(|(_, file)| file.trim() == archive);
-            let (url, local) = (format!("{base}/{archive}"), folder.join(&archive));
-            fetch(&url, &local)?;
-            verify(&local, sum.map_or("", |(sum, _)| sum), &url)?;
-            let member = format!("{name}/etcd");
-            let mut unpack = Command::new("tar");
-            unpack.arg("--extract").arg("--gzip").arg("--file").arg(&local).arg("--directory").arg(folder);
-            tools::run(unpack.args(["--no-same-owner", "--strip-components=1", &member])).map(drop)
-        }
-        _ => {
-            let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/{product}");
-            let sum = fetch_text(&format!("{url}.sha256"), folder)?;
-            fetch(&url, to)?;
-            verify(to, sum.trim(), &url)
-        }
+    if product == Product::Etcd {
+        let base = format!("https://github.com/etcd-io/etcd/releases/download/v{version}");
+        let name = format!("etcd-v{version}-linux-{arch}");
+        let archive = format!("{name}.tar.gz");
+        let sums = fetch_text(&format!("{base}/SHA256SUMS"), folder)?;
+        let sum = sums.lines().filter_map(|line| line.split_once(' ')).find(|(_, file)| file.trim() == archive);
+        let (url, local) = (format!("{base}/{archive}"), folder.join(&archive));
+        fetch(&url, &local)?;
+        verify(&local, sum.map_or("", |(sum, _)| sum), &url)?;
+        let member = format!("{name}/etcd");
+        let mut unpack = Command::new("tar");
+        unpack.arg("--extract").arg("--gzip").arg("--file").arg(&local).arg("--directory").arg(folder);
+        return tools::run(unpack.args(["--no-same-owner", "--strip-components=1", &member])).map(drop);
     }
+    let url = format!("https://dl.k8s.io/v{version}/bin/linux/{arch}/{product}");
+    let sum = fetch_text(&format!("{url}.sha256"), folder)?;
+    fetch(&url, to)?;
+    verify(to, sum.trim(), &url)
 }
 
 /// On a machine without a network the next way is tried within seconds.

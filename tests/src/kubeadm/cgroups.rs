@@ -1,5 +1,6 @@
 //! The part of the machine's cgroups that a lab has: a folder in each hierarchy, deleted with the lab.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ impl Cgroups {
     pub fn new() -> Self {
         for hierarchy in hierarchies() {
             for folder in folders(&hierarchy) {
-                let name = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
+                let name = folder.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(PREFIX));
                 let gone = |pid: &str| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists();
                 if name.is_some_and(gone) {
                     delete(&folder);

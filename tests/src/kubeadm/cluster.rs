@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::cgroups::Cgroups;
-use super::config::{self, Join};
+use super::config::{self, Join, documents};
 use super::images::Images;
 use super::machine::{Machine, Programs};
 use super::run::{Ran, Run, run};
@@ -81,8 +81,9 @@ impl KubeadmCluster {
     /// The kernel refuses something, or an image is refused.
     pub async fn machines(parts: &Parts, whole: bool) -> Result<Self> {
         let shape = WORKERS.iter().fold(Shape::segment(), |shape, (name, number)| shape.with_host(name, *number));
-        let lab = Lab::up(shape).await?;
+        // Before the hosts, so that it ends after them.
         let cgroups = Cgroups::new();
+        let lab = Lab::up(shape).await?;
         let mut names = lab.control_planes();
         if whole {
             names.extend(WORKERS.iter().map(|(name, _)| (*name).to_owned()));
@@ -270,8 +271,7 @@ impl KubeadmCluster {
     /// The API server refuses them.
     pub async fn apply(&self, name: &str, objects: &[Value]) -> Result<Ran> {
         let file = self.client.dir().join(format!("{name}.yaml"));
-        let text: String = objects.iter().map(|one| format!("---\n{one}\n")).collect();
-        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+        fs::write(&file, documents(objects)).with_context(|| format!("write {}", file.display()))?;
         self.kubectl(["apply", "--server-side", "--filename", &file.display().to_string()]).await
     }
 
@@ -281,6 +281,19 @@ impl KubeadmCluster {
         let of =
             |machine: &Machine| format!("\n--- {}: kubelet\n    {}", machine.host.name(), machine.log("kubelet", 6));
         self.machines.values().map(of).collect()
+    }
+
+    /// How a person gets onto the hosts, and kubectl onto the cluster.
+    #[must_use]
+    pub fn way_in(&self) -> String {
+        let onto = |host: &Host| {
+            let pid = host.pid().unwrap_or_default();
+            format!("nsenter --target {pid} --mount --uts --net --pid")
+        };
+        let hosts = self.machines.values().map(|machine| format!("{:<8} {}", machine.host.name(), onto(&machine.host)));
+        let (kubectl, file) = (self.kubectl.display(), self.kubeconfig.display());
+        let kubectl = format!("{:<8} {} {kubectl} --kubeconfig={file} get nodes", "kubectl", onto(&self.client));
+        hosts.chain([kubectl]).collect::<Vec<_>>().join("\n")
     }
 
     /// Keeps the logs of all hosts, and says where they are.

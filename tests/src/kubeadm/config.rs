@@ -87,7 +87,8 @@ fn node(host: &Host) -> Value {
     })
 }
 
-/// JSON is YAML.
-fn documents(all: &[Value]) -> String {
-    all.iter().map(|one| format!("---\n{one}\n")).collect()
+/// Objects as one file. JSON is YAML.
+#[must_use]
+pub fn documents(all: &[Value]) -> String {
+    all.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n")
 }

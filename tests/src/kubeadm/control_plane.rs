@@ -20,6 +20,8 @@ use crate::report::{Report, Tone};
 
 /// How long the API may be away after the crash of a control plane: etcd may elect a leader, on a busy machine.
 const API_AWAY: Duration = Duration::from_secs(15);
+/// How long it may be away when the API server of the VIP's node ends in order.
+const API_RESTARTED: Duration = Duration::from_secs(5);
 /// How long a kubelet may take to end a pod and to start it again: probes, the pod's grace, its own rounds.
 const REPLACED: Duration = Duration::from_mins(3);
 /// A command on a machine.
@@ -162,12 +164,11 @@ pub async fn restart_apis(report: &mut Report<Stdout>, cluster: &KubeadmCluster)
     let cost = traffic.end(cluster)?;
     let found =
         format!("three API servers in {}; {}; longest away {}", s(now().since(begin)), cost.text(), s(cost.away));
-    let allowed = Duration::from_secs(5);
     ensure!(
-        cost.silent <= HARMLESS && cost.away <= allowed,
+        cost.silent <= HARMLESS && cost.away <= API_RESTARTED,
         "{found}; allowed: {} silent, {} away",
         s(HARMLESS),
-        s(allowed)
+        s(API_RESTARTED)
     );
     Ok(found)
 }

@@ -83,8 +83,7 @@ impl Tar {
     fn file(&mut self, name: &str, mode: u32, content: &[u8]) {
         self.header(name, mode, content.len(), b'0');
         self.0.extend_from_slice(content);
-        let rest = content.len() % BLOCK;
-        self.0.resize(self.0.len() + if rest == 0 { 0 } else { BLOCK - rest }, 0);
+        self.0.resize(self.0.len().next_multiple_of(BLOCK), 0);
     }
 
     /// A name has at most 100 bytes: those of an image of ours do.

@@ -109,3 +109,22 @@ fn named_in(manifest: &Path) -> Result<String> {
     let image = text.lines().find_map(|line| line.trim().strip_prefix("image: "));
     image.map(str::to_owned).with_context(|| format!("{} names no image", manifest.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifests_name_our_images_with_a_tag() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for (manifest, program) in [
+            ("manifests/agent/daemonset.yaml", "mooring-agent"),
+            ("manifests/allocator/deployment.yaml", "mooring-allocator"),
+            ("static-pod/mooring-agent.yaml", "mooring-agent"),
+        ] {
+            let image = named_in(&root.join(manifest)).unwrap();
+            let (name, tag) = image.rsplit_once(':').unwrap();
+            assert!(name.rsplit('/').next() == Some(program) && !tag.is_empty(), "{manifest}: {image}");
+        }
+    }
+}

@@ -1,7 +1,6 @@
 //! A host of the lab as a machine that kubeadm can use: containerd, a kubelet, images, a pod network.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -176,8 +175,7 @@ fn disk(host: &Host) -> PathBuf {
 /// A line for each other host: its pods, and its address.
 fn routes(lab: &Lab, host: &Host) -> String {
     let others = lab.hosts().into_iter().filter(|other| other.name() != host.name());
-    let lines: Vec<(String, Ipv4Addr)> = others.map(|other| (pods_of(&other), other.ip4())).collect();
-    lines.iter().map(|(pods, via)| format!("{pods} {via}\n")).collect()
+    others.map(|other| format!("{} {}", pods_of(&other), other.ip4())).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn containerd(disk: &Path, plugins: &Path) -> String {

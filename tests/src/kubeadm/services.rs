@@ -1,4 +1,5 @@
-//! The acts about Services of type `LoadBalancer`: pods, kube-proxy, our DaemonSet and allocator as the manifests are.
+//! The acts about Services of type `LoadBalancer`: pods, kube-proxy, our `DaemonSet` and allocator as the
+//! manifests are.
 
 use std::io::Stdout;
 use std::net::{IpAddr, SocketAddr};

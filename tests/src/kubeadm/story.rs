@@ -75,20 +75,21 @@ impl Story {
     }
 }
 
-/// Makes the cluster, does everything to it, and answers whether all was well. The cluster is taken down at the end.
+/// Makes the cluster, does everything to it, and answers whether all was well. The cluster is taken down at the end; `stay`: it stays
+/// until somebody interrupts.
 ///
 /// # Errors
 /// [`Skip`] where the machine cannot do it; or the cluster cannot be made.
-pub async fn tell(wanted: Vec<Act>) -> Result<bool> {
+pub async fn tell(wanted: Vec<Act>, stay: bool) -> Result<bool> {
     if !userns::is_machine_root() {
         return Err(Skip("containers need the machine's root".into()).into());
     }
-    for program in ["ip", "mount", "ldd"] {
+    for program in ["ip", "ldd", "mount", "umount", "unshare"] {
         assets::on_path(program).ok_or_else(|| Skip(format!("{program} is not installed")))?;
     }
     let mut story = Story { report: Report::to_stdout(), judged: Vec::new(), acts: wanted };
     story.report.title("Programs and images");
-    let parts = tokio::task::spawn_blocking(Parts::find).await??;
+    let parts = tokio::task::spawn_blocking(Parts::find).await?.map_err(missing)?;
     story.report.event(Tone::Good, "all there");
 
     let mut compared = None;
@@ -114,7 +115,6 @@ pub async fn tell(wanted: Vec<Act>) -> Result<bool> {
         let logs = cluster.logs();
         story.report.event(Tone::Bad, &format!("the logs of all hosts stay in {}{logs}", cluster.keep().display()));
     }
-    cluster.down();
     story.report.title("What was found");
     let head = ["check", "", "found"].map(str::to_owned).to_vec();
     let row = |one: &Judged| {
@@ -126,7 +126,22 @@ pub async fn tell(wanted: Vec<Act>) -> Result<bool> {
     };
     let rows: Vec<_> = std::iter::once(head).chain(story.judged.iter().map(row)).collect();
     story.report.table(&rows);
+    if stay && done.is_ok() {
+        story.report.title("The cluster stays until Ctrl-C");
+        story.report.detail(&cluster.way_in());
+        std::future::pending::<()>().await;
+    }
+    cluster.down();
     done.map(|()| good)
+}
+
+/// A program that cannot be had is no failure.
+fn missing(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<assets::Error>() {
+        Ok(error @ (assets::Error::Missing { .. } | assets::Error::Nowhere { .. })) => Skip(error.to_string()).into(),
+        Ok(other) => other.into(),
+        Err(other) => other,
+    }
 }
 
 /// How long `kubeadm init` takes when a person has put the VIP on the host.
@@ -224,4 +239,18 @@ async fn acts(story: &mut Story, cluster: &mut KubeadmCluster, parts: &Parts) {
 /// Seconds, for people.
 pub(super) fn s(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_a_reason_to_skip_and_a_failed_build_is_not() {
+        let error = assets::Error::Missing { program: "runc".into(), detail: "install the package runc".into() };
+        let skip = missing(error.into()).downcast::<Skip>().unwrap();
+        assert_eq!(skip.to_string(), "runc is not installed: install the package runc");
+        let error = assets::Error::Failed { command: "go build".into(), detail: "a wrong sum".into() };
+        assert!(missing(error.into()).downcast::<Skip>().is_err());
+    }
 }
