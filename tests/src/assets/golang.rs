@@ -51,19 +51,42 @@ fn kubernetes_ldflags() -> String {
 /// # Errors
 /// There is no Go toolchain, or the build fails.
 pub fn go_program(folder: &str) -> Result<PathBuf, Error> {
-    let source = Path::new(TESTS).join(folder);
+    cached(folder, &Path::new(TESTS).join(folder), ".", "-s -w", "")
+}
+
+/// `helm`: that of PATH, or one that is built from its Go module; `tests/assets/helm` names the version.
+///
+/// # Errors
+/// There is neither, or no way to the module.
+pub fn helm() -> Result<PathBuf, Error> {
+    if let Some(path) = tools::on_path("helm") {
+        return Ok(path);
+    }
+    // The version of Kubernetes that it takes for the cluster's where it asks none.
+    let set = |name: &str, value: &str| format!(" -X helm.sh/helm/v3/pkg/{name}={value}");
+    let minor = KUBERNETES.split('.').nth(1).unwrap_or_default();
+    let kubernetes = ["chartutil", "lint/rules"].map(|package| {
+        set(&format!("{package}.k8sVersionMajor"), "1") + &set(&format!("{package}.k8sVersionMinor"), minor)
+    });
+    let ldflags = format!("-s -w{}", kubernetes.concat());
+    let source = Path::new(TESTS).join("assets/helm");
+    cached("helm", &source, "helm.sh/helm/v3/cmd/helm", &ldflags, " (about 2 min on two cores)")
+}
+
+/// Builds a package of the module in a folder, unless the cache has it from the same files.
+fn cached(name: &str, source: &Path, package: &str, ldflags: &str, about: &str) -> Result<PathBuf, Error> {
     let cache = Cache::of_user()?;
-    let hash = hash(&source)?;
-    let binary = cache.folder(&format!("go-{folder}-{}", &hash[..16])).join(folder);
+    let hash = hash(source)?;
+    let binary = cache.folder(&format!("go-{name}-{}", &hash[..16])).join(name);
     if binary.is_file() {
         return Ok(binary);
     }
-    let _lock = cache.lock(folder)?;
+    let _lock = cache.lock(name)?;
     if !binary.is_file() {
         cache.fill(&binary, |to| {
-            let mut command = go(&source)?;
-            command.args(["-ldflags", "-s -w"]).arg("-o").arg(to).arg(".");
-            progress::while_busy(&format!("building {folder} with Go"), || tools::run(&mut command)).map(drop)
+            let mut command = go(source)?;
+            command.args(["-ldflags", ldflags]).arg("-o").arg(to).arg(package);
+            progress::while_busy(&format!("building {name} with Go{about}"), || tools::run(&mut command)).map(drop)
         })?;
     }
     Ok(binary)

@@ -8,6 +8,7 @@
 mod cache;
 mod cargo;
 mod containers;
+mod deny;
 mod digest;
 mod download;
 mod find;
@@ -21,9 +22,10 @@ use std::path::{Path, PathBuf};
 pub use cache::Cache;
 pub use cargo::{Profile, agent, allocator, cargo, static_program};
 pub use containers::{Containers, containers};
+pub use deny::cargo_deny;
 pub use digest::hex;
 pub use find::{Finder, Product, find, kube_proxy, one};
-pub use golang::go_program;
+pub use golang::{go_program, helm};
 pub use modules::{Project, crds};
 pub use tools::{ensure, on_path, run};
 

@@ -10,6 +10,7 @@ use crate::assets::{self, Profile};
 use crate::rig::{allocator, shared};
 use crate::runner::{Choice, Runner, steps};
 use crate::scenario;
+use crate::shipped;
 
 /// Runs what was chosen: the sources first, then the scenarios.
 pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {
@@ -25,6 +26,7 @@ pub async fn run(choice: &Choice) -> anyhow::Result<ExitCode> {
         .await??;
     }
     let mut tests = steps::of_workspace(root, &steps::packages(root)?);
+    tests.extend(shipped::all());
     tests.extend(scenarios);
     let code = Runner { tests, shared: Arc::new(()) }.run(choice).await?;
     // The labs that tests have shared.

@@ -22,7 +22,7 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Where it runs.
     pub dir: PathBuf,
-    /// A program that must be installed (`cargo-deny`). Without it the test is skipped.
+    /// A program that must be installed (`cargo-fmt`). Without it the test is skipped.
     pub needs: Option<&'static str>,
 }
 
@@ -140,7 +140,6 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     // With bugs switched on in the core, the same checks must find them.
     let planted = ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
     all.push(step("planted-bugs", &planted));
-    all.push(cargo("source", "deny", 5, Some("cargo-deny"), &["deny", "--workspace", "check"]));
     all
 }
 

@@ -1,5 +1,47 @@
-//! What is given to users beside the programs.
+//! What is given to users beside the programs: charts and manifests say the same, images start, alerts have their pages, and
+//! the crates in all of it are allowed.
 
+#[cfg(test)]
+mod alerts;
+mod charts;
+mod crates;
+mod images;
 mod objects;
 
+use std::time::Duration;
+
 pub use objects::objects;
+
+use crate::runner::{Test, Work};
+
+/// The tests. Each is skipped where a program that it needs can neither be found nor be had.
+#[must_use]
+pub fn all() -> Vec<Test<()>> {
+    let test =
+        |name: &str, minutes: u64, run| Test::new("shipped", name, Duration::from_mins(minutes), Work::Function(run));
+    vec![
+        // Helm may be built first.
+        test("charts-pass-lint", 15, |_| Box::pin(apart(charts::pass_lint))).quick(),
+        test("charts-equal-manifests", 15, |_| Box::pin(apart(charts::equal_manifests))).quick(),
+        // The first build of a release takes minutes, and that of cargo-deny.
+        test("crates-are-allowed", 30, |ctx| {
+            Box::pin(async {
+                if let Some(why) = apart(crates::allowed).await? {
+                    ctx.note(&format!("advisories were not checked: {why}"));
+                }
+                Ok(())
+            })
+        })
+        .alone(),
+        test("images-start", 40, |ctx| {
+            let folder = ctx.dir.clone();
+            Box::pin(apart(move || images::start(&folder)))
+        })
+        .alone(),
+    ]
+}
+
+/// Runs what waits for other programs on a thread of its own.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> anyhow::Result<T> + Send + 'static) -> anyhow::Result<T> {
+    tokio::task::spawn_blocking(work).await?
+}
