@@ -594,3 +594,23 @@ fn health_can_be_switched_off_and_asked_elsewhere() {
     let url = "http://127.0.0.1:8080/healthz";
     assert_eq!(address(&[("health-address", url)], &[]), HealthAddress::At(url.parse().unwrap()));
 }
+
+/// The settings that the chart gives by values of their own, or that the pod gives.
+const NOT_IN_THE_CHART: [&str; 8] =
+    ["address", "control-plane", "services", "credentials", "kubeconfig", "node-name", "metrics", "run-dir"];
+
+#[test]
+fn the_charts_schema_names_every_setting() {
+    let chart = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/mooring-agent");
+    let text = std::fs::read_to_string(chart.join("values.schema.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let settings = &schema["definitions"]["settings"];
+    assert_eq!(settings["additionalProperties"], false);
+    let named: std::collections::BTreeSet<&str> =
+        settings["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let own = spec::SETTINGS.iter().map(|spec| spec.name).filter(|name| !NOT_IN_THE_CHART.contains(name));
+    assert_eq!(named, own.collect::<std::collections::BTreeSet<&str>>());
+    for name in NOT_IN_THE_CHART {
+        assert!(spec::find(name).is_some(), "there is no setting {name}");
+    }
+}

@@ -301,6 +301,27 @@ mod tests {
     use mooring_allocator_core::names::PoolKind;
 
     #[test]
+    fn the_alerts_and_the_dashboard_ask_for_metrics_that_exist() {
+        let metrics = Metrics::default();
+        let pool = PoolRef::new(PoolKind::InClusterIPPool, "n", "p");
+        metrics.pool(&pool, Some(&Counts { total: 7, free: 6, used: 1, out_of_range: 0, resting: 0, available: 6 }));
+        metrics.failed(Reason::PoolExhausted);
+        metrics.services(&BTreeMap::from([("Assigned", 1)]));
+        metrics.on_call(Verb::Create, "ipaddresses", "ok", Duration::from_millis(1));
+        let page = metrics.page().unwrap();
+        let exist: Vec<&str> = page.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/monitoring");
+        for file in ["allocator-rules.yaml", "mooring.json"] {
+            let text = std::fs::read_to_string(folder.join(file)).unwrap();
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let asked: Vec<&str> = words.filter(|word| word.starts_with("mooring_allocator_")).collect();
+            assert!(asked.len() > 10, "{file}: {asked:?}");
+            let unknown: Vec<&&str> = asked.iter().filter(|word| !exist.contains(*word)).collect();
+            assert!(unknown.is_empty(), "{file} asks for what the allocator does not have: {unknown:?}");
+        }
+    }
+
+    #[test]
     fn a_pool_that_is_gone_is_not_shown() {
         let metrics = Metrics::default();
         let pool = PoolRef::new(PoolKind::InClusterIPPool, "n", "p");

@@ -294,4 +294,25 @@ mod tests {
         assert!(load(&[("renew-deadline", "15s")], &[]).is_err());
         assert!(load(&[("retry-period", "9s")], &[]).is_err());
     }
+
+    /// The settings that the chart gives by values of their own, or that the pod gives.
+    const NOT_IN_THE_CHART: [&str; 7] =
+        ["services", "services-configmap", "lease-name", "metrics", "kubeconfig", "lease-namespace", "identity"];
+
+    #[test]
+    fn the_charts_schema_names_every_setting() {
+        let chart = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/mooring-allocator");
+        let text = std::fs::read_to_string(chart.join("values.schema.json")).unwrap();
+        let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let settings = &schema["definitions"]["settings"];
+        assert_eq!(settings["additionalProperties"], false);
+        let named: std::collections::BTreeSet<&str> =
+            settings["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        let all: Vec<&str> = SETTINGS.iter().map(|spec| spec.name).collect();
+        let own = all.iter().copied().filter(|name| !NOT_IN_THE_CHART.contains(name));
+        assert_eq!(named, own.collect::<std::collections::BTreeSet<&str>>());
+        for name in NOT_IN_THE_CHART {
+            assert!(all.contains(&name), "there is no setting {name}");
+        }
+    }
 }

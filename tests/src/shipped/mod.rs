@@ -7,6 +7,8 @@ mod charts;
 mod crates;
 mod images;
 mod objects;
+#[cfg(test)]
+mod workflows;
 
 use std::time::Duration;
 

@@ -19,7 +19,26 @@ fn filled() -> Metrics {
     metrics.probe_missed();
     metrics.api_request(Verb::Update, "conflict", Duration::from_millis(4));
     metrics.netlink_error(Netlink::Refresh);
+    metrics.services(3, 1);
     metrics
+}
+
+#[test]
+fn the_alerts_and_the_dashboard_ask_for_metrics_that_exist() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/monitoring");
+    let lines = lines(&filled(), Time::default());
+    let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+    let exist: std::collections::BTreeSet<String> = lines.iter().map(|line| name(line)).collect();
+    for (file, least) in [("agent-rules.yaml", 10), ("mooring.json", 10)] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        // Those of the allocator have a test there.
+        let asked = words.filter(|word| word.starts_with("mooring_") && !word.starts_with("mooring_allocator_"));
+        let asked: std::collections::BTreeSet<&str> = asked.collect();
+        assert!(asked.len() >= least, "{file}: {asked:?}");
+        let unknown: Vec<&&str> = asked.iter().filter(|word| !exist.contains(**word)).collect();
+        assert!(unknown.is_empty(), "{file} asks for what the agent does not have: {unknown:?}");
+    }
 }
 
 #[test]
@@ -58,7 +77,7 @@ fn the_page_can_be_read_and_every_metric_is_explained() {
         r#"mooring_api_requests_seconds_count{verb="update"} 1"#,
         r#"mooring_api_errors_total{verb="update",category="conflict"} 1"#,
         r#"mooring_netlink_errors_total{operation="refresh"} 1"#,
-        r#"mooring_build_info{version="0.1.0",node="cp1"} 1"#,
+        concat!(r#"mooring_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#"",node="cp1"} 1"#),
         "# EOF",
     ] {
         assert!(lines.iter().any(|line| line == wanted), "{wanted} is not in {lines:#?}");

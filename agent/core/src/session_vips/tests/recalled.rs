@@ -56,7 +56,6 @@ fn an_agent_that_starts_takes_no_old_note_for_news() {
     world.run(ms(20_000));
     assert!(!notes(world).is_empty());
     let n = busiest(world);
-    world.kill(n);
     world.restart(n, &Rules::default());
     world.run(ms(10_000));
     let since = world.now;
