@@ -41,6 +41,7 @@ impl Choice {
             Rounds::Whole => !self.quick,
             Rounds::Both => true,
             Rounds::Quick => self.quick,
+            Rounds::Named => !self.filter.is_empty(),
         };
         now && (self.filter.is_empty() || self.filter.iter().any(|part| title.contains(part)))
     }

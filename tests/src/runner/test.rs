@@ -64,6 +64,8 @@ pub enum Rounds {
     Both,
     /// Only in the quick round, as a smaller form of a test of the whole round.
     Quick,
+    /// Only when it is named: it costs more than a whole round has time for.
+    Named,
 }
 
 /// One thing that is tested.
@@ -127,6 +129,12 @@ impl<S> Test<S> {
     #[must_use]
     pub fn only_quick(self) -> Self {
         Self { rounds: Rounds::Quick, ..self }
+    }
+
+    /// It is run only when somebody names it.
+    #[must_use]
+    pub fn only_named(self) -> Self {
+        Self { rounds: Rounds::Named, ..self }
     }
 
     /// `GROUP/NAME`.

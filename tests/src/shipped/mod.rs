@@ -25,7 +25,7 @@ pub fn all() -> Vec<Test<()>> {
         // Helm may be built first.
         test("charts-pass-lint", 15, |_| Box::pin(apart(charts::pass_lint))).quick(),
         test("charts-equal-manifests", 15, |_| Box::pin(apart(charts::equal_manifests))).quick(),
-        // The first build of a release takes minutes, and that of cargo-deny.
+        // The first build of cargo-deny takes minutes.
         test("crates-are-allowed", 30, |ctx| {
             Box::pin(async {
                 if let Some(why) = apart(crates::allowed).await? {
@@ -35,11 +35,13 @@ pub fn all() -> Vec<Test<()>> {
             })
         })
         .alone(),
+        // It builds both programs as a release does.
         test("images-start", 40, |ctx| {
             let folder = ctx.dir.clone();
             Box::pin(apart(move || images::start(&folder)))
         })
-        .alone(),
+        .alone()
+        .only_named(),
     ]
 }
 

@@ -164,6 +164,7 @@ impl SessionVips {
         for node in changed {
             self.session_changed(&node);
         }
+        self.notes_were_listed();
         self.own_shown();
         self.step.again = true;
     }

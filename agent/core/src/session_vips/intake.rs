@@ -62,7 +62,6 @@ impl SessionVips {
                 self.list_sessions();
             }
             Input::SessionDeleted(node) => {
-                self.forget_note(&node);
                 if self.sessions.deleted(self.step.at.now, &node, &self.rules) {
                     self.session_changed(&node);
                 }

@@ -7,12 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::SessionVips;
 use super::hold::{Basis, Hold};
 use crate::session::LetGo;
-use crate::time::WallTime;
+use crate::time::{Time, WallTime};
 
+/// So long after it was written, a note is part of the session: watches that broke are back by then.
+const STANDS: Duration = Duration::from_secs(60);
 /// The most VIPs that one note names: it is sent to every node. Clients of further ones wait until the VIP is announced anyway.
 const MOST: usize = 64;
 
@@ -21,16 +24,20 @@ const MOST: usize = 64;
 pub(super) struct Recall {
     /// This node's own note, which its session names.
     own: Option<LetGo>,
-    /// The session was written with it.
-    said: bool,
+    /// Since when the session names it.
+    said: Option<Time>,
     /// The last note of each other node, by its time.
     others: BTreeMap<String, Option<WallTime>>,
 }
 
 impl Recall {
     /// What this node's session is to name.
-    pub(super) fn own(&self) -> Option<LetGo> {
-        self.own.clone()
+    pub(super) fn own(&self, now: Time) -> Option<LetGo> {
+        self.own.clone().filter(|_| !self.is_over(now))
+    }
+
+    fn is_over(&self, now: Time) -> bool {
+        self.said.is_some_and(|at| now.since(at) > STANDS)
     }
 }
 
@@ -41,12 +48,14 @@ impl SessionVips {
         if !by_nobody || !hold.put {
             return;
         }
-        let mut vips = if self.recall.said { vec![] } else { self.recall.own.take().map(|note| note.vips).unwrap_or_default() };
+        // Nodes whose watch is back later see the last note alone: it names the VIPs of those just before it, too.
+        let now = self.step.at.now;
+        let mut vips = self.recall.own(now).map(|note| note.vips).unwrap_or_default();
         if vips.len() < MOST && !vips.contains(&address) {
             vips.push(address);
         }
         self.recall.own = Some(LetGo { at: self.step.at.wall, vips });
-        self.recall.said = false;
+        self.recall.said = None;
         self.own.redeclare = true;
         self.own.calls.next_write = self.own.calls.next_write.min(self.step.at.now.max(self.own.calls.next_try));
     }
@@ -54,18 +63,21 @@ impl SessionVips {
     /// This node's session was shown or written.
     pub(super) fn own_note_was_shown(&mut self) {
         let shown = self.sessions.get(&self.rules.node).and_then(|own| own.view.declared());
-        self.recall.said |= shown.is_some_and(|shown| shown.let_go == self.recall.own);
+        if self.recall.said.is_none()
+            && self.recall.own.is_some()
+            && shown.is_some_and(|shown| shown.let_go == self.recall.own)
+        {
+            self.recall.said = Some(self.step.at.now);
+        }
     }
 
     /// Another node's session was shown. A note that is new to this node concerns VIPs that it carries by their records.
     pub(super) fn note_was_shown(&mut self, node: &str) {
         let note = self.sessions.get(node).and_then(|peer| peer.view.declared()).and_then(|said| said.let_go.clone());
         let at = note.as_ref().map(|note| note.at);
-        match self.recall.others.insert(node.to_owned(), at) {
-            // Never seen before, or seen already.
-            None => return,
-            Some(before) if before == at => return,
-            Some(_) => {}
+        // An agent that has just started carries nothing by a record yet: what it finds concerns no VIP of its own.
+        if self.recall.others.insert(node.to_owned(), at) == Some(at) {
+            return;
         }
         for address in note.into_iter().flat_map(|note| note.vips).take(MOST) {
             let Some(vip) = self.vips.get_mut(&address) else { continue };
@@ -78,8 +90,13 @@ impl SessionVips {
         }
     }
 
-    /// A node is gone.
-    pub(super) fn forget_note(&mut self, node: &str) {
-        self.recall.others.remove(node);
+    /// All sessions were listed: what stands there now is known, and nodes that are gone are forgotten.
+    pub(super) fn notes_were_listed(&mut self) {
+        self.recall.others.retain(|node, _| self.sessions.get(node).is_some());
+        let others = self.sessions.live().filter(|(node, _)| *node != self.rules.node);
+        let others: Vec<String> = others.map(|(node, _)| node.to_owned()).collect();
+        for node in others {
+            self.note_was_shown(&node);
+        }
     }
 }

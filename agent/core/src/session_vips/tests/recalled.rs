@@ -3,7 +3,8 @@
 use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
 use crate::rules::Rules;
-use crate::time::Time;
+use crate::session::LetGo;
+use crate::time::{Time, WallTime};
 
 const VIPS: u8 = 10;
 
@@ -49,17 +50,26 @@ fn who_carries_it_by_its_record_announces_it_again_once() {
     assert!(again <= usize::from(VIPS), "the usual refresh alone: {again}");
 }
 
+/// Notes are told apart by their time.
 #[test]
-fn an_agent_that_starts_takes_no_old_note_for_news() {
+fn each_note_counts_once() {
     let world = &mut World::settled(3, VIPS, &Rules::default());
-    let _ = heard_again(world);
     world.run(ms(20_000));
-    assert!(!notes(world).is_empty());
     let n = busiest(world);
-    world.restart(n, &Rules::default());
-    world.run(ms(10_000));
-    let since = world.now;
-    world.run(ms(15_000));
-    let again = world.hosts[n].announced.iter().filter(|(at, _)| *at > since).count();
-    assert!(again <= usize::from(VIPS), "{again}");
+    let mine: Vec<u8> = (0..VIPS).filter(|v| world.carriers(vip(*v)) == [n]).collect();
+    let other = world.hosts.iter().map(|host| host.name.clone()).find(|name| *name != world.hosts[n].name).unwrap();
+    let say = |world: &mut World, at: i64| {
+        let view = world.sessions[&other].clone();
+        let mut declared = view.declared.unwrap();
+        declared.let_go = Some(LetGo { at: WallTime(at), vips: vec![vip(mine[0]), vip(VIPS + 1)] });
+        world.store(other.clone(), Some(view.uid), view.record, Some(declared), None);
+        let since = world.now;
+        world.run(ms(1_500));
+        world.hosts[n].announced.iter().filter(|(t, a)| *t > since && *a == vip(mine[0])).count()
+    };
+    let quiet = say(world, 7);
+    assert!(quiet >= 3, "a burst: {quiet}");
+    // The other node has renewed its session without this note: the same note comes back.
+    assert!(say(world, 7) >= 3, "it was taken off between");
+    assert!(say(world, 8) >= 3, "another one");
 }
