@@ -1,9 +1,19 @@
-//! Every link of the book and of the pages beside it leads somewhere, and no link of the book leaves the book: mdBook
-//! renders `docs/src` alone.
+//! Every link of the book and of the pages beside it leads to a file and a heading that exist, and no link of the book leaves
+//! the book: mdBook renders `docs/src` alone, and a page elsewhere may go. Files of the source tree are named as code.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The pages that are not in the book, and whose links are looked at too.
+const BESIDE: [&str; 6] = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "manifests/README.md",
+    "charts/mooring-agent/README.md",
+    "charts/mooring-allocator/README.md",
+];
 
 /// The target of each Markdown link (`[text](target)`) outside code.
 fn links(text: &str) -> Vec<String> {
@@ -24,15 +34,22 @@ fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The anchors that mdBook and GitHub make of the headings.
+/// The anchors that mdBook and GitHub make of the headings. Of headings with one text, the later ones get a number.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    let letter = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    let anchor = |heading: &str| {
-        let words = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-        words.chars().filter(|c| letter(*c)).collect()
-    };
-    headings.map(anchor).collect()
+    let mut fenced = false;
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        if fenced || !line.starts_with('#') {
+            continue;
+        }
+        let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        let anchor: String = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
+        let numbered = (1..).map(|number| format!("{anchor}-{number}"));
+        let free = std::iter::once(anchor.clone()).chain(numbered).find(|anchor| !found.contains(anchor));
+        found.extend(free);
+    }
+    found
 }
 
 /// The pages below a folder.
@@ -49,11 +66,8 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What is wrong with a link on a page; the page may link to what is below `bounds`.
+/// What is wrong with a link on a page; the page may link to what is below `bounds`. A URL is no such file.
 fn wrong(page: &Path, target: &str, bounds: &Path) -> Option<&'static str> {
-    if target.starts_with("https://") {
-        return None;
-    }
     let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
     let path = if file.is_empty() { page.to_owned() } else { page.parent().unwrap().join(file) };
     let Ok(path) = path.canonicalize() else { return Some("there is no such file") };
@@ -69,10 +83,12 @@ fn every_link_leads_somewhere_and_none_leaves_the_book() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
     let book = root.join("docs/src");
     let mut all: Vec<(PathBuf, &Path)> = pages(&book).into_iter().map(|page| (page, book.as_path())).collect();
-    all.extend(["README.md", "CONTRIBUTING.md"].map(|page| (root.join(page), root.as_path())));
+    all.extend(BESIDE.map(|page| (root.join(page), root.as_path())));
     let mut count = 0;
     for (page, bounds) in &all {
-        for target in links(&fs::read_to_string(page).unwrap()) {
+        let text = fs::read_to_string(page).unwrap();
+        assert!(!prose(&text).contains("<http"), "{}: a link to a URL", page.display());
+        for target in links(&text) {
             count += 1;
             let problem = wrong(page, &target, bounds);
             assert_eq!(problem, None, "{}: {target}", page.display());
@@ -89,4 +105,11 @@ fn the_summary_names_every_page() {
         let name = page.strip_prefix(&book).unwrap().to_str().unwrap().to_owned();
         assert!(name == "SUMMARY.md" || summary.contains(&name), "SUMMARY.md does not name {name}");
     }
+}
+
+#[test]
+fn anchors_are_made_as_mdbook_makes_them() {
+    let text = "# A VIP, `svc_x` & two\n## Once\n```text\n# no heading\n```\n## Once\n";
+    let made: Vec<String> = anchors(text).into_iter().collect();
+    assert_eq!(made, ["a-vip-svc_x--two", "once", "once-1"]);
 }
