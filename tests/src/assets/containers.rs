@@ -71,7 +71,7 @@ fn runc(cache: &Cache) -> Result<PathBuf, Error> {
     let (apt, dpkg) = get.ok_or_else(|| missing("install the package runc".into()))?;
     cache
         .fill(&path, |to| {
-            let folder = to.parent().unwrap_or(Path::new("/"));
+            let folder = to.parent().unwrap_or_else(|| Path::new("/"));
             let mut download = Command::new(apt);
             download.current_dir(folder).args(["-o", "Acquire::http::Timeout=20", "download", "runc"]);
             progress::while_busy("downloading the package runc", || tools::run(&mut download))?;

@@ -15,7 +15,7 @@ use crate::session::LetGo;
 use crate::time::{Time, WallTime};
 
 /// So long after it was written, a note is part of the session: watches that broke are back by then.
-const STANDS: Duration = Duration::from_secs(60);
+const STANDS: Duration = Duration::from_mins(1);
 /// The most VIPs that one note names: it is sent to every node. Clients of further ones wait until the VIP is announced anyway.
 const MOST: usize = 64;
 
@@ -73,13 +73,13 @@ impl SessionVips {
 
     /// Another node's session was shown. A note that is new to this node concerns VIPs that it carries by their records.
     pub(super) fn note_was_shown(&mut self, node: &str) {
-        let note = self.sessions.get(node).and_then(|peer| peer.view.declared()).and_then(|said| said.let_go.clone());
-        let at = note.as_ref().map(|note| note.at);
+        let said = self.sessions.get(node).and_then(|peer| peer.view.declared()).and_then(|said| said.let_go.clone());
+        let at = said.as_ref().map(|said| said.at);
         // An agent that has just started carries nothing by a record yet: what it finds concerns no VIP of its own.
         if self.recall.others.insert(node.to_owned(), at) == Some(at) {
             return;
         }
-        for address in note.into_iter().flat_map(|note| note.vips).take(MOST) {
+        for address in said.into_iter().flat_map(|said| said.vips).take(MOST) {
             let Some(vip) = self.vips.get_mut(&address) else { continue };
             let rightful = |hold: &Hold| hold.put && matches!(hold.basis, Basis::Recorded | Basis::Beside(_));
             if vip.hold.as_ref().is_some_and(rightful) {
