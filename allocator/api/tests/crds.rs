@@ -1,6 +1,7 @@
 //! The CRDs in `manifests/crds` and in the chart are those that the Rust types make. `UPDATE_CRDS=1 cargo test -p mooring-api
 //! --test crds` writes them anew. The chart's other files are those of `manifests/monitoring`, and are written anew with them: Helm
 //! reads nothing outside a chart's folder.
+#![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
 
 use std::path::{Path, PathBuf};
 
@@ -35,8 +36,7 @@ fn the_charts_have_the_same_alerts_and_dashboard() {
         let file = format!("{program}-rules.yaml");
         let rules = std::fs::read_to_string(monitoring.join(&file)).expect("the rules are there");
         let (_, spec) = rules.split_once("\nspec:\n").expect("the rules have a spec");
-        let groups: String =
-            spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect();
+        let groups: String = spec.lines().flat_map(|line| [line.strip_prefix("  ").unwrap_or(line), "\n"]).collect();
         let text = format!("# As in manifests/monitoring/{file}, below spec.\n{groups}");
         is_up_to_date(&root().join(format!("charts/mooring-{program}/files/rules.yaml")), &text);
     }
