@@ -335,7 +335,9 @@ impl<S: Subject> World<'_, S> {
         }
         // A host that is down finds its link as it is when it boots.
         self.hosts[host].plugged[segment] = up;
-        if noticed && self.hosts[host].up && self.hosts[host].told_up[segment] != up {
+        // An agent that is stopped, or whose host stands still, is told both changes when it goes on.
+        let waits = self.hosts[host].stopped > 0 || self.hosts[host].asleep.is_some();
+        if noticed && self.hosts[host].up && (waits || self.hosts[host].told_up[segment] != up) {
             self.tell_soon(host, mooring_agent_core::Event::Link { interface: crate::settings::index(segment), up });
         }
     }
