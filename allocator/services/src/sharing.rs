@@ -37,7 +37,8 @@ pub fn key(service: &Service, config: &Config) -> Option<SharingKey> {
     let namespace = &service.key.namespace;
     let own = |kind: &str, name: &str, join| {
         let across = name.contains('/');
-        let text = if across { format!("{kind} {name}") } else { format!("{kind} {namespace}/ {name}") };
+        // A namespace has no space, and the words before the name are ours: no name makes one text of two keys.
+        let text = if across { format!("{kind} across {name}") } else { format!("{kind} in {namespace} {name}") };
         SharingKey { text: text.into(), across, join }
     };
     if let Some(name) = &service.notes.sharing_key {
@@ -73,6 +74,19 @@ mod tests {
         other.notes.sharing_key = Some("infra/dns".into());
         assert_eq!(text(&one, &config), text(&other, &config));
         assert!(key(&one, &config).is_some_and(|key| key.across && key.join == Join::Must));
+    }
+
+    #[test]
+    fn no_namespace_can_write_the_key_of_another() {
+        let config = Config::default();
+        let (mut own, mut forged) = (service("kube-system", "web"), service("evil", "web"));
+        own.notes.sharing_key = Some("web".into());
+        forged.notes.sharing_key = Some("kube-system/ web".into());
+        assert_ne!(text(&own, &config), text(&forged, &config));
+        for one in [&mut own, &mut forged] {
+            one.notes.lease_name = one.notes.sharing_key.take();
+        }
+        assert_ne!(text(&own, &config), text(&forged, &config));
     }
 
     #[test]

@@ -293,6 +293,21 @@ fn a_key_across_namespaces_opens_no_pool_that_does_not_serve_the_service() {
 }
 
 #[test]
+fn a_tenant_does_not_share_by_a_key_that_looks_like_anothers() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    // In the allocator's own namespace, where the claims of all who share across namespaces are.
+    let mut own = Service { ports: ports(&[(80, Tcp)]), ..service("mooring", "web") };
+    own.notes.sharing_key = Some("web".into());
+    let own = world.apply(own);
+    world.run();
+    let mut forged = Service { ports: ports(&[(81, Tcp)]), ..service("evil", "web") };
+    forged.notes.sharing_key = Some("mooring/ web".into());
+    let forged = world.apply(forged);
+    world.run();
+    assert_eq!(both(&world, [&own, &forged]), ["10.0.0.1", "10.0.0.2"]);
+}
+
+#[test]
 fn both_are_told_when_an_edit_makes_their_ports_clash() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")]);
     let shop = world.apply(Service { ports: ports(&[(443, Tcp)]), ..service("shop", "web") });

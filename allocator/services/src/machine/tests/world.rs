@@ -599,7 +599,8 @@ impl World {
                     return Err(Failure::Exists);
                 }
                 let owned = new.members.iter().all(|(key, _)| key.namespace == new.key.namespace);
-                assert_eq!(owned && *new.key.namespace != *"mooring", new.owned, "{new:?}");
+                let home = *new.key.namespace == *"mooring";
+                assert!(if home { owned || !new.owned } else { owned == new.owned }, "{new:?}");
                 let version = self.fresh();
                 let claim = StoredClaim {
                     key: new.key.clone(),
