@@ -22,6 +22,7 @@
 pub mod block;
 pub mod book;
 pub mod clusters;
+pub mod few;
 pub mod foreign_finalizers;
 pub mod in_cluster;
 pub mod names;

@@ -133,6 +133,8 @@ pub struct Pool {
     pub generation: u64,
     /// The plan of what the pool may hand out, or the error in its spec.
     pub plan: Result<Arc<Plan>, Box<str>>,
+    /// The plan of before, while the spec is invalid; [`crate::select::Pools`] keeps it.
+    pub before: Option<Arc<Plan>>,
     /// Its annotation [`crate::words::SERVICE_DEFAULT`] is `true`.
     pub default: bool,
     /// Its annotation [`crate::words::SERVICE_CLASS`].

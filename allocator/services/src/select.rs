@@ -4,15 +4,16 @@
 //! `ConfigMap`'s); otherwise a pool for its class; otherwise a pool for all (one that people made, then the
 //! `ConfigMap`'s). Among pools of the same rank, the first by name that has addresses left is chosen: so a second pool
 //! enlarges the first. A pool of another rank does not step in, because it may be of another network, and a team's pool
-//! may be its quota.
+//! may be its quota. So a pool whose spec becomes invalid keeps its rank, by the spec that it had before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::{Block, Family};
+use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
-use mooring_allocator_core::pool::Standing;
+use mooring_allocator_core::pool::{Plan, Standing};
 
 use crate::configmap::Config;
 use crate::families::place;
@@ -37,6 +38,11 @@ pub struct Pools {
 }
 
 impl Pool {
+    /// The plan, or the plan of before while the spec is invalid.
+    fn known(&self) -> Option<&Plan> {
+        self.plan.as_ref().ok().or(self.before.as_ref()).map(|plan| &**plan)
+    }
+
     /// Whether the pool serves claims of a namespace.
     #[must_use]
     pub fn serves(&self, namespace: &str) -> bool {
@@ -45,7 +51,7 @@ impl Pool {
 
     /// Whether the pool serves a Service whose claim is in `home`. Services that share across namespaces have their claim in
     /// the allocator's namespace: the pool must serve the namespace of the Service too.
-    fn serves_both(&self, service: &Service, home: &str) -> bool {
+    pub(crate) fn serves_both(&self, service: &Service, home: &str) -> bool {
         self.serves(home) && self.admits(&service.key.namespace)
     }
 
@@ -55,14 +61,14 @@ impl Pool {
         if !self.reference.kind.global() {
             return &*self.reference.namespace == namespace;
         }
-        let allowed = self.plan.as_ref().ok().and_then(|plan| plan.allowed_namespaces.as_ref());
-        allowed.is_none_or(|names| names.contains(namespace))
+        let allowed = |plan: &Plan| plan.allowed_namespaces.as_ref().is_none_or(|names| names.contains(namespace));
+        self.known().is_some_and(allowed)
     }
 
     /// The family of the pool's addresses.
     #[must_use]
     pub fn family(&self) -> Option<Family> {
-        self.plan.as_ref().ok()?.family()
+        self.known()?.family()
     }
 
     /// Whether the pool was made for addresses that Services had before.
@@ -80,14 +86,16 @@ impl Pool {
 
 impl Pools {
     /// Adds or updates a pool.
-    pub fn set(&mut self, pool: Pool) {
+    pub fn set(&mut self, mut pool: Pool) {
+        let same = self.all.get(&pool.reference).filter(|before| before.uid == pool.uid && pool.plan.is_err());
+        pool.before = same.and_then(|before| before.plan.as_ref().ok().or(before.before.as_ref()).cloned());
         self.forget(&pool.reference);
         let reference = pool.reference.clone();
         if pool.made.is_none() {
             if pool.class.is_some() {
                 self.classed.insert(reference.clone());
             } else if pool.default {
-                let names = pool.plan.as_ref().ok().and_then(|plan| plan.allowed_namespaces.clone());
+                let names = pool.known().and_then(|plan| plan.allowed_namespaces.clone());
                 if !reference.kind.global() {
                     self.own.entry(reference.namespace.clone()).or_default().insert(reference.clone());
                 } else if let Some(names) = names {
@@ -110,7 +118,7 @@ impl Pools {
 
     fn forget(&mut self, reference: &PoolRef) {
         let Some(pool) = self.all.get(reference) else { return };
-        let names = pool.plan.as_ref().ok().and_then(|plan| plan.allowed_namespaces.clone()).unwrap_or_default();
+        let names = pool.known().and_then(|plan| plan.allowed_namespaces.clone()).unwrap_or_default();
         let names = names.iter().map(String::as_str).chain([&*pool.reference.namespace]);
         for name in names {
             if let Some(own) = self.own.get_mut(name) {
@@ -203,7 +211,9 @@ impl Pools {
     ) -> Result<Arc<PoolRef>, NoPool> {
         if let Some(named) = self.named(service) {
             let named = named?;
-            let fits = |pool: &&&Pool| pool.family() == Some(family) && pool.serves_both(service, namespace);
+            let fits = |pool: &&&Pool| {
+                pool.plan.is_ok() && pool.family() == Some(family) && pool.serves_both(service, namespace)
+            };
             return named
                 .iter()
                 .find(fits)
@@ -212,8 +222,13 @@ impl Pools {
         }
         let ranks = self.ranked(service, namespace, family, config);
         let Some(best) = ranks.first() else { return Err(self.none(service, family, config)) };
-        let chosen = best.iter().find(|pool| !pool.exhausted).or_else(|| best.first());
-        chosen.map(|pool| pool.reference.clone()).ok_or_else(|| self.none(service, family, config))
+        let usable = || best.iter().filter(|pool| pool.plan.is_ok());
+        let chosen = usable().find(|pool| !pool.exhausted).or_else(|| usable().next());
+        chosen.map(|pool| pool.reference.clone()).ok_or_else(|| {
+            let why =
+                |pool: &&Pool| pool.plan.as_ref().err().map(|why| format!("{} cannot be used: {why}", pool.reference));
+            (Reason::PoolNotUsable, few(best.iter().filter_map(why)))
+        })
     }
 
     /// The pools as good as the chosen one: the chosen pool and the others of its rank.
@@ -356,8 +371,7 @@ fn unfit(named: &[&Pool], service: &Service, namespace: &str, family: Family) ->
         Ok(_) if !pool.serves(namespace) => format!("{} does not serve namespace {namespace}", pool.reference),
         Ok(_) => format!("{} has no {family} address", pool.reference),
     };
-    let all: Vec<String> = named.iter().map(why).collect();
-    format!("{}: name another in {}", all.join("; "), crate::words::POOL)
+    format!("{}: name another in {}", few(named.iter().map(why)), crate::words::POOL)
 }
 
 #[cfg(test)]

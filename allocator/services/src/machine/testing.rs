@@ -54,6 +54,7 @@ pub(crate) fn pool(name: &str, addresses: &[&str]) -> Pool {
         version: Version::from("1"),
         generation: 1,
         plan: spec.plan().map(Arc::new).map_err(|errors| errors[0].to_string().into()),
+        before: None,
         default: true,
         class: None,
         made: None,

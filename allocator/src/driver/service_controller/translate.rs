@@ -51,6 +51,7 @@ fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
         version: pool.version.clone(),
         generation: pool.generation,
         plan: pool.plan.as_ref().map(|plan| Arc::new(plan.clone())).map_err(texts),
+        before: None,
         default: seen.annotation(words::SERVICE_DEFAULT) == Some("true"),
         class: seen.annotation(words::SERVICE_CLASS).filter(|class| !class.is_empty()).map(Box::from),
         made: seen.made(&index.namespaces),

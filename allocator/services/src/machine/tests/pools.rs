@@ -132,6 +132,35 @@ fn without_the_configmap_what_lives_stays() {
 }
 
 #[test]
+fn a_pool_whose_spec_becomes_invalid_keeps_its_rank() {
+    let mut world = World::new(&[]);
+    world.pool(pool("all", &["10.0.0.1"]), spec("10.0.0.1-10.0.0.9"));
+    let team = |addresses: &str| {
+        let mut spec = spec(addresses);
+        spec.policy.allowed_namespaces = Some(["team".to_owned()].into());
+        spec
+    };
+    world.pool(pool("team", &["10.1.0.1"]), team("10.1.0.1-10.1.0.9"));
+    let first = world.apply(service("team", "first"));
+    world.run();
+    assert_eq!(world.shows(&first), "10.1.0.1");
+    world.pool(pool("team", &["10.1.0.1"]), team("10.1.0.1-10.1.0.900"));
+    let second = world.apply(service("team", "second"));
+    let other = world.apply(service("other", "web"));
+    world.run();
+    assert_eq!([&first, &second, &other].map(|key| world.shows(key)), ["10.1.0.1", "", "10.0.0.1"]);
+    world.refused(&second, "PoolNotUsable", "GlobalInClusterIPPool team cannot be used");
+    // One that can be used stands in if it is of the same rank.
+    world.pool(pool("team-2", &["10.2.0.1"]), team("10.2.0.1-10.2.0.9"));
+    world.run();
+    assert_eq!(world.shows(&second), "10.2.0.1");
+    world.pool(pool("team", &["10.1.0.1"]), team("10.1.0.1-10.1.0.9"));
+    let third = world.apply(service("team", "third"));
+    world.run();
+    assert_eq!([&second, &third].map(|key| world.shows(key)), ["10.2.0.1", "10.1.0.2"]);
+}
+
+#[test]
 fn another_pool_is_asked_for_and_got() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     let mut other = pool("other", &["10.7.0.1"]);
