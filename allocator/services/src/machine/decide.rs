@@ -353,6 +353,8 @@ impl Machine {
         if !open || over {
             if takeover.settle(key) {
                 self.wake(&Topic::Settled);
+                // A pool that nobody claimed from may go.
+                self.work.mark(Who::Pools);
             }
         } else if let Some(by) = takeover.settles_by {
             self.work.mark_at(by, Who::Service(key.clone()));

@@ -17,7 +17,7 @@ use crate::utc::utc;
 
 use super::Machine;
 use super::join::Trouble;
-use super::slots::Topic;
+use super::slots::{ClaimSlot, Topic};
 
 /// What a Service wants of a family.
 #[derive(Clone, Copy, Debug)]
@@ -104,11 +104,12 @@ impl Machine {
         if !others.all(|other| self.may_stay(service, other, ip)) {
             return Ok(false);
         }
+        let in_vain = ip.is_none() && slot.requested.is_some() && !self.may_come(service, claim, slot);
         if let Some(requested) = want.requested {
-            return Ok(ip.or(slot.requested) == Some(requested));
+            return Ok(ip.or(slot.requested) == Some(requested) && !in_vain);
         }
         if ip.is_none() && slot.requested.is_some() && want.recorded == slot.requested {
-            return Ok(true);
+            return Ok(!in_vain);
         }
         if ip.is_none() && slot.requested.is_some() && alone {
             return Ok(false);
@@ -140,6 +141,21 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Whether a claim can no longer get the address it asks for, as far as its pool tells. It waits for a pool that has become
+    /// invalid; people can delete a pool, or take addresses out of it, while a claim waits.
+    fn is_hopeless(&self, slot: &ClaimSlot) -> bool {
+        let bound = slot.seen.as_ref().is_some_and(|claim| claim.bound.is_some());
+        let gives =
+            |pool: &Pool| !pool.deleting && (pool.plan.is_err() || slot.requested.is_none_or(|ip| pool.lists(ip)));
+        !bound && !self.seen.pools.get(&slot.pool).is_some_and(gives)
+    }
+
+    /// Whether a Service may still get the address of a claim that asks for one.
+    fn may_come(&self, service: &Service, claim: &Key, slot: &ClaimSlot) -> bool {
+        let pool = self.seen.pools.get(&slot.pool);
+        !self.is_hopeless(slot) && pool.is_some_and(|pool| pool.serves_both(service, &claim.namespace))
     }
 
     /// Whether a claim names a Service, as far as this allocator wants it.
@@ -265,7 +281,12 @@ impl Machine {
                 continue;
             }
             if slot.members.len() == 1 && slot.members.contains_key(&service.key) {
-                own = Some(claim);
+                if has.is_some() || self.may_come(service, &claim, slot) {
+                    own = Some(claim);
+                }
+                continue;
+            }
+            if has.is_none() && !slot.going() && !slot.members.is_empty() && self.is_hopeless(slot) {
                 continue;
             }
             if slot.members.is_empty() && self.of_whom(&claim).is_some() {

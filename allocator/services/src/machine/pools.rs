@@ -73,8 +73,10 @@ impl Machine {
             }
         }
         for pool in there.into_values().flatten() {
-            // A pool in use stays, but is no default any more; it goes with its last claim.
-            if !self.claims.by_pool.contains_key(&pool.reference) {
+            // A pool in use stays, but is no default any more; it goes with its last claim. A pool that the leader before made
+            // for addresses of Services may be without a claim: it stays until these Services have claimed theirs.
+            let awaited = pool.keeps() && !self.takeover.unsettled.is_empty();
+            if !awaited && !self.claims.by_pool.contains_key(&pool.reference) {
                 self.pool_write(&pool.reference, Some(&pool), Write::DeletePool(target(&pool)));
             }
         }

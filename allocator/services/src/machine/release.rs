@@ -68,6 +68,7 @@ impl Machine {
         self.forget_kept(key, None);
         if self.takeover.settle(key) {
             self.wake(&Topic::Settled);
+            self.work.mark(Who::Pools);
         }
     }
 

@@ -3,8 +3,8 @@
 use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::World;
-use crate::machine::Report;
 use crate::machine::testing::{pool, service};
+use crate::machine::{Event, Report};
 use crate::objects::{Pool, Reserved};
 
 fn spec(addresses: &str) -> PoolSpec {
@@ -158,6 +158,33 @@ fn a_pool_whose_spec_becomes_invalid_keeps_its_rank() {
     let third = world.apply(service("team", "third"));
     world.run();
     assert_eq!([&second, &third].map(|key| world.shows(key)), ["10.2.0.1", "10.1.0.2"]);
+}
+
+#[test]
+fn one_that_asks_for_an_address_does_not_wait_for_a_pool_that_is_gone() {
+    let mut world = World::new(&[]);
+    world.pool(pool("first", &["10.0.0.1"]), spec("10.0.0.1-10.0.0.9"));
+    world.allocates = false;
+    let asking = |name: &str, port: u16| {
+        let mut one = service("a", name);
+        one.notes.addresses = Some("10.0.0.5".into());
+        one.notes.sharing_key = Some("k".into());
+        one.ports = crate::machine::testing::ports(&[(port, crate::ports::Protocol::Tcp)]);
+        one
+    };
+    let (web, dns) = (world.apply(asking("web", 80)), world.apply(asking("dns", 53)));
+    world.run();
+    assert_eq!(world.claims.len(), 1);
+    // People replace the pool before the claim has its address.
+    let (reference, (gone, _)) = world.pools.pop_first().unwrap();
+    world.push(Event::PoolGone(reference, gone.uid));
+    world.allocates = true;
+    world.run();
+    world.refused(&web, "AddressNotInPool", "10.0.0.5 is in no pool");
+    world.pool(pool("second", &["10.0.0.1"]), spec("10.0.0.1-10.0.0.9"));
+    world.run();
+    assert_eq!([&web, &dns].map(|key| world.shows(key)), ["10.0.0.5", "10.0.0.5"]);
+    assert_eq!(world.claims.len(), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{World, ip};
+use crate::machine::Event;
 use crate::machine::testing::{pool, ports, service};
 use crate::objects::{Ingress, Pool, Service};
 use crate::ports::Protocol::Tcp;
@@ -82,6 +83,51 @@ fn an_address_in_no_pool_gets_one() {
     // The pool goes with its last address.
     world.delete(&old);
     world.delete(&pinned);
+    world.run();
+    assert_eq!(world.pools.keys().map(|r| r.name.to_string()).collect::<Vec<_>>(), ["kubevip-global-ipv4"]);
+}
+
+#[test]
+fn the_pool_for_its_address_outlives_a_leader() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let old = world.apply(theirs("old", "192.168.7.7"));
+    world.start();
+    let kept = |world: &World| world.pools.keys().any(|pool| pool.name.contains("kept"));
+    // The leader ends when it has made the pool.
+    while !kept(&world) {
+        if let Some(queue) = world.busy_queues().first().copied() {
+            let event = world.pop_of(queue).unwrap();
+            world.deliver(event);
+        } else if !world.make_list(0) {
+            let (id, write) = world.todo.pop_front().unwrap();
+            let result = world.execute(&write);
+            world.push(Event::Answer { id, result });
+        }
+    }
+    assert!(world.claims.is_empty());
+    let writes = world.pools.values().map(|(pool, _)| pool.version.clone()).collect::<Vec<_>>();
+    world.start();
+    world.run();
+    assert_eq!((&*world.shows(&old), &*world.condition(&old).0), ("192.168.7.7", "Advertised"));
+    let now = world.pools.values().map(|(pool, _)| pool.version.clone()).collect::<Vec<_>>();
+    assert_eq!(now, writes, "the next leader finds the pool, and neither deletes it nor makes it again");
+    // If nobody claims the address, the pool does not stay for ever.
+    world.delete(&old);
+    world.run();
+    assert!(!kept(&world));
+}
+
+#[test]
+fn a_pool_for_an_address_that_nobody_claims_goes() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let old = world.apply(theirs("old", "192.168.7.7"));
+    world.start();
+    world.run();
+    // The claim is deleted while no allocator runs, and so is the Service.
+    world.claims.clear();
+    world.addresses.clear();
+    world.services.remove(&old);
+    world.start();
     world.run();
     assert_eq!(world.pools.keys().map(|r| r.name.to_string()).collect::<Vec<_>>(), ["kubevip-global-ipv4"]);
 }
