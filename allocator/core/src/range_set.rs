@@ -34,6 +34,12 @@ impl RangeSet {
         self.ranges.is_empty()
     }
 
+    /// How many ranges there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The lowest number.
     #[must_use]
     pub fn first(&self) -> Option<u128> {

@@ -13,11 +13,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mooring_allocator_core::block::Family;
 use mooring_allocator_core::placement_hints::Hint;
 use mooring_allocator_core::range_set::RangeSet;
 
-use crate::families::place;
 use crate::objects::Scope;
 
 pub use pools::{NewPool, kept, pools};
@@ -72,19 +70,13 @@ impl Config {
         };
         match what {
             "cidr" | "range" => {
-                let (sets, problems) = entries::read(value, skip_ends);
+                let sets = self.ranges.entry(scope).or_default();
+                let problems = entries::read(value, skip_ends, sets);
                 self.problems.extend(problems.into_iter().map(|(entry, why)| Problem {
                     key: key.to_owned(),
                     entry,
                     why,
                 }));
-                let ranges = self.ranges.entry(scope).or_default();
-                for family in [Family::V4, Family::V6] {
-                    let (own, new) = (&mut ranges[place(family)], &sets[place(family)]);
-                    for (first, last) in new.iter() {
-                        own.insert(first, last);
-                    }
-                }
             }
             "allow-share" => match value {
                 "1" | "t" | "T" | "true" | "TRUE" | "True" => drop(self.share.insert(scope, true)),

@@ -13,6 +13,7 @@ use crate::families::place;
 use crate::objects::{Made, Scope, Source};
 
 use super::Config;
+use super::entries::RANGES;
 
 /// A pool to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +66,8 @@ fn spec(set: &RangeSet, family: Family) -> Option<PoolSpec> {
     let common = i64::from((lowest ^ highest).leading_zeros());
     let (prefix, bits) = (common - if family == Family::V4 { 96 } else { 0 }, i64::from(family.bits()));
     Some(PoolSpec {
-        addresses: set.iter().map(|(first, last)| entry(first, last)).collect(),
+        // So many addresses of nodes between those of a pool are rare: the highest addresses go unused then.
+        addresses: set.iter().take(RANGES).map(|(first, last)| entry(first, last)).collect(),
         prefix: prefix.clamp(0, bits),
         // Every listed address may be handed out.
         allocate_reserved_ip_addresses: true,

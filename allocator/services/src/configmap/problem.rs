@@ -4,6 +4,8 @@ use std::fmt;
 
 use mooring_allocator_core::text::TextError;
 
+use super::entries::RANGES;
+
 /// A part of the `ConfigMap` that could not be read. The rest works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -32,8 +34,10 @@ pub enum Why {
     NoOrder,
     /// Not a valid interface name.
     NoInterface,
-    /// More gaps than a pool can list: addresses that end in .0 and .255 are handed out too.
+    /// More gaps than a pool can list, alone or with the entries before it: addresses that end in .0 and .255 are handed out too.
     TooLarge,
+    /// One more range than a pool can list.
+    TooMany,
 }
 
 impl fmt::Display for Problem {
@@ -51,6 +55,7 @@ impl fmt::Display for Problem {
             Why::NoBoolean => write!(f, "{entry:?} is neither true nor false"),
             Why::NoOrder => write!(f, "{entry:?} is neither asc nor desc; addresses are given from the lowest up"),
             Why::NoInterface => write!(f, "{entry:?} is not the name of an interface"),
+            Why::TooMany => write!(f, "{entry} is left out: a pool can list {RANGES} ranges, and those before it are as many; make fewer of them"),
             Why::TooLarge => write!(f, "{entry} is so large that addresses in it which end in .0 and .255 are given out too"),
         }
     }

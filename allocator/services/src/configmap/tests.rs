@@ -177,6 +177,44 @@ fn what_is_too_large_is_given_out_whole() {
 }
 
 #[test]
+fn several_large_entries_make_no_more_ranges_than_a_pool_may_list() {
+    let sixteens = |from: u8, to: u8| (from..to).map(|n| format!("10.{n}.0.0/17")).collect::<Vec<_>>().join(",");
+    let (cidrs, ranges) = (sixteens(0, 20), "11.0.0.0-11.1.255.255,11.3.0.0-11.4.255.255,11.6.0.7");
+    let config = read(&[("cidr-global", &cidrs), ("range-global", ranges)]);
+    // Nodes have addresses in them: each parts a range.
+    let nodes: BTreeSet<IpAddr> =
+        (0..900).map(|n| IpAddr::from([10, 0, (n / 200) as u8, (n % 200) as u8 + 20])).collect();
+    for others in [BTreeSet::new(), nodes] {
+        let all = pools(&config, &others);
+        let made = &all[&Source { scope: Scope::Global, family: Family::V4 }];
+        assert!(made.spec.addresses.len() <= 2048, "{}", made.spec.addresses.len());
+        let plan = made.spec.plan().unwrap();
+        assert!(["10.0.0.1", "10.19.0.1", "11.4.0.1", "11.6.0.7"].into_iter().all(|ip| usable(&plan, ip)));
+        assert!(!usable(&plan, "10.0.1.0") && usable(&plan, "11.3.1.0"), "the first entries are given out finely");
+        assert!(others.iter().all(|ip| !usable(&plan, &ip.to_string())));
+    }
+    assert!(problems(&config).contains("range-global: 11.3.0.0-11.4.255.255 is so large"), "{}", problems(&config));
+    assert!(!problems(&config).contains("10.0.0.0/17"));
+}
+
+#[test]
+fn more_ranges_than_a_pool_may_list_are_told() {
+    let single = |n: u32| format!("10.{}.{}.1", n / 200, n % 200);
+    let of = |count: u32| read(&[("range-global", &(0..count).map(single).collect::<Vec<_>>().join(","))]);
+    let total = |config: &Config| plan(config, Scope::Global, Family::V4).total();
+    let (fits, more) = (of(2048), of(2100));
+    assert_eq!((total(&fits), problems(&fits)), (2048, String::new()));
+    assert_eq!(total(&more), 2048);
+    assert!(problems(&more).contains("range-global: 10.10.48.1"), "{}", problems(&more));
+    // One more entry that makes no further range is one that counts.
+    let config = read(&[(
+        "range-global",
+        &format!("{},10.0.0.1-10.0.0.9", (0..2048).map(single).collect::<Vec<_>>().join(",")),
+    )]);
+    assert_eq!((total(&config), problems(&config)), (2048 + 8, String::new()));
+}
+
+#[test]
 fn others_addresses_are_left_out() {
     let node: IpAddr = "10.0.0.2".parse().unwrap();
     let all = pools(&read(&[("range-global", "10.0.0.1-10.0.0.3")]), &BTreeSet::from([node]));
