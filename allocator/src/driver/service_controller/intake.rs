@@ -22,6 +22,8 @@ pub struct Intake {
     /// An unfinished list.
     services: Vec<Service>,
     nodes: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
+    /// The pages of an unfinished list of nodes.
+    nodes_listing: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
     nodes_known: bool,
     /// The address by which this program reaches the API server.
     server: Option<IpAddr>,
@@ -128,13 +130,17 @@ impl Intake {
     fn nodes_page(&mut self, bytes: &[u8], first: bool) -> Result<(Turned, Vec<Event>), serde_json::Error> {
         let page: Page<'_, NodeJson<'_>> = Page::read(bytes)?;
         if first {
-            self.nodes.clear();
+            self.nodes_listing.clear();
         }
-        self.nodes.extend(page.items.iter().flatten().map(|node| (Box::from(&*node.metadata.name), node.addresses())));
+        let nodes = page.items.iter().flatten().map(|node| (Box::from(&*node.metadata.name), node.addresses()));
+        self.nodes_listing.extend(nodes);
         let turned = turned(&page);
-        self.nodes_known |= turned.next.is_empty();
-        let event = if turned.next.is_empty() { self.reserved() } else { None };
-        Ok((turned, event.into_iter().collect()))
+        if !turned.next.is_empty() {
+            return Ok((turned, Vec::new()));
+        }
+        self.nodes = std::mem::take(&mut self.nodes_listing);
+        self.nodes_known = true;
+        Ok((turned, self.reserved().into_iter().collect()))
     }
 
     fn node_line(&mut self, text: &[u8]) -> Result<Option<Event>, serde_json::Error> {
@@ -323,6 +329,30 @@ mod tests {
         assert!(matches!(&events[..], [Event::Reserved(all)] if all.contains_key(&"10.0.0.2".parse().unwrap())));
         let events = lines(&mut intake, Resource::Nodes, "DELETED", &node("n1", "10.0.0.2"));
         assert!(matches!(&events[..], [Event::Reserved(all)] if all.is_empty()));
+    }
+
+    #[test]
+    fn half_a_list_of_nodes_does_not_count() {
+        let mut intake = Intake::default();
+        list(&mut intake, Resource::Nodes, &[node("n1", "10.0.0.1"), node("n2", "10.0.0.2")]);
+        let reserved = |intake: &mut Intake| match &list(intake, Resource::ClusterInfo, &[])[..] {
+            [Event::Reserved(all)] => all.keys().map(ToString::to_string).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reserved(&mut intake), ["10.0.0.1", "10.0.0.2"]);
+        let page = |intake: &mut Intake, next: &str, one: Value, first: bool| {
+            let bytes = json!({"items": [one], "metadata": {"resourceVersion": "10", "continue": next}}).to_string();
+            let retained = (&mut Names::default(), &Scope::default());
+            intake.page(retained, Resource::Nodes, bytes.as_bytes(), first).unwrap().1
+        };
+        // Meanwhile something else is shown that the reserved addresses depend on.
+        assert!(page(&mut intake, "more", node("n1", "10.0.0.1"), true).is_empty());
+        assert_eq!(reserved(&mut intake), ["10.0.0.1", "10.0.0.2"]);
+        // A list that begins again starts from nothing.
+        assert!(page(&mut intake, "more", node("n3", "10.0.0.3"), true).is_empty());
+        let events = page(&mut intake, "", node("n4", "10.0.0.4"), false);
+        assert!(matches!(&events[..], [Event::Reserved(all)] if all.len() == 2), "{events:?}");
+        assert_eq!(reserved(&mut intake), ["10.0.0.3", "10.0.0.4"]);
     }
 
     #[test]
