@@ -37,7 +37,7 @@ impl Driver {
         if self.claims.intake.claims_begun() {
             wanted.push(Resource::Addresses);
         }
-        if self.index.pools.values().any(|pool| pool.seen.needs_labels()) {
+        if self.index.needs_labels() {
             wanted.push(Resource::Namespaces);
         }
         wanted.extend(self.services.iter().flat_map(ServiceController::wanted));

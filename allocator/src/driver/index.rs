@@ -110,6 +110,11 @@ impl Index {
         self.pools_served.get(&kind).copied().unwrap_or_default()
     }
 
+    /// Whether a pool selects namespaces by label.
+    pub fn needs_labels(&self) -> bool {
+        self.pools.values().any(|pool| pool.seen.needs_labels())
+    }
+
     /// A claim, for an Event.
     pub fn regarding_claim(&self, key: &Key, uid: &str) -> Regarding {
         Regarding {

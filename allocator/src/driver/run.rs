@@ -177,8 +177,9 @@ impl Driver {
                             self.step(event);
                         }
                         if complete && let Some(services) = &mut self.services {
-                            services.listed(resource, Some(epoch), &mut self.out);
+                            services.listed(resource, Some(epoch), &self.index, &mut self.out);
                         }
+                        self.look_at_namespaces(resource);
                     }
                     Err(error) => tracing::error!(%error, "list cannot be read; it is listed again"),
                 }
@@ -195,6 +196,7 @@ impl Driver {
                         }
                     }
                 }
+                self.look_at_namespaces(resource);
                 self.follow_more();
             }
             What::Missing => {
@@ -206,7 +208,7 @@ impl Driver {
                     self.step(event);
                 }
                 if let Some(services) = &mut self.services {
-                    services.listed(resource, None, &mut self.out);
+                    services.listed(resource, None, &self.index, &mut self.out);
                 }
                 self.follow_more();
             }
@@ -217,6 +219,13 @@ impl Driver {
                 self.out.ops.readiness.set(resource.name(), None);
                 tracing::debug!(resource = resource.plural(), "list is complete; watching");
             }
+        }
+    }
+
+    /// A list or watch of this kind has shown something. If of namespaces, Services may wait for one.
+    fn look_at_namespaces(&mut self, resource: Resource) {
+        if let Some(services) = self.services.as_mut().filter(|_| resource == Resource::Namespaces) {
+            services.look_at_namespaces(&self.index, &mut self.out);
         }
     }
 

@@ -1,5 +1,5 @@
-//! An API server for tests, without TLS, on loopback: it serves lists of given objects and watches that show nothing, notes
-//! what is asked, refuses every write, and may let the lists of one kind hang.
+//! An API server for tests, without TLS, on loopback: it serves lists of given objects and watches that show what the test
+//! says, notes what is asked, refuses every write, and may let the lists of one kind hang.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -28,6 +28,8 @@ pub(super) enum Asked {
     Watch(String),
     /// A write: method and path.
     Write(String),
+    /// The body of the write before.
+    Body(String),
     /// The test's own mark.
     Mark,
 }
@@ -39,6 +41,8 @@ pub(super) struct ApiServer {
     asked: watch::Sender<Vec<Asked>>,
     /// The kind whose lists get no answer.
     hangs: watch::Sender<Option<String>>,
+    /// The lines that the watches show, each with its kind.
+    says: watch::Sender<Vec<(String, Bytes)>>,
     _tasks: JoinSet<()>,
 }
 
@@ -46,6 +50,7 @@ struct Shared {
     objects: Vec<Value>,
     asked: watch::Sender<Vec<Asked>>,
     hangs: watch::Sender<Option<String>>,
+    says: watch::Sender<Vec<(String, Bytes)>>,
 }
 
 /// The kind of a path: its plural, and the name that the query selects.
@@ -61,7 +66,8 @@ impl ApiServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (asked, hangs) = (watch::channel(Vec::new()).0, watch::channel(None).0);
-        let shared = Arc::new(Shared { objects, asked: asked.clone(), hangs: hangs.clone() });
+        let says = watch::channel(Vec::new()).0;
+        let shared = Arc::new(Shared { objects, asked: asked.clone(), hangs: hangs.clone(), says: says.clone() });
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let connections = Arc::new(Mutex::new(JoinSet::new()));
@@ -70,19 +76,25 @@ impl ApiServer {
                 connections.lock().unwrap().spawn(async move {
                     let service = service_fn(move |request: Request<Incoming>| {
                         let shared = shared.clone();
-                        async move { Ok::<_, Infallible>(shared.answer(&request).await) }
+                        async move { Ok::<_, Infallible>(shared.answer(request).await) }
                     });
                     // Clients hang up.
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(tcp), service).await;
                 });
             }
         });
-        Self { url, asked, hangs, _tasks: tasks }
+        Self { url, asked, hangs, says, _tasks: tasks }
     }
 
     /// From now on the lists of this kind hang; None: they are answered.
     pub(super) fn hang(&self, kind: Option<&str>) {
         self.hangs.send_replace(kind.map(str::to_owned));
+    }
+
+    /// The watches of this kind show a change. Those that are opened later do not.
+    pub(super) fn say(&self, kind: &str, change: &str, object: &Value) {
+        let line = format!("{}\n", json!({"type": change, "object": object}));
+        self.says.send_modify(|all| all.push((kind.to_owned(), line.into())));
     }
 
     /// Notes something among the requests.
@@ -106,17 +118,31 @@ impl Shared {
         self.asked.send_modify(|all| all.push(asked));
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Answer {
-        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let uri = request.uri().clone();
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         if *request.method() != Method::GET {
             self.note(Asked::Write(format!("{} {path}", request.method())));
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            self.note(Asked::Body(String::from_utf8(body.into()).unwrap()));
             return whole(500, &json!({"kind": "Status", "message": "not now"}));
         }
         let kind = kind(path, query);
         if query.contains("watch=1") {
-            self.note(Asked::Watch(kind));
-            let nothing = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
-            return Response::new(BoxBody::new(StreamBody::new(nothing)));
+            let said = self.says.subscribe();
+            let before = said.borrow().len();
+            self.note(Asked::Watch(kind.clone()));
+            let lines = futures::stream::unfold((said, before, kind), |(mut said, mut at, kind)| async move {
+                let line = loop {
+                    let all = said.wait_for(|all| all.len() > at).await.ok()?;
+                    at += 1;
+                    if all[at - 1].0 == kind {
+                        break all[at - 1].1.clone();
+                    }
+                };
+                Some((Ok::<_, Infallible>(Frame::data(line)), (said, at, kind)))
+            });
+            return Response::new(BoxBody::new(StreamBody::new(lines)));
         }
         let items: Vec<&Value> = self.objects.iter().filter(|one| one["plural"] == kind).collect();
         let list = json!({"metadata": {"resourceVersion": "9"}, "items": items});

@@ -170,6 +170,135 @@ async fn nothing_is_written_before_every_kind_was_listed_once() {
     }
 }
 
+/// A pool for all, a pool for the namespaces of a team, which waits for no addresses, and a namespace of the team.
+fn with_a_selector(selector: bool) -> Vec<Value> {
+    let allowed =
+        if selector { json!({"selector": {"matchLabels": {"team": "t"}}}) } else { json!({"names": ["other"]}) };
+    let meta = |name: &str| {
+        json!({"name": name, "uid": format!("u-{name}"), "resourceVersion": "5", "generation": 1,
+            "annotations": {"mooring.dev/service-default": "true"}})
+    };
+    let plural = "globalinclusterippools";
+    vec![
+        json!({"plural": plural, "metadata": meta("all"), "spec": {"addresses": ["10.1.0.1-10.1.0.9"], "prefix": 24}}),
+        json!({"plural": plural, "metadata": meta("team"), "spec": {"addresses": ["10.2.0.1-10.2.0.9"], "prefix": 24,
+            "allowedNamespaces": allowed}}),
+        json!({"plural": "namespaces", "metadata": {"name": "n", "labels": {"team": "t"}}}),
+    ]
+}
+
+/// A Service that waits for an address.
+fn web(namespace: &str) -> Value {
+    json!({"plural": "services", "metadata": {"namespace": namespace, "name": "web", "uid": "u-web", "resourceVersion": "5"},
+        "spec": {"type": "LoadBalancer", "ipFamilies": ["IPv4"], "ports": [{"port": 80}]}, "status": {}})
+}
+
+impl Rig {
+    /// The pool of the first claim that is made.
+    async fn claims_from(&self) -> String {
+        let claim = |one: &Asked| match one {
+            Asked::Body(text) => {
+                serde_json::from_str(text).ok().filter(|body: &Value| body["kind"] == "IPAddressClaim")
+            }
+            _ => None,
+        };
+        self.server.until(|all| all.iter().any(|one| claim(one).is_some())).await;
+        let all = self.server.asked();
+        all.iter().find_map(claim).unwrap()["spec"]["poolRef"]["name"].as_str().unwrap().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn services_wait_for_namespaces_if_a_pool_selects_by_label() {
+    for leads_from_the_start in [true, false] {
+        let mut all = with_a_selector(true);
+        all.push(web("n"));
+        let rig = Rig::set(all).await;
+        let others = [&FOR_CLAIMS[1..], &FOR_SERVICES].concat();
+        let lead = || {
+            rig.server.hang(Some("namespaces"));
+            rig.leads.send_replace(Some(Duration::MAX));
+        };
+        if leads_from_the_start {
+            lead();
+        }
+        let story = async {
+            let mut times = 1;
+            if !leads_from_the_start {
+                rig.followed(&others, 1).await;
+                rig.followed(&["namespaces"], 1).await;
+                lead();
+                times = 2;
+            }
+            rig.asked_for("namespaces", times).await;
+            rig.followed(&others, times).await;
+            let wrote = rig.writes(|write| write.starts_with("POST"));
+            assert!(wrote.is_empty(), "namespaces are not listed, and it writes {wrote:?}");
+            rig.server.hang(None);
+            assert_eq!(rig.claims_from().await, "team");
+        };
+        rig.run(story).await;
+    }
+}
+
+#[tokio::test]
+async fn services_do_not_wait_for_namespaces_that_no_pool_needs_any_more() {
+    let mut all = with_a_selector(true);
+    all.push(web("n"));
+    let rig = Rig::set(all).await;
+    rig.server.hang(Some("namespaces"));
+    rig.leads.send_replace(Some(Duration::MAX));
+    let story = async {
+        rig.asked_for("namespaces", 1).await;
+        rig.followed(&[&FOR_CLAIMS[1..], &FOR_SERVICES].concat(), 1).await;
+        let mut pool = with_a_selector(false)[1].clone();
+        pool["metadata"]["resourceVersion"] = "6".into();
+        pool["metadata"]["generation"] = 2.into();
+        rig.server.say("globalinclusterippools", "MODIFIED", &pool);
+        assert_eq!(rig.claims_from().await, "all");
+    };
+    rig.run(story).await;
+}
+
+#[tokio::test]
+async fn a_service_of_a_new_namespace_waits_for_the_namespace() {
+    let rig = Rig::set(with_a_selector(true)).await;
+    rig.leads.send_replace(Some(Duration::MAX));
+    let story = async {
+        rig.followed(&[&FOR_CLAIMS[1..], &FOR_SERVICES].concat(), 1).await;
+        rig.followed(&["namespaces"], 1).await;
+        // Both are made at once, and the watch of Services is ahead.
+        rig.server.say("services", "ADDED", &web("new"));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        rig.server.say("namespaces", "ADDED", &json!({"metadata": {"name": "new", "labels": {"team": "t"}}}));
+        assert_eq!(rig.claims_from().await, "team");
+    };
+    rig.run(story).await;
+}
+
+#[tokio::test]
+async fn the_first_selector_of_a_pool_moves_no_service_to_another_pool() {
+    let mut all = with_a_selector(false);
+    // It serves the namespace by name.
+    all[1]["spec"]["allowedNamespaces"]["names"] = json!(["n"]);
+    let rig = Rig::set(all).await;
+    rig.leads.send_replace(Some(Duration::MAX));
+    let story = async {
+        rig.followed(&[&FOR_CLAIMS[1..], &FOR_SERVICES].concat(), 1).await;
+        rig.server.hang(Some("namespaces"));
+        let mut pool = with_a_selector(true)[1].clone();
+        pool["metadata"]["resourceVersion"] = "6".into();
+        pool["metadata"]["generation"] = 2.into();
+        rig.server.say("globalinclusterippools", "MODIFIED", &pool);
+        rig.asked_for("namespaces", 1).await;
+        rig.server.say("services", "ADDED", &web("n"));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        rig.server.hang(None);
+        assert_eq!(rig.claims_from().await, "team");
+    };
+    rig.run(story).await;
+}
+
 /// What it costs that a new leader lists everything again (`cargo test -p mooring-allocator -- --nocapture new_leader_asks`).
 #[tokio::test]
 async fn a_new_leader_asks_for_each_kind_once() {

@@ -3,6 +3,7 @@
 //! Claims, addresses and pools come from the index ([`translate`]). Services, nodes, endpoints and the `ConfigMap` are followed
 //! for Services alone.
 
+mod early;
 mod intake;
 mod notes;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::api::{ApiError, Fed, POOLS, Resource, What};
 use crate::clock;
 use crate::settings::Services;
 
+use early::Early;
 use intake::Intake;
 
 /// The machine that decides about Services' addresses, and the state kept with it.
@@ -33,6 +35,7 @@ use intake::Intake;
 pub struct ServiceController {
     machine: Machine,
     intake: Intake,
+    early: Early,
     settings: Services,
     /// The label that claims must have to be handled by this allocator.
     watch_filter: Option<String>,
@@ -53,7 +56,14 @@ const KINDS: [(Kind, &[Resource]); 6] = [
     (Kind::Addresses, &[Resource::Addresses]),
     (
         Kind::Pools,
-        &[Resource::Pools(POOLS[0]), Resource::Pools(POOLS[1]), Resource::Pools(POOLS[2]), Resource::Pools(POOLS[3])],
+        &[
+            Resource::Pools(POOLS[0]),
+            Resource::Pools(POOLS[1]),
+            Resource::Pools(POOLS[2]),
+            Resource::Pools(POOLS[3]),
+            // If a pool selects them by label.
+            Resource::Namespaces,
+        ],
     ),
     (Kind::Config, &[Resource::Config]),
     (Kind::Reserved, &[Resource::Nodes, Resource::ClusterInfo]),
@@ -72,6 +82,7 @@ impl ServiceController {
         Self {
             machine: Machine::new(rules),
             intake: Intake::new(server),
+            early: Early::default(),
             settings,
             watch_filter,
             since: HashMap::new(),
@@ -130,18 +141,31 @@ impl ServiceController {
         if let Some(event) = translate::event(change, index) {
             self.step(event, out);
         }
+        if matches!(change, Change::Pools(_) | Change::Pool(_) | Change::PoolGone(..)) {
+            self.look_at_namespaces(index, out);
+        }
+    }
+
+    /// Namespaces, or the pools that select them by label, have changed.
+    pub fn look_at_namespaces(&mut self, index: &Index, out: &mut Outbox) {
+        if !index.needs_labels() && self.does_without_namespaces() {
+            self.step(Event::Listed(Kind::Pools, self.asked.0), out);
+        }
+        for service in self.early.come(index) {
+            self.step(Event::Service(service), out);
+        }
     }
 
     /// A list of this resource is complete. `epoch`: the list began after this request; None: there are no such objects, or
     /// they may not be read.
-    pub fn listed(&mut self, resource: Resource, epoch: Option<u64>, out: &mut Outbox) {
-        if let Some(kind) = self.complete(resource, epoch) {
+    pub fn listed(&mut self, resource: Resource, epoch: Option<u64>, index: &Index, out: &mut Outbox) {
+        if let Some(kind) = self.complete(resource, epoch, index.needs_labels()) {
             self.step(Event::Listed(kind, self.asked.0), out);
         }
     }
 
-    /// The kind that is complete with a list of this resource, if any.
-    fn complete(&mut self, resource: Resource, epoch: Option<u64>) -> Option<Kind> {
+    /// The kind that is complete with a list of this resource, if any. `labels`: a pool selects namespaces by label.
+    fn complete(&mut self, resource: Resource, epoch: Option<u64>, labels: bool) -> Option<Kind> {
         if epoch.is_none() && matches!(resource, Resource::Claims | Resource::Addresses) {
             // An API server that has just started answers 404 for a moment. The watch of before may be behind what the
             // previous leader wrote.
@@ -151,7 +175,18 @@ impl ServiceController {
         if epoch.is_some_and(|epoch| epoch < *asked) || !unlisted.remove(&resource) {
             return None;
         }
-        kind_of(resource).filter(|kind| unlisted.iter().all(|one| kind_of(*one) != Some(*kind)))
+        if !labels && kind_of(resource) == Some(Kind::Pools) {
+            self.does_without_namespaces();
+        }
+        kind_of(resource).filter(|kind| self.asked.1.iter().all(|one| kind_of(*one) != Some(*kind)))
+    }
+
+    /// No pool selects namespaces by label. Whether nothing but a list of them was missing to know the pools.
+    fn does_without_namespaces(&mut self) -> bool {
+        let unlisted = &mut self.asked.1;
+        let mut missing = unlisted.iter().filter(|one| kind_of(**one) == Some(Kind::Pools));
+        let only = missing.next() == Some(&Resource::Namespaces) && missing.next().is_none();
+        only && unlisted.remove(&Resource::Namespaces)
     }
 
     /// A list or watch shows something that only Services' addresses depend on.
@@ -197,10 +232,13 @@ impl ServiceController {
             }
         }
         for event in events {
-            self.step(event, out);
+            let known = |service: &Key| self.machine.seen(service).is_some();
+            if let Some(event) = self.early.keep_back(event, index, known) {
+                self.step(event, out);
+            }
         }
         if let Some(epoch) = listed {
-            self.listed(resource, epoch, out);
+            self.listed(resource, epoch, index, out);
         }
     }
 

@@ -268,19 +268,40 @@ fn every_resource_that_decisions_depend_on_is_listed_again_for_a_new_leader() {
 }
 
 #[test]
+fn pools_are_known_once_the_namespaces_are_that_they_select() {
+    use crate::api::{POOLS, Resource};
+    use mooring_allocator_services::machine::Kind;
+
+    let asked = || (7, POOLS.map(Resource::Pools).into_iter().chain([Resource::Namespaces]).collect());
+    for namespaces_first in [true, false] {
+        let mut services = services();
+        services.asked = asked();
+        let mut order = POOLS.map(Resource::Pools).to_vec();
+        order.insert(if namespaces_first { 0 } else { POOLS.len() }, Resource::Namespaces);
+        let kinds: Vec<_> = order.into_iter().map(|one| services.complete(one, Some(7), true)).collect();
+        assert_eq!(kinds, [None, None, None, None, Some(Kind::Pools)]);
+    }
+    let mut services = services();
+    services.asked = asked();
+    assert_eq!(services.complete(Resource::Namespaces, Some(6), true), None);
+    let kinds = POOLS.map(|kind| services.complete(Resource::Pools(kind), Some(7), true));
+    assert_eq!(kinds, [None; 4], "the namespaces were asked for before");
+}
+
+#[test]
 fn claims_that_are_not_served_for_a_moment_are_not_listed() {
     use crate::api::{POOLS, Resource};
     use mooring_allocator_services::machine::Kind;
 
     let mut services = services();
-    services.asked =
-        (7, [Resource::Claims, Resource::Addresses].into_iter().chain(POOLS.map(Resource::Pools)).collect());
-    assert_eq!(services.complete(Resource::Claims, None), None);
-    assert_eq!(services.complete(Resource::Addresses, None), None);
+    let others = [Resource::Claims, Resource::Addresses, Resource::Namespaces];
+    services.asked = (7, others.into_iter().chain(POOLS.map(Resource::Pools)).collect());
+    assert_eq!(services.complete(Resource::Claims, None, false), None);
+    assert_eq!(services.complete(Resource::Addresses, None, false), None);
     // A kind of pool may be absent for good.
-    let all = POOLS.map(|kind| services.complete(Resource::Pools(kind), None));
+    let all = POOLS.map(|kind| services.complete(Resource::Pools(kind), None, false));
     assert_eq!(all.into_iter().flatten().collect::<Vec<_>>(), [Kind::Pools]);
-    assert_eq!(services.complete(Resource::Claims, Some(6)), None, "it was asked for before");
-    assert_eq!(services.complete(Resource::Claims, Some(7)), Some(Kind::Claims));
-    assert_eq!(services.complete(Resource::Addresses, Some(8)), Some(Kind::Addresses));
+    assert_eq!(services.complete(Resource::Claims, Some(6), false), None, "it was asked for before");
+    assert_eq!(services.complete(Resource::Claims, Some(7), false), Some(Kind::Claims));
+    assert_eq!(services.complete(Resource::Addresses, Some(8), false), Some(Kind::Addresses));
 }

@@ -50,7 +50,12 @@ fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
         uid: pool.uid.clone(),
         version: pool.version.clone(),
         generation: pool.generation,
-        plan: pool.plan.as_ref().map(|plan| Arc::new(plan.clone())).map_err(texts),
+        plan: if seen.needs_labels() && !index.namespaces_listed {
+            // Until then it counts as what it was before.
+            Err("the namespaces that it selects are not listed yet".into())
+        } else {
+            pool.plan.as_ref().map(|plan| Arc::new(plan.clone())).map_err(texts)
+        },
         before: None,
         default: seen.annotation(words::SERVICE_DEFAULT) == Some("true"),
         class: seen.annotation(words::SERVICE_CLASS).filter(|class| !class.is_empty()).map(Box::from),

@@ -49,7 +49,10 @@ impl<P: Provider> Machine<P> {
             }
             // The allocator leaves a paused claim alone. Claims of a paused pool may still be informed.
             if claim.hold == Hold::None && !claim.deleting && claim.bound.is_none() {
-                let message = format!("{} is paused: it goes on when its annotation is taken off", claim.pool);
+                let message = format!(
+                    "{} is paused, until its annotation is taken off, or the namespaces that it selects are listed",
+                    claim.pool
+                );
                 self.set_condition(slot, &claim, Reason::PoolNotReady, message);
             }
             return;
