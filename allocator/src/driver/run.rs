@@ -191,6 +191,12 @@ impl Driver {
                 for event in events {
                     match event {
                         Ok(event) => self.step(event),
+                        // No address may be missed. The protocol has not asked for this list; its numbers begin with 1.
+                        Err(error) if resource == Resource::Addresses => {
+                            tracing::error!(%error, "watch event cannot be read; all are listed again, until they can be read");
+                            // If there is no room, a list is asked for already.
+                            let _ = self.out.lists.try_send(0);
+                        }
                         Err(error) => {
                             tracing::error!(%error, "watch event cannot be read; the object is ignored until it changes");
                         }

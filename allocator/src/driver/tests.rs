@@ -299,6 +299,21 @@ async fn the_first_selector_of_a_pool_moves_no_service_to_another_pool() {
     rig.run(story).await;
 }
 
+#[tokio::test]
+async fn an_address_that_cannot_be_read_is_followed_by_a_list() {
+    let rig = Rig::set(objects()).await;
+    let story = async {
+        rig.followed(&FOR_CLAIMS, 1).await;
+        rig.server.say(
+            "ipaddresses",
+            "ADDED",
+            &json!({"metadata": {"namespace": "n", "name": "x"}, "spec": {"address": [7]}}),
+        );
+        rig.asked_for("ipaddresses", 2).await;
+    };
+    rig.run(story).await;
+}
+
 /// What it costs that a new leader lists everything again (`cargo test -p mooring-allocator -- --nocapture new_leader_asks`).
 #[tokio::test]
 async fn a_new_leader_asks_for_each_kind_once() {
