@@ -108,6 +108,18 @@ pub struct Condition {
     pub other: BTreeMap<String, Value>,
 }
 
+/// The longest message of a condition, in characters: the API server refuses a longer one, and the whole status with it.
+const LONGEST: usize = 32_768;
+
+/// The message, cut if it is longer than the API server allows.
+#[must_use]
+pub fn fitting(message: String) -> String {
+    match message.char_indices().nth(LONGEST) {
+        None => message,
+        Some(_) => message.chars().take(LONGEST - 3).chain("...".chars()).collect(),
+    }
+}
+
 impl Condition {
     /// One of the new style.
     #[must_use]
@@ -116,7 +128,7 @@ impl Condition {
             type_: type_.to_owned(),
             status: if status { "True" } else { "False" }.to_owned(),
             reason: reason.to_owned(),
-            message: message.into(),
+            message: fitting(message.into()),
             last_transition_time: Some(now.clone()),
             ..Self::default()
         }
@@ -229,6 +241,15 @@ mod tests {
         assert_eq!(list[0].last_transition_time, Some(at(1)));
         let list = with(&list, Condition::new(READY, true, "AddressAllocated", "", &at(4))).expect("another status");
         assert_eq!((list.len(), &list[0].last_transition_time), (1, &Some(at(4))));
+    }
+
+    #[test]
+    fn a_message_is_as_long_as_the_api_server_allows() {
+        let condition = |message: &str| Condition::new(READY, true, "AddressAllocated", message, &at(1)).message;
+        assert_eq!(condition("short"), "short");
+        assert_eq!(condition(&"ä".repeat(32_768)).chars().count(), 32_768);
+        let cut = condition(&"ä".repeat(32_769));
+        assert!(cut.chars().count() <= 32_768 && cut.ends_with("..."), "{}", cut.chars().count());
     }
 
     #[test]

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use crate::block::Block;
 use crate::book::{Book, Freed, Holder, PoolId};
+use crate::few::{NAMED, few};
 use crate::names::{Key, PoolRef};
 use crate::pool::{Plan, SpecError, Standing};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
 use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
-
-/// The most pools that a status names as overlapping.
-const NAMED: usize = 5;
 
 /// The book, and the fields of the pools' objects that are not in their plans.
 #[derive(Debug, Default)]
@@ -115,7 +113,7 @@ impl InCluster {
             return Err(not_ready(format!("{} is being deleted: claim from another pool", ask.pool)));
         }
         let Some(plan) = self.book.plan(pool) else {
-            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, lines(&facts.errors))));
+            return Err(not_ready(format!("{} cannot be used: {}", ask.pool, few(&facts.errors))));
         };
         if plan.allowed_namespaces.as_ref().is_some_and(|allowed| !allowed.contains(&*ask.claim.namespace)) {
             let message = format!(
@@ -190,10 +188,6 @@ fn not_ready(message: String) -> Refusal {
     Refusal { reason: Reason::PoolNotReady, message, until: Until::PoolChanges, held_by: None }
 }
 
-fn lines(errors: &[SpecError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
 /// The block that an object of this pool has.
 fn block(address: &Address) -> Option<Block> {
     let at = address.address?;
@@ -244,9 +238,9 @@ impl Provider for InCluster {
     fn status(&self, pool: &Arc<PoolRef>) -> Option<PoolStatus> {
         let pool = self.book.find(pool)?;
         let facts = self.facts.get(&pool)?;
-        let remarks = self.book.plan(pool).into_iter().flat_map(|p| p.remarks.iter().map(ToString::to_string));
+        let remarks = self.book.plan(pool).into_iter().flat_map(|p| &p.remarks);
         let ready = facts.errors.is_empty();
-        let message = if ready { remarks.collect::<Vec<_>>().join("; ") } else { lines(&facts.errors) };
+        let message = if ready { few(remarks) } else { few(&facts.errors) };
         let overlapping = self.overlapping(pool);
         let counts = self.book.counts(pool);
         Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new() })
@@ -303,5 +297,39 @@ impl Provider for InCluster {
 
     fn woken(&mut self) -> Vec<Woken> {
         std::mem::take(&mut self.woken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{PoolKind, Uid, Version};
+    use crate::pool::PoolSpec;
+
+    #[test]
+    fn a_status_does_not_grow_with_the_spec() {
+        let reference = Arc::new(PoolRef::new(PoolKind::GlobalInClusterIPPool, "", "p"));
+        let status = |addresses: Vec<String>| {
+            let mut provider = InCluster::default();
+            provider.pool(&Pool {
+                reference: reference.clone(),
+                uid: Uid::from("u"),
+                version: Version::from("1"),
+                generation: 1,
+                plan: PoolSpec { addresses, prefix: 8, ..PoolSpec::default() }.plan(),
+                paused: false,
+                deleting: false,
+                finalizer: true,
+                status: None,
+            });
+            provider.status(&reference).unwrap()
+        };
+        let twice = (0..2000).map(|n| format!("10.0.{}.{}", n / 2 / 200, n / 2 % 200 + 1));
+        let remarks = status(twice.collect());
+        let wrong = status((0..2000).map(|n| format!("10.0.0.{}", n + 300)).collect());
+        assert_eq!((remarks.ready, wrong.ready), (true, false));
+        for message in [remarks.message, wrong.message] {
+            assert!(message.len() < 4096 && message.contains("more"), "{} {}", message.len(), &message[..99]);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_allocator_core::block::Family;
+use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::Key;
 
 use crate::families::{Wanted, place, wanted};
@@ -254,7 +255,7 @@ impl Machine {
         if moving {
             but.push("it has this until its new address is advertised".to_owned());
         }
-        let message = std::iter::once(has).chain(but.iter().cloned()).collect::<Vec<_>>().join("; ");
+        let message = if but.is_empty() { has } else { format!("{has}; {}", few(&but)) };
         (condition(true, Reason::Advertised, message), !but.is_empty())
     }
 
@@ -352,9 +353,9 @@ impl Machine {
         let over = *takeover.settles_by.get_or_insert(now + SETTLES_WITHIN) <= now;
         if !open || over {
             if takeover.settle(key) {
-                self.wake(&Topic::Settled);
                 // A pool that nobody claimed from may go.
                 self.work.mark(Who::Pools);
+                self.wake(&Topic::Settled);
             }
         } else if let Some(by) = takeover.settles_by {
             self.work.mark_at(by, Who::Service(key.clone()));

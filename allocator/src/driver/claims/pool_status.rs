@@ -74,7 +74,7 @@ fn annotations(pool: &KnownPool) -> Option<String> {
     let wrong: Vec<String> = wrong.wrong().map(|(hint, error)| format!("{}: {error}", annotation(hint))).collect();
     let before = pool.seen.status.as_ref().map(|status| &status.conditions);
     let was = before.is_some_and(|all| conditions::find(all, conditions::ANNOTATIONS_INVALID).is_some());
-    (was || !wrong.is_empty()).then(|| wrong.join("; "))
+    (was || !wrong.is_empty()).then(|| conditions::fitting(wrong.join("; ")))
 }
 
 /// The message of a true condition; otherwise nothing.

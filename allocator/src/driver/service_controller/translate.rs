@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::PoolRef;
 use mooring_allocator_services::machine::Event;
 use mooring_allocator_services::objects::{Claim, Pool};
@@ -41,9 +42,7 @@ fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
     }
     let pool = index.protocol.pool(reference)?;
     let seen = &index.pools.get(reference)?.seen;
-    let texts = |errors: &Vec<mooring_allocator_core::pool::SpecError>| {
-        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ").into()
-    };
+    let texts = |errors: &Vec<mooring_allocator_core::pool::SpecError>| few(errors).into();
     let counts = pool.status.as_ref().map(|status| &status.counts);
     Some(Pool {
         reference: pool.reference.clone(),

@@ -308,6 +308,20 @@ fn a_tenant_does_not_share_by_a_key_that_looks_like_anothers() {
 }
 
 #[test]
+fn a_message_does_not_grow_with_those_who_share() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")]);
+    for port in 1..200 {
+        world.apply(Service { ports: ports(&[(port, Tcp)]), ..service("n", &format!("web-{port}")) });
+    }
+    let all = world.apply(Service { ports: ports(&[(5000, Tcp)]), ..service("n", "all") });
+    world.run();
+    world.edit(&all, |one| one.ports = (1..200).flat_map(|port| ports(&[(port, Tcp)])).collect());
+    world.run();
+    let (reason, message) = world.condition(&all);
+    assert!(reason == "Advertised" && message.contains("; and 19") && message.len() < 4096, "{message}");
+}
+
+#[test]
 fn both_are_told_when_an_edit_makes_their_ports_clash() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")]);
     let shop = world.apply(Service { ports: ports(&[(443, Tcp)]), ..service("shop", "web") });
