@@ -2,7 +2,10 @@
 
 use crate::words;
 
-/// Annotations, as they are written. Empty ones are absent.
+/// The longest text that is kept, in bytes: each counts against the memory of the allocator, and tenants write them.
+const LONGEST: usize = 1024;
+
+/// Annotations, as they are written. Empty ones are absent, long ones are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// [`words::ADDRESSES`]
@@ -32,7 +35,11 @@ pub struct Notes {
 impl Notes {
     /// Reads the annotations; `get` finds an annotation by its name.
     pub fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Self {
-        let text = |key: &str| get(key).map(str::trim).filter(|t| !t.is_empty()).map(Box::from);
+        let text = |key: &str| {
+            let text = get(key)?.trim();
+            let cut = &text[..text.floor_char_boundary(LONGEST)];
+            (!cut.is_empty()).then(|| Box::from(cut))
+        };
         Self {
             addresses: text(words::ADDRESSES),
             host: text(words::VIP_HOST),
@@ -70,7 +77,25 @@ impl Notes {
 
 #[cfg(test)]
 mod tests {
+    use mooring_allocator_core::names::Key;
+
     use super::*;
+
+    #[test]
+    fn what_is_long_is_cut() {
+        let long = "ä".repeat(100_000);
+        let notes = Notes::read(|_| Some(long.as_str()));
+        let texts = [&notes.addresses, &notes.host, &notes.pool, &notes.sharing_key, &notes.record, &notes.requested];
+        for text in texts {
+            assert!(text.as_ref().is_some_and(|text| text.len() <= 1024 && long.starts_with(&**text)));
+        }
+        // What the allocator itself writes is shorter.
+        let line =
+            (Key::new(&"n".repeat(63), &"c".repeat(253)), "2001:db8:1111:2222:3333:4444:5555:6666".parse().unwrap());
+        let record = crate::record::write(&[line.clone(), line.clone()]);
+        let notes = Notes::read(|_| Some(record.as_str()));
+        assert_eq!(crate::record::read(notes.record.as_deref()), [line.clone(), line]);
+    }
 
     #[test]
     fn what_is_empty_is_absent() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mooring_common::api::client::{self, Head, body, may_be_sent};
+use mooring_common::api::client::{self, BodyError, Head, body, may_be_sent};
 use mooring_common::api::{Call, Observe, Refusal};
 use mooring_common::connection::Options;
 use mooring_common::kubeconfig::{ConfigError, Loaded, Source};
@@ -19,6 +19,10 @@ const AGENT: &str = concat!("mooring-allocator/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(3);
 /// Interval at which files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// The longest answer that is accepted, in bytes. An object is at most some MiB; a page of a list that is longer is asked for in
+/// smaller pages.
+pub(super) const LONGEST_ANSWER: usize = 16 << 20;
 
 /// Wait after throttling, if the API server names no time.
 const THROTTLED: Duration = Duration::from_secs(1);
@@ -87,7 +91,10 @@ impl Client {
 
     async fn once(&self, call: &Call) -> Result<Bytes, ApiError> {
         let response = self.open(call).await?;
-        body(response, usize::MAX, || {}).await.map_err(|error| ApiError::Lost(chain(&error, LONGEST)))
+        body(response, LONGEST_ANSWER, || {}).await.map_err(|error| match error {
+            BodyError::TooLong(longest) => ApiError::TooLong(longest),
+            BodyError::Broken(_) => ApiError::Lost(chain(&error, LONGEST)),
+        })
     }
 
     /// Sends a request. Returns the head of a good answer, whose body is still to come.
@@ -104,7 +111,7 @@ impl Client {
         }
         let headers = response.headers().clone();
         // An error without a body is still an error.
-        let body = body(response, usize::MAX, || {}).await.unwrap_or_default();
+        let body = body(response, LONGEST_ANSWER, || {}).await.unwrap_or_default();
         Err(Refusal::new(status.as_u16(), &headers, &body).into())
     }
 

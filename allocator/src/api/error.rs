@@ -33,6 +33,9 @@ pub enum ApiError {
     /// later.
     #[error("the answer was lost: {0}")]
     Lost(String),
+    /// The call was sent, and its answer is longer than this many bytes.
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
     /// No answer in time. The call may have taken effect, or may take effect later.
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
@@ -62,7 +65,7 @@ impl ApiError {
             Self::Status { code: 500..=599, .. } => "server",
             Self::Status { .. } => "rejected",
             Self::NotSent(_) => "connect",
-            Self::Lost(_) => "lost",
+            Self::Lost(_) | Self::TooLong(_) => "lost",
             Self::Timeout(_) => "timeout",
         }
     }
@@ -85,7 +88,7 @@ impl ApiError {
             // No such path: the answer means nothing about the object.
             Self::Status { code: 404 | 410, .. } => Failure::Unknown,
             Self::Status { code: 400..=499, message, .. } => Failure::Refused(message.clone()),
-            Self::Status { .. } | Self::Lost(_) | Self::Timeout(_) => Failure::Unknown,
+            Self::Status { .. } | Self::Lost(_) | Self::TooLong(_) | Self::Timeout(_) => Failure::Unknown,
         }
     }
 }
@@ -112,6 +115,7 @@ mod tests {
             (status(504, "Timeout"), Failure::Unknown),
             (ApiError::NotSent("x".into()), Failure::Conflict),
             (ApiError::Lost("x".into()), Failure::Unknown),
+            (ApiError::TooLong(9), Failure::Unknown),
             (ApiError::Timeout(Duration::from_secs(1)), Failure::Unknown),
         ] {
             assert_eq!(error.failure(), failure, "{error}");

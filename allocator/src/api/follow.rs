@@ -19,7 +19,7 @@ use super::client::Client;
 use super::error::ApiError;
 use super::resource::Resource;
 
-/// Objects a page.
+/// Objects a page; fewer if they are so large that the answer would be too long.
 const PAGE: u32 = 1_000;
 /// The API server keeps a watch open for this many seconds, up to twice as many.
 const WATCH_SECONDS: u64 = 300;
@@ -101,7 +101,8 @@ impl<O: Observe> Follow<O> {
     /// Runs until the receiver is gone.
     pub async fn run(self) {
         let version = self.resource.versions()[0];
-        follow::follow(Following { follow: self, version, asked: None, epoch: 0, relist: false }, PACE).await;
+        let following = Following { follow: self, version, page: PAGE, asked: None, epoch: 0, relist: false };
+        follow::follow(following, PACE).await;
     }
 
     async fn tell(&self, what: What) -> bool {
@@ -124,6 +125,8 @@ struct Following<O> {
     follow: Follow<O>,
     /// The version that was served last.
     version: &'static str,
+    /// Objects a page.
+    page: u32,
     /// The number of the request for a list.
     asked: Option<u64>,
     /// The last request for lists of all kinds.
@@ -183,18 +186,25 @@ impl<O: Observe> Source for Following<O> {
 }
 
 impl<O: Observe> Following<O> {
-    async fn list_in(&self, version: &'static str) -> End<ApiError> {
+    async fn list_in(&mut self, version: &'static str) -> End<ApiError> {
         let follow = &self.follow;
+        // The objects may be smaller now.
+        self.page = PAGE.min(self.page.saturating_mul(2));
         let (path, filter) = follow.place(version);
         let mut next = String::new();
         loop {
             // Without a `resourceVersion`: the newest state of etcd's majority; all pages show the same moment.
             let query = if next.is_empty() { String::new() } else { format!("&continue={}", encoded(&next)) };
-            let call = Call::read(Verb::List, follow.resource.plural(), format!("{path}?limit={PAGE}{filter}{query}"));
+            let call =
+                Call::read(Verb::List, follow.resource.plural(), format!("{path}?limit={}{filter}{query}", self.page));
             let bytes = match follow.client.call(&call, follow.deadline, &follow.observe).await {
                 Ok(bytes) => bytes,
                 Err(ApiError::Status { code: 404, .. }) => return End::Missing,
                 Err(ApiError::Status { code: 410, .. }) => return End::Relist,
+                Err(ApiError::TooLong(_)) if self.page > 1 => {
+                    self.page /= 2;
+                    continue;
+                }
                 Err(error) => return End::Failed(error, None),
             };
             let (reply, turned) = oneshot::channel();
@@ -352,10 +362,9 @@ mod tests {
         }
     }
 
-    /// The news that come, up to the second list.
-    async fn until_listed_again(restore: bool) -> Vec<&'static str> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let path = std::env::temp_dir().join(format!("mooring-follow-{}-{restore}", std::process::id()));
+    /// A client of the API server that listens there.
+    async fn client(listener: &TcpListener, what: &str) -> Client {
+        let path = std::env::temp_dir().join(format!("mooring-follow-{}-{what}", std::process::id()));
         let address = listener.local_addr().unwrap();
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: k\n  cluster: {{server: 'http://{address}'}}\n\
@@ -364,11 +373,18 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let loaded = Client::load(&Source::File(path.clone()), 1).await;
         std::fs::remove_file(&path).unwrap();
+        loaded.unwrap().0
+    }
+
+    /// The news that come, up to the second list.
+    async fn until_listed_again(restore: bool) -> Vec<&'static str> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = client(&listener, &restore.to_string()).await;
         let restored = Arc::new(AtomicBool::new(false));
         let server = tokio::spawn(serve(listener, restored.clone()));
         let (tell, mut news) = mpsc::channel(8);
         let (_asks, asked) = mpsc::channel(1);
-        let (client, resource) = (loaded.unwrap().0, Resource::Nodes);
+        let resource = Resource::Nodes;
         let follow =
             Follow { client, resource, only: None, deadline: LONG, tell, asks: asked, relist: None, observe: () };
         let following = tokio::spawn(follow.run());
@@ -399,6 +415,61 @@ mod tests {
         server.abort();
         following.abort();
         seen
+    }
+
+    /// Answers lists with so many bytes for each object that is asked for; the limits that were asked for.
+    async fn serve_large(listener: TcpListener, of_each: usize) -> Vec<u32> {
+        let mut asked = vec![];
+        loop {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let mut request = [0; 8192];
+            while let Ok(length) = tcp.read(&mut request).await
+                && length > 0
+            {
+                let text = String::from_utf8_lossy(&request[..length]).into_owned();
+                if text.contains("watch=1") {
+                    return asked;
+                }
+                let limit = text.split("limit=").nth(1).unwrap().split(['&', ' ']).next().unwrap().parse().unwrap();
+                asked.push(limit);
+                let page = format!("{{}}{}", " ".repeat(limit as usize * of_each));
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+                // The client hangs up when it has had enough.
+                if tcp.write_all(head.as_bytes()).await.is_err() || tcp.write_all(page.as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn large_objects_are_listed_in_smaller_pages() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = client(&listener, "large").await;
+        let (tell, mut news) = mpsc::channel(8);
+        let (_asks, asked) = mpsc::channel(1);
+        let resource = Resource::Services;
+        let follow =
+            Follow { client, resource, only: None, deadline: LONG, tell, asks: asked, relist: None, observe: () };
+        let following = tokio::spawn(follow.run());
+        let server = tokio::spawn(serve_large(listener, 50_000));
+        let mut longest = 0;
+        while let Some(fed) = news.recv().await {
+            match fed.what {
+                What::Page { reply, first, bytes, .. } => {
+                    longest = longest.max(bytes.len());
+                    let next = if first { "more" } else { "" };
+                    reply.send(Turned { next: next.into(), version: "100".into() }).unwrap();
+                    if next.is_empty() {
+                        break;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(server.await.unwrap(), [1000, 500, 250, 250]);
+        assert!(longest < 16 << 20, "{longest}");
+        following.abort();
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use mooring_allocator_services::members;
 use mooring_api::claim::IpAddressClaimStatus;
 use mooring_api::versions::{IpamVersion, Version as _};
 use mooring_api::{conditions, finalizers};
+use mooring_common::text::cut_bytes;
 use serde::Deserialize;
 
 use super::meta::{ConditionJson, Meta, NameJson, Owner as OwnerJson, PoolRefJson};
@@ -60,6 +61,9 @@ struct NewStyle<'a> {
     #[serde(borrow)]
     conditions: Vec<ConditionJson<'a>>,
 }
+
+/// The longest request that is kept, in bytes: tenants write it.
+const LONGEST_REQUEST: usize = 1024;
 
 /// The complete status, without the other fields.
 #[derive(Deserialize)]
@@ -115,7 +119,7 @@ impl ClaimJson<'_> {
                 .and_then(|a| a.voided.as_ref()?.parse().ok())
                 .filter(|&count| count < u32::MAX)
                 .unwrap_or(0),
-            requested: annotations.and_then(|a| Some(Box::from(&**a.requested.as_ref()?))),
+            requested: annotations.and_then(|a| Some(Box::from(cut_bytes(a.requested.as_ref()?, LONGEST_REQUEST)))),
             hold: Hold::None,
             condition: self.ready(api),
             key,
@@ -249,6 +253,14 @@ mod tests {
         assert_eq!(claim.requested.as_deref(), Some("10.0.0.7"), "escapes too");
         assert!(claim.retained.paused);
         assert_eq!(claim.retained.finalizers.len(), 2);
+    }
+
+    #[test]
+    fn a_long_request_is_cut() {
+        let long = "ä".repeat(100_000);
+        let annotations = format!(r#""name":"c","annotations":{{"mooring.dev/requested-address":"{long}"}}"#);
+        let claim = one(&NEW.replace(r#""name":"c""#, &annotations), IpamVersion::V1beta2);
+        assert!(claim.requested.is_some_and(|text| text.len() <= 1024 && long.starts_with(&*text)));
     }
 
     #[test]
