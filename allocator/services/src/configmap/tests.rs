@@ -183,7 +183,7 @@ fn several_large_entries_make_no_more_ranges_than_a_pool_may_list() {
     let config = read(&[("cidr-global", &cidrs), ("range-global", ranges)]);
     // Nodes have addresses in them: each parts a range.
     let nodes: BTreeSet<IpAddr> =
-        (0..900).map(|n| IpAddr::from([10, 0, (n / 200) as u8, (n % 200) as u8 + 20])).collect();
+        (0..900).map(|n| format!("10.0.{}.{}", n / 200, n % 200 + 20).parse().unwrap()).collect();
     for others in [BTreeSet::new(), nodes] {
         let all = pools(&config, &others);
         let made = &all[&Source { scope: Scope::Global, family: Family::V4 }];

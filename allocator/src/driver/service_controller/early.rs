@@ -50,13 +50,13 @@ impl Early {
     }
 
     /// The Services that need not wait any more.
-    pub fn come(&mut self, index: &Index) -> Vec<Box<Service>> {
+    pub fn come(&mut self, index: &Index) -> Vec<Service> {
         let mut come = Vec::new();
         for (key, service) in std::mem::take(&mut self.0) {
             if is_early(&service, index) {
                 self.0.insert(key, service);
             } else {
-                come.push(service);
+                come.push(*service);
             }
         }
         come

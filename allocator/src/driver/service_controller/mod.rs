@@ -152,7 +152,7 @@ impl ServiceController {
             self.step(Event::Listed(Kind::Pools, self.asked.0), out);
         }
         for service in self.early.come(index) {
-            self.step(Event::Service(service), out);
+            self.step(Event::Service(Box::new(service)), out);
         }
     }
 
