@@ -467,6 +467,7 @@ impl World {
                 self.push(Event::AddressGone(address.uid));
             }
             self.push(Event::ClaimGone(key.clone(), claim.uid));
+            self.pools_go();
             return true;
         }
         if claim.bound.is_some() {
@@ -478,6 +479,9 @@ impl World {
         }
         let given = match claim.requested {
             _ if let Some(own) = own => Ok(own),
+            _ if self.pools.get(&claim.pool).is_none_or(|(pool, _)| pool.deleting) => {
+                Err((protocol::Reason::PoolNotReady, format!("{} does not exist, or is being deleted", claim.pool)))
+            }
             Some(ip) if !self.lists(&claim.pool, ip) => {
                 Err((protocol::Reason::AllocationFailed, format!("{ip} is not in the pool")))
             }
@@ -722,13 +726,35 @@ impl World {
                 if pool.version != target.version {
                     return Err(Failure::Conflict);
                 }
-                if self.claims.values().any(|claim| claim.pool == target.reference) {
-                    return Err(Failure::Refused("it is in use".to_owned()));
+                // Claims that name it are no hindrance; the allocator's finalizer holds it while there is an address of it.
+                if self.is_used(&target.reference) {
+                    let version = self.fresh();
+                    if let Some((pool, _)) = self.pools.get_mut(&target.reference) {
+                        (pool.deleting, pool.version) = (true, version);
+                        let shown = pool.clone();
+                        self.push(Event::Pool(Box::new(shown)));
+                    }
+                } else {
+                    self.pools.remove(&target.reference);
+                    self.push(Event::PoolGone(target.reference.clone(), pool.uid));
                 }
-                self.pools.remove(&target.reference);
-                self.push(Event::PoolGone(target.reference.clone(), pool.uid));
                 Ok(Done::Gone)
             }
+        }
+    }
+
+    /// Whether a claim has an address of the pool.
+    fn is_used(&self, pool: &PoolRef) -> bool {
+        self.claims.values().any(|claim| *claim.pool == *pool && self.addresses.contains_key(&claim.key))
+    }
+
+    /// Pools that are being deleted go with their last address.
+    fn pools_go(&mut self) {
+        let gone = |(pool, _): &&(Pool, PoolSpec)| pool.deleting && !self.is_used(&pool.reference);
+        let gone: Vec<Pool> = self.pools.values().filter(gone).map(|(pool, _)| pool.clone()).collect();
+        for pool in gone {
+            self.pools.remove(&pool.reference);
+            self.push(Event::PoolGone(pool.reference, pool.uid));
         }
     }
 
