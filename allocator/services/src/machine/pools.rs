@@ -87,18 +87,19 @@ impl Machine {
     }
 
     fn make_pool(&mut self, made: &Made) {
-        let plain = NewPool::new(made.clone(), None);
-        let new = if self.seen.pools.get(&plain.reference).is_some() {
-            // A pool that people made, or a pool whose addresses are in use elsewhere.
-            let sum = naming::hash(made.spec.addresses.iter().map(String::as_str));
-            NewPool::new(made.clone(), Some(&format!("{:08x}", sum & 0xffff_ffff)))
-        } else {
-            plain
-        };
-        if self.seen.pools.get(&new.reference).is_none() {
-            let reference = new.reference.clone();
-            self.pool_write(&reference, None, Write::CreatePool(Box::new(new)));
+        let mut new = NewPool::new(made.clone(), None);
+        let mut before = 0_u32;
+        // People made a pool of this name, or its addresses are in use elsewhere, or it is being deleted and waits for its last
+        // address: then another name is tried, and always the same one.
+        while self.seen.pools.get(&new.reference).is_some() {
+            let number = before.to_string();
+            let addresses = made.spec.addresses.iter().map(String::as_str);
+            let sum = naming::hash(addresses.chain((before > 0).then_some(&*number)));
+            new = NewPool::new(made.clone(), Some(&format!("{:08x}", sum & 0xffff_ffff)));
+            before += 1;
         }
+        let reference = new.reference.clone();
+        self.pool_write(&reference, None, Write::CreatePool(Box::new(new)));
     }
 
     fn wanted(&self) -> BTreeMap<Source, Made> {
