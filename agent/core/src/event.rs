@@ -111,6 +111,11 @@ pub enum Event {
         /// The kernel's error, for people.
         reason: String,
     },
+    /// A node's own address no longer answers, while third parties do: whoever watches nodes says so.
+    NodeSilent {
+        /// The node.
+        node: String,
+    },
     /// The interface's link is up or down (or the interface is gone).
     Link {
         /// Whether frames can pass.

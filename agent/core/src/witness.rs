@@ -145,6 +145,11 @@ impl Witness {
         self.in_tenure = matches!(&self.target, Target::Holder(d) if self.last_tenure.as_ref() == Some(d));
     }
 
+    /// The holder is known to have answered in this tenure, for another address.
+    pub fn vouch(&mut self) {
+        self.in_tenure |= matches!(self.target, Target::Holder(_));
+    }
+
     /// Third parties that are asked beside the holder when the next window opens.
     pub fn set_parties(&mut self, parties: Vec<IpAddr>) {
         self.parties = parties;

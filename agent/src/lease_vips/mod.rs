@@ -100,7 +100,11 @@ pub async fn run(
         lease = assignments::shared(&leases),
         "VIPs of Services are placed as kube-vip places them"
     );
-    let core = LeaseVips::new(rules(&settings, &leases));
+    let core = LeaseVips::new(rules(&settings));
+    let core = match settings.witness {
+        Some(witness) if leases.per_service => core.watching_nodes(witness.interval),
+        _ => core,
+    };
     let classes = leases.classes.clone();
     let adapter = LeaseVipsAdapter {
         node: settings.node_name.clone(),
@@ -130,13 +134,12 @@ pub async fn run(
 /// probe it.
 const SLOWER: u32 = 3;
 
-/// The control plane's rules, with two differences. Many addresses are refreshed at a third of the fence. Where each
-/// Service has a Lease, the segment is not used as witness: the nodes would send probes for all Leases all the time.
-fn rules(settings: &Settings, leases: &Leases) -> Rules {
+/// The control plane's rules, with two differences. Many addresses are refreshed at a third of the fence, and the node that has
+/// all VIPs is probed less often.
+fn rules(settings: &Settings) -> Rules {
     let rules = crate::rules::rules(settings);
     let refresh = rules.lease_duration.saturating_sub(FENCE_ENDS) / 3;
-    let witness_interval = if leases.per_service { Duration::ZERO } else { rules.witness_interval * SLOWER };
-    Rules { refresh, witness_interval, ..rules }
+    Rules { refresh, witness_interval: rules.witness_interval * SLOWER, ..rules }
 }
 
 impl LeaseVipsAdapter {

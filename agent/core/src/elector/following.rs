@@ -152,13 +152,14 @@ impl Elector {
 
     /// The holder declared for this tenure that it answers probes. It has answered, and is silent now.
     fn may_take_early(&mut self) -> bool {
+        let watches = self.watches_holder();
         // After a change of holder, what the witness knows may still be about the last one.
         let witness = &self.segment.witness;
         let anothers = self.is_anothers();
         let of_this = |d: &&Declaration| anothers && (witness.is_of(d) || planted!(StaleWitness));
         let declaration = self.lease.view().and_then(LeaseView::declaration);
         let declared = declaration.is_some_and(|d| of_this(&d) && self.may_judge(d));
-        let witnessed = declared && !self.rules.witness_interval.is_zero() && self.segment.witness.is_silent();
+        let witnessed = declared && watches && self.segment.witness.is_silent();
         witnessed
             && self.due(self.candidacy.misjudged_until)
             && (planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now))

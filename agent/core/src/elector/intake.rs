@@ -73,6 +73,7 @@ impl Elector {
             Event::Gone { address } => self.gone(address),
             Event::Removed { address } => self.was_removed(address),
             Event::RemoveFailed { address, reason } => self.report(Report::CannotRemove { address, reason }),
+            Event::NodeSilent { node } => self.suspect(&node),
             Event::Link { up } => self.link_changed(up),
             Event::ClockJump(by) => self.late(by),
             Event::Shutdown => self.process.end(),

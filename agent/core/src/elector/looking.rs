@@ -14,12 +14,13 @@ pub(super) const WITNESSED: usize = 2;
 
 impl Elector {
     pub(super) fn advance_witness(&mut self) {
+        let watches = self.watches_holder();
         let (now, me) = (self.step.at.now, &self.rules.node);
         let following = !self.is_carrying() && self.segment.link.is_up() && !self.process.is_ending();
         let declaration = self.lease.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
         let target = match declaration {
             _ if !following => Target::Nothing,
-            Some(declaration) if !self.rules.witness_interval.is_zero() => Target::Holder(declaration),
+            Some(declaration) if watches => Target::Holder(declaration),
             _ if self.is_searching() || self.api.away.is_some() => Target::Anybody,
             _ => Target::Nothing,
         };
@@ -34,6 +35,7 @@ impl Elector {
         };
         let vips = self.vips.iter().filter(asked).map(|(address, _)| *address);
         self.segment.witness.aim(now, target, vips.take(most));
+        self.vouch();
         if self.segment.witness.next().is_some_and(|next| next <= now) {
             let parties = self.third_parties();
             self.segment.witness.set_parties(parties);

@@ -37,6 +37,7 @@ mod searching;
 mod segment;
 mod service;
 mod snapshot;
+mod suspecting;
 mod twins;
 mod unleased;
 mod vip;
@@ -70,6 +71,7 @@ use releasing::Releasing;
 use segment::Segment;
 use service::Service;
 pub use snapshot::Snapshot;
+use suspecting::Suspicion;
 use unleased::Unleased;
 use vip::Vip;
 
@@ -97,6 +99,7 @@ pub struct Elector {
     recall: Recall,
     candidacy: Candidacy,
     service: Service,
+    suspicion: Suspicion,
     step: Step<Action>,
 }
 
@@ -135,6 +138,7 @@ impl Elector {
             recall: Recall::default(),
             candidacy: Candidacy::default(),
             service: Service::default(),
+            suspicion: Suspicion::default(),
             step: Step::default(),
         }
     }

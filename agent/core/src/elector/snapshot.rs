@@ -66,6 +66,12 @@ impl Elector {
         self.lease.holder()
     }
 
+    /// The Lease, as last seen.
+    #[must_use]
+    pub fn lease(&self) -> Option<&LeaseView> {
+        self.lease.view()
+    }
+
     /// The Lease's version, as last seen.
     #[must_use]
     pub fn version(&self) -> Option<&str> {

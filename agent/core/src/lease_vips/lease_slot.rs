@@ -10,6 +10,7 @@ use crate::action::{Action as OfElector, Report, Why};
 use crate::elector::Elector;
 use crate::event::{Event as ForElector, Moment, Node};
 use crate::health::Verdict;
+use crate::lease::LeaseView;
 use crate::rules::Rules;
 use crate::time::Time;
 
@@ -205,6 +206,10 @@ impl LeaseSlot {
 
     fn is_given(&self, address: IpAddr) -> bool {
         self.given.contains(&address) && !self.elector.as_ref().is_some_and(|elector| elector.is_held_back(address))
+    }
+
+    pub(super) fn lease(&self) -> Option<&LeaseView> {
+        self.elector.as_ref()?.lease()
     }
 
     pub(super) fn version(&self) -> Option<&str> {

@@ -11,6 +11,7 @@
 
 mod input;
 mod lease_slot;
+mod node_watch;
 mod output;
 
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use input::{Assignment, Call, Input, Report};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::core::{self, Core, Interface};
 use crate::elector::Snapshot;
@@ -29,6 +31,7 @@ use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
 use lease_slot::LeaseSlot;
+use node_watch::NodeWatch;
 use output::{Batch, Places};
 
 /// An event of this core.
@@ -41,6 +44,8 @@ pub type Output = core::Output<Call, Report>;
 pub struct LeaseVips {
     rules: Rules,
     node: Node,
+    /// Where no elector watches its holder.
+    watch: NodeWatch,
     slots: BTreeMap<String, LeaseSlot>,
     /// Which Lease each VIP belongs to.
     by_vip: BTreeMap<IpAddr, String>,
@@ -85,11 +90,11 @@ impl Core for LeaseVips {
     }
 
     fn wake(&self) -> Option<Time> {
-        self.slots.values().filter_map(LeaseSlot::wake).chain(self.batch.wake()).min()
+        self.slots.values().filter_map(LeaseSlot::wake).chain(self.batch.wake()).chain(self.watch.wake()).min()
     }
 
     fn listens_for(&self) -> BTreeSet<IpAddr> {
-        self.slots.values().flat_map(LeaseSlot::listens_for).collect()
+        self.slots.values().flat_map(LeaseSlot::listens_for).chain(self.watch.listens_for()).collect()
     }
 }
 
@@ -111,6 +116,7 @@ impl LeaseVips {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
+            watch: NodeWatch::new(Rules { witness_interval: Duration::ZERO, ..rules.clone() }),
             rules,
             node: Node::default(),
             slots: BTreeMap::new(),
@@ -123,15 +129,27 @@ impl LeaseVips {
         }
     }
 
+    /// Electors do not watch their holders: each holder's node is watched instead, with this interval between two probes.
+    #[must_use]
+    pub fn watching_nodes(mut self, interval: Duration) -> Self {
+        self.watch = NodeWatch::new(Rules { witness_interval: interval, ..self.rules.clone() });
+        self.rules.witness_interval = Duration::ZERO;
+        self
+    }
+
     fn take_in(&mut self, at: Moment, event: Event) {
+        self.watch.begin(at.now);
         match event {
-            Event::Tick | Event::Link { .. } => {}
+            Event::Tick => {}
+            Event::Link { .. } => self.watch.forget(at.now),
             Event::Node { interfaces, macs } => {
                 self.node = node(&interfaces, macs);
                 self.places.interfaces = interfaces;
+                self.watch.changed();
                 self.all(at, &ForElector::Node(self.node.clone()));
             }
             Event::Heard { address, mac, .. } => {
+                self.watch.heard(at.now, address, mac);
                 let heard = ForElector::Heard { address, mac };
                 if self.by_vip.contains_key(&address) {
                     self.of_vip(at, address, heard);
@@ -174,18 +192,43 @@ impl LeaseVips {
             Event::RemoveFailed { address, reason } => {
                 self.of_vip(at, address, ForElector::RemoveFailed { address, reason });
             }
-            Event::ClockJump(by) => self.all(at, &ForElector::ClockJump(by)),
+            Event::ClockJump(by) => {
+                self.watch.forget(at.now);
+                self.all(at, &ForElector::ClockJump(by));
+            }
             Event::Shutdown => {
                 self.shutting_down = true;
                 self.all(at, &ForElector::Shutdown);
             }
-            Event::Input(Input::Assignments(assignments)) => self.take_assignments(at, assignments),
-            Event::Input(Input::Lease { name, event }) => self.one(at, &name, event),
+            Event::Input(Input::Assignments(assignments)) => {
+                self.watch.changed();
+                self.take_assignments(at, assignments);
+            }
+            Event::Input(Input::Lease { name, event }) => {
+                self.watch.changed();
+                self.one(at, &name, event);
+            }
+        }
+    }
+
+    /// Watches the nodes of holders, and tells the electors of silent ones.
+    fn watch_nodes(&mut self, at: Moment) {
+        if self.watch.is_to_choose(at.now) {
+            let leases = self.slots.values().filter_map(LeaseSlot::lease);
+            self.watch.choose(at.now, &self.rules.node, leases);
+        }
+        let (probes, silent) = self.watch.advance(at.now, &self.node);
+        for probe in probes {
+            self.batch.probe(probe.address, probe.to);
+        }
+        for node in silent {
+            self.all(at, &ForElector::NodeSilent { node });
         }
     }
 
     /// Does everything that is due, and returns the outputs.
     fn finish(&mut self, at: Moment) -> Vec<Output> {
+        self.watch_nodes(at);
         for (name, slot) in &mut self.slots {
             slot.advance(at, name, &mut self.batch);
         }

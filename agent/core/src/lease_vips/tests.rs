@@ -1,5 +1,7 @@
 //! One node with many Leases, a store of them, a segment, and a kernel: a small world that runs the same way every time.
 
+mod watching;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

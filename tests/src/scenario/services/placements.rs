@@ -23,6 +23,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("placements", global, "global-lease-with-client-go", 6).counting(),
         story!("placements", per_service, "lease-per-service-with-client-go", 6),
+        story!("placements", per_service_crash, "lease-per-service-crash", 5),
         story!("placements", as_kube_vip, "only-the-image-changed", 5).counting(),
         story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5).counting(),
         story!("placements", to_sessions, "on-to-sessions-node-by-node", 6).counting(),
@@ -211,6 +212,43 @@ async fn per_service(ctx: &mut Ctx<()>) -> Result<()> {
     named(&rig, own, "kube-vip", Duration::from_secs(30)).await?;
     for n in 0..4 {
         ensure!(rig.timeline(vip(n)).holders_at(now()).is_empty(), "left behind; {}", rig.logs());
+        rig.never_shared(vip(n), from)?;
+    }
+    Ok(())
+}
+
+/// A node of ours dies with several Services' Leases. The Lease of each would end after 15 s: the others do not wait for that. A holder
+/// that is kube-vip, and dies at the same time, is waited for.
+async fn per_service_crash(ctx: &mut Ctx<()>) -> Result<()> {
+    let mut rig = WorkerRig::set(ctx, 3, 5, true).await?;
+    allow(&rig).await?;
+    let theirs = ("default", "kubevip-s4");
+    let kube_vip = elector(&rig, theirs).await?;
+    named(&rig, theirs, "kube-vip", SOON).await?;
+    let from = now();
+    rig.start_agents(&each())?;
+    for n in 0..5 {
+        rig.make(n, "Cluster").await?;
+    }
+    let mut victim = String::new();
+    for n in 0..4 {
+        victim = rig.settled(vip(n)).await?;
+    }
+    // Candidates and holders know each other by what they write on the Leases.
+    pass(5).await;
+    let had = rig.carried_by(&victim);
+    ensure!(!had.is_empty(), "{victim} has none; {}", rig.logs());
+    kube_vip.kill()?;
+    kube_vip.ended(SOON).await?;
+    let crash = rig.crash(&victim)?;
+    for vip in &had {
+        rig.settled_but(*vip, &[&victim]).await?;
+    }
+    let took = now().since(crash);
+    ctx.note(&format!("{} VIPs on other nodes {} ms after the power of {victim} failed", had.len(), took.as_millis()));
+    ensure!(took < Duration::from_secs(8), "the Leases were waited for; {}", rig.logs());
+    named(&rig, theirs, "kube-vip", Duration::ZERO).await?;
+    for n in 0..5 {
         rig.never_shared(vip(n), from)?;
     }
     Ok(())

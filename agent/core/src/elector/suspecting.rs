@@ -1,0 +1,46 @@
+//! Watching the holder only when it is suspected.
+//!
+//! Where each Service has a Lease of its own, nobody probes all VIPs of all holders all the time. A few nodes watch each node
+//! instead, by its own address. When that is silent, the elector of each of its Leases probes that Lease's VIPs, and judges by their
+//! silence as it does where it watches the holder always.
+
+use std::time::Duration;
+
+use super::Elector;
+use crate::time::Time;
+
+/// For so long after the node was found silent its VIPs are probed.
+const SUSPECTED: Duration = Duration::from_secs(3);
+
+/// A holder that may be gone.
+#[derive(Debug, Default)]
+pub(super) struct Suspicion {
+    until: Time,
+}
+
+impl Elector {
+    /// The node was found silent, and had answered before.
+    pub(super) fn suspect(&mut self, node: &str) {
+        if !self.is_carrying() && self.is_anothers() && self.lease.holder() == node {
+            self.suspicion.until = self.step.at.now + SUSPECTED;
+            self.step.again = true;
+        }
+    }
+
+    /// Whether the holder is probed: always, by the settings, or because its node was found silent.
+    pub(super) fn watches_holder(&mut self) -> bool {
+        !self.rules.witness_interval.is_zero() || self.is_suspected()
+    }
+
+    fn is_suspected(&mut self) -> bool {
+        let until = self.suspicion.until;
+        !self.due(until)
+    }
+
+    /// The holder's node has answered before it fell silent: that stands for the answers of the VIPs, which nobody asked for then.
+    pub(super) fn vouch(&mut self) {
+        if self.is_suspected() {
+            self.segment.witness.vouch();
+        }
+    }
+}
