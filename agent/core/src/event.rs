@@ -116,6 +116,11 @@ pub enum Event {
         /// The node.
         node: String,
     },
+    /// A node that was silent is heard.
+    NodeHeard {
+        /// The node.
+        node: String,
+    },
     /// The interface's link is up or down (or the interface is gone).
     Link {
         /// Whether frames can pass.

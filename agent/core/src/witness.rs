@@ -161,6 +161,12 @@ impl Witness {
         self.target == Target::Anybody || self.misses > 0 || self.needed <= 1
     }
 
+    /// Whether answers of third parties are waited for.
+    #[must_use]
+    pub fn waits_for_parties(&self) -> bool {
+        self.window.is_some_and(|window| window.third_asked)
+    }
+
     /// The own step came late, or the link was down: silence says nothing.
     pub fn forget(&mut self, now: Time) {
         self.window = None;

@@ -74,6 +74,7 @@ impl Elector {
             Event::Removed { address } => self.was_removed(address),
             Event::RemoveFailed { address, reason } => self.report(Report::CannotRemove { address, reason }),
             Event::NodeSilent { node } => self.suspect(&node),
+            Event::NodeHeard { node } => self.suspect_no_more(&node),
             Event::Link { up } => self.link_changed(up),
             Event::ClockJump(by) => self.late(by),
             Event::Shutdown => self.process.end(),

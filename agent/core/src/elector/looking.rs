@@ -90,6 +90,12 @@ impl Elector {
         known.chain(self.peers()).collect()
     }
 
+    /// Whether an answer of a third party is waited for at this moment.
+    #[must_use]
+    pub fn waits_for_parties(&self) -> bool {
+        self.segment.witness.waits_for_parties()
+    }
+
     /// The addresses of all other nodes that take part.
     pub(super) fn peers(&self) -> Vec<IpAddr> {
         let participants = self.lease.view().into_iter().flat_map(|v| &v.notes.participants);

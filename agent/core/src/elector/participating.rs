@@ -26,6 +26,13 @@ impl Elector {
         }
     }
 
+    /// Puts this node among the participants, if there is a place. Who has taken the Lease has made one.
+    pub(super) fn take_part(&self, notes: &mut Notes) {
+        if !self.node.participant.macs.is_empty() && !self.has_no_place(notes) {
+            notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
+        }
+    }
+
     /// How long this node waits before it adds itself: the more nodes there are, the longer, so that few writes meet.
     pub(super) fn turn_to_participate(&self) -> Duration {
         let participants = self.lease.view().map_or(0, |view| view.notes.participants.len());

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::Elector;
+use crate::lease::{Declaration, LeaseView};
 use crate::time::Time;
 
 /// For so long after the node was found silent its VIPs are probed.
@@ -15,14 +16,26 @@ const SUSPECTED: Duration = Duration::from_secs(3);
 /// A holder that may be gone.
 #[derive(Debug, Default)]
 pub(super) struct Suspicion {
+    of: Option<Declaration>,
     until: Time,
 }
 
 impl Elector {
     /// The node was found silent, and had answered before.
     pub(super) fn suspect(&mut self, node: &str) {
-        if !self.is_carrying() && self.is_anothers() && self.lease.holder() == node {
-            self.suspicion.until = self.step.at.now + SUSPECTED;
+        let declared = self.lease.view().and_then(LeaseView::declaration);
+        let of =
+            declared.filter(|declared| declared.holder == node && !self.is_carrying() && self.is_anothers()).cloned();
+        if of.is_some() {
+            self.suspicion = Suspicion { of, until: self.step.at.now + SUSPECTED };
+            self.step.again = true;
+        }
+    }
+
+    /// The node answers after all.
+    pub(super) fn suspect_no_more(&mut self, node: &str) {
+        if self.suspicion.of.as_ref().is_some_and(|of| of.holder == node) {
+            self.suspicion = Suspicion::default();
             self.step.again = true;
         }
     }
@@ -32,9 +45,22 @@ impl Elector {
         !self.rules.witness_interval.is_zero() || self.is_suspected()
     }
 
+    /// Whether the holder's node was found silent lately. What was found of one tenure says nothing about the next.
     fn is_suspected(&mut self) -> bool {
         let until = self.suspicion.until;
-        !self.due(until)
+        self.suspects() && !self.due(until)
+    }
+
+    /// As [`Elector::is_suspected`], by the time of the last step.
+    #[must_use]
+    pub fn is_suspecting(&self) -> bool {
+        self.suspects() && self.step.at.now < self.suspicion.until
+    }
+
+    fn suspects(&self) -> bool {
+        let tenure = |declared: &Declaration| (declared.holder.clone(), declared.transitions, declared.acquired);
+        let now = self.lease.view().and_then(LeaseView::declaration).map(tenure);
+        now.is_some() && now == self.suspicion.of.as_ref().map(tenure)
     }
 
     /// The holder's node has answered before it fell silent: that stands for the answers of the VIPs, which nobody asked for then.

@@ -77,6 +77,7 @@ impl Elector {
         let mut notes = self.declaring(&record);
         if cause != Cause::Adopted {
             self.leave_some_out(&mut notes, record.transitions);
+            self.take_part(&mut notes);
         }
         self.write_with(Purpose::Take(cause), record, notes, TAKE_WITHIN);
     }
@@ -129,9 +130,7 @@ impl Elector {
         if let Some(let_go) = &self.recall.unsaid {
             notes.let_go = Some(let_go.clone());
         }
-        if !self.node.participant.macs.is_empty() && !self.has_no_place(&notes) {
-            notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
-        }
+        self.take_part(&mut notes);
         notes
     }
 

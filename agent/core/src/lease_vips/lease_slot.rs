@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::node_watch::Campaign;
 use super::output::Batch;
 use super::{Assignment, Call};
 use super::{LeaseState, Report as OfLease};
@@ -10,7 +11,6 @@ use crate::action::{Action as OfElector, Report, Why};
 use crate::elector::Elector;
 use crate::event::{Event as ForElector, Moment, Node};
 use crate::health::Verdict;
-use crate::lease::LeaseView;
 use crate::rules::Rules;
 use crate::time::Time;
 
@@ -208,8 +208,21 @@ impl LeaseSlot {
         self.given.contains(&address) && !self.elector.as_ref().is_some_and(|elector| elector.is_held_back(address))
     }
 
-    pub(super) fn lease(&self) -> Option<&LeaseView> {
-        self.elector.as_ref()?.lease()
+    /// What a node that watches holders needs to know; None: this node does not campaign, or the VIPs are on several interfaces.
+    pub(super) fn campaign<'a>(&'a self, name: &'a str) -> Option<Campaign<'a>> {
+        let lease = self.elector.as_ref()?.lease()?;
+        let mut interfaces = self.assignment.vips.values().copied();
+        let interface = interfaces.next()?;
+        interfaces.all(|other| other == interface).then_some(Campaign { name, lease, interface })
+    }
+
+    /// Whether the holder's node was found silent, and the VIPs are probed for that.
+    pub(super) fn is_suspecting(&self) -> bool {
+        self.elector.as_ref().is_some_and(Elector::is_suspecting)
+    }
+
+    pub(super) fn waits_for_parties(&self) -> bool {
+        self.elector.as_ref().is_some_and(Elector::waits_for_parties)
     }
 
     pub(super) fn version(&self) -> Option<&str> {

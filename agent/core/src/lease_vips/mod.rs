@@ -34,6 +34,9 @@ use lease_slot::LeaseSlot;
 use node_watch::NodeWatch;
 use output::{Batch, Places};
 
+/// The VIPs of so many Leases are probed at a time because their holder's node is silent.
+const SUSPECTED_AT_ONCE: usize = 128;
+
 /// An event of this core.
 pub type Event = core::Event<Input>;
 /// An output of this core.
@@ -149,13 +152,10 @@ impl LeaseVips {
                 self.all(at, &ForElector::Node(self.node.clone()));
             }
             Event::Heard { address, mac, .. } => {
-                self.watch.heard(at.now, address, mac);
-                let heard = ForElector::Heard { address, mac };
-                if self.by_vip.contains_key(&address) {
-                    self.of_vip(at, address, heard);
-                } else {
-                    self.all(at, &heard);
+                for node in self.watch.heard(at.now, address, mac) {
+                    self.all(at, &ForElector::NodeHeard { node });
                 }
+                self.heard(at, address, mac);
             }
             Event::LeftOver(vips) => {
                 let addresses = vips.into_iter().map(|vip| vip.address);
@@ -211,18 +211,36 @@ impl LeaseVips {
         }
     }
 
+    fn heard(&mut self, at: Moment, address: IpAddr, mac: Mac) {
+        let heard = ForElector::Heard { address, mac };
+        if self.by_vip.contains_key(&address) {
+            self.of_vip(at, address, heard);
+            return;
+        }
+        let by_all = self.watch.is_passed_on(at.now, address);
+        for (name, slot) in &mut self.slots {
+            if by_all || slot.waits_for_parties() {
+                slot.step(at, name, heard.clone(), &mut self.batch);
+            }
+        }
+    }
+
     /// Watches the nodes of holders, and tells the electors of silent ones.
     fn watch_nodes(&mut self, at: Moment) {
         if self.watch.is_to_choose(at.now) {
-            let leases = self.slots.values().filter_map(LeaseSlot::lease);
-            self.watch.choose(at.now, &self.rules.node, leases);
+            let campaigns = self.slots.iter().filter_map(|(name, slot)| slot.campaign(name));
+            self.watch.choose(at.now, &self.rules.node, campaigns, &self.places);
         }
-        let (probes, silent) = self.watch.advance(at.now, &self.node);
-        for probe in probes {
+        for probe in self.watch.advance(at.now, &self.places) {
             self.batch.probe(probe.address, probe.to);
         }
-        for node in silent {
-            self.all(at, &ForElector::NodeSilent { node });
+        if !self.watch.has_silent() {
+            return;
+        }
+        let is_suspecting = |name: &str| self.slots.get(name).is_some_and(LeaseSlot::is_suspecting);
+        let room = SUSPECTED_AT_ONCE.saturating_sub(self.slots.keys().filter(|name| is_suspecting(name)).count());
+        for (name, node) in self.watch.suspects(at.now, room, |name| !is_suspecting(name)) {
+            self.one(at, &name, ForElector::NodeSilent { node });
         }
     }
 

@@ -1,42 +1,75 @@
 //! Which holders' nodes are silent, where each Service has a Lease of its own.
 //!
-//! To probe the VIPs of all Leases all the time would fill the segment. So a few nodes watch each holder's node by its own address, and
-//! all nodes compute the same few by a hash of the names that the Leases show. When a node is silent, the electors of its Leases are
-//! told, and look at their VIPs. Only nodes that take part are watched: a kube-vip is judged by its Lease alone.
+//! To probe the VIPs of all Leases all the time would fill the segment. So a few nodes watch each holder's node by its own address.
+//! They are chosen for each Lease among those that take part in it, by a hash of the names, so all nodes choose the same. When the
+//! node is silent, the electors of its Leases probe their VIPs: the first watcher's at once, those of the others a little later, in
+//! case that the first is gone too. A node is watched only on the interface of the VIPs: what another interface shows says nothing
+//! about them. A kube-vip declares nothing, and is judged by its Lease alone.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::time::Duration;
 
-use crate::event::Node;
+use super::output::Places;
 use crate::lease::{Declaration, LeaseView, Participant};
 use crate::mac::Mac;
+use crate::peers::KNOWN;
 use crate::placement::{mix, seed};
 use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::{Probe, Target, Witness};
 
-/// How many nodes watch a node.
+/// How many nodes watch the holder of a Lease.
 const WATCHERS: usize = 3;
+/// Each watcher leaves those before it so much time.
+const APART: Duration = Duration::from_millis(500);
 /// How often it is chosen anew whom this node watches: the Leases change all the time, who takes part does not.
 const CHOSEN_EVERY: Duration = Duration::from_secs(1);
-/// As long as a node is silent, its electors are told so often.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// As long as a node is silent, its Leases are looked through so often.
+const ROUND: Duration = Duration::from_millis(100);
+/// A node that was silent and answers after all is not suspected again so soon: its own address may have changed.
+const REST: Duration = Duration::from_secs(5);
+/// How often a frame of a watched node is passed on to electors that do not wait for it.
+const PASSED_EVERY: Duration = Duration::from_millis(500);
 /// How many third parties are asked beside a node.
 const PARTIES: usize = 4;
+
+/// A Lease that this node campaigns for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Campaign<'a> {
+    pub(super) name: &'a str,
+    pub(super) lease: &'a LeaseView,
+    /// The interface of its VIPs.
+    pub(super) interface: u32,
+}
 
 /// The nodes that this one watches.
 #[derive(Debug)]
 pub(super) struct NodeWatch {
     rules: Rules,
+    /// All other nodes that take part in any Lease, as far as they have an address on a subnet of this node.
+    peers: BTreeMap<String, Peer>,
     watched: BTreeMap<String, Watched>,
-    /// The own addresses of all nodes that take part, by the Leases.
-    addresses: BTreeMap<String, Vec<IpAddr>>,
-    /// The Leases have changed since.
+    /// The Leases whose holder this node watches, and its place among their watchers.
+    ranks: BTreeMap<String, Rank>,
+    /// The Leases, or this node, have changed since the watched nodes were chosen.
     stale: bool,
     choose_at: Time,
+    /// The Lease that was suspected last: the next ones come after it.
+    last: String,
+    round_at: Time,
     turn: usize,
+}
+
+/// Another node that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Peer {
+    address: IpAddr,
+    interface: u32,
+    /// When it was last heard. At first, when this node first knew of it.
+    heard: Time,
 }
 
 /// A node that is watched.
@@ -44,9 +77,19 @@ pub(super) struct NodeWatch {
 struct Watched {
     /// What it answers with, in the form that a witness looks for.
     target: Declaration,
-    address: IpAddr,
+    peer: Peer,
     witness: Witness,
-    tell_at: Time,
+    silent_since: Option<Time>,
+    /// It is not suspected before.
+    rests_until: Time,
+    passed_at: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Rank {
+    holder: String,
+    /// How long this node leaves the Lease to other watchers.
+    after: Duration,
 }
 
 impl NodeWatch {
@@ -55,10 +98,13 @@ impl NodeWatch {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
             rules,
+            peers: BTreeMap::new(),
             watched: BTreeMap::new(),
-            addresses: BTreeMap::new(),
+            ranks: BTreeMap::new(),
             stale: true,
             choose_at: Time::default(),
+            last: String::new(),
+            round_at: Time::default(),
             turn: 0,
         }
     }
@@ -83,15 +129,38 @@ impl NodeWatch {
     pub(super) fn forget(&mut self, now: Time) {
         for watched in self.watched.values_mut() {
             watched.witness.forget(now);
+            watched.silent_since = None;
         }
     }
 
-    /// A host spoke for an address.
-    pub(super) fn heard(&mut self, now: Time, address: IpAddr, mac: Mac) {
-        for watched in self.watched.values_mut() {
+    /// A host spoke for an address. Returns the nodes that were silent and are not: a node is there if any frame of it arrives.
+    pub(super) fn heard(&mut self, now: Time, address: IpAddr, mac: Mac) -> Vec<String> {
+        for peer in self.peers.values_mut().filter(|peer| peer.address == address) {
+            peer.heard = now;
+        }
+        let mut answering = Vec::new();
+        for (name, watched) in &mut self.watched {
             watched.witness.heard(now, address, mac);
             watched.witness.heard_for_another(mac);
+            if watched.witness.state().0 == 0 && watched.silent_since.take().is_some() {
+                watched.rests_until = now + REST;
+                answering.push(name.clone());
+            }
         }
+        answering
+    }
+
+    /// Whether a frame for that address is passed on to all electors. A watched node answers several times a second; electors that
+    /// do not wait for its answer need not know each time.
+    pub(super) fn is_passed_on(&mut self, now: Time, address: IpAddr) -> bool {
+        let Some(watched) = self.watched.values_mut().find(|watched| watched.peer.address == address) else {
+            return true;
+        };
+        let passes = watched.passed_at.is_none_or(|at| now >= at + PASSED_EVERY);
+        if passes {
+            watched.passed_at = Some(now);
+        }
+        passes
     }
 
     /// Whether it is time to look at the Leases again.
@@ -100,116 +169,208 @@ impl NodeWatch {
     }
 
     /// Chooses whom this node watches, by the Leases that it campaigns for.
-    pub(super) fn choose<'a>(&mut self, now: Time, me: &str, leases: impl Iterator<Item = &'a LeaseView> + Clone) {
+    pub(super) fn choose<'a>(
+        &mut self,
+        now: Time,
+        me: &str,
+        campaigns: impl Iterator<Item = Campaign<'a>> + Clone,
+        places: &Places,
+    ) {
         (self.stale, self.choose_at) = (false, now + CHOSEN_EVERY);
-        let mut nodes: BTreeMap<&str, &Participant> = BTreeMap::new();
-        for (name, participant) in leases.clone().flat_map(|lease| &lease.notes.participants) {
-            nodes.insert(name, participant);
-        }
-        self.addresses = nodes.iter().map(|(name, node)| ((*name).to_owned(), node.addresses.clone())).collect();
-        let holders: BTreeMap<&str, &Declaration> =
-            leases.filter_map(LeaseView::declaration).map(|declared| (declared.holder.as_str(), declared)).collect();
-        let mut chosen = BTreeSet::new();
-        for (holder, declared) in holders.into_iter().filter(|(holder, _)| *holder != me) {
-            let Some(address) = nodes.get(holder).and_then(|node| node.addresses.first().copied()) else { continue };
-            if !is_watcher(me, holder, nodes.keys().copied()) {
+        self.know_peers(now, me, campaigns.clone(), places);
+        self.ranks.clear();
+        let mut holders: BTreeMap<&str, &Declaration> = BTreeMap::new();
+        for campaign in campaigns {
+            let Some(declared) = campaign.lease.declaration().filter(|declared| declared.holder != me) else {
+                continue;
+            };
+            let holder = declared.holder.as_str();
+            if self.peers.get(holder).is_none_or(|peer| peer.interface != campaign.interface) {
                 continue;
             }
-            chosen.insert(holder.to_owned());
-            let target =
-                Declaration { holder: holder.to_owned(), transitions: 0, acquired: None, macs: declared.macs.clone(), vips: vec![] };
-            let known = self.watched.get(holder);
-            if known.is_some_and(|known| known.target == target && known.address == address) {
+            let others = campaign.lease.notes.participants.keys().map(String::as_str);
+            let others = others.filter(|name| self.peers.get(*name).is_some_and(|peer| now.since(peer.heard) <= KNOWN));
+            let Some(rank) = rank(me, holder, others) else { continue };
+            holders.insert(holder, declared);
+            self.ranks.insert(campaign.name.to_owned(), Rank { holder: holder.to_owned(), after: APART * rank });
+        }
+        self.watch(now, &holders);
+    }
+
+    /// Notes who takes part. What a holder's own Lease says of it is the newest.
+    fn know_peers<'a>(
+        &mut self,
+        now: Time,
+        me: &str,
+        campaigns: impl Iterator<Item = Campaign<'a>> + Clone,
+        places: &Places,
+    ) {
+        let of_all = campaigns.clone().flat_map(|campaign| &campaign.lease.notes.participants);
+        let of_holders = campaigns.filter_map(|campaign| {
+            let holder = &campaign.lease.declaration()?.holder;
+            campaign.lease.notes.participants.get_key_value(holder)
+        });
+        let mut all: BTreeMap<&String, &Participant> = BTreeMap::new();
+        all.extend(of_all.chain(of_holders).filter(|(name, _)| *name != me));
+        let before = std::mem::take(&mut self.peers);
+        for (name, participant) in all {
+            let near = participant.addresses.iter().find_map(|address| Some((*address, places.connected(*address)?)));
+            let Some((address, interface)) = near else { continue };
+            let heard = before.get(name).map_or(now, |peer| peer.heard);
+            self.peers.insert(name.clone(), Peer { address, interface, heard });
+        }
+    }
+
+    fn watch(&mut self, now: Time, holders: &BTreeMap<&str, &Declaration>) {
+        self.watched.retain(|node, _| holders.contains_key(node.as_str()));
+        for (&holder, declared) in holders {
+            let Some(peer) = self.peers.get(holder).copied() else { continue };
+            let target = Declaration {
+                holder: holder.to_owned(),
+                transitions: 0,
+                acquired: None,
+                macs: declared.macs.clone(),
+                vips: vec![],
+            };
+            let same = |known: &Watched| known.target == target && known.peer.address == peer.address;
+            if self.watched.get(holder).is_some_and(same) {
                 continue;
             }
             let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
-            witness.aim(now, Target::Holder(&target), std::iter::once(address));
-            self.watched.insert(holder.to_owned(), Watched { target, address, witness, tell_at: Time::default() });
+            witness.aim(now, Target::Holder(&target), std::iter::once(peer.address));
+            let rests_until = Time::default();
+            let watched = Watched { target, peer, witness, silent_since: None, rests_until, passed_at: None };
+            self.watched.insert(holder.to_owned(), watched);
         }
-        self.watched.retain(|node, _| chosen.contains(node));
         let interval = self.rules.witness_interval_for(self.watched.len());
         for watched in self.watched.values_mut() {
             watched.witness.set_interval(interval);
         }
     }
 
-    /// Does what is due: returns the probes to send, and the nodes that are silent.
-    pub(super) fn advance(&mut self, now: Time, node: &Node) -> (Vec<Probe>, Vec<String>) {
-        let (mut probes, mut silent) = (Vec::new(), Vec::new());
+    /// Does what is due, and returns the probes to send.
+    pub(super) fn advance(&mut self, now: Time, places: &Places) -> Vec<Probe> {
+        let mut probes = Vec::new();
         for (name, watched) in &mut self.watched {
-            if watched.witness.asks_parties() && watched.witness.next().is_some_and(|next| next <= now) {
+            if watched.witness.next().is_some_and(|next| next <= now) {
                 self.turn = self.turn.wrapping_add(1);
-                watched.witness.set_parties(parties(&self.addresses, name, node, self.turn));
+                watched.witness.set_parties(parties(&self.peers, name, watched.peer.interface, places, self.turn));
             }
             probes.extend(watched.witness.tick(now).0);
-            if watched.witness.is_silent() && now >= watched.tell_at {
-                watched.tell_at = now + TOLD_EVERY;
-                silent.push(name.clone());
+            if watched.witness.is_silent() && now >= watched.rests_until {
+                watched.silent_since.get_or_insert(now);
             }
         }
-        (probes, silent)
+        probes
+    }
+
+    /// The Leases whose holder's node is silent, each with that node: at most `room` of those for which `is_new` holds.
+    pub(super) fn suspects(&mut self, now: Time, room: usize, is_new: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        if !self.has_silent() || now < self.round_at {
+            return vec![];
+        }
+        self.round_at = now + ROUND;
+        let after = (Bound::Excluded(self.last.as_str()), Bound::Unbounded);
+        let until = (Bound::Unbounded, Bound::Included(self.last.as_str()));
+        let turns = self.ranks.range::<str, _>(after).chain(self.ranks.range::<str, _>(until));
+        let due = turns.filter(|(_, rank)| {
+            let since = self.watched.get(&rank.holder).and_then(|watched| watched.silent_since);
+            since.is_some_and(|since| now >= since + rank.after)
+        });
+        let these: Vec<(String, String)> = due
+            .filter(|(lease, _)| is_new(lease))
+            .take(room)
+            .map(|(lease, rank)| (lease.clone(), rank.holder.clone()))
+            .collect();
+        if let Some((last, _)) = these.last() {
+            self.last.clone_from(last);
+        }
+        these
+    }
+
+    /// Whether any watched node is silent.
+    pub(super) fn has_silent(&self) -> bool {
+        self.watched.values().any(|watched| watched.silent_since.is_some())
     }
 
     /// When there is something to do.
     pub(super) fn wake(&self) -> Option<Time> {
         let choose = (self.is_on() && self.stale).then_some(self.choose_at);
-        self.watched.values().filter_map(|watched| watched.witness.next()).chain(choose).min()
+        let round = self.has_silent().then_some(self.round_at);
+        self.watched.values().filter_map(|watched| watched.witness.next()).chain(choose).chain(round).min()
     }
 
     /// The addresses whose frames mean something here.
     pub(super) fn listens_for(&self) -> impl Iterator<Item = IpAddr> {
-        self.watched.values().map(|watched| watched.address)
+        self.watched.values().map(|watched| watched.peer.address).chain(self.peers.values().map(|peer| peer.address))
     }
 }
 
-/// Whether `me` is one of the few nodes that watch a node.
-fn is_watcher<'a>(me: &str, holder: &str, nodes: impl Iterator<Item = &'a str>) -> bool {
+/// The place of `me` among the watchers of a holder; None: there are enough before it.
+fn rank<'a>(me: &str, holder: &str, others: impl Iterator<Item = &'a str>) -> Option<u32> {
     let of = seed(holder);
-    let rank = |node: &str| (mix(of, seed(node)), Reverse(node.to_owned()));
-    let mine = rank(me);
-    nodes.filter(|node| *node != holder && *node != me && rank(node) > mine).take(WATCHERS).count() < WATCHERS
+    let key = |node: &str| (mix(of, seed(node)), Reverse(node.to_owned()));
+    let mine = key(me);
+    let before = others.filter(|node| *node != holder && *node != me && key(node) > mine).take(WATCHERS).count();
+    u32::try_from(before).ok().filter(|_| before < WATCHERS)
 }
 
-/// Third parties: a gateway first, then nodes in turn.
-fn parties(addresses: &BTreeMap<String, Vec<IpAddr>>, watched: &str, node: &Node, turn: usize) -> Vec<IpAddr> {
-    let own = &node.participant.addresses;
-    let others = addresses.iter().filter(|(name, _)| *name != watched).filter_map(|(_, all)| all.first());
-    let others: Vec<IpAddr> = others.filter(|address| !own.contains(address)).copied().collect();
-    let first = node.gateways.iter().copied().take(1);
-    let room = PARTIES - node.gateways.len().min(1);
-    let next = (0..room.min(others.len())).filter_map(|n| others.get(turn.wrapping_add(n).checked_rem(others.len())?));
-    first.chain(next.copied()).collect()
+/// Third parties on an interface: a gateway, the nodes heard last, and one more, another each time.
+fn parties(peers: &BTreeMap<String, Peer>, watched: &str, interface: u32, places: &Places, turn: usize) -> Vec<IpAddr> {
+    let link = places.interfaces.iter().find(|one| one.index == interface);
+    let mut all: Vec<IpAddr> = link.and_then(|link| link.gateways.first()).copied().into_iter().collect();
+    let others = peers.iter().filter(|(name, peer)| *name != watched && peer.interface == interface);
+    let mut others: Vec<&Peer> = others.map(|(_, peer)| peer).collect();
+    others.sort_by_key(|peer| (Reverse(peer.heard), peer.address));
+    let lately = others.len().min(PARTIES - 1 - all.len());
+    let rest = others.split_off(lately);
+    all.extend(others.iter().map(|peer| peer.address));
+    all.extend(turn.checked_rem(rest.len()).and_then(|n| rest.get(n)).map(|peer| peer.address));
+    all
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::core::Interface;
+    use crate::session::{Link, Subnet};
 
     #[test]
-    fn every_node_has_as_many_watchers_as_there_should_be() {
+    fn every_holder_has_as_many_watchers_as_there_should_be() {
         let nodes: Vec<String> = (0..20).map(|n| format!("w{n}")).collect();
         let names = || nodes.iter().map(String::as_str);
         for holder in names() {
-            let watchers = names().filter(|me| *me != holder && is_watcher(me, holder, names())).count();
-            assert_eq!(watchers, WATCHERS, "of {holder}");
+            let mut ranks: Vec<u32> =
+                names().filter(|me| *me != holder).filter_map(|me| rank(me, holder, names())).collect();
+            ranks.sort_unstable();
+            assert_eq!(ranks, [0, 1, 2], "of {holder}");
         }
-        assert!(is_watcher("w1", "w2", ["w1", "w2"].into_iter()));
+        assert_eq!(rank("w1", "w2", ["w1", "w2"].into_iter()), Some(0));
     }
 
     #[test]
-    fn third_parties_are_others_and_change() {
-        let addresses: BTreeMap<String, Vec<IpAddr>> =
-            (1..=9).map(|n| (format!("w{n}"), vec![IpAddr::from([192, 0, 2, n])])).collect();
+    fn third_parties_are_on_the_interface_and_change() {
+        let at = |n: u8, heard| Peer { address: IpAddr::from([192, 0, 2, n]), interface: 2, heard };
+        let long_ago = Time::default();
+        let lately = long_ago + Duration::from_secs(60);
+        let mut peers: BTreeMap<String, Peer> = (1..=9).map(|n| (format!("w{n}"), at(n, long_ago))).collect();
+        peers.insert("w7".into(), at(7, lately));
+        peers.insert("w8".into(), Peer { interface: 3, ..at(8, lately) });
         let gateway = IpAddr::from([192, 0, 2, 254]);
-        let own = Participant { addresses: vec![IpAddr::from([192, 0, 2, 1])], ..Participant::default() };
-        let node = Node { participant: own, macs: vec![], gateways: vec![gateway] };
+        let subnets = vec![Subnet::of(gateway, 24)];
+        let link = Link { name: "eth0".into(), macs: vec![], addresses: vec![], subnets, up: true };
+        let mut places = Places::default();
+        places.interfaces = vec![Interface { index: 2, link, gateways: vec![gateway] }];
         let mut asked = BTreeSet::new();
         for turn in 0..10 {
-            let these = parties(&addresses, "w2", &node, turn);
-            assert_eq!((these.len(), these.first()), (PARTIES, Some(&gateway)));
+            let these = parties(&peers, "w2", 2, &places, turn);
+            assert_eq!(these.get(..2), Some(&[gateway, IpAddr::from([192, 0, 2, 7])][..]));
+            assert_eq!(these.len(), PARTIES);
             asked.extend(these);
         }
-        assert_eq!(asked.len(), 8, "all but the watched node and this one: {asked:?}");
-        assert!(parties(&BTreeMap::new(), "w2", &Node::default(), 3).is_empty());
+        assert_eq!(asked.len(), 8, "all but the watched node and the one on another interface: {asked:?}");
+        assert!(parties(&BTreeMap::new(), "w2", 2, &Places::default(), 3).is_empty());
     }
 }

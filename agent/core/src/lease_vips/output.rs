@@ -46,11 +46,13 @@ impl Places {
     /// The interface on which to probe for an address: a VIP's own; else the one whose subnet contains the address;
     /// else the first.
     pub(super) fn near(&self, address: IpAddr) -> Option<u32> {
-        let by_subnet = || {
-            let near = self.interfaces.iter().find(|one| one.link.contains(address));
-            near.or_else(|| self.interfaces.first()).map(|one| one.index)
-        };
+        let by_subnet = || self.connected(address).or_else(|| self.interfaces.first().map(|one| one.index));
         self.at.get(&address).copied().or_else(by_subnet)
+    }
+
+    /// The interface whose subnet contains the address.
+    pub(super) fn connected(&self, address: IpAddr) -> Option<u32> {
+        self.interfaces.iter().find(|one| one.link.contains(address)).map(|one| one.index)
     }
 }
 

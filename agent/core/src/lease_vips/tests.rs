@@ -11,7 +11,7 @@ use crate::action::{Action as OfElector, Cause, Report};
 use crate::core::{Core, Interface, Vip};
 use crate::event::{Event as ForElector, Failure, Moment};
 use crate::fence;
-use crate::lease::{LeaseView, Notes, Record};
+use crate::lease::{LeaseView, Notes, Participant, Record};
 use crate::mac::Mac;
 use crate::rules::{FENCE_ENDS, Rules};
 use crate::session::{Link, Subnet};
@@ -39,6 +39,8 @@ struct World {
     now: Time,
     leases: BTreeMap<String, LeaseView>,
     version: u64,
+    /// Nodes that take part in every Lease, beside those that a test names itself.
+    more: BTreeMap<String, Participant>,
     /// Who answers for a VIP beside this node.
     others: BTreeMap<IpAddr, Mac>,
     /// What is on the interface, and when the kernel drops it.
@@ -60,6 +62,7 @@ impl World {
             now: Time::default() + ms(60_000),
             leases: BTreeMap::new(),
             version: 10,
+            more: BTreeMap::new(),
             others: BTreeMap::new(),
             carries: BTreeMap::new(),
             at: BTreeMap::new(),
