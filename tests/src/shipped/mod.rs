@@ -8,6 +8,8 @@ mod crates;
 mod images;
 mod objects;
 #[cfg(test)]
+mod words;
+#[cfg(test)]
 mod workflows;
 
 use std::time::Duration;
