@@ -136,6 +136,10 @@ pub struct Inputs<A: Adapter> {
     pub queries: mpsc::Receiver<A::Query>,
 }
 
+/// Frames come first, because seconds count when another host claims a VIP. But after so many of them everything else has its turn: a
+/// flood on one segment must not keep the answers of the API from the core.
+const IN_A_ROW: usize = 64;
+
 /// A core and the parts around it.
 pub struct EventLoop<A: Adapter> {
     core: A::Core,
@@ -158,12 +162,17 @@ impl<A: Adapter> EventLoop<A> {
     /// Runs until the core or an operator wants the process to end.
     pub async fn run(mut self, mut inputs: Inputs<A>, heart: Heart) {
         let mut asked_to_end = false;
+        let mut in_a_row = 0;
         while !self.exit {
             let wake = self.sleep();
+            let frames_before = std::mem::take(&mut in_a_row);
             tokio::select! {
                 biased;
                 () = inputs.signals.next() => if self.end(&mut asked_to_end) { break },
-                Some(frame) = inputs.frames.recv() => self.frame(&frame),
+                Some(frame) = inputs.frames.recv(), if frames_before < IN_A_ROW => {
+                    in_a_row = frames_before + 1;
+                    self.frame(&frame);
+                }
                 Some(answer) = inputs.answers.recv() => {
                     let event = self.adapter.take_answer(answer);
                     self.step(event);
@@ -172,6 +181,12 @@ impl<A: Adapter> EventLoop<A> {
                 Some(message) = inputs.inbox.recv() => self.take(message),
                 Some(query) = inputs.queries.recv() => self.adapter.answer(&self.core, &self.interfaces, query),
                 () = tokio::time::sleep(wake) => self.tick(),
+                // Nothing else came, and frames may come again.
+                () = std::future::ready(()), if frames_before >= IN_A_ROW => {
+                    if wake.is_zero() {
+                        self.tick();
+                    }
+                }
             }
             heart.beat();
         }
@@ -335,5 +350,6 @@ pub fn declare(interface: &Interface) -> Declared {
 /// The Ethernet addresses from which the node answers on an interface: its own first, then those of a bond's other ports.
 fn macs_of(interface: &Interface) -> Vec<Mac> {
     let others = interface.ports.iter().copied().filter(|mac| *mac != interface.mac);
-    std::iter::once(interface.mac).chain(others).collect()
+    // An interface that does not exist has none.
+    std::iter::once(interface.mac).chain(others).filter(|mac| *mac != Mac([0; 6])).collect()
 }

@@ -57,7 +57,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
                 session_vips::run(settings.clone(), services, cluster.clone(), ops.clone(), reserved).await
             }
             Placement::Leases(leases) => {
-                lease_vips::run(settings.clone(), services, leases, cluster.clone(), ops.clone()).await
+                lease_vips::run(settings.clone(), services, leases, cluster.clone(), ops.clone(), reserved).await
             }
         }
     };

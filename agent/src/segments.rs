@@ -84,7 +84,9 @@ impl Segments {
             let now = interfaces.iter().find(|one| one.index == *index);
             now.is_some_and(|now| (now.mac, now.link_local, &now.name) == (known.mac, known.link_local, &known.name))
         });
-        for interface in interfaces.iter().filter(|one| !self.open.contains_key(&one.index)).collect::<Vec<_>>() {
+        // An interface that does not exist has the index 0.
+        let there = interfaces.iter().filter(|one| one.index != 0 && !self.open.contains_key(&one.index));
+        for interface in there.collect::<Vec<_>>() {
             match Segment::open(interface, self.options) {
                 Ok((segment, mut heard)) => {
                     segment.listen_for(self.wanted.iter().copied());
@@ -116,9 +118,9 @@ impl Segments {
         is_open && self.open.remove(&ended.index).is_some()
     }
 
-    /// Whether a segment is open.
+    /// Whether the interface needs no other segment: it has one, or there is no such interface.
     pub fn is_open(&self, index: u32) -> bool {
-        self.open.contains_key(&index)
+        index == 0 || self.open.contains_key(&index)
     }
 
     /// From now on frames about these addresses are heard.

@@ -1,14 +1,19 @@
 //! The parts that both placements of Services' VIPs share.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
 
 use crate::address_task::{self, Needs, Policy, Started};
 use crate::api::{EventNote, Events, Regarding, Severity};
 use crate::catalog::Catalog;
 use crate::core::placement::Interface;
+use crate::core::session_vips::Input;
 use crate::event_loop::STUCK;
 use crate::ops::Ops;
 use crate::settings::{Services, ServicesInterface, Settings};
+use crate::watches::Message;
 
 /// The first interface, and the default interface for VIPs that specify none.
 pub fn interfaces(settings: &Settings, services: &Services) -> (Option<String>, Interface) {
@@ -34,6 +39,16 @@ pub fn tell_remarks(catalog: &mut Catalog, events: &Events) {
         }
         tracing::warn!(service = %remark.service, reason, "{}", remark.text);
         catalog.remark_was_told();
+    }
+}
+
+/// Tells a placement which addresses are the control plane's VIPs, at once and after each change.
+pub async fn tell_reserved(mut reserved: watch::Receiver<Vec<IpAddr>>, told: mpsc::Sender<Message>) {
+    loop {
+        let addresses = reserved.borrow_and_update().iter().copied().collect();
+        if told.send(Message::Input(Input::Reserved(addresses))).await.is_err() || reserved.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -168,7 +168,7 @@ impl<K: Kernel> Task<K> {
             None => self.by_route.first(Instant::now(), route, |index| all.iter().any(|one| one.index == index)),
         };
         let found = self.needed(all, first);
-        let again = found.is_empty() || self.by_route.is_in_doubt();
+        let again = found.first().is_none_or(is_missing) || self.by_route.is_in_doubt();
         let none = found.is_empty();
         self.refresh = Instant::now() + if again { LOOK_AGAIN } else { self.policy.refresh() };
         let waits = none.then(|| self.missing());
@@ -230,7 +230,11 @@ impl<K: Kernel> Task<K> {
         };
         let (mut these, others): (Vec<Interface>, Vec<Interface>) =
             all.into_iter().partition(|one| Some(one.index) == first);
-        these.extend(others.into_iter().filter(is_needed));
+        let others: Vec<Interface> = others.into_iter().filter(is_needed).collect();
+        if these.is_empty() && !others.is_empty() {
+            these.push(missing(self.needs.first.as_deref()));
+        }
+        these.extend(others);
         these
     }
 
@@ -248,4 +252,24 @@ impl<K: Kernel> Task<K> {
         self.put.extend(found.iter().map(|vip| (vip.address, vip.interface)));
         Some(found)
     }
+}
+
+/// Stands for the first interface while it does not exist and others do: VIPs that name no interface belong on the first one, and on no
+/// other. Nothing can be carried on it, so the node hands these VIPs over.
+fn missing(name: Option<&str>) -> Interface {
+    Interface {
+        index: 0,
+        name: name.unwrap_or_default().to_owned(),
+        mac: Mac([0; 6]),
+        ports: vec![],
+        up: false,
+        addresses: vec![],
+        link_local: None,
+        gateways: vec![],
+    }
+}
+
+/// The kernel has no interface of this index (`if_nametoindex(3)`).
+const fn is_missing(interface: &Interface) -> bool {
+    interface.index == 0
 }

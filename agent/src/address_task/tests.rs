@@ -56,6 +56,8 @@ struct State {
     removals: usize,
     /// The interface of the default route.
     route: Option<u32>,
+    /// The first interface does not exist any more.
+    lost: bool,
 }
 
 impl State {
@@ -116,7 +118,10 @@ impl Kernel for Model {
     }
 
     async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
-        self.ask(|state| vec![interface(ETH0, state.up), interface(ETH1, true)])
+        self.ask(|state| {
+            let first = (!state.lost).then(|| interface(ETH0, state.up));
+            first.into_iter().chain([interface(ETH1, true)]).collect()
+        })
     }
 
     async fn default_interface(&self) -> Result<u32, Error> {
@@ -308,6 +313,26 @@ async fn a_default_route_that_is_away_for_a_moment_moves_no_vips() {
                 assert_eq!(found[0].index, ETH0, "the default route is {route:?}");
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn vips_of_an_interface_that_is_gone_belong_on_no_other() {
+    let needs = Needs { first: Some("eth0".into()), named: BTreeSet::from(["eth1".into()]), ..Needs::default() };
+    beside_with(Policy::Services, needs, BTreeSet::new(), async |mut ends: Ends| {
+        ends.model.set(|state| state.lost = true);
+        ends.event(KernelEvent::LinkGone { index: ETH0 }).await;
+        let found = loop {
+            let found = ends.interfaces().await;
+            if found[0].index != ETH0 {
+                break found;
+            }
+        };
+        let seen: Vec<_> = found.iter().map(|one| (one.index, one.name.as_str(), one.up)).collect();
+        assert_eq!(seen, [(0, "eth0", false), (ETH1, "eth1", true)]);
+        ends.model.set(|state| state.lost = false);
+        assert_eq!(ends.interfaces().await[0].index, ETH0, "it is looked for");
     })
     .await;
 }

@@ -188,12 +188,14 @@ impl Catalog {
         self.told.get(&address)?.view.as_ref().map(|view| view.uid.as_str())
     }
 
-    /// The Services that have a VIP.
+    /// The Services that have a VIP. Where an allocator says who has it, a Service that merely states the address does not: anybody
+    /// may state any address.
     #[must_use]
     pub fn services_of(&self, address: IpAddr) -> Vec<&Key> {
         let users = self.told.get(&address).and_then(|told| self.users.get(&told.key));
+        let users = users.filter(|users| !users.is_empty());
         let stated = self.stated.as_ref().and_then(|stated| stated.get(&address));
-        let all: BTreeSet<&Key> = users.into_iter().chain(stated).flatten().collect();
+        let all: BTreeSet<&Key> = users.or(stated).into_iter().flatten().collect();
         all.into_iter().collect()
     }
 

@@ -287,3 +287,21 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     catalog.take(Seen::Services(Change::Gone(stating("web", "10.0.0.5", "Local"))));
     assert!(catalog.told.is_empty() && catalog.demands().next().is_none());
 }
+
+#[test]
+fn who_merely_states_an_address_that_another_service_was_given_does_not_have_it() {
+    let mut catalog = Catalog::new("n1", Interface::First).by_services(super::Classes::default());
+    catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
+    catalog.take(Seen::Addresses(0, Change::All(vec![for_service("a", "10.0.0.5")])));
+    let stating: Service = serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": "any", "annotations": {
+            "kube-vip.io/loadbalancerIPs": "10.0.0.5", "kube-vip.io/leaseName": "nowhere/x",
+        }},
+        "spec": {"type": "LoadBalancer"},
+    }))
+    .unwrap();
+    catalog.take(Seen::Services(Change::All(vec![stating, service("web", "shop/a=10.0.0.5", "Cluster")])));
+    let services = catalog.services_of(ip("10.0.0.5"));
+    assert_eq!(services.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["web"]);
+    assert_eq!(catalog.lease_of(ip("10.0.0.5")), Some(("shop".into(), "kubevip-web".into())));
+}

@@ -105,7 +105,7 @@ pub async fn follow(
             changed |= one.says != before;
         }
         send(&all, &known);
-        ops.readiness.set("address", (!waits.is_empty()).then(|| waits.join("; ")));
+        ops.readiness.set("address-object", (!waits.is_empty()).then(|| waits.join("; ")));
         if changed {
             save(&file, &all).await;
         }

@@ -20,6 +20,8 @@ type Wants = Output<&'static str, &'static str>;
 struct FakeCore {
     told: Vec<Told>,
     wants: VecDeque<Vec<Wants>>,
+    /// The loop ends with this input.
+    ends_at: Option<&'static str>,
 }
 
 impl Core for FakeCore {
@@ -30,6 +32,9 @@ impl Core for FakeCore {
     fn step(&mut self, _at: Moment, event: Told) -> Vec<Wants> {
         if matches!(event, Event::Tick | Event::Node { .. }) {
             return vec![];
+        }
+        if self.ends_at.is_some_and(|end| event == Event::Input(end)) {
+            return vec![Output::Exit];
         }
         self.told.push(event);
         self.wants.pop_front().unwrap_or_default()
@@ -121,7 +126,7 @@ fn rig_with(ops: &Arc<Ops>, wants: Vec<Vec<Wants>>, task: TaskEnds, (notices, jo
     let (answers, answered) = mpsc::channel(8);
     let (inbox, messages) = mpsc::channel(8);
     let (queries, asked) = mpsc::channel(8);
-    let core = FakeCore { told: vec![], wants: wants.into() };
+    let core = FakeCore { wants: wants.into(), ..FakeCore::default() };
     let signals = Signals::catch().unwrap();
     let inputs = Inputs { signals, frames, notices: from_task, answers: answered, inbox: messages, queries: asked };
     let event_loop = EventLoop::new(core, FakeAdapter { did }, segments, addresses);
@@ -152,6 +157,22 @@ async fn jobs_keep_the_order_of_the_cores_outputs_and_the_end_waits_for_them() {
     };
     let ((), jobs) = tokio::join!(rig.event_loop.run(rig.inputs, rig.heart), task);
     assert_eq!(jobs, ["ensure 1", "remove", "ensure 2", "remove", "flush"]);
+}
+
+#[tokio::test]
+async fn a_flood_of_frames_keeps_nothing_else_from_the_core() {
+    let mut rig = rig(vec![]);
+    let (flood, frames) = mpsc::channel(256);
+    rig.inputs.frames = frames;
+    tokio::spawn(async move {
+        let mac = Mac([2, 0, 0, 0, 0, 9]);
+        while flood.send(Frame::Heard { index: 2, address: VIP, mac }).await.is_ok() {}
+    });
+    // The answer is the event after which the core ends the loop.
+    rig.answers.try_send("answer").unwrap();
+    rig.event_loop.core.ends_at = Some("answer");
+    let run = rig.event_loop.run(rig.inputs, rig.heart);
+    tokio::time::timeout(Duration::from_secs(20), run).await.expect("the answer reaches the core");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,11 +7,12 @@ mod records;
 mod service_status;
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::address_task::Needs;
 use crate::api::addresses::Addresses;
@@ -31,7 +32,7 @@ use crate::ops::services::ServicesStatus;
 use crate::reports;
 use crate::run_error::RunError;
 use crate::segments::Segments;
-use crate::services::{interfaces, start_address_task, tell_remarks};
+use crate::services::{interfaces, start_address_task, tell_remarks, tell_reserved};
 use crate::settings::{Leases, Services, Settings};
 use crate::watches::{Message, Watches};
 use assignments::assignments;
@@ -57,6 +58,8 @@ struct LeaseVipsAdapter {
     /// Whether every source of VIPs was listed.
     known: bool,
     drained: bool,
+    /// The control plane's VIPs of this node: no VIP of a Service is one of them.
+    reserved: BTreeSet<IpAddr>,
     wrong: BTreeMap<&'static str, String>,
     cluster: Cluster,
     ops: Arc<Ops>,
@@ -73,7 +76,7 @@ enum Objects {
     No,
 }
 
-/// Holds VIPs of Services by kube-vip's Leases until the process is asked to end.
+/// Holds VIPs of Services by kube-vip's Leases until the process is asked to end. `reserved`: the control plane's VIPs.
 ///
 /// # Errors
 /// What prevents the start. Once the loop runs, only a signal ends it.
@@ -83,11 +86,13 @@ pub async fn run(
     leases: Leases,
     cluster: Cluster,
     ops: Arc<Ops>,
+    reserved: watch::Receiver<Vec<IpAddr>>,
 ) -> Result<(), RunError> {
     let signals = Signals::catch()?;
     let heart = ops.liveness.watch("services", STUCK);
     let (told, inbox) = mpsc::channel(INBOX);
     let (answer, answers) = mpsc::channel(INBOX);
+    tokio::spawn(tell_reserved(reserved, told.clone()));
     let (ask, queries) = mpsc::channel(4);
     ops.ask_services(ask);
     let (first, elsewhere) = interfaces(&settings, &services);
@@ -120,6 +125,7 @@ pub async fn run(
         objects: Objects::Unknown,
         known: false,
         drained: false,
+        reserved: BTreeSet::new(),
         wrong: BTreeMap::new(),
         cluster,
         ops,
@@ -197,7 +203,7 @@ impl LeaseVipsAdapter {
             return None;
         }
         self.ops.readiness.set("services", None);
-        let found = if interfaces.is_empty() {
+        let mut found = if interfaces.is_empty() {
             // The sources may come back.
             let mut found = self.assignments.clone().unwrap_or_default();
             for assignment in found.values_mut() {
@@ -208,6 +214,9 @@ impl LeaseVipsAdapter {
             let declared: Vec<Declared> = interfaces.iter().map(declare).collect();
             assignments(&self.leases, &self.catalog, core, &self.node, &declared, self.drained)
         };
+        for assignment in found.values_mut() {
+            assignment.vips.retain(|address, _| !self.reserved.contains(address));
+        }
         if self.assignments.as_ref() == Some(&found) {
             return None;
         }
@@ -250,6 +259,11 @@ impl Adapter for LeaseVipsAdapter {
 
     fn take(&mut self, core: &LeaseVips, interfaces: &[Interface], message: Message) -> Vec<Event> {
         let changed = match message {
+            Message::Input(Shown::Reserved(reserved)) => {
+                let news = self.reserved != reserved;
+                self.reserved = reserved;
+                news
+            }
             // This placement has no sessions.
             Message::Input(_) | Message::WatchLost | Message::Namespace { .. } => false,
             Message::Seen(seen) => {

@@ -29,7 +29,7 @@ use crate::ops::services::ServicesStatus;
 use crate::rules::rules;
 use crate::run_error::RunError;
 use crate::segments::Segments;
-use crate::services::{interfaces, start_address_task, tell_remarks};
+use crate::services::{interfaces, start_address_task, tell_remarks, tell_reserved};
 use crate::settings::{Services, Settings};
 use crate::watches::{Message, Watches};
 use calls::Calls;
@@ -95,16 +95,6 @@ pub async fn run(
     let (_, answers) = mpsc::channel(1);
     event_loop.run(Inputs { signals, frames, notices: started.notices, answers, inbox, queries }, heart).await;
     Ok(())
-}
-
-/// Tells the core which addresses are the control plane's VIPs, at once and after each change.
-async fn tell_reserved(mut reserved: watch::Receiver<Vec<IpAddr>>, told: mpsc::Sender<Message>) {
-    loop {
-        let addresses = reserved.borrow_and_update().iter().copied().collect();
-        if told.send(Message::Input(Input::Reserved(addresses))).await.is_err() || reserved.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 impl SessionVipsAdapter {

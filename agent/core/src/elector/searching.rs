@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use super::ensured::Ensured;
-use super::vip::Search;
+use super::vip::{Put, Search};
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report};
 use crate::look::{Found, Look};
@@ -146,6 +146,12 @@ impl Elector {
     #[must_use]
     pub fn is_held_back(&self, address: IpAddr) -> bool {
         self.vips.get(&address).is_some_and(Vip::is_held_back)
+    }
+
+    /// Whether the kernel has refused to carry the VIP here.
+    #[must_use]
+    pub fn is_refused(&self, address: IpAddr) -> bool {
+        self.vips.get(&address).is_some_and(|vip| vip.put == Put::Refused)
     }
 
     /// The VIPs that are held back, each with the host that has it, if one does.

@@ -204,6 +204,12 @@ impl LeaseSlot {
         self.given.iter().copied().filter(|address| self.is_given(*address))
     }
 
+    /// The VIPs that are on this node because it holds the Lease.
+    pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
+        let refused = |address: &IpAddr| self.elector.as_ref().is_some_and(|elector| elector.is_refused(*address));
+        self.given().filter(move |address| self.is_holding() && !refused(address))
+    }
+
     fn is_given(&self, address: IpAddr) -> bool {
         self.given.contains(&address) && !self.elector.as_ref().is_some_and(|elector| elector.is_held_back(address))
     }

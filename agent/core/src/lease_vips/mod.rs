@@ -118,6 +118,7 @@ impl LeaseVips {
     /// The core of a node that has seen nothing yet.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
+        let batch = Batch::new(&rules);
         Self {
             watch: NodeWatch::new(Rules { witness_interval: Duration::ZERO, ..rules.clone() }),
             rules,
@@ -128,7 +129,7 @@ impl LeaseVips {
             shutting_down: false,
             left: false,
             places: Places::default(),
-            batch: Batch::default(),
+            batch,
         }
     }
 
@@ -151,7 +152,11 @@ impl LeaseVips {
                 self.watch.changed();
                 self.all(at, &ForElector::Node(self.node.clone()));
             }
-            Event::Heard { address, mac, .. } => {
+            Event::Heard { interface, address, mac } => {
+                // On another segment the address may be a host's by right.
+                if self.places.of_vip(address).is_some_and(|own| own != interface) {
+                    return;
+                }
                 for node in self.watch.heard(at.now, address, mac) {
                     self.all(at, &ForElector::NodeHeard { node });
                 }
@@ -271,10 +276,9 @@ impl LeaseVips {
         self.slots.keys().map(String::as_str)
     }
 
-    /// The VIPs that a Lease gives to this node, each with that Lease.
+    /// The VIPs that a Lease gives to this node, and that the kernel took, each with that Lease.
     pub fn held(&self) -> impl Iterator<Item = (IpAddr, &str)> {
-        let holding = self.slots.iter().filter(|(_, slot)| slot.is_holding());
-        holding.flat_map(|(name, slot)| slot.given().map(move |address| (address, name.as_str())))
+        self.slots.iter().flat_map(|(name, slot)| slot.held().map(move |address| (address, name.as_str())))
     }
 
     /// Whether this node carries a VIP, for whatever reason.

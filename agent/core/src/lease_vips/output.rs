@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, Probe, Vip};
 use crate::mac::Mac;
+use crate::rules::Rules;
 use crate::time::Time;
 
 /// The time between two rounds of probes for VIPs that this node carries, in case another host has them.
@@ -39,6 +40,11 @@ impl Places {
         moved
     }
 
+    /// The interface on which an address belongs, if it is a VIP.
+    pub(super) fn of_vip(&self, address: IpAddr) -> Option<u32> {
+        self.at.get(&address).copied()
+    }
+
     fn vip(&self, address: IpAddr) -> Option<Vip> {
         self.at.get(&address).map(|interface| Vip { address, interface: *interface })
     }
@@ -68,9 +74,15 @@ pub(super) struct Batch {
     asks: VecDeque<IpAddr>,
     waiting: BTreeSet<IpAddr>,
     next_round: Time,
+    /// The time between two probes for VIPs that this node carries, if frames are limited.
+    spacing: Option<Duration>,
 }
 
 impl Batch {
+    pub(super) fn new(rules: &Rules) -> Self {
+        Self { spacing: rules.probe_spacing(), ..Self::default() }
+    }
+
     pub(super) fn carry(&mut self, address: IpAddr, deadline: Time) {
         self.wanted.insert(address, Some(deadline));
     }
@@ -132,8 +144,10 @@ impl Batch {
             out.push(Output::Announce(announce));
         }
         if !self.asks.is_empty() && now >= self.next_round {
-            self.next_round = now + ROUND;
-            let these = self.asks.len().min(ASKED);
+            // Under a limit of frames, probes leave room for announcements, which wait for it.
+            let (round, most) = self.spacing.map_or((ROUND, ASKED), |spacing| (spacing, 1));
+            self.next_round = now + round;
+            let these = self.asks.len().min(most);
             for address in self.asks.drain(..these) {
                 self.waiting.remove(&address);
                 self.probes.push((address, None));

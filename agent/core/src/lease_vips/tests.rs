@@ -409,6 +409,50 @@ fn the_segment_is_not_flooded_for_many_vips() {
 }
 
 #[test]
+fn under_a_limit_of_frames_probes_leave_room_for_announcements() {
+    let many: Vec<u8> = (20..40).collect();
+    let mut world = World::new();
+    world.lease_vips = LeaseVips::new(Rules { frames_per_second: Some(15), ..rules() });
+    world.begin(&[(ALL, assignment(&many))]);
+    world.run(ms(10_000));
+    assert_eq!(world.carried().len(), 20);
+    world.away = true;
+    world.run(ms(15_000));
+    let before = world.probed;
+    world.run(ms(10_000));
+    let probed = world.probed - before;
+    assert!((40..=50).contains(&probed), "{probed} probes in 10 s: a third of the limit");
+}
+
+#[test]
+fn a_host_on_another_segment_is_no_owner() {
+    let mut world = World::new();
+    let interfaces = vec![interface(2, vip(1)), interface(3, Ipv4Addr::new(198, 51, 100, 1).into())];
+    world.tell(Event::Node { interfaces, macs: vec![ME] });
+    world.assignments(&[(ALL, assignment(&[100]))]);
+    for _ in 0..20 {
+        world.run(ms(100));
+        world.tell(Event::Heard { interface: 3, address: vip(100), mac: OTHER });
+    }
+    assert_eq!((world.holder(ALL), world.carried()), ("w1", vec![vip(100)]));
+    let owner = world.reported(|r| matches!(r, Report::ForeignOwner { .. } | Report::Contested { .. }));
+    assert!(owner.is_empty(), "{:?}", world.reports);
+    world.away = true;
+    world.run(ms(20_000));
+    world.tell(Event::Heard { interface: 3, address: vip(100), mac: OTHER });
+    assert_eq!(world.carried(), [vip(100)]);
+}
+
+#[test]
+fn what_the_kernel_refuses_is_not_held() {
+    let mut world = World::with(&[(ALL, assignment(&[100, 101]))]);
+    world.run(ms(5_000));
+    assert_eq!(world.lease_vips.held().count(), 2);
+    world.tell(Event::EnsureFailed { address: vip(100), reason: "another program has it".into() });
+    assert_eq!(world.lease_vips.held().collect::<Vec<_>>(), [(vip(101), ALL)]);
+}
+
+#[test]
 fn what_an_earlier_run_left_is_kept_if_it_is_still_this_nodes() {
     let mut world = World::new();
     world.elect(ALL, "w1");
