@@ -322,7 +322,7 @@ async fn vips_of_an_interface_that_is_gone_belong_on_no_other() {
     let needs = Needs { first: Some("eth0".into()), named: BTreeSet::from(["eth1".into()]), ..Needs::default() };
     beside_with(Policy::Services, needs, BTreeSet::new(), async |mut ends: Ends| {
         ends.model.set(|state| state.lost = true);
-        ends.event(KernelEvent::LinkGone { index: ETH0 }).await;
+        ends.event(KernelEvent::LinkGone { index: ETH0, name: "eth0".into() }).await;
         let found = loop {
             let found = ends.interfaces().await;
             if found[0].index != ETH0 {

@@ -10,7 +10,7 @@ use crate::lease::{Declaration, LeaseView};
 use crate::witness::Target;
 
 /// How many of the holder's VIPs are probed at a time.
-pub(super) const WITNESSED: usize = 2;
+pub(crate) const WITNESSED: usize = 2;
 
 impl Elector {
     pub(super) fn advance_witness(&mut self) {
@@ -20,7 +20,7 @@ impl Elector {
         let declaration = self.lease.view().and_then(LeaseView::declaration).filter(|d| d.holder != *me);
         let target = match declaration {
             _ if !following => Target::Nothing,
-            Some(declaration) if watches => Target::Holder(declaration),
+            Some(declaration) if watches && !self.searches_beside_a_suspicion() => Target::Holder(declaration),
             _ if self.is_searching() || self.api.away.is_some() => Target::Anybody,
             _ => Target::Nothing,
         };

@@ -65,6 +65,7 @@ use ensured::Ensured;
 use following::Following;
 use holding::Holding;
 use leaving::Leaving;
+pub(crate) use looking::WITNESSED;
 use process::Process;
 use recalling::Recall;
 use releasing::Releasing;

@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use super::Elector;
+use super::looking::WITNESSED;
 use crate::lease::{Declaration, LeaseView};
 use crate::time::Time;
 
-/// For so long after the node was found silent its VIPs are probed.
+/// For so long after the node was found silent its VIPs are probed, or for as many probes as are needed and two.
 const SUSPECTED: Duration = Duration::from_secs(3);
 
 /// A holder that may be gone.
@@ -26,8 +27,10 @@ impl Elector {
         let declared = self.lease.view().and_then(LeaseView::declaration);
         let of =
             declared.filter(|declared| declared.holder == node && !self.is_carrying() && self.is_anothers()).cloned();
-        if of.is_some() {
-            self.suspicion = Suspicion { of, until: self.step.at.now + SUSPECTED };
+        // Without the API nothing can be taken early: who may carry the VIPs then asks everybody for them, and not so often.
+        if of.is_some() && self.api.away.is_none() {
+            let probes = self.rules.witness_interval_for(WITNESSED) * (self.rules.witness_misses + 2);
+            self.suspicion = Suspicion { of, until: self.step.at.now + SUSPECTED.max(probes) };
             self.step.again = true;
         }
     }
@@ -45,6 +48,12 @@ impl Elector {
         !self.rules.witness_interval.is_zero() || self.is_suspected()
     }
 
+    /// The Lease has ended meanwhile, and everybody is asked for the VIPs: what is probed then does not change because the holder is
+    /// suspected too.
+    pub(super) fn searches_beside_a_suspicion(&self) -> bool {
+        self.rules.witness_interval.is_zero() && self.is_searching()
+    }
+
     /// Whether the holder's node was found silent lately. What was found of one tenure says nothing about the next.
     fn is_suspected(&mut self) -> bool {
         let until = self.suspicion.until;
@@ -60,7 +69,7 @@ impl Elector {
     fn suspects(&self) -> bool {
         let tenure = |declared: &Declaration| (declared.holder.clone(), declared.transitions, declared.acquired);
         let now = self.lease.view().and_then(LeaseView::declaration).map(tenure);
-        now.is_some() && now == self.suspicion.of.as_ref().map(tenure)
+        self.api.away.is_none() && now.is_some() && now == self.suspicion.of.as_ref().map(tenure)
     }
 
     /// The holder's node has answered before it fell silent: that stands for the answers of the VIPs, which nobody asked for then.

@@ -34,9 +34,6 @@ use lease_slot::LeaseSlot;
 use node_watch::NodeWatch;
 use output::{Batch, Places};
 
-/// The VIPs of so many Leases are probed at a time because their holder's node is silent.
-const SUSPECTED_AT_ONCE: usize = 128;
-
 /// An event of this core.
 pub type Event = core::Event<Input>;
 /// An output of this core.
@@ -145,7 +142,10 @@ impl LeaseVips {
         self.watch.begin(at.now);
         match event {
             Event::Tick => {}
-            Event::Link { .. } => self.watch.forget(at.now),
+            Event::Link { interface, .. } => {
+                let forgotten = self.watch.forget(at.now, Some(interface));
+                self.heard_again(at, forgotten);
+            }
             Event::Node { interfaces, macs } => {
                 self.node = node(&interfaces, macs);
                 self.places.interfaces = interfaces;
@@ -157,9 +157,8 @@ impl LeaseVips {
                 if self.places.of_vip(address).is_some_and(|own| own != interface) {
                     return;
                 }
-                for node in self.watch.heard(at.now, address, mac) {
-                    self.all(at, &ForElector::NodeHeard { node });
-                }
+                let answering = self.watch.heard(at.now, address, mac);
+                self.heard_again(at, answering);
                 self.heard(at, address, mac);
             }
             Event::LeftOver(vips) => {
@@ -198,7 +197,8 @@ impl LeaseVips {
                 self.of_vip(at, address, ForElector::RemoveFailed { address, reason });
             }
             Event::ClockJump(by) => {
-                self.watch.forget(at.now);
+                let forgotten = self.watch.forget(at.now, None);
+                self.heard_again(at, forgotten);
                 self.all(at, &ForElector::ClockJump(by));
             }
             Event::Shutdown => {
@@ -230,11 +230,19 @@ impl LeaseVips {
         }
     }
 
+    /// The silence of these nodes says nothing any more.
+    fn heard_again(&mut self, at: Moment, nodes: Vec<String>) {
+        for node in nodes {
+            self.all(at, &ForElector::NodeHeard { node });
+        }
+    }
+
     /// Watches the nodes of holders, and tells the electors of silent ones.
     fn watch_nodes(&mut self, at: Moment) {
         if self.watch.is_to_choose(at.now) {
             let campaigns = self.slots.iter().filter_map(|(name, slot)| slot.campaign(name));
-            self.watch.choose(at.now, &self.rules.node, campaigns, &self.places);
+            let unwatched = self.watch.choose(at.now, &self.rules.node, campaigns, &self.places);
+            self.heard_again(at, unwatched);
         }
         for probe in self.watch.advance(at.now, &self.places) {
             self.batch.probe(probe.address, probe.to);
@@ -243,7 +251,8 @@ impl LeaseVips {
             return;
         }
         let is_suspecting = |name: &str| self.slots.get(name).is_some_and(LeaseSlot::is_suspecting);
-        let room = SUSPECTED_AT_ONCE.saturating_sub(self.slots.keys().filter(|name| is_suspecting(name)).count());
+        let room =
+            self.watch.most_suspects().saturating_sub(self.slots.keys().filter(|name| is_suspecting(name)).count());
         for (name, node) in self.watch.suspects(at.now, room, |name| !is_suspecting(name)) {
             self.one(at, &name, ForElector::NodeSilent { node });
         }

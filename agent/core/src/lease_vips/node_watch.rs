@@ -1,10 +1,11 @@
 //! Which holders' nodes are silent, where each Service has a Lease of its own.
 //!
-//! To probe the VIPs of all Leases all the time would fill the segment. So a few nodes watch each holder's node by its own address.
-//! They are chosen for each Lease among those that take part in it, by a hash of the names, so all nodes choose the same. When the
-//! node is silent, the electors of its Leases probe their VIPs: the first watcher's at once, those of the others a little later, in
-//! case that the first is gone too. A node is watched only on the interface of the VIPs: what another interface shows says nothing
-//! about them. A kube-vip declares nothing, and is judged by its Lease alone.
+//! To probe the VIPs of all Leases all the time would fill the segment. So nodes watch each holder's node by its own address. Those
+//! that take part in a Lease have an order, by a hash of their names, so all nodes find the same. The first few watch closely, and the
+//! others seldom: who takes part may have no agent any more, or no endpoint of the Service, and nobody can tell. When the node is
+//! silent, the electors of its Leases probe their VIPs: the first watcher's at once, those of the others one after the other. A node
+//! is watched only on the interface of the VIPs: what another interface shows says nothing about them. A kube-vip declares nothing,
+//! and is judged by its Lease alone.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::output::Places;
+use crate::elector::WITNESSED;
 use crate::lease::{Declaration, LeaseView, Participant};
 use crate::mac::Mac;
 use crate::peers::KNOWN;
@@ -21,10 +23,13 @@ use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::{Probe, Target, Witness};
 
-/// How many nodes watch the holder of a Lease.
-const WATCHERS: usize = 3;
-/// Each watcher leaves those before it so much time.
+/// How many nodes watch the holder of a Lease closely.
+const WATCHERS: u32 = 3;
+/// How often the others look at it.
+const SELDOM: Duration = Duration::from_secs(1);
+/// Each watcher leaves those before it so much time; but the seventh is as late as any after it.
 const APART: Duration = Duration::from_millis(500);
+const LATEST: u32 = 6;
 /// How often it is chosen anew whom this node watches: the Leases change all the time, who takes part does not.
 const CHOSEN_EVERY: Duration = Duration::from_secs(1);
 /// As long as a node is silent, its Leases are looked through so often.
@@ -33,6 +38,8 @@ const ROUND: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_secs(5);
 /// How often a frame of a watched node is passed on to electors that do not wait for it.
 const PASSED_EVERY: Duration = Duration::from_millis(500);
+/// The VIPs of so many Leases are probed at a time at most because their holder's node is silent.
+const SUSPECTED_AT_ONCE: usize = 128;
 /// How many third parties are asked beside a node.
 const PARTIES: usize = 4;
 
@@ -72,6 +79,19 @@ struct Peer {
     heard: Time,
 }
 
+impl Peer {
+    fn is_heard_lately(&self, now: Time) -> bool {
+        now.since(self.heard) <= KNOWN
+    }
+}
+
+/// A node that holds Leases.
+#[derive(Clone, Copy, Debug)]
+struct Holder<'a> {
+    declared: &'a Declaration,
+    closely: bool,
+}
+
 /// A node that is watched.
 #[derive(Debug)]
 struct Watched {
@@ -79,10 +99,18 @@ struct Watched {
     target: Declaration,
     peer: Peer,
     witness: Witness,
+    /// Whether this node is among the first watchers for any Lease.
+    closely: bool,
     silent_since: Option<Time>,
     /// It is not suspected before.
     rests_until: Time,
     passed_at: Option<Time>,
+}
+
+impl Watched {
+    fn is_heard_by(&self, address: IpAddr, mac: Mac) -> bool {
+        address == self.peer.address || self.target.macs.contains(&mac)
+    }
 }
 
 #[derive(Debug)]
@@ -125,12 +153,17 @@ impl NodeWatch {
         self.stale = true;
     }
 
-    /// Silence says nothing: the link was down, or the clocks disagree.
-    pub(super) fn forget(&mut self, now: Time) {
-        for watched in self.watched.values_mut() {
-            watched.witness.forget(now);
-            watched.silent_since = None;
+    /// Silence says nothing: the clocks disagree, or the link of this interface (None: of any) was down. Returns the nodes that were
+    /// silent.
+    pub(super) fn forget(&mut self, now: Time, interface: Option<u32>) -> Vec<String> {
+        let mut forgotten = Vec::new();
+        for (name, watched) in &mut self.watched {
+            if interface.is_none_or(|index| index == watched.peer.interface) {
+                watched.witness.forget(now);
+                forgotten.extend(watched.silent_since.take().map(|_| name.clone()));
+            }
         }
+        forgotten
     }
 
     /// A host spoke for an address. Returns the nodes that were silent and are not: a node is there if any frame of it arrives.
@@ -142,7 +175,7 @@ impl NodeWatch {
         for (name, watched) in &mut self.watched {
             watched.witness.heard(now, address, mac);
             watched.witness.heard_for_another(mac);
-            if watched.witness.state().0 == 0 && watched.silent_since.take().is_some() {
+            if watched.is_heard_by(address, mac) && watched.silent_since.take().is_some() {
                 watched.rests_until = now + REST;
                 answering.push(name.clone());
             }
@@ -168,33 +201,42 @@ impl NodeWatch {
         self.is_on() && self.stale && now >= self.choose_at
     }
 
-    /// Chooses whom this node watches, by the Leases that it campaigns for.
+    /// Chooses whom this node watches, by the Leases that it campaigns for. Returns the nodes that were silent and are watched no
+    /// more.
     pub(super) fn choose<'a>(
         &mut self,
         now: Time,
         me: &str,
         campaigns: impl Iterator<Item = Campaign<'a>> + Clone,
         places: &Places,
-    ) {
+    ) -> Vec<String> {
         (self.stale, self.choose_at) = (false, now + CHOSEN_EVERY);
         self.know_peers(now, me, campaigns.clone(), places);
         self.ranks.clear();
-        let mut holders: BTreeMap<&str, &Declaration> = BTreeMap::new();
+        let mut holders: BTreeMap<&str, Holder<'_>> = BTreeMap::new();
         for campaign in campaigns {
             let Some(declared) = campaign.lease.declaration().filter(|declared| declared.holder != me) else {
                 continue;
             };
             let holder = declared.holder.as_str();
-            if self.peers.get(holder).is_none_or(|peer| peer.interface != campaign.interface) {
+            let Some(peer) = self.peers.get(holder).filter(|peer| peer.interface == campaign.interface) else {
+                continue;
+            };
+            // A node whose own address is never heard, as where ports are isolated, is not probed for nothing.
+            let is_silent = self.watched.get(holder).is_some_and(|watched| watched.silent_since.is_some());
+            if !is_silent && !peer.is_heard_lately(now) {
                 continue;
             }
             let others = campaign.lease.notes.participants.keys().map(String::as_str);
-            let others = others.filter(|name| self.peers.get(*name).is_some_and(|peer| now.since(peer.heard) <= KNOWN));
-            let Some(rank) = rank(me, holder, others) else { continue };
-            holders.insert(holder, declared);
-            self.ranks.insert(campaign.name.to_owned(), Rank { holder: holder.to_owned(), after: APART * rank });
+            let others = others.filter(|name| self.peers.get(*name).is_some_and(|peer| peer.is_heard_lately(now)));
+            let rank = rank(me, holder, others);
+            let holding = holders.entry(holder).or_insert(Holder { declared, closely: false });
+            holding.declared = declared;
+            holding.closely |= rank < WATCHERS;
+            let after = APART * rank.min(LATEST);
+            self.ranks.insert(campaign.name.to_owned(), Rank { holder: holder.to_owned(), after });
         }
-        self.watch(now, &holders);
+        self.watch(now, &holders)
     }
 
     /// Notes who takes part. What a holder's own Lease says of it is the newest.
@@ -221,9 +263,9 @@ impl NodeWatch {
         }
     }
 
-    fn watch(&mut self, now: Time, holders: &BTreeMap<&str, &Declaration>) {
-        self.watched.retain(|node, _| holders.contains_key(node.as_str()));
-        for (&holder, declared) in holders {
+    fn watch(&mut self, now: Time, holders: &BTreeMap<&str, Holder<'_>>) -> Vec<String> {
+        let mut before = std::mem::take(&mut self.watched);
+        for (&holder, Holder { declared, closely }) in holders {
             let Some(peer) = self.peers.get(holder).copied() else { continue };
             let target = Declaration {
                 holder: holder.to_owned(),
@@ -233,19 +275,23 @@ impl NodeWatch {
                 vips: vec![],
             };
             let same = |known: &Watched| known.target == target && known.peer.address == peer.address;
-            if self.watched.get(holder).is_some_and(same) {
-                continue;
-            }
-            let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
-            witness.aim(now, Target::Holder(&target), std::iter::once(peer.address));
-            let rests_until = Time::default();
-            let watched = Watched { target, peer, witness, silent_since: None, rests_until, passed_at: None };
-            self.watched.insert(holder.to_owned(), watched);
+            let known = if before.get(holder).is_some_and(same) { before.remove(holder) } else { None };
+            let watched = known.map_or_else(|| self.new_watch(now, target, peer), |known| Watched { peer, ..known });
+            self.watched.insert(holder.to_owned(), Watched { closely: *closely, ..watched });
         }
-        let interval = self.rules.witness_interval_for(self.watched.len());
+        let many = self.watched.values().filter(|watched| watched.closely).count();
+        let interval = self.rules.witness_interval_for(many);
         for watched in self.watched.values_mut() {
-            watched.witness.set_interval(interval);
+            watched.witness.set_interval(if watched.closely { interval } else { interval.max(SELDOM) });
         }
+        before.into_iter().filter(|(_, watched)| watched.silent_since.is_some()).map(|(name, _)| name).collect()
+    }
+
+    fn new_watch(&self, now: Time, target: Declaration, peer: Peer) -> Watched {
+        let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
+        witness.aim(now, Target::Holder(&target), std::iter::once(peer.address));
+        let rests_until = Time::default();
+        Watched { target, peer, witness, closely: false, silent_since: None, rests_until, passed_at: None }
     }
 
     /// Does what is due, and returns the probes to send.
@@ -259,6 +305,10 @@ impl NodeWatch {
             probes.extend(watched.witness.tick(now).0);
             if watched.witness.is_silent() && now >= watched.rests_until {
                 watched.silent_since.get_or_insert(now);
+            }
+            // This node was late, or deaf: it is found out anew whether the other is silent.
+            if watched.witness.state().0 == 0 {
+                watched.silent_since = None;
             }
         }
         probes
@@ -288,6 +338,15 @@ impl NodeWatch {
         these
     }
 
+    /// The VIPs of so many Leases may be probed at a time because their holder's node is silent. Under a limit of frames, as many as
+    /// there is room for in one interval, each with its third parties.
+    pub(super) fn most_suspects(&self) -> usize {
+        let Some(each) = self.rules.probes_each() else { return SUSPECTED_AT_ONCE };
+        let interval = self.rules.witness_interval_for(WITNESSED).as_secs().max(1);
+        let in_an_interval = each.saturating_mul(usize::try_from(interval).unwrap_or(1));
+        (in_an_interval / (WITNESSED + PARTIES)).clamp(1, SUSPECTED_AT_ONCE)
+    }
+
     /// Whether any watched node is silent.
     pub(super) fn has_silent(&self) -> bool {
         self.watched.values().any(|watched| watched.silent_since.is_some())
@@ -306,13 +365,13 @@ impl NodeWatch {
     }
 }
 
-/// The place of `me` among the watchers of a holder; None: there are enough before it.
-fn rank<'a>(me: &str, holder: &str, others: impl Iterator<Item = &'a str>) -> Option<u32> {
+/// The place of `me` among those that may watch a holder: 0 is the first.
+fn rank<'a>(me: &str, holder: &str, others: impl Iterator<Item = &'a str>) -> u32 {
     let of = seed(holder);
     let key = |node: &str| (mix(of, seed(node)), Reverse(node.to_owned()));
     let mine = key(me);
-    let before = others.filter(|node| *node != holder && *node != me && key(node) > mine).take(WATCHERS).count();
-    u32::try_from(before).ok().filter(|_| before < WATCHERS)
+    let before = others.filter(|node| *node != holder && *node != me && key(node) > mine).count();
+    u32::try_from(before).unwrap_or(u32::MAX)
 }
 
 /// Third parties on an interface: a gateway, the nodes heard last, and one more, another each time.
@@ -338,16 +397,15 @@ mod tests {
     use crate::session::{Link, Subnet};
 
     #[test]
-    fn every_holder_has_as_many_watchers_as_there_should_be() {
+    fn those_who_take_part_have_an_order() {
         let nodes: Vec<String> = (0..20).map(|n| format!("w{n}")).collect();
         let names = || nodes.iter().map(String::as_str);
         for holder in names() {
-            let mut ranks: Vec<u32> =
-                names().filter(|me| *me != holder).filter_map(|me| rank(me, holder, names())).collect();
+            let mut ranks: Vec<u32> = names().filter(|me| *me != holder).map(|me| rank(me, holder, names())).collect();
             ranks.sort_unstable();
-            assert_eq!(ranks, [0, 1, 2], "of {holder}");
+            assert!(ranks.into_iter().eq(0..19), "of {holder}");
         }
-        assert_eq!(rank("w1", "w2", ["w1", "w2"].into_iter()), Some(0));
+        assert_eq!(rank("w1", "w2", ["w1", "w2"].into_iter()), 0);
     }
 
     #[test]

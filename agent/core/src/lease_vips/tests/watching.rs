@@ -208,3 +208,52 @@ fn what_was_found_of_one_tenure_says_nothing_about_the_next() {
     world.run(ms(3_000));
     assert_eq!(taken(&world, "w3"), LEASES.len());
 }
+
+#[test]
+fn nodes_that_take_part_and_do_not_watch_delay_a_take_and_do_not_prevent_it() {
+    // They have left, or have no endpoint: their kernels answer, and nobody takes anything there.
+    let names = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
+    let own = |n: u8| (Mac([2, 0, 0, 0, 1, n]), vip(200 + n));
+    let more: Vec<(&str, Participant)> =
+        (0_u8..).zip(names).map(|(n, name)| (name, participant(own(n).0, own(n).1))).collect();
+    let mut world = watching_as("w1", true, &more);
+    world.others.extend((0_u8..).zip(names).map(|(n, _)| (own(n).1, own(n).0)));
+    for _ in 0..4 {
+        renewed(&mut world, true);
+    }
+    crash(&mut world);
+    world.run(ms(8_000));
+    assert_eq!(taken(&world, "w1"), LEASES.len());
+}
+
+#[test]
+fn under_a_limit_of_frames_the_leases_are_taken_when_they_have_ended_at_the_latest() {
+    for limit in [3, 6, 15] {
+        let mut world = World::new();
+        let rules = Rules { frames_per_second: Some(limit), ..rules() };
+        world.lease_vips = LeaseVips::new(rules).watching_nodes(ms(100));
+        world.others = [(vip(66), OTHER), (vip(67), THIRD)].into();
+        world.others.extend(LEASES.map(|(_, n)| (vip(n), OTHER)));
+        world.begin(&LEASES.map(|(name, n)| (name, assignment(&[n]))));
+        for _ in 0..4 {
+            renewed(&mut world, true);
+        }
+        crash(&mut world);
+        world.run(ms(25_000));
+        assert_eq!(taken(&world, "w1"), LEASES.len(), "a limit of {limit}");
+    }
+}
+
+#[test]
+fn without_the_api_vips_are_not_asked_for_again_and_again() {
+    let mut world = watching(true);
+    world.away = true;
+    world.run(ms(5_000));
+    crash(&mut world);
+    world.others.extend(LEASES.map(|(_, n)| (vip(n), THIRD)));
+    world.run(ms(5_000));
+    let before = world.probed;
+    world.run(ms(10_000));
+    let probed = world.probed - before;
+    assert!(probed <= 150, "{probed} probes in 10 s, for three VIPs that another node has and a node that is gone");
+}
