@@ -1,5 +1,6 @@
 //! The control plane's VIPs: the part that their core adds to the event loop.
 
+mod answers;
 mod health;
 mod lease_client;
 mod names;

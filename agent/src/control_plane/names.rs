@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+use super::answers::Answers;
 use crate::settings::{Address, DnsMode};
 
 /// The time between two look-ups of a name that resolves.
@@ -53,14 +54,16 @@ pub async fn follow(
         return;
     }
     let mut answers: Vec<Vec<IpAddr>> = vec![vec![]; names.len()];
+    let mut families: Vec<Answers> = names.iter().map(|_| Answers::default()).collect();
     let mut sent = at_start(&addresses);
     let by_object = addresses.iter().filter(|a| matches!(a, Address::Object(_))).count();
     // The error of each name at its last look-up: reported when it changes, not every time.
     let mut told: Vec<Option<String>> = vec![None; names.len()];
     loop {
-        for ((name, answer), told) in names.iter().zip(&mut answers).zip(&mut told) {
+        for (((name, answer), told), families) in names.iter().zip(&mut answers).zip(&mut told).zip(&mut families) {
             let wrong = match look_up(name).await {
                 Ok(found) => {
+                    let found = families.take(&found);
                     let picked = mode.pick(&found);
                     let usable = !picked.is_empty();
                     if usable {

@@ -15,6 +15,8 @@ use crate::core::time::Time;
 const WITHIN: Duration = Duration::from_secs(5);
 /// How many writes run at a time.
 const AT_ONCE: usize = 16;
+/// The longest pause between two writes for a Service that another controller writes too.
+const LONGEST: Duration = Duration::from_mins(5);
 /// How often the agent checks for Services to write.
 const EVERY: Duration = Duration::from_millis(200);
 
@@ -23,9 +25,43 @@ pub(super) struct ServiceStatus {
     node: String,
     servers: Servers,
     on: bool,
-    /// The last write for each Service: the version it was based on, and when.
-    written: BTreeMap<Key, (String, Time)>,
+    written: BTreeMap<Key, Written>,
     next: Time,
+}
+
+/// The last write for a Service.
+#[derive(Clone, Debug)]
+struct Written {
+    /// The version that it was based on.
+    base: String,
+    at: Time,
+    /// How many writes came before it, each soon after the other: another controller writes something else.
+    before: u32,
+}
+
+impl Written {
+    fn after(last: Option<&Self>, base: &str, now: Time) -> Self {
+        Self { base: base.to_owned(), at: now, before: last.map_or(0, |last| last.before.saturating_add(1)) }
+    }
+
+    /// Whether the write may still be under way.
+    fn is_under_way(&self, now: Time) -> bool {
+        now.since(self.at) < WITHIN
+    }
+
+    /// Whether the Service, at this version, may be written again.
+    fn may_repeat(&self, version: &str, now: Time) -> bool {
+        now >= self.at + self.pause() && !(self.base == version && self.is_under_way(now))
+    }
+
+    /// The time until the next write: twice as long after each.
+    fn pause(&self) -> Duration {
+        EVERY.saturating_mul(2_u32.saturating_pow(self.before)).min(LONGEST)
+    }
+
+    fn is_forgotten(&self, now: Time) -> bool {
+        now.since(self.at) >= WITHIN.max(2 * self.pause())
+    }
 }
 
 impl ServiceStatus {
@@ -46,9 +82,10 @@ impl ServiceStatus {
                 held.entry(key).or_default().push(address);
             }
         }
-        self.written.retain(|_, (_, at)| now.since(*at) < WITHIN);
+        self.written.retain(|_, written| !written.is_forgotten(now));
+        let mut under_way = self.written.values().filter(|written| written.is_under_way(now)).count();
         for (key, addresses) in held {
-            if self.written.len() >= AT_ONCE {
+            if under_way >= AT_ONCE {
                 return;
             }
             let Some(service) = catalog.service(key) else { continue };
@@ -57,10 +94,13 @@ impl ServiceStatus {
                 && addresses.iter().all(|ip| service.shows(*ip));
             // The allocator writes the status for addresses it has given, as soon as it reads this node's record.
             let others = objects && service.metadata.annotations.ip_addresses.is_some();
-            if known || others || self.written.get(key).is_some_and(|(base, _)| base == version) {
+            let last = self.written.get(key);
+            if known || others || last.is_some_and(|last| !last.may_repeat(version, now)) {
                 continue;
             }
-            self.written.insert(key.clone(), (version.clone(), now));
+            let written = Written::after(last, version, now);
+            self.written.insert(key.clone(), written);
+            under_way += 1;
             let (servers, key, node) = (self.servers.clone(), key.clone(), self.node.clone());
             tokio::spawn(async move {
                 if let Err(error) = services::tell(&servers, &key, &node, &addresses, WITHIN).await {
@@ -68,5 +108,30 @@ impl ServiceStatus {
                 }
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_another_writer_writes_become_rare() {
+        let end = Time::default() + Duration::from_mins(60);
+        let (mut now, mut writes) = (Time::default(), 0);
+        let mut last: Option<Written> = None;
+        while now < end {
+            // The other resets the status at once: each time there is another version.
+            let version = writes.to_string();
+            if last.as_ref().is_none_or(|last| last.may_repeat(&version, now)) {
+                last = Some(Written::after(last.as_ref(), &version, now));
+                writes += 1;
+            }
+            now = now + EVERY;
+        }
+        assert!((15..30).contains(&writes), "{writes} writes in an hour");
+        let last = last.unwrap();
+        assert!(!last.may_repeat(&last.base, last.at + Duration::from_secs(1)), "it may still be under way");
+        assert!(last.is_forgotten(last.at + 2 * LONGEST));
     }
 }

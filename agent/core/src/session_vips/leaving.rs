@@ -29,7 +29,8 @@ impl SessionVips {
         }
         let now = self.step.at.now;
         if self.own.leaving().is_none() {
-            if !self.own.is_live() || self.away_since().is_some() {
+            // A renewal that is slow is no reason to skip the hand-over; one that has failed is.
+            if !self.own.is_live() || self.api.away.is_some() {
                 return self.leave_behind();
             }
             let leaving = Leaving { grace_ends: now + self.rules.handover_grace, empty: None, next_end: now };
