@@ -64,6 +64,8 @@ pub enum Bug {
     MatchesByInterface,
     /// An unhealthy node leaves a free VIP to healthier ones for ever.
     HealthForbids,
+    /// An unhealthy holder hands over after one question to its peers. Drawn outages seldom end just then: this one has a run of its own.
+    LooksOnce,
     /// Blind time counts for sessions.
     SessionBlindTimeCounts,
     /// The session counts from when the answer came.

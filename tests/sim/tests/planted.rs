@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use mooring_agent_core::planted::{Bug, plant};
 use mooring_agent_core::rules::Rules;
 use mooring_sim::check::Rule;
-use mooring_sim::clock::SECOND;
+use mooring_sim::clock::{MS, SECOND};
 use mooring_sim::elector::Elector;
-use mooring_sim::fault::{Fault, Planned};
+use mooring_sim::fault::{Fault, How, Planned};
 use mooring_sim::many::{Order, many};
 use mooring_sim::run::run;
 use mooring_sim::session_vips::{Plan, SessionVips};
@@ -48,6 +48,25 @@ fn every_planted_bug_is_found() {
 #[test]
 fn every_planted_bug_of_sessions_is_found() {
     each_is_found::<SessionVips>(&Bug::SESSION_VIPS);
+}
+
+/// All API servers hang, and are back at the same moment, which may be within the holder's question to its peers.
+#[test]
+fn a_hand_over_after_one_look_is_found() {
+    let violation = |(seed, ms): (u64, u64)| {
+        let mut plan = mooring_sim::elector::Plan::of(seed, Some(3));
+        plan.settings.rules = Rules::default();
+        let servers = plan.settings.nodes;
+        plan.faults =
+            vec![Planned { at: 50 * SECOND, lasts: ms * MS, fault: Fault::Api((1 << servers) - 1, How::Hangs) }];
+        run(&plan).violation.map(|violation| violation.rule)
+    };
+    let outages = (1..9).flat_map(|seed| (4_000..5_000).step_by(50).map(move |ms| (seed, ms)));
+    assert_eq!(outages.clone().find_map(violation), None);
+    plant(Some(Bug::LooksOnce));
+    let found = outages.clone().find_map(violation);
+    plant(None);
+    assert_eq!(found, Some(Rule::Health));
 }
 
 /// Ten nodes of twelve fall silent at once, where switches count frames.

@@ -17,6 +17,10 @@ pub const FENCED: Duration = Duration::from_secs(8);
 pub const EXPIRED: Duration = Duration::from_secs(25);
 /// Two owners that hear each other: one frame, plus the time to the kernel and to the observer.
 pub const SHARED: Duration = Duration::from_millis(500);
+/// As long as this an agent stands that is starved (200 ms and 20 ms for each of at most 25). Once it stands while another owner's frame
+/// waits for it; then it knows that it was late, looks at the Lease, and may stand once more before it removes the VIP. Its fence bounds
+/// that: who hands a VIP over keeps it for 4 s at most.
+pub const STANDS: Duration = Duration::from_millis(700);
 /// The longest lifetime that an address may get: the rest of a Lease of 15 s less 1.5 s, in whole seconds.
 pub const LIFETIME: u32 = 13;
 /// How late the kernel and the observer may notice the end of an address.
@@ -143,11 +147,12 @@ pub fn for_people() -> String {
     let rest = format!(
         "Loss and strangers: their own duration on top. Several at once, or after 3 moves in 180 s: outage {} s.\n\
          Stacked: a cut of {} s or more, one move more. A cut that heals while nobody can ask the API: {BOTH_YIELD} moves more.\n\
-         Two owners that can hear each other: {} ms. One holder after all is healed: {} s. Requests of all agents: {BURST} \
+         Two owners that can hear each other: {} ms; {} ms more if the agent of one is starved. One holder after all is healed: {} s. Requests of all agents: {BURST} \
          in a second, {RATE} a second over a round. Lifetime of the address: {LIFETIME} s. Memory of an agent: {} MiB.\n",
         EXPIRED.as_secs(),
         UNWELL.as_secs(),
         SHARED.as_millis(),
+        (2 * STANDS).as_millis(),
         SETTLED.as_secs(),
         MEMORY / 1_024,
     );

@@ -7,7 +7,10 @@ use std::time::Duration;
 use mooring_agent::core::time::Time;
 use serde::Serialize;
 
-use super::bounds::{self, BURST, HARMLESS, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STARVED};
+use super::bounds::{
+    self, BURST, HARMLESS, MEMORY, RATE, SERVICES_BURST, SERVICES_RATE, SETTLED, SHARED, STANDS, STARVED,
+};
+use super::class::Class;
 use super::hearing::{deaf, without};
 use super::seen::Seen;
 use crate::observe::probes::Gap;
@@ -107,16 +110,24 @@ fn two_owners(seen: &Seen) -> Vec<Breach> {
     for (i, a) in hosts.iter().enumerate() {
         for b in &hosts[i + 1..] {
             let heard = without(seen.both(a, b), &deaf(seen, a, b));
-            let allowed = |both: &Interval| SHARED + seen.stalled(both.from, both.to);
-            let long = heard.iter().filter(|both| both.length() > allowed(both));
-            found.extend(long.map(|both| {
-                let detail =
-                    format!("{a} and {b} for {} ms, allowed {}", both.length().as_millis(), SHARED.as_millis());
+            let starved =
+                |both: &Interval| if is_agent_starved(seen, &[a, b], both) { 2 * STANDS } else { Duration::ZERO };
+            let allowed = |both: &Interval| SHARED + starved(both);
+            let is_long = |both: &&Interval| both.length() > allowed(both) + seen.stalled(both.from, both.to);
+            found.extend(heard.iter().filter(is_long).map(|both| {
+                let (took, allowed) = (both.length().as_millis(), allowed(both).as_millis());
+                let detail = format!("{a} and {b} for {took} ms, allowed {allowed}");
                 breach(Rule::TwoOwners, both.from, detail)
             }));
         }
     }
     found
+}
+
+/// Whether a fault starved the agent of one of these hosts in that time.
+fn is_agent_starved(seen: &Seen, hosts: &[&str], then: &Interval) -> bool {
+    let mut starved = seen.faults.iter().filter(|fault| fault.class == Class::AgentStarved);
+    starved.any(|fault| hosts.contains(&fault.host.as_str()) && fault.from < then.to && then.from < fault.to)
 }
 
 fn one_holder(seen: &Seen) -> Vec<Breach> {

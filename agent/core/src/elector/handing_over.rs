@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::holding::Holding;
 use super::leaving::{LISTEN, Leaving};
-use super::service::ASK_AGAIN;
+use super::service::{ASK_AGAIN, Found};
 use super::{Elector, Role};
 use crate::action::{Action, Report};
 use crate::lease::Participant;
@@ -31,14 +31,13 @@ impl Elector {
         let begun = holding.leaving_since;
         match begun {
             None if wanted && (self.process.is_ending() || self.due(self.service.ask_again_at)) => {
-                self.ask_peers(ASK_WITHIN);
-                for address in self.peers() {
-                    self.act(Action::Probe { address, to: None });
-                }
-                self.mark_leaving(Some(now));
+                self.look_for_successor()
             }
             None => return,
-            Some(_) if !wanted => self.mark_leaving(None),
+            Some(_) if !wanted => {
+                self.service.found = Found::Nothing;
+                self.mark_leaving(None);
+            }
             Some(_) => {}
         }
         let Role::Holding(Holding { leaving_since: Some(since), .. }) = &self.role else {
@@ -53,6 +52,14 @@ impl Elector {
         self.leave();
     }
 
+    fn look_for_successor(&mut self) {
+        self.ask_peers(ASK_WITHIN);
+        for address in self.peers() {
+            self.act(Action::Probe { address, to: None });
+        }
+        self.mark_leaving(Some(self.step.at.now));
+    }
+
     fn mark_leaving(&mut self, since: Option<Time>) {
         if let Role::Holding(holding) = &mut self.role {
             holding.leaving_since = since;
@@ -63,17 +70,8 @@ impl Elector {
         let now = self.step.at.now;
         let healthy = self.service.healthy_peers().unwrap_or_default();
         let successor = self.successor(healthy);
-        if !self.process.is_ending() && (successor.is_none() || healthy.is_empty()) {
-            self.mark_leaving(None);
-            self.service.ask_again_at = now + ASK_AGAIN;
-            if !std::mem::replace(&mut self.service.nobody_was_better, true) {
-                self.report(Report::NobodyBetter);
-            }
-            return;
-        }
-        if !self.process.is_ending() && std::mem::take(&mut self.service.nobody_was_better) {
-            self.mark_leaving(None);
-            self.service.ask_again_at = now + RECOVERS;
+        let better = successor.is_some() && !healthy.is_empty();
+        if !self.process.is_ending() && !self.is_better_twice(better) {
             return;
         }
         if successor.is_none() && self.api.away.is_some() {
@@ -100,6 +98,34 @@ impl Elector {
         self.api.next_write = now;
         self.report(Report::HandingOver { to: successor });
         self.become_role(Role::Leaving(leaving));
+    }
+
+    /// Whether two looks in a row have found a peer better. If not, says when to look again. A shared outage ends for each API server at a
+    /// slightly different moment: a question that was asked during the outage, or right after it, may find a peer's server well and not
+    /// this node's. The second question is asked at once, since a server that fails alone fails again.
+    fn is_better_twice(&mut self, better: bool) -> bool {
+        let now = self.step.at.now;
+        let found = if better { Found::Better } else { Found::NobodyBetter };
+        match (std::mem::replace(&mut self.service.found, found), found) {
+            (Found::Better, Found::Better) => {
+                self.service.found = Found::Nothing;
+                return true;
+            }
+            (Found::Nothing, Found::Better) if planted!(LooksOnce) => return true,
+            (Found::Nothing, Found::Better) => {
+                self.look_for_successor();
+                return false;
+            }
+            (Found::NobodyBetter, Found::Better) => self.service.ask_again_at = now + RECOVERS,
+            (before, _) => {
+                self.service.ask_again_at = now + ASK_AGAIN;
+                if before != Found::NobodyBetter {
+                    self.report(Report::NobodyBetter);
+                }
+            }
+        }
+        self.mark_leaving(None);
+        false
     }
 
     /// A participant that was heard just now; one with a healthy service, if there is one. The address of an API server

@@ -21,10 +21,22 @@ pub(super) struct Service {
     pub(super) asked: Option<Asked>,
     /// The earliest time of the next hand-over because of health.
     pub(super) ask_again_at: Time,
-    /// At the last question no peer was healthy either.
-    pub(super) nobody_was_better: bool,
+    /// What the last question found.
+    pub(super) found: Found,
     /// How many hand-overs because of health have found no taker in a row.
     pub(super) not_taken: u32,
+}
+
+/// What an unhealthy holder found when it asked its peers last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It has not asked.
+    #[default]
+    Nothing,
+    /// No peer was healthy either, or this node's own service was healthy again.
+    NobodyBetter,
+    /// A peer was healthy, and this node's own service was not.
+    Better,
 }
 
 /// A question to all peers about their health.
@@ -40,7 +52,7 @@ impl Service {
     /// A new verdict: earlier hand-overs say nothing about the next one.
     pub(super) fn judged(&mut self, verdict: Verdict) {
         self.verdict = Some(verdict);
-        self.nobody_was_better = false;
+        self.found = Found::Nothing;
         self.not_taken = 0;
     }
 
@@ -49,6 +61,7 @@ impl Service {
     pub(super) fn was_not_taken(&mut self, now: Time) {
         self.ask_again_at = now + ASK_AGAIN * (1 << self.not_taken.min(MOST_DOUBLED));
         self.not_taken = self.not_taken.saturating_add(1);
+        self.found = Found::Nothing;
     }
 
     /// The healthy peers by the last answer.

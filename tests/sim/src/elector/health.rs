@@ -1,6 +1,8 @@
 //! The agent asks its node's API server how it is, as `agent/src/control_plane/health.rs` has it: where the cluster lists it. While
 //! nothing changes the questions are left out: their answers would change nothing.
 
+use std::net::IpAddr;
+
 use mooring_agent_core::control_plane::{Event, Input};
 use mooring_agent_core::health::{Health, Listed, Verdict};
 
@@ -41,6 +43,14 @@ impl Prober {
     pub fn verdict(&self) -> Option<Verdict> {
         self.health.verdict()
     }
+}
+
+/// A question to all API servers about their health, while some are silent.
+#[derive(Debug)]
+pub struct Question {
+    id: u64,
+    healthy: Vec<IpAddr>,
+    silent: Vec<usize>,
 }
 
 impl World<'_, Elector> {
@@ -98,29 +108,40 @@ impl World<'_, Elector> {
         }
     }
 
-    /// An agent asks its peers' API servers.
+    /// An agent asks its peers' API servers, and its own: its verdict may be older than what the peers say now.
     pub fn ask_peers(&mut self, host: usize, id: u64, within: Nanos) {
-        let mut healthy = vec![];
-        let mut took = 4 * MS;
-        if self.api.servers.remote {
-            for server in 0..self.api.servers.all.len() {
-                match self.is_ready(server).filter(|_| self.reaches(host, server)) {
-                    Some(true) => healthy.push(api_address(server, &self.plan.settings)),
-                    Some(false) => {}
-                    None => took = within,
-                }
-            }
-        } else {
-            // The own one is asked as well: its verdict may be older than what the peers say now.
-            for peer in 0..self.hosts.len() {
-                let fails = peer == host && self.hosts[host].own.own_probe_fails;
-                match self.is_ready(peer).filter(|_| self.reaches(host, peer) && !fails) {
-                    Some(true) => healthy.push(api_address(peer, &self.plan.settings)),
-                    Some(false) => {}
-                    None => took = within,
-                }
+        let mut question = Question { id, healthy: vec![], silent: vec![] };
+        for server in 0..self.api.servers.all.len() {
+            match self.says(host, server) {
+                Some(true) => question.healthy.push(api_address(server, &self.plan.settings)),
+                Some(false) => {}
+                None => question.silent.push(server),
             }
         }
-        self.tell_after(took, host, Event::Input(Input::Peers { id, healthy }));
+        if question.silent.is_empty() {
+            self.tell_after(4 * MS, host, Event::Input(Input::Peers { id, healthy: question.healthy }));
+        } else {
+            let life = self.hosts[host].life;
+            let question = Box::new(question);
+            self.queue.put(self.now + within, Common::Own(Item::AskedLongEnough { host, life, question }));
+        }
+    }
+
+    /// The time for the answers is over. A server that was silent, and is well again by now, may just have answered.
+    pub(super) fn asked_long_enough(&mut self, host: usize, question: Question) {
+        let Question { id, mut healthy, silent } = question;
+        for server in silent {
+            let in_time = (id + server as u64).is_multiple_of(2);
+            if in_time && self.says(host, server) == Some(true) {
+                healthy.push(api_address(server, &self.plan.settings));
+            }
+        }
+        self.tell_soon(host, Event::Input(Input::Peers { id, healthy }));
+    }
+
+    /// What an API server says of itself to a host. None: it does not answer.
+    fn says(&self, host: usize, server: usize) -> Option<bool> {
+        let fails = !self.api.servers.remote && server == host && self.hosts[host].own.own_probe_fails;
+        self.is_ready(server).filter(|_| self.reaches(host, server) && !fails)
     }
 }

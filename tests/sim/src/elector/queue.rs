@@ -4,6 +4,7 @@ use mooring_agent_core::control_plane::{Event, Input};
 
 use super::Elector;
 use super::api::{Answer, Message};
+use super::health::Question;
 use crate::world::World;
 
 /// Something that will happen. Calls, servers, hosts and their lives are numbers.
@@ -23,6 +24,8 @@ pub enum Item {
     WatchAgain { host: usize, connection: u32 },
     /// The agent asks its API server how it is.
     Health { host: usize, life: u32 },
+    /// The agent waits no longer for servers that are silent.
+    AskedLongEnough { host: usize, life: u32, question: Box<Question> },
     /// The rival's turn.
     Rival { host: usize, life: u32 },
     /// The node learns of the second VIP.
@@ -36,7 +39,7 @@ impl World<'_, Elector> {
         match *item {
             Item::Watch { to, .. } => Some(Some(to)),
             Item::WatchAgain { host, .. } => Some(Some(host)),
-            Item::Health { host, life } => alive(host, life),
+            Item::Health { host, life } | Item::AskedLongEnough { host, life, .. } => alive(host, life),
             Item::Answer { call, .. } | Item::Patience { call, .. } | Item::Deadline { call } => {
                 let call = &self.api.calls[call as usize];
                 alive(call.host(), call.life())
@@ -59,6 +62,7 @@ impl World<'_, Elector> {
                 }
             }
             Item::Health { host, .. } => self.ask_health(host),
+            Item::AskedLongEnough { host, question, .. } => self.asked_long_enough(host, *question),
             Item::Rival { host, life } => self.rival_turn(host, life),
             Item::Learns { host } => {
                 let vips = self.plan.settings.own.vips.clone();

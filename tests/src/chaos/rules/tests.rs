@@ -98,6 +98,19 @@ fn two_owners_that_hear_each_other() {
 }
 
 #[test]
+fn a_starved_agent_hears_of_another_owner_late() {
+    let mut seen = good();
+    seen.holds = holds(&[("a", 0, Some(3_000)), ("b", 1_400, None)]);
+    for (starved, from, allowed) in [("a", 1_000, true), ("c", 1_000, false), ("a", 3_100, false)] {
+        seen.faults = vec![fault(Class::AgentStarved, starved, from, 4_000)];
+        assert_eq!(!broken(&seen).contains(&Rule::TwoOwners), allowed, "{starved} from {from}");
+    }
+    seen.faults = vec![fault(Class::AgentStarved, "a", 1_000, 4_000)];
+    seen.holds = holds(&[("a", 0, Some(3_400)), ("b", 1_400, None)]);
+    assert!(broken(&seen).contains(&Rule::TwoOwners), "not for ever");
+}
+
+#[test]
 fn no_fence_and_a_fence_outlived() {
     let mut seen = good();
     seen.lifetimes.push(lifetime("b", 9_000, u32::MAX));

@@ -83,6 +83,19 @@ fn a_holder_hands_over_though_api_servers_are_on_another_interface() {
 }
 
 #[test]
+fn a_holder_that_is_the_last_to_come_back_from_an_outage_of_all_keeps_the_vip() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.hosts[holder].ready = false;
+    world.judge(holder, Verdict::Unhealthy);
+    world.run(ms(3));
+    // The peers' servers have answered, and the holder's own not yet.
+    world.hosts[holder].ready = true;
+    world.run(ms(5_000));
+    assert_eq!(world.reported(holder, |r| matches!(r, Report::HandingOver { .. })), 0);
+    assert_eq!(world.owners(), [holder]);
+}
+
+#[test]
 fn own_probes_that_fail_everywhere_cost_few_hand_overs() {
     // Each node finds its own API server bad, and those of the others good: a firewall on loopback, say.
     let (mut world, holder) = World::settled(3, &Rules::default());

@@ -1,12 +1,20 @@
 //! The VIP follows a healthy API server.
 
+use mooring_agent_core::action::Report;
+
 use crate::check::{Look, Rule};
 use crate::clock::{MS, Nanos, SECOND};
 use crate::elector::Elector;
 use crate::elector::fault::Fault as Own;
-use crate::fault::Fault;
+use crate::fault::{Fault, Planned};
 use crate::queue::Item;
+use crate::subject::Subject as _;
 use crate::world::World;
+
+/// What ended this long ago has no effect on hand-overs any more.
+const LATELY: Nanos = 15 * SECOND;
+
+type PlannedOf = Planned<Own>;
 
 /// A holder whose API server is not ready while another node could serve.
 #[derive(Debug, Default)]
@@ -36,6 +44,24 @@ impl World<'_, Elector> {
                 (self.now - since) / MS,
                 bound / MS
             );
+            self.violated(Rule::Health, text);
+        }
+    }
+
+    /// A holder hands over: not because of an outage that all API servers shared, if that is all that has been wrong lately. It ends for
+    /// all of them at once.
+    pub fn check_handed_over(&mut self, host: usize, report: &Report) {
+        let is_ending = self.hosts[host].agent.as_ref().is_none_or(|agent| agent.ending);
+        if !matches!(report, Report::HandingOver { .. }) || is_ending || self.now < Elector::PACE.first {
+            return;
+        }
+        let all = (1_u64 << self.api.servers.all.len().min(63)) - 1;
+        let lately = |fault: &&PlannedOf| fault.at <= self.now && self.now <= fault.at + fault.lasts + LATELY;
+        let shared = |fault: &PlannedOf| matches!(fault.fault, Fault::Api(servers, _) if servers & all == all);
+        let mut faults = self.plan.faults.iter().filter(lately).peekable();
+        if faults.peek().is_some() && faults.all(shared) {
+            let text =
+                format!("{} hands over, and its API server was away no longer than the others", self.names[host]);
             self.violated(Rule::Health, text);
         }
     }

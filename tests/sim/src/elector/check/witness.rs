@@ -44,6 +44,7 @@ impl World<'_, Elector> {
     /// What a core reports is held against what the world knows.
     pub fn check_report(&mut self, host: usize, report: &Report) {
         self.check_taken_by_end(host, report);
+        self.check_handed_over(host, report);
         let rules = &self.plan.settings.rules;
         let window = if rules.witness_interval.is_zero() { 100 * MS } else { nanos(rules.witness_interval) };
         let silence = window * u64::from(rules.witness_misses);
