@@ -59,10 +59,13 @@ pub struct Probe {
     pub to: Option<Mac>,
 }
 
+/// The index that stands for an interface which does not exist: the kernel counts from 1 (`if_nametoindex(3)`).
+pub const NO_INTERFACE: u32 = 0;
+
 /// An interface of this node that VIPs may be on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The kernel's index: frames and probes name the interface by it.
+    /// The kernel's index: frames and probes name the interface by it. [`NO_INTERFACE`]: the default interface does not exist.
     pub index: u32,
     /// What the node declares about the interface.
     pub link: Link,

@@ -1,5 +1,6 @@
 //! The elector's events, and the moment at which a core steps.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -126,6 +127,8 @@ pub enum Event {
         /// Whether frames can pass.
         up: bool,
     },
+    /// The VIPs on whose own interface no frames can pass, where the VIPs are on several interfaces: nobody is heard to have them.
+    Unheard(BTreeSet<IpAddr>),
     /// The clocks disagree about how much time has passed by more than a second: the machine may have stood still.
     ClockJump(Duration),
     /// The process is asked to end.

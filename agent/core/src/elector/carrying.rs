@@ -1,5 +1,6 @@
 //! The VIPs on the interface: put there, put back, announced, let go.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -185,6 +186,17 @@ impl Elector {
             }
         } else {
             self.segment.link.went_down(now);
+        }
+    }
+
+    /// Frames pass on the interfaces of some VIPs, and on those of others they do not. VIPs whose link has come up are announced anew.
+    pub(super) fn unheard_changed(&mut self, unheard: BTreeSet<IpAddr>) {
+        let now = self.step.at.now;
+        let before = std::mem::replace(&mut self.segment.unheard, unheard);
+        for address in before.difference(&self.segment.unheard) {
+            if let Some(vip) = self.vips.get_mut(address).filter(|vip| vip.is_put()) {
+                vip.schedule.restart(now);
+            }
         }
     }
 

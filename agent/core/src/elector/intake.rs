@@ -76,6 +76,7 @@ impl Elector {
             Event::NodeSilent { node } => self.suspect(&node),
             Event::NodeHeard { node } => self.suspect_no_more(&node),
             Event::Link { up } => self.link_changed(up),
+            Event::Unheard(addresses) => self.unheard_changed(addresses),
             Event::ClockJump(by) => self.late(by),
             Event::Shutdown => self.process.end(),
         }

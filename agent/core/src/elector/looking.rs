@@ -29,9 +29,11 @@ impl Elector {
             Target::Holder(declaration) => (self.known_of(declaration), WITNESSED),
             Target::Anybody | Target::Nothing => (&[][..], usize::MAX),
         };
-        // A VIP that a foreign owner has would answer for a holder that is gone.
+        // A VIP that a foreign owner has would answer for a holder that is gone. A VIP whose link is down here answers for nobody.
+        let unheard = &self.segment.unheard;
         let asked = |(address, vip): &(&IpAddr, &Vip)| {
-            !vip.is_held_back() && (declared.is_empty() || declared.contains(*address))
+            let is_asked = declared.is_empty() || declared.contains(*address);
+            is_asked && !vip.is_held_back() && !unheard.contains(*address)
         };
         let vips = self.vips.iter().filter(asked).map(|(address, _)| *address);
         self.segment.witness.aim(now, target, vips.take(most));

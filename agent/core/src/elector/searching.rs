@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use super::ensured::Ensured;
-use super::vip::{Put, Search};
+use super::vip::Search;
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report};
 use crate::look::{Found, Look};
@@ -148,10 +148,10 @@ impl Elector {
         self.vips.get(&address).is_some_and(Vip::is_held_back)
     }
 
-    /// Whether the kernel has refused to carry the VIP here.
+    /// Whether the VIP is on this node's interface, as far as the kernel has answered.
     #[must_use]
-    pub fn is_refused(&self, address: IpAddr) -> bool {
-        self.vips.get(&address).is_some_and(|vip| vip.put == Put::Refused)
+    pub fn is_put(&self, address: IpAddr) -> bool {
+        self.vips.get(&address).is_some_and(Vip::is_put)
     }
 
     /// The VIPs that are held back, each with the host that has it, if one does.

@@ -1,6 +1,6 @@
 //! What is known of the segment: the link, the hosts that were heard, and foreign owners of VIPs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Segment {
     pub(super) witness: Witness,
     pub(super) link: Link,
+    /// The VIPs on whose own interface no frames can pass.
+    pub(super) unheard: BTreeSet<IpAddr>,
     /// When a gateway or a participant was last heard, by its own address.
     pub(super) third_heard: BTreeMap<IpAddr, Time>,
     pub(super) foreign: Foreign,
@@ -26,7 +28,7 @@ pub(super) struct Segment {
     pub(super) peers: Peers,
 }
 
-/// The link of the interface.
+/// The link of the interface; of several, whether any is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     /// No event has told yet.
@@ -51,6 +53,7 @@ impl Segment {
         Self {
             witness: Witness::new(rules.witness_interval_for(WITNESSED), rules.witness_misses),
             link: Link::Unknown,
+            unheard: BTreeSet::new(),
             third_heard: BTreeMap::new(),
             foreign: Foreign::default(),
             peers: Peers::default(),

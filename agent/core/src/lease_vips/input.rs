@@ -1,6 +1,6 @@
 //! The inputs, API calls and reports of the core for kube-vip's placements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::action::{self, Action};
@@ -11,8 +11,10 @@ use crate::event::Event as ForElector;
 pub struct Assignment {
     /// The VIPs, each with the index of the interface that it belongs on.
     pub vips: BTreeMap<IpAddr, u32>,
-    /// Whether frames can pass on their interfaces.
+    /// Whether frames can pass on any of their interfaces, and all of these exist.
     pub up: bool,
+    /// The VIPs on whose own interface no frames can pass.
+    pub unheard: BTreeSet<IpAddr>,
     /// Whether this node may have the Lease. A holder without this right hands the Lease over.
     pub campaigns: bool,
 }

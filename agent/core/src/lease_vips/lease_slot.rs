@@ -63,7 +63,7 @@ impl LeaseSlot {
         begin: Option<(&Node, &[IpAddr])>,
         batch: &mut Batch,
     ) {
-        let up = std::mem::replace(&mut self.assignment, assignment).up;
+        let before = std::mem::replace(&mut self.assignment, assignment);
         if !self.assignment.campaigns || self.assignment.vips.is_empty() {
             return;
         }
@@ -81,7 +81,10 @@ impl LeaseSlot {
         if self.assignment.vips.len() > self.given.len() {
             self.give_these(at, name, self.assignment.vips.keys().copied().collect(), batch);
         }
-        if up != self.assignment.up {
+        if before.unheard != self.assignment.unheard {
+            self.step(at, name, ForElector::Unheard(self.assignment.unheard.clone()), batch);
+        }
+        if before.up != self.assignment.up {
             self.step(at, name, ForElector::Link { up: self.assignment.up }, batch);
         }
     }
@@ -97,6 +100,7 @@ impl LeaseSlot {
         if !found.is_empty() {
             self.step(at, name, ForElector::LeftOver(found), batch);
         }
+        self.step(at, name, ForElector::Unheard(self.assignment.unheard.clone()), batch);
         self.step(at, name, ForElector::Link { up: self.assignment.up }, batch);
         // A kube-vip knows no health of a Service either: who may have it is said by its assignment.
         self.step(at, name, ForElector::Health(Verdict::Healthy), batch);
@@ -206,8 +210,13 @@ impl LeaseSlot {
 
     /// The VIPs that are on this node because it holds the Lease.
     pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
-        let refused = |address: &IpAddr| self.elector.as_ref().is_some_and(|elector| elector.is_refused(*address));
-        self.given().filter(move |address| self.is_holding() && !refused(address))
+        self.put().filter(|_| self.is_holding())
+    }
+
+    /// The VIPs that are on this node's interfaces, for whatever reason.
+    pub(super) fn put(&self) -> impl Iterator<Item = IpAddr> {
+        let is_put = |address: &IpAddr| self.elector.as_ref().is_some_and(|elector| elector.is_put(*address));
+        self.given().filter(move |address| self.is_carrying() && is_put(address))
     }
 
     fn is_given(&self, address: IpAddr) -> bool {

@@ -277,7 +277,11 @@ impl LeaseVips {
     fn moved(&self, event: &Event) -> Vec<IpAddr> {
         let Event::Input(Input::Assignments(assignments)) = event else { return vec![] };
         let moved = self.places.moved(assignments).into_iter();
-        moved.filter(|address| self.is_carried(*address)).collect()
+        let is_asked_for = |address: &IpAddr| {
+            let slot = self.slot_of(*address);
+            slot.is_some_and(|slot| slot.is_carrying() && slot.given().any(|one| one == *address))
+        };
+        moved.filter(is_asked_for).collect()
     }
 
     /// The Leases to watch.
@@ -290,17 +294,26 @@ impl LeaseVips {
         self.slots.iter().flat_map(|(name, slot)| slot.held().map(move |address| (address, name.as_str())))
     }
 
-    /// Whether this node carries a VIP, for whatever reason.
+    fn slot_of(&self, address: IpAddr) -> Option<&LeaseSlot> {
+        self.by_vip.get(&address).and_then(|name| self.slots.get(name))
+    }
+
+    /// Whether this node carries a VIP, for whatever reason. One that the kernel has refused it does not carry.
     #[must_use]
     pub fn is_carried(&self, address: IpAddr) -> bool {
-        let slot = self.by_vip.get(&address).and_then(|name| self.slots.get(name));
-        slot.is_some_and(|slot| slot.is_carrying() && slot.given().any(|one| one == address))
+        self.slot_of(address).is_some_and(|slot| slot.put().any(|one| one == address))
+    }
+
+    /// Whether this node carries the VIPs of a Lease, as far as it can.
+    #[must_use]
+    pub fn is_carrying(&self, name: &str) -> bool {
+        self.slots.get(name).is_some_and(LeaseSlot::is_carrying)
     }
 
     /// How many VIPs there are for this node, and how many of them it carries.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
-        let carried = self.slots.values().filter(|slot| slot.is_carrying()).map(|slot| slot.given().count());
+        let carried = self.slots.values().map(|slot| slot.put().count());
         (self.by_vip.len(), carried.sum())
     }
 
@@ -340,9 +353,7 @@ impl LeaseVips {
             let may_begin = !self.shutting_down;
             slot.give(at, &name, assignment, may_begin.then_some((&self.node, found)), &mut self.batch);
         }
-        let stays = |address: &IpAddr| {
-            self.by_vip.get(address).and_then(|name| self.slots.get(name)).is_some_and(LeaseSlot::is_carrying)
-        };
+        let stays = |address: &IpAddr| self.slot_of(*address).is_some_and(LeaseSlot::is_carrying);
         let gone: Vec<IpAddr> = left_over.into_iter().flatten().filter(|address| !stays(address)).collect();
         for address in gone {
             self.batch.drop(address);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Assignment, Call, Output, Report};
-use crate::core::{Interface, Probe, Vip};
+use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
 use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
@@ -46,14 +46,18 @@ impl Places {
     }
 
     fn vip(&self, address: IpAddr) -> Option<Vip> {
-        self.at.get(&address).map(|interface| Vip { address, interface: *interface })
+        let interface = self.of_vip(address).filter(|index| *index != NO_INTERFACE)?;
+        Some(Vip { address, interface })
     }
 
     /// The interface on which to probe for an address: a VIP's own; else the one whose subnet contains the address;
     /// else the first.
     pub(super) fn near(&self, address: IpAddr) -> Option<u32> {
-        let by_subnet = || self.connected(address).or_else(|| self.interfaces.first().map(|one| one.index));
-        self.at.get(&address).copied().or_else(by_subnet)
+        let first = || self.interfaces.iter().map(|one| one.index).find(|index| *index != NO_INTERFACE);
+        match self.of_vip(address) {
+            Some(own) => Some(own).filter(|index| *index != NO_INTERFACE),
+            None => self.connected(address).or_else(first),
+        }
     }
 
     /// The interface whose subnet contains the address.

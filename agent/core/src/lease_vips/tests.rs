@@ -1,5 +1,6 @@
 //! One node with many Leases, a store of them, a segment, and a kernel: a small world that runs the same way every time.
 
+mod interfaces;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +204,8 @@ fn interface(index: u32, address: IpAddr) -> Interface {
 }
 
 fn assignment(vips: &[u8]) -> Assignment {
-    Assignment { vips: vips.iter().map(|n| (vip(*n), 2)).collect(), up: true, campaigns: true }
+    let vips = vips.iter().map(|n| (vip(*n), 2)).collect();
+    Assignment { vips, up: true, campaigns: true, ..Assignment::default() }
 }
 
 #[test]
@@ -448,8 +450,23 @@ fn what_the_kernel_refuses_is_not_held() {
     let mut world = World::with(&[(ALL, assignment(&[100, 101]))]);
     world.run(ms(5_000));
     assert_eq!(world.lease_vips.held().count(), 2);
+    assert_eq!(world.lease_vips.counts(), (2, 2));
     world.tell(Event::EnsureFailed { address: vip(100), reason: "another program has it".into() });
     assert_eq!(world.lease_vips.held().collect::<Vec<_>>(), [(vip(101), ALL)]);
+    assert_eq!(world.lease_vips.counts(), (2, 1));
+    assert!(!world.lease_vips.is_carried(vip(100)) && world.lease_vips.is_carrying(ALL));
+}
+
+#[test]
+fn what_the_kernel_has_not_answered_yet_is_not_held() {
+    let mut world = World::with(&[(ALL, assignment(&[100]))]);
+    world.run(ms(5_000));
+    // The answer to this request does not come.
+    world.tell(Event::Gone(vip(100)));
+    let wall = WallTime(i64::try_from(world.now.as_nanos() / 1_000).unwrap());
+    let out = world.lease_vips.step(Moment { now: world.now, wall }, Event::Gone(vip(100)));
+    assert!(out.iter().any(|output| matches!(output, Output::Ensure { .. })), "{out:?}");
+    assert_eq!(world.lease_vips.held().count(), 0);
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! The VIPs of one Lease are on several interfaces, of which some are down or do not exist.
+
+use super::*;
+use crate::core::NO_INTERFACE;
+use crate::lease::Declaration;
+
+const ETH1: u32 = 3;
+/// The address of a third party.
+const THIRD: u8 = 67;
+
+/// VIP 100 is on the first interface, and VIP 101 on the other.
+fn both() -> Assignment {
+    let mut both = assignment(&[100]);
+    both.vips.insert(vip(101), ETH1);
+    both
+}
+
+/// The first interface does not exist any more.
+fn first_gone() -> Assignment {
+    let mut gone = Assignment { up: false, unheard: [vip(100)].into(), ..both() };
+    gone.vips.insert(vip(100), NO_INTERFACE);
+    gone
+}
+
+/// The link of the first interface is down, and that of the other is up.
+fn first_down() -> Assignment {
+    Assignment { unheard: [vip(100)].into(), ..both() }
+}
+
+/// `w2` renews the Lease.
+fn renew(world: &mut World) {
+    world.version += 1;
+    let renewed = Some(WallTime(i64::try_from(world.version).unwrap()));
+    let record = Record { holder: "w2".into(), duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
+    let mut notes = Notes::default();
+    let declares = |mac, n| Participant { macs: vec![mac], addresses: vec![vip(n)], ..Participant::default() };
+    notes.participants.insert("w2".into(), declares(OTHER, 66));
+    notes.participants.insert("w3".into(), declares(Mac([2, 0, 0, 0, 0, THIRD]), THIRD));
+    notes.tenure = Some(Declaration {
+        holder: "w2".into(),
+        transitions: 1,
+        acquired: None,
+        macs: vec![OTHER],
+        vips: vec![vip(100), vip(101)],
+    });
+    let view = LeaseView { version: world.version.to_string(), record, notes };
+    world.leases.insert(ALL.into(), view.clone());
+    world.tell(Event::Input(Input::Lease { name: ALL.into(), event: ForElector::Seen(Some(view)) }));
+}
+
+/// A node that watches the holder `w2` for so long.
+fn watches(world: &mut World, seconds: u64) {
+    for _ in 0..seconds {
+        renew(world);
+        world.run(ms(1_000));
+    }
+}
+
+fn standby() -> World {
+    let mut world = World::new();
+    world.others = [(vip(100), OTHER), (vip(101), OTHER), (vip(66), OTHER)].into();
+    world.others.insert(vip(THIRD), Mac([2, 0, 0, 0, 0, THIRD]));
+    renew(&mut world);
+    world.begin(&[(ALL, both())]);
+    watches(&mut world, 10);
+    world
+}
+
+#[test]
+fn a_holder_whose_first_interface_goes_away_gives_the_lease_back() {
+    let mut world = World::with(&[(ALL, both())]);
+    world.run(ms(5_000));
+    assert_eq!(world.at, [(vip(100), 2), (vip(101), ETH1)].into());
+    world.assignments(&[(ALL, first_gone())]);
+    world.run(ms(30_000));
+    assert_eq!((world.holder(ALL), world.carried()), ("", vec![]), "and takes nothing");
+    assert!(world.at.values().all(|index| *index != NO_INTERFACE), "{:?}", world.at);
+    world.assignments(&[(ALL, both())]);
+    world.run(ms(5_000));
+    assert_eq!((world.holder(ALL), world.carried().len()), ("w1", 2));
+}
+
+#[test]
+fn a_standby_whose_first_interface_goes_away_takes_nothing_from_a_holder_that_lives() {
+    let mut world = standby();
+    world.assignments(&[(ALL, first_gone())]);
+    // Nobody is heard where no interface is.
+    world.others.remove(&vip(100));
+    watches(&mut world, 10);
+    assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]));
+}
+
+#[test]
+fn a_vip_whose_own_link_is_down_is_no_witness() {
+    let mut world = standby();
+    world.assignments(&[(ALL, first_down())]);
+    world.others.remove(&vip(100));
+    watches(&mut world, 10);
+    assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]), "the other VIP is heard");
+    // The other one is.
+    world.others.retain(|_, mac| *mac != OTHER);
+    world.run(ms(2_000));
+    assert_eq!(world.holder(ALL), "w1");
+}
+
+#[test]
+fn where_the_link_of_the_only_vip_that_is_heard_fails_nothing_is_taken() {
+    let mut world = standby();
+    world.others.remove(&vip(101));
+    watches(&mut world, 10);
+    world.assignments(&[(ALL, first_down())]);
+    world.others.remove(&vip(100));
+    watches(&mut world, 10);
+    assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]));
+}
+
+#[test]
+fn vips_whose_link_comes_back_are_announced_anew() {
+    let mut world = World::with(&[(ALL, first_down())]);
+    world.run(ms(60_000));
+    let wall = WallTime(i64::try_from(world.now.as_nanos() / 1_000).unwrap());
+    let told = Event::Input(Input::Assignments([(ALL.to_owned(), both())].into()));
+    let out = world.lease_vips.step(Moment { now: world.now, wall }, told);
+    let announced: Vec<IpAddr> = out
+        .iter()
+        .filter_map(|output| if let Output::Announce(vips) = output { Some(vips) } else { None })
+        .flatten()
+        .map(|vip| vip.address)
+        .collect();
+    assert_eq!(announced, [vip(100)]);
+}
