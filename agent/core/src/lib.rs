@@ -52,4 +52,4 @@ pub mod witness;
 
 pub use mooring_lease::{lease, mac, observation, time};
 
-pub use self::core::{Core, Event, Interface, Output, Probe, Vip};
+pub use self::core::{Core, Event, Interface, NO_INTERFACE, Output, Probe, Vip};

@@ -130,8 +130,7 @@ impl Witness {
             return;
         }
         if !vips.clone().any(|vip| self.vips.contains(&vip)) {
-            self.in_tenure = false;
-            self.last_tenure = None;
+            self.must_answer_anew();
         }
         self.vips = vips.collect();
         let target = target.to_owned();
@@ -143,6 +142,12 @@ impl Witness {
         self.forget(now);
         self.answered = None;
         self.in_tenure = matches!(&self.target, Target::Holder(d) if self.last_tenure.as_ref() == Some(d));
+    }
+
+    /// The target must answer anew before its silence counts: it may have answered where nothing is heard any more.
+    pub fn must_answer_anew(&mut self) {
+        self.in_tenure = false;
+        self.last_tenure = None;
     }
 
     /// The holder is known to have answered in this tenure, for another address.

@@ -8,23 +8,27 @@ const ETH1: u32 = 3;
 /// The address of a third party.
 const THIRD: u8 = 67;
 
-/// VIP 100 is on the first interface, and VIP 101 on the other.
+/// The VIPs on the first interface.
+const FIRST: [u8; 2] = [100, 101];
+/// The VIP on the other one.
+const OTHERS: u8 = 102;
+
 fn both() -> Assignment {
-    let mut both = assignment(&[100]);
-    both.vips.insert(vip(101), ETH1);
+    let mut both = assignment(&FIRST);
+    both.vips.insert(vip(OTHERS), ETH1);
     both
 }
 
 /// The first interface does not exist any more.
 fn first_gone() -> Assignment {
-    let mut gone = Assignment { up: false, unheard: [vip(100)].into(), ..both() };
-    gone.vips.insert(vip(100), NO_INTERFACE);
+    let mut gone = Assignment { up: false, ..first_down() };
+    gone.vips.extend(FIRST.map(|n| (vip(n), NO_INTERFACE)));
     gone
 }
 
 /// The link of the first interface is down, and that of the other is up.
 fn first_down() -> Assignment {
-    Assignment { unheard: [vip(100)].into(), ..both() }
+    Assignment { unheard: FIRST.map(vip).into(), ..both() }
 }
 
 /// `w2` renews the Lease.
@@ -41,7 +45,7 @@ fn renew(world: &mut World) {
         transitions: 1,
         acquired: None,
         macs: vec![OTHER],
-        vips: vec![vip(100), vip(101)],
+        vips: vec![vip(100), vip(101), vip(OTHERS)],
     });
     let view = LeaseView { version: world.version.to_string(), record, notes };
     world.leases.insert(ALL.into(), view.clone());
@@ -58,7 +62,7 @@ fn watches(world: &mut World, seconds: u64) {
 
 fn standby() -> World {
     let mut world = World::new();
-    world.others = [(vip(100), OTHER), (vip(101), OTHER), (vip(66), OTHER)].into();
+    world.others = [100, 101, OTHERS, 66].map(|n| (vip(n), OTHER)).into();
     world.others.insert(vip(THIRD), Mac([2, 0, 0, 0, 0, THIRD]));
     renew(&mut world);
     world.begin(&[(ALL, both())]);
@@ -66,26 +70,37 @@ fn standby() -> World {
     world
 }
 
+/// Nobody is heard on the first interface, where the holder's own address is.
+fn first_is_deaf(world: &mut World, assignment: Assignment) {
+    world.assignments(&[(ALL, assignment)]);
+    world.others.retain(|address, _| [vip(OTHERS), vip(THIRD)].contains(address));
+}
+
 #[test]
 fn a_holder_whose_first_interface_goes_away_gives_the_lease_back() {
     let mut world = World::with(&[(ALL, both())]);
     world.run(ms(5_000));
-    assert_eq!(world.at, [(vip(100), 2), (vip(101), ETH1)].into());
+    assert_eq!(world.at, [(vip(100), 2), (vip(101), 2), (vip(OTHERS), ETH1)].into());
     world.assignments(&[(ALL, first_gone())]);
     world.run(ms(30_000));
     assert_eq!((world.holder(ALL), world.carried()), ("", vec![]), "and takes nothing");
     assert!(world.at.values().all(|index| *index != NO_INTERFACE), "{:?}", world.at);
     world.assignments(&[(ALL, both())]);
     world.run(ms(5_000));
-    assert_eq!((world.holder(ALL), world.carried().len()), ("w1", 2));
+    assert_eq!((world.holder(ALL), world.carried().len()), ("w1", 3));
+}
+
+#[test]
+fn nothing_is_put_on_an_interface_that_does_not_exist() {
+    let mut world = World::with(&[(ALL, Assignment { up: true, ..first_gone() })]);
+    world.run(ms(5_000));
+    assert_eq!(world.at, [(vip(OTHERS), ETH1)].into());
 }
 
 #[test]
 fn a_standby_whose_first_interface_goes_away_takes_nothing_from_a_holder_that_lives() {
     let mut world = standby();
-    world.assignments(&[(ALL, first_gone())]);
-    // Nobody is heard where no interface is.
-    world.others.remove(&vip(100));
+    first_is_deaf(&mut world, first_gone());
     watches(&mut world, 10);
     assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]));
 }
@@ -93,23 +108,28 @@ fn a_standby_whose_first_interface_goes_away_takes_nothing_from_a_holder_that_li
 #[test]
 fn a_vip_whose_own_link_is_down_is_no_witness() {
     let mut world = standby();
-    world.assignments(&[(ALL, first_down())]);
-    world.others.remove(&vip(100));
+    first_is_deaf(&mut world, first_down());
     watches(&mut world, 10);
     assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]), "the other VIP is heard");
-    // The other one is.
-    world.others.retain(|_, mac| *mac != OTHER);
+    world.others.remove(&vip(OTHERS));
     world.run(ms(2_000));
-    assert_eq!(world.holder(ALL), "w1");
+    assert_eq!(world.holder(ALL), "w1", "and when it is silent the holder is gone");
 }
 
 #[test]
-fn where_the_link_of_the_only_vip_that_is_heard_fails_nothing_is_taken() {
-    let mut world = standby();
-    world.others.remove(&vip(101));
+fn what_answered_on_a_link_that_is_down_says_nothing_about_the_others() {
+    // The holder could not put the other VIP there.
+    let mut world = World::new();
+    world.others = [(vip(100), OTHER), (vip(66), OTHER), (vip(THIRD), Mac([2, 0, 0, 0, 0, THIRD]))].into();
+    renew(&mut world);
+    let of = |assignment: Assignment| Assignment {
+        vips: assignment.vips.into_iter().filter(|(address, _)| *address != vip(101)).collect(),
+        unheard: assignment.unheard.into_iter().filter(|address| *address != vip(101)).collect(),
+        ..assignment
+    };
+    world.begin(&[(ALL, of(both()))]);
     watches(&mut world, 10);
-    world.assignments(&[(ALL, first_down())]);
-    world.others.remove(&vip(100));
+    first_is_deaf(&mut world, of(first_down()));
     watches(&mut world, 10);
     assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]));
 }
@@ -127,5 +147,5 @@ fn vips_whose_link_comes_back_are_announced_anew() {
         .flatten()
         .map(|vip| vip.address)
         .collect();
-    assert_eq!(announced, [vip(100)]);
+    assert_eq!(announced, FIRST.map(vip));
 }
