@@ -59,8 +59,9 @@ impl Written {
         EVERY.saturating_mul(2_u32.saturating_pow(self.before)).min(LONGEST)
     }
 
+    /// Whether nobody has reset the Service for so long that the next write is the first one again.
     fn is_forgotten(&self, now: Time) -> bool {
-        now.since(self.at) >= WITHIN.max(2 * self.pause())
+        now.since(self.at) >= self.pause() + LONGEST
     }
 }
 
@@ -115,23 +116,34 @@ impl ServiceStatus {
 mod tests {
     use super::*;
 
-    #[test]
-    fn beside_another_writer_writes_become_rare() {
+    /// The writes in an hour beside another controller that resets the status so long after each, and the last of them.
+    fn written_in_an_hour(reset_after: Duration) -> (u32, Written) {
         let end = Time::default() + Duration::from_mins(60);
-        let (mut now, mut writes) = (Time::default(), 0);
+        let (mut now, mut writes) = (Time::default(), 0_u32);
         let mut last: Option<Written> = None;
         while now < end {
-            // The other resets the status at once: each time there is another version.
+            last = last.filter(|last| !last.is_forgotten(now));
+            let is_reset = last.as_ref().is_none_or(|last| now >= last.at + reset_after);
+            // Each time there is another version.
             let version = writes.to_string();
-            if last.as_ref().is_none_or(|last| last.may_repeat(&version, now)) {
+            if is_reset && last.as_ref().is_none_or(|last| last.may_repeat(&version, now)) {
                 last = Some(Written::after(last.as_ref(), &version, now));
                 writes += 1;
             }
             now = now + EVERY;
         }
-        assert!((15..30).contains(&writes), "{writes} writes in an hour");
-        let last = last.unwrap();
+        (writes, last.unwrap())
+    }
+
+    #[test]
+    fn beside_another_writer_writes_become_rare() {
+        for seconds in [0, 1, 6, 30, 120, 290] {
+            let (writes, _) = written_in_an_hour(Duration::from_secs(seconds));
+            assert!((12..32).contains(&writes), "{writes} writes in an hour, each reset after {seconds} s");
+        }
+        let (_, last) = written_in_an_hour(Duration::ZERO);
         assert!(!last.may_repeat(&last.base, last.at + Duration::from_secs(1)), "it may still be under way");
+        assert!(!last.is_forgotten(last.at + LONGEST), "it may be written again then, and no sooner");
         assert!(last.is_forgotten(last.at + 2 * LONGEST));
     }
 }
