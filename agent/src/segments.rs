@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::core::mac::Mac;
-use crate::core::{Probe, Vip};
+use crate::core::{NO_INTERFACE, Probe, Vip};
 use crate::datapath::Interface;
 use crate::ops::Ops;
 use crate::ops::metrics::Form;
@@ -84,8 +84,7 @@ impl Segments {
             let now = interfaces.iter().find(|one| one.index == *index);
             now.is_some_and(|now| (now.mac, now.link_local, &now.name) == (known.mac, known.link_local, &known.name))
         });
-        // An interface that does not exist has the index 0.
-        let there = interfaces.iter().filter(|one| one.index != 0 && !self.open.contains_key(&one.index));
+        let there = interfaces.iter().filter(|one| one.exists() && !self.open.contains_key(&one.index));
         for interface in there.collect::<Vec<_>>() {
             match Segment::open(interface, self.options) {
                 Ok((segment, mut heard)) => {
@@ -120,7 +119,7 @@ impl Segments {
 
     /// Whether the interface needs no other segment: it has one, or there is no such interface.
     pub fn is_open(&self, index: u32) -> bool {
-        index == 0 || self.open.contains_key(&index)
+        index == NO_INTERFACE || self.open.contains_key(&index)
     }
 
     /// From now on frames about these addresses are heard.

@@ -8,6 +8,7 @@ mod interfaces;
 mod kernel;
 mod left_overs;
 mod needs;
+mod of_services;
 mod policy;
 mod removal;
 mod task;

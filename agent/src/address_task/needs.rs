@@ -10,23 +10,26 @@ use crate::core::placement::{Demand, Interface};
 pub struct Needs {
     /// The first interface; None: the interface of the default route.
     pub first: Option<String>,
+    /// A VIP of a Service names no interface: it belongs on the first one.
+    pub by_first: bool,
     /// The interfaces that VIPs name.
     pub named: BTreeSet<String>,
     /// VIPs that belong on the interface whose subnet contains them.
     pub by_subnet: BTreeSet<IpAddr>,
     /// The VIPs of the control plane. The task looks for them on this node before the node carries them.
     pub vips: BTreeSet<IpAddr>,
-    /// These are all VIPs of the control plane: every name and every object has said its addresses.
+    /// These are the needs of all VIPs. The control plane's: every name and every object has said its addresses. Those of Services:
+    /// every source of VIPs was listed.
     pub all_known: bool,
 }
 
 impl Needs {
-    /// The needs of these VIPs; `first`: the first interface.
-    pub fn of<'a>(first: Option<String>, demands: impl Iterator<Item = &'a Demand>) -> Self {
-        let mut needs = Self { first, ..Self::default() };
+    /// The needs of these VIPs; `first`: the first interface; `all_known`: there are no other VIPs.
+    pub fn of<'a>(first: Option<String>, demands: impl Iterator<Item = &'a Demand>, all_known: bool) -> Self {
+        let mut needs = Self { first, all_known, ..Self::default() };
         for demand in demands {
             match &demand.interface {
-                Interface::First => {}
+                Interface::First => needs.by_first = true,
                 Interface::Named(name) => {
                     needs.named.insert(name.clone());
                 }
@@ -36,5 +39,9 @@ impl Needs {
             }
         }
         needs
+    }
+    /// Whether a VIP of a Service belongs on the first interface, or may do so, as far as is known.
+    pub const fn may_want_first(&self) -> bool {
+        self.by_first || !self.all_known
     }
 }

@@ -1,5 +1,7 @@
 //! The address task against a model of the kernel that fails, loses events, and reports without end.
 
+mod first_interface;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -52,6 +54,8 @@ struct State {
     /// The deadlines of those that were.
     deadlines: Vec<Time>,
     ours: BTreeSet<(IpAddr, u32)>,
+    /// How often all interfaces were read.
+    looks: usize,
     /// How often a removal was asked for.
     removals: usize,
     /// The interface of the default route.
@@ -119,6 +123,7 @@ impl Kernel for Model {
 
     async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
         self.ask(|state| {
+            state.looks += 1;
             let first = (!state.lost).then(|| interface(ETH0, state.up));
             first.into_iter().chain([interface(ETH1, true)]).collect()
         })
@@ -226,7 +231,17 @@ async fn beside(policy: Policy, test: impl AsyncFnOnce(Ends)) {
 
 /// The same with these needs, and what an earlier run left.
 async fn beside_with(policy: Policy, needs: Needs, ours: BTreeSet<(IpAddr, u32)>, test: impl AsyncFnOnce(Ends)) {
-    let model = Model(Rc::new(RefCell::new(State { up: true, route: Some(ETH0), ours, ..State::default() })));
+    let state = State { up: true, route: Some(ETH0), ours, ..State::default() };
+    run_with(policy, needs, state, async |mut ends: Ends| {
+        assert!(ends.interfaces().await[0].up);
+        test(ends).await;
+    })
+    .await;
+}
+
+/// Runs a test beside a task that has just begun.
+async fn run_with(policy: Policy, needs: Needs, state: State, test: impl AsyncFnOnce(Ends)) {
+    let model = Model(Rc::new(RefCell::new(state)));
     let (jobs, work) = mpsc::unbounded_channel();
     let (notice, notices) = mpsc::channel(256);
     let (events, kernel) = mpsc::channel(256);
@@ -235,13 +250,10 @@ async fn beside_with(policy: Policy, needs: Needs, ours: BTreeSet<(IpAddr, u32)>
     let let_go = LetGo::default();
     let task = Task::new(model.clone(), policy, needs, let_go.clone(), notice, ops.clone(), heart);
     let front = AddressTask { jobs: jobs.clone(), let_go };
-    let mut ends = Ends { model, jobs, task: front, events, notices, ops };
+    let ends = Ends { model, jobs, task: front, events, notices, ops };
     tokio::select! {
         () = task.run(work, kernel) => panic!("the task has ended"),
-        () = async {
-            assert!(ends.interfaces().await[0].up);
-            test(ends).await;
-        } => {}
+        () = test(ends) => {}
     }
 }
 
@@ -313,26 +325,6 @@ async fn a_default_route_that_is_away_for_a_moment_moves_no_vips() {
                 assert_eq!(found[0].index, ETH0, "the default route is {route:?}");
             }
         }
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn vips_of_an_interface_that_is_gone_belong_on_no_other() {
-    let needs = Needs { first: Some("eth0".into()), named: BTreeSet::from(["eth1".into()]), ..Needs::default() };
-    beside_with(Policy::Services, needs, BTreeSet::new(), async |mut ends: Ends| {
-        ends.model.set(|state| state.lost = true);
-        ends.event(KernelEvent::LinkGone { index: ETH0, name: "eth0".into() }).await;
-        let found = loop {
-            let found = ends.interfaces().await;
-            if found[0].index != ETH0 {
-                break found;
-            }
-        };
-        let seen: Vec<_> = found.iter().map(|one| (one.index, one.name.as_str(), one.up)).collect();
-        assert_eq!(seen, [(0, "eth0", false), (ETH1, "eth1", true)]);
-        ends.model.set(|state| state.lost = false);
-        assert_eq!(ends.interfaces().await[0].index, ETH0, "it is looked for");
     })
     .await;
 }

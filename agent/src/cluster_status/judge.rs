@@ -98,7 +98,8 @@ fn node(view: &View, vips: usize, now: WallTime) -> Node {
         view if is_late(&view.record, now) => Session::Late,
         _ => Session::Live,
     };
-    let links = view.links().iter().map(|link| {
+    // A link without a name stands for the first interface of a node that knows none.
+    let links = view.links().iter().filter(|link| !link.name.is_empty()).map(|link| {
         let addresses: Vec<String> = link.addresses.iter().map(ToString::to_string).collect();
         let down = if link.up { "" } else { " (down)" };
         format!("{} {}{down}", link.name, addresses.join(" "))

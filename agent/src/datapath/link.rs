@@ -13,6 +13,7 @@ use super::address::Seen;
 use super::error::Error;
 use super::request::Failure;
 use super::routes::DefaultRoute;
+use crate::core::NO_INTERFACE;
 use crate::core::mac::Mac;
 
 /// An interface as it is now.
@@ -36,6 +37,13 @@ pub struct Interface {
     pub link_local: Option<Ipv6Addr>,
     /// The next hops of default routes through it.
     pub gateways: Vec<IpAddr>,
+}
+
+impl Interface {
+    /// Whether there is such an interface, and this is not what stands for one that is missing.
+    pub const fn exists(&self) -> bool {
+        self.index != NO_INTERFACE
+    }
 }
 
 /// The content of a link message.

@@ -1,13 +1,13 @@
 //! Which VIPs this node may carry by which Lease.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::catalog::Catalog;
-use crate::core::Interface;
 use crate::core::lease_vips::{Assignment, LeaseVips};
 use crate::core::placement::Demand;
 use crate::core::session::Link;
+use crate::core::{Interface, NO_INTERFACE};
 use crate::settings::Leases;
 
 /// The name of the Lease that all VIPs share, as in [`LeaseVips`].
@@ -21,7 +21,8 @@ pub(super) fn lease_of(leases: &Leases, catalog: &Catalog, address: IpAddr) -> S
     own.map_or_else(|| shared(leases), |(namespace, name)| format!("{namespace}/{name}"))
 }
 
-/// `interfaces`: those of this node. A `drained` node campaigns for no Lease.
+/// `interfaces`: those of this node. A `drained` node campaigns for no Lease. `reserved`: the control plane's VIPs, which are carried by
+/// no other Lease.
 ///
 /// Any node may take the shared Lease, as with kube-vip; a VIP that the holder cannot have is then on no node. A
 /// Service's own Lease is for nodes that can have all its VIPs: with a ready endpoint of the Services, where
@@ -33,13 +34,14 @@ pub(super) fn assignments(
     node: &str,
     interfaces: &[Interface],
     drained: bool,
+    reserved: &BTreeSet<IpAddr>,
 ) -> BTreeMap<String, Assignment> {
     let links: Vec<Link> = interfaces.iter().map(|one| one.link.clone()).collect();
     let mut assignments = BTreeMap::<String, Assignment>::new();
     let shared = shared(leases);
-    for demand in catalog.demands() {
+    for demand in catalog.demands().filter(|demand| !reserved.contains(&demand.address)) {
         let name = lease_of(leases, catalog, demand.address);
-        let own = name != shared;
+        let (own, is_carrying) = (name != shared, core.is_carrying(&name));
         let assignment =
             assignments.entry(name).or_insert_with(|| Assignment { campaigns: !drained, ..Assignment::default() });
         let link = demand.link_of(&links);
@@ -47,20 +49,29 @@ pub(super) fn assignments(
         let allowed = demand.allowed.as_ref().is_none_or(|all| all.contains(node));
         if let Some(index) = index.filter(|_| allowed || own) {
             assignment.vips.insert(demand.address, index);
-            assignment.up |= link.is_some_and(|link| link.up);
+            if link.is_some_and(|link| link.up) {
+                assignment.up = true;
+            } else {
+                assignment.unheard.insert(demand.address);
+            }
         }
         if own {
-            assignment.campaigns &= index.is_some() && allowed && has_endpoint(demand, node, core);
+            assignment.campaigns &= index.is_some() && allowed && has_endpoint(demand, node, is_carrying);
         }
+    }
+    for assignment in assignments.values_mut() {
+        // A link that is down may be down on all nodes: the other VIPs of the Lease go on. An interface that is gone is this node's
+        // trouble alone.
+        assignment.up &= assignment.vips.values().all(|index| *index != NO_INTERFACE);
     }
     assignments
 }
 
 /// Whether this node has a ready endpoint, if it needs one. A VIP never leaves a holder when no other node could take
-/// it.
-fn has_endpoint(demand: &Demand, node: &str, core: &LeaseVips) -> bool {
+/// it. `is_carrying`: this node carries the VIPs of the Lease.
+fn has_endpoint(demand: &Demand, node: &str, is_carrying: bool) -> bool {
     let Some(local) = &demand.local else { return true };
-    local.contains(node) || local.is_empty() && core.is_carried(demand.address)
+    local.contains(node) || local.is_empty() && is_carrying
 }
 
 #[cfg(test)]
@@ -123,7 +134,10 @@ mod tests {
         ];
         let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
         let eth0 = [interface(2, "eth0", true)];
-        let of = |per_service, drained| assignments(&leases(per_service), &catalog, &lease_vips, "w1", &eth0, drained);
+        let none = BTreeSet::new();
+        let of = |per_service, drained| {
+            assignments(&leases(per_service), &catalog, &lease_vips, "w1", &eth0, drained, &none)
+        };
         assert_eq!(names(&of(false, false)), [("kube-system/plndr-svcs-lock", 4, true)]);
         assert_eq!(names(&of(true, false)), [("shop/kubevip-a", 2, true), ("vips/both", 2, true)]);
         assert!(
@@ -139,14 +153,40 @@ mod tests {
         let elsewhere = json!({"kube-vip.io/serviceInterface": "eth1"});
         let all = vec![service("a", "10.0.0.1", &json!({})), service("b", "10.0.0.2", &elsewhere)];
         let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
-        let eth0 = [interface(2, "eth0", false)];
-        let found = assignments(&leases(false), &catalog, &lease_vips, "w1", &eth0, false);
+        let (eth0, none) = ([interface(2, "eth0", false)], BTreeSet::new());
+        let found = assignments(&leases(false), &catalog, &lease_vips, "w1", &eth0, false, &none);
         assert_eq!(names(&found), [("kube-system/plndr-svcs-lock", 1, true)]);
         assert!(!found["kube-system/plndr-svcs-lock"].up);
-        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &eth0, false);
+        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &eth0, false, &none);
         assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 0, false)]);
         let both = [interface(2, "eth0", true), interface(3, "eth1", true)];
-        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &both, false);
+        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &both, false, &none);
         assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 1, true)]);
+    }
+    #[test]
+    fn each_link_counts_for_its_own_vips_and_a_missing_interface_for_all() {
+        let elsewhere = json!({"kube-vip.io/serviceInterface": "eth1"});
+        let all = vec![service("a", "10.0.0.1", &json!({})), service("b", "10.0.0.2", &elsewhere)];
+        let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
+        let (shared, none) = ("kube-system/plndr-svcs-lock", BTreeSet::new());
+        let of = |first: Interface, up, reserved| {
+            let interfaces = [first, interface(3, "eth1", up)];
+            let mut all = assignments(&leases(false), &catalog, &lease_vips, "w1", &interfaces, false, reserved);
+            let found = all.remove(shared).unwrap();
+            (found.up, found.unheard.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let gone = || interface(NO_INTERFACE, "", false);
+        assert_eq!(of(interface(2, "eth0", true), true, &none), (true, vec![]));
+        assert_eq!(of(interface(2, "eth0", false), true, &none), (true, vec!["10.0.0.1".into()]));
+        assert_eq!(of(interface(2, "eth0", true), false, &none), (true, vec!["10.0.0.2".into()]));
+        assert_eq!(of(gone(), true, &none), (false, vec!["10.0.0.1".into()]));
+        // No VIP of a Service is on the interface that is missing.
+        let reserved = BTreeSet::from(["10.0.0.1".parse().unwrap()]);
+        assert_eq!(of(gone(), true, &reserved), (true, vec![]));
+        let own = |first| {
+            let interfaces = [first, interface(3, "eth1", true)];
+            assignments(&leases(true), &catalog, &lease_vips, "w1", &interfaces, false, &none)
+        };
+        assert!(!own(gone())["shop/kubevip-a"].up && own(gone())["shop/kubevip-b"].up);
     }
 }

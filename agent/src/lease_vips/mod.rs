@@ -10,7 +10,6 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -181,7 +180,11 @@ impl LeaseVipsAdapter {
         if of_services {
             self.watches.slices_of(self.catalog.local_services());
         }
-        let needs = Needs::of(self.needs.first.clone(), self.catalog.demands());
+    }
+
+    /// Hands on which interfaces VIPs need, if that has changed.
+    fn work_out_needs(&mut self) {
+        let needs = Needs::of(self.needs.first.clone(), self.catalog.demands(), self.known);
         if needs != self.needs {
             self.needs = needs.clone();
             self.new_needs = Some(needs);
@@ -199,24 +202,23 @@ impl LeaseVipsAdapter {
     /// Which VIPs this node may carry by which Lease, if the answer has changed.
     fn work_out(&mut self, core: &LeaseVips, interfaces: &[Interface]) -> Option<Event> {
         self.known |= self.objects != Objects::Unknown && self.catalog.is_known(self.objects == Objects::There);
+        self.work_out_needs();
         if !self.known || self.assignments.is_none() && interfaces.is_empty() {
             return None;
         }
         self.ops.readiness.set("services", None);
-        let mut found = if interfaces.is_empty() {
+        let found = if interfaces.is_empty() {
             // The sources may come back.
             let mut found = self.assignments.clone().unwrap_or_default();
             for assignment in found.values_mut() {
                 assignment.up = false;
+                assignment.vips.retain(|address, _| !self.reserved.contains(address));
             }
             found
         } else {
             let declared: Vec<Declared> = interfaces.iter().map(declare).collect();
-            assignments(&self.leases, &self.catalog, core, &self.node, &declared, self.drained)
+            assignments(&self.leases, &self.catalog, core, &self.node, &declared, self.drained, &self.reserved)
         };
-        for assignment in found.values_mut() {
-            assignment.vips.retain(|address, _| !self.reserved.contains(address));
-        }
         if self.assignments.as_ref() == Some(&found) {
             return None;
         }

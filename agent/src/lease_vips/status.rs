@@ -37,7 +37,7 @@ impl Status<'_> {
             ends_in_ms: None,
             api_away_ms: away.map(millis),
             api_server: self.server.clone().unwrap_or_default(),
-            interfaces: self.interfaces.iter().map(|one| one.name.clone()).collect(),
+            interfaces: self.interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
             watches: vec![],
             vips: self.catalog.demands().map(|demand| self.vip(demand, &states)).collect(),
         }

@@ -102,11 +102,13 @@ impl SessionVipsAdapter {
         let of_services = matches!(seen, Seen::Services(_));
         let inputs = self.catalog.take(seen);
         tell_remarks(&mut self.catalog, self.reports.events());
-        if inputs.contains(&Input::Synced) {
+        let synced = inputs.contains(&Input::Synced);
+        if synced {
             self.ops.readiness.set("services", None);
         }
-        if inputs.iter().any(|input| matches!(input, Input::Wanted(_) | Input::Unwanted(_))) {
-            let needs = Needs::of(self.needs.first.clone(), self.catalog.demands());
+        if synced || inputs.iter().any(|input| matches!(input, Input::Wanted(_) | Input::Unwanted(_))) {
+            let all_known = synced || self.needs.all_known;
+            let needs = Needs::of(self.needs.first.clone(), self.catalog.demands(), all_known);
             if needs != self.needs {
                 self.needs = needs.clone();
                 self.new_needs = Some(needs);

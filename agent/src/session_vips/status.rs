@@ -76,7 +76,7 @@ impl Status {
             ends_in_ms: snapshot.ends.map(|end| millis(end.since(now))),
             api_away_ms: snapshot.api_away.map(|since| millis(now.since(since))),
             api_server: reports.server().unwrap_or_default(),
-            interfaces: interfaces.iter().map(|one| one.name.clone()).collect(),
+            interfaces: interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
             watches: snapshot.watches.into_iter().map(|(node, silent)| Watched { node, silent }).collect(),
             vips: session_vips.vips().filter_map(|state| self.vip(&state, session_vips, catalog, reports)).collect(),
         }

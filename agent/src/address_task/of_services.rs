@@ -1,0 +1,161 @@
+//! Which interfaces there are for VIPs of Services: the first one, for VIPs that name none, and those that VIPs name.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use tokio::time::Instant;
+
+use super::Notice;
+use super::kernel::Kernel;
+use super::task::{LOOK_AGAIN, Task};
+use crate::core::mac::Mac;
+use crate::core::{NO_INTERFACE, Vip};
+use crate::datapath::{Error, Interface};
+use crate::ops::metrics::Netlink;
+
+impl<K: Kernel> Task<K> {
+    /// The interfaces that VIPs of Services need.
+    pub(super) async fn look_for_all(&mut self) {
+        // First: the needed interfaces include the interfaces of the left-overs.
+        let left_overs = if self.left_overs.found { None } else { self.find_left_overs().await };
+        let seen = async { Ok((self.datapath.interfaces().await?, self.default_route().await?)) }.await;
+        let (all, route) = match seen {
+            Ok(seen) => seen,
+            Err(error) => {
+                self.refresh = Instant::now() + LOOK_AGAIN;
+                self.ops.metrics.netlink_error(Netlink::Dump);
+                let error: Error = error;
+                return tracing::warn!(%error, "interfaces cannot be read; retrying");
+            }
+        };
+        let macs: BTreeSet<Mac> = all.iter().map(|one| one.mac).collect();
+        let macs: Vec<Mac> = macs.into_iter().collect();
+        let first = match &self.needs.first {
+            Some(name) => all.iter().find(|one| one.name == *name).map(|one| one.index),
+            None => self.by_route.first(Instant::now(), route, |index| all.iter().any(|one| one.index == index)),
+        };
+        let lacks_first = first.is_none();
+        if lacks_first && self.must_keep_left_overs() {
+            self.refresh = Instant::now() + LOOK_AGAIN;
+            self.say_missing(true);
+            return self.heart.beat();
+        }
+        let found = self.needed(all, first);
+        let none = found.is_empty();
+        // No event reports a route.
+        let again = lacks_first && self.needs.may_want_first() || self.by_route.is_in_doubt();
+        self.refresh = Instant::now() + if again { LOOK_AGAIN } else { self.policy.refresh() };
+        let unknown = none && !self.needs.all_known;
+        self.say_missing(lacks_first && (self.needs.by_first || unknown));
+        if self.known.as_ref() != Some(&(found.clone(), macs.clone())) {
+            let names: Vec<&str> = found.iter().filter(|one| one.exists()).map(|one| one.name.as_str()).collect();
+            tracing::info!(interfaces = ?names, "interfaces for VIPs of Services");
+            self.known = Some((found.clone(), macs.clone()));
+            self.tell(Notice::Interfaces(found, macs)).await;
+        }
+        if let Some(found) = left_overs.filter(|_| !none) {
+            self.left_overs.found = true;
+            if !found.is_empty() {
+                tracing::info!(count = found.len(), "found VIPs of an earlier run");
+                self.tell(Notice::LeftOver(found)).await;
+            }
+        }
+        self.heart.beat();
+    }
+
+    /// Whether VIPs of an earlier run stand that may belong on the first interface, and it was never known which one that is. The cores
+    /// would drop them; until the interface is known, the kernel's lifetimes are their fence.
+    fn must_keep_left_overs(&self) -> bool {
+        self.needs.first.is_none() && self.needs.may_want_first() && !self.left_overs.found && !self.put.is_empty()
+    }
+
+    /// Tells people that VIPs wait for the first interface, or that they do no more.
+    fn say_missing(&mut self, is_missing: bool) {
+        let waits = is_missing.then(|| self.missing());
+        if let Some(text) = &waits
+            && self.complaint != *text
+        {
+            tracing::warn!("{text}");
+        }
+        self.complaint = waits.clone().unwrap_or_default();
+        self.ops.readiness.set("services-interface", waits);
+    }
+
+    fn missing(&self) -> String {
+        match &self.needs.first {
+            Some(name) => {
+                format!(
+                    "there is no Ethernet interface {name} for VIPs of Services: waiting for it, or set services-interface"
+                )
+            }
+            None => {
+                "no default route names an interface for VIPs of Services: waiting for it, or set services-interface"
+                    .into()
+            }
+        }
+    }
+
+    /// The interface of the default route, if the settings name no interface.
+    async fn default_route(&self) -> Result<Option<u32>, Error> {
+        if self.needs.first.is_some() {
+            return Ok(None);
+        }
+        match self.datapath.default_interface().await {
+            Ok(index) => Ok(Some(index)),
+            Err(Error::NoDefaultRoute) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first interface, and the others that a VIP needs.
+    fn needed(&self, all: Vec<Interface>, first: Option<u32>) -> Vec<Interface> {
+        // Interfaces that already carry VIPs are known from the start: no VIP is released only because nothing has
+        // asked for its interface yet.
+        let carries: BTreeSet<u32> = self.put.values().copied().collect();
+        let is_needed = |one: &Interface| {
+            // An address alone is no subnet: kube-proxy in IPVS mode puts all VIPs on an interface that leads nowhere.
+            let nets = || one.addresses.iter().filter(|net| net.prefix_len() < net.max_prefix_len());
+            let has = |vip: &IpAddr| nets().any(|net| net.contains(vip));
+            carries.contains(&one.index) || self.needs.named.contains(&one.name) || self.needs.by_subnet.iter().any(has)
+        };
+        let (mut these, others): (Vec<Interface>, Vec<Interface>) =
+            all.into_iter().partition(|one| Some(one.index) == first);
+        let others: Vec<Interface> = others.into_iter().filter(is_needed).collect();
+        if these.is_empty() && !others.is_empty() {
+            these.push(placeholder(self.needs.first.as_deref()));
+        }
+        these.extend(others);
+        these
+    }
+
+    /// The VIPs that an earlier run of this agent left.
+    async fn find_left_overs(&mut self) -> Option<Vec<Vip>> {
+        let ours = match self.datapath.ours().await {
+            Ok(ours) => ours,
+            Err(error) => {
+                tracing::warn!(%error, "addresses of this node cannot be read to find VIPs of an earlier run; retrying");
+                return None;
+            }
+        };
+        let found: Vec<Vip> = ours.iter().map(|(vip, index)| Vip { address: vip.address, interface: *index }).collect();
+        self.watch(found.iter().map(|vip| vip.address));
+        // This run has put none there yet.
+        self.put = found.iter().map(|vip| (vip.address, vip.interface)).collect();
+        Some(found)
+    }
+}
+
+/// Stands for the first interface while it is missing and others are needed: VIPs that name no interface belong on the first one, and on
+/// no other. No VIP is put here. This node lets go of these VIPs; under a Lease for several VIPs, of all of them.
+fn placeholder(name: Option<&str>) -> Interface {
+    Interface {
+        index: NO_INTERFACE,
+        name: name.unwrap_or_default().to_owned(),
+        mac: Mac([0; 6]),
+        ports: vec![],
+        up: false,
+        addresses: vec![],
+        link_local: None,
+        gateways: vec![],
+    }
+}
