@@ -32,6 +32,7 @@ pub mod core;
 pub mod elector;
 pub mod event;
 pub mod fence;
+mod frames;
 pub mod health;
 pub mod lease_vips;
 mod look;
@@ -48,6 +49,7 @@ pub(crate) mod step;
 #[cfg(test)]
 mod test_world;
 pub mod trace;
+mod windows;
 pub mod witness;
 
 pub use mooring_lease::{lease, mac, observation, time};

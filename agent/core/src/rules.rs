@@ -46,6 +46,9 @@ pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// So many moves within [`MOVES_WINDOW`] end early moves.
 pub const MOVES: usize = 4;
 
+/// The time between two probes where the settings name none. A holder that is alive may need a good part of it to answer.
+pub const WITNESS_INTERVAL: Duration = Duration::from_millis(100);
+
 /// No rule's time is longer; those of the settings end at an hour.
 const LONGEST: Duration = Duration::from_hours(24);
 
@@ -105,7 +108,7 @@ impl Default for Rules {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
-            witness_interval: Duration::from_millis(100),
+            witness_interval: WITNESS_INTERVAL,
             witness_misses: 3,
             hold_without_api: true,
             quorum: Quorum::Most,
@@ -134,13 +137,15 @@ impl Rules {
 
     /// The time between two probes of a peer when so many addresses of peers are probed on an interface in turn: under a limit of
     /// frames, a third of it is for these probes. The other thirds are for probes of this node's own VIPs and of VIPs that it
-    /// takes, and for announcements.
+    /// takes, and for announcements. Never less than the settings say, or [`WITNESS_INTERVAL`] where they switch the witness off: a
+    /// peer may be probed then for another reason.
     #[must_use]
     pub fn witness_interval_for(&self, addresses: usize) -> Duration {
         let share = self.probe_spacing().map_or(Duration::ZERO, |spacing| {
             spacing.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX)).min(LONGEST)
         });
-        self.witness_interval.max(share)
+        let shortest = if self.witness_interval.is_zero() { WITNESS_INTERVAL } else { self.witness_interval };
+        shortest.max(share)
     }
 
     /// The time between two frames of one kind on an interface, if frames are limited: a third of the limit.

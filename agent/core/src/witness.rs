@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::lease::Declaration;
 use super::mac::Mac;
 use super::planted::planted;
+use super::rules::WITNESS_INTERVAL;
 use super::time::Time;
 
 /// What is looked for.
@@ -87,7 +88,7 @@ impl Witness {
     /// `interval`: the time between two probes; `needed`: how many misses make silence.
     #[must_use]
     pub fn new(interval: Duration, needed: u32) -> Self {
-        let interval = if interval.is_zero() { Duration::from_millis(100) } else { interval };
+        let interval = if interval.is_zero() { WITNESS_INTERVAL } else { interval };
         Self {
             interval,
             needed,
@@ -296,6 +297,12 @@ impl Witness {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.quiet >= self.needed
+    }
+
+    /// The last window was not answered, and no third party was heard in it either.
+    #[must_use]
+    pub fn was_deaf(&self) -> bool {
+        self.quiet > 0 && self.misses == 0
     }
 
     /// The host that answered within the last second.

@@ -12,6 +12,11 @@ use crate::witness::Target;
 /// How many of the holder's VIPs are probed at a time.
 pub(crate) const WITNESSED: usize = 2;
 
+/// How many third parties are asked at a time.
+const PARTIES: usize = 4;
+/// The same under a limit of frames.
+const PARTIES_LIMITED: usize = 1;
+
 impl Elector {
     pub(super) fn advance_witness(&mut self) {
         let watches = self.watches_holder();
@@ -38,16 +43,18 @@ impl Elector {
         let vips = self.vips.iter().filter(asked).map(|(address, _)| *address);
         self.segment.witness.aim(now, target, vips.take(most));
         self.vouch();
-        if self.segment.witness.next().is_some_and(|next| next <= now) {
-            let parties = self.third_parties();
-            self.segment.witness.set_parties(parties);
-        }
-        let (probes, missed) = self.segment.witness.tick(now);
-        if missed {
+        if self.segment.witness.end_window(now) {
             self.report(Report::ProbeMissed);
             self.step.again = true;
         }
-        self.step.out.extend(probes.into_iter().map(|p| Action::Probe { address: p.address, to: p.to }));
+        if self.segment.witness.opens(now) {
+            self.segment.turn = self.segment.turn.wrapping_add(usize::from(self.segment.witness.was_deaf()));
+            let parties = self.third_parties();
+            self.segment.witness.set_parties(parties);
+            let probes = self.segment.witness.probes().into_iter();
+            self.step.out.extend(probes.map(|p| Action::Probe { address: p.address, to: p.to }));
+            self.segment.witness.open(now);
+        }
         if let Some(next) = self.segment.witness.next() {
             self.due(next);
         }
@@ -67,7 +74,8 @@ impl Elector {
 
     /// Third parties that are asked beside the holder: gateways, then the nodes that take part, those heard last first; never
     /// the own addresses or a VIP. At most four, so that a suspicion stays cheap on a segment of many nodes. The fourth is
-    /// another one each time: otherwise names of nodes that are long gone could make this node deaf.
+    /// another one each time: otherwise names of nodes that are long gone could make this node deaf. Under a limit of frames one is
+    /// asked, and another one after it was not heard.
     pub(super) fn third_parties(&self) -> Vec<IpAddr> {
         let own = &self.node.participant.addresses;
         let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a);
@@ -75,12 +83,13 @@ impl Elector {
         let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
         peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).copied()));
         all.extend(peers);
-        if all.len() > 4 {
+        let is_limited = self.rules.frames_per_second.is_some();
+        let most = if is_limited { PARTIES_LIMITED } else { PARTIES };
+        if all.len() > most {
             let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
-            let windows = u128::from(self.step.at.now.as_nanos()) / window;
-            let fourth = all[3 + usize::try_from(windows).unwrap_or(0) % (all.len() - 3)];
-            all.truncate(3);
-            all.push(fourth);
+            let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
+            let rest = all.split_off(most - 1);
+            all.push(rest[if is_limited { self.segment.turn } else { windows } % rest.len()]);
         }
         all
     }

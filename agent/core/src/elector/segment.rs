@@ -18,6 +18,8 @@ const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) witness: Witness,
+    /// How often no third party was heard: under a limit of frames another one is asked then.
+    pub(super) turn: usize,
     pub(super) link: Link,
     /// The VIPs on whose own interface no frames can pass.
     pub(super) unheard: BTreeSet<IpAddr>,
@@ -52,6 +54,7 @@ impl Segment {
     pub(super) fn new(rules: &Rules) -> Self {
         Self {
             witness: Witness::new(rules.witness_interval_for(WITNESSED), rules.witness_misses),
+            turn: 0,
             link: Link::Unknown,
             unheard: BTreeSet::new(),
             third_heard: BTreeMap::new(),

@@ -141,6 +141,10 @@ impl LeaseSlot {
                 OfElector::Probe { address, to: None } if self.is_carrying() && self.is_given(address) => {
                     batch.ask(address);
                 }
+                // By unicast a holder is asked for its VIPs, and any other node for its own address.
+                OfElector::Probe { address, to: Some(to) } if !self.given.contains(&address) => {
+                    batch.ask_peer(address, to)
+                }
                 OfElector::Probe { address, to } => batch.probe(address, to),
                 OfElector::Report(what) => {
                     let vips = match &what {

@@ -13,6 +13,7 @@ mod input;
 mod lease_slot;
 mod node_watch;
 mod output;
+mod parties;
 
 #[cfg(test)]
 mod tests;
@@ -244,9 +245,8 @@ impl LeaseVips {
             let unwatched = self.watch.choose(at.now, &self.rules.node, campaigns, &self.places);
             self.heard_again(at, unwatched);
         }
-        for probe in self.watch.advance(at.now, &self.places) {
-            self.batch.probe(probe.address, probe.to);
-        }
+        let batch = &mut self.batch;
+        self.watch.advance(at.now, &self.places, |interface, probes| batch.watch(at.now, interface, probes));
         if !self.watch.has_silent() {
             return;
         }

@@ -14,6 +14,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::output::Places;
+use super::parties::{PARTIES, parties};
 use crate::elector::WITNESSED;
 use crate::lease::{Declaration, LeaseView, Participant};
 use crate::mac::Mac;
@@ -21,6 +22,7 @@ use crate::peers::KNOWN;
 use crate::placement::{mix, seed};
 use crate::rules::Rules;
 use crate::time::Time;
+use crate::windows::{Windowed, open_in_turn};
 use crate::witness::{Probe, Target, Witness};
 
 /// How many nodes watch the holder of a Lease closely.
@@ -40,8 +42,6 @@ const REST: Duration = Duration::from_secs(5);
 const PASSED_EVERY: Duration = Duration::from_millis(500);
 /// The VIPs of so many Leases are probed at a time at most because their holder's node is silent.
 const SUSPECTED_AT_ONCE: usize = 128;
-/// How many third parties are asked beside a node.
-const PARTIES: usize = 4;
 
 /// A Lease that this node campaigns for.
 #[derive(Clone, Copy, Debug)]
@@ -67,16 +67,15 @@ pub(super) struct NodeWatch {
     /// The Lease that was suspected last: the next ones come after it.
     last: String,
     round_at: Time,
-    turn: usize,
 }
 
 /// Another node that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Peer {
-    address: IpAddr,
-    interface: u32,
+pub(super) struct Peer {
+    pub(super) address: IpAddr,
+    pub(super) interface: u32,
     /// When it was last heard. At first, when this node first knew of it.
-    heard: Time,
+    pub(super) heard: Time,
 }
 
 impl Peer {
@@ -105,6 +104,24 @@ struct Watched {
     /// It is not suspected before.
     rests_until: Time,
     passed_at: Option<Time>,
+    /// Since when its next window could open, if there is no room for the probes yet.
+    waits_since: Option<Time>,
+    /// How often no third party was heard: others are asked then.
+    turn: usize,
+}
+
+impl Windowed for (&String, &mut Watched) {
+    fn interface(&self) -> u32 {
+        self.1.peer.interface
+    }
+
+    fn witness(&mut self) -> &mut Witness {
+        &mut self.1.witness
+    }
+
+    fn waits_since(&mut self) -> &mut Option<Time> {
+        &mut self.1.waits_since
+    }
 }
 
 impl Watched {
@@ -133,7 +150,6 @@ impl NodeWatch {
             choose_at: Time::default(),
             last: String::new(),
             round_at: Time::default(),
-            turn: 0,
         }
     }
 
@@ -279,8 +295,7 @@ impl NodeWatch {
             let watched = known.map_or_else(|| self.new_watch(now, target, peer), |known| Watched { peer, ..known });
             self.watched.insert(holder.to_owned(), Watched { closely: *closely, ..watched });
         }
-        let many = self.watched.values().filter(|watched| watched.closely).count();
-        let interval = self.rules.witness_interval_for(many);
+        let interval = self.rules.witness_interval_for(self.watched.len());
         for watched in self.watched.values_mut() {
             watched.witness.set_interval(if watched.closely { interval } else { interval.max(SELDOM) });
         }
@@ -290,19 +305,40 @@ impl NodeWatch {
     fn new_watch(&self, now: Time, target: Declaration, peer: Peer) -> Watched {
         let mut witness = Witness::new(self.rules.witness_interval, self.rules.witness_misses);
         witness.aim(now, Target::Holder(&target), std::iter::once(peer.address));
-        let rests_until = Time::default();
-        Watched { target, peer, witness, closely: false, silent_since: None, rests_until, passed_at: None }
+        Watched {
+            target,
+            peer,
+            witness,
+            closely: false,
+            silent_since: None,
+            rests_until: Time::default(),
+            passed_at: None,
+            waits_since: None,
+            turn: 0,
+        }
     }
 
-    /// Does what is due, and returns the probes to send.
-    pub(super) fn advance(&mut self, now: Time, places: &Places) -> Vec<Probe> {
-        let mut probes = Vec::new();
-        for (name, watched) in &mut self.watched {
-            if watched.witness.next().is_some_and(|next| next <= now) {
-                self.turn = self.turn.wrapping_add(1);
-                watched.witness.set_parties(parties(&self.peers, name, watched.peer.interface, places, self.turn));
-            }
-            probes.extend(watched.witness.tick(now).0);
+    /// Does what is due. `send`: sends the probes of a window on an interface, or answers when they may leave.
+    pub(super) fn advance(
+        &mut self,
+        now: Time,
+        places: &Places,
+        mut send: impl FnMut(u32, Vec<Probe>) -> Result<(), Time>,
+    ) {
+        for watched in self.watched.values_mut() {
+            watched.witness.end_window(now);
+        }
+        let (peers, most) = (&self.peers, self.most_parties());
+        open_in_turn(now, self.watched.iter_mut(), |(name, watched)| {
+            // Who does not answer may be gone for long.
+            let turn = watched.turn.wrapping_add(usize::from(watched.witness.was_deaf()));
+            watched.witness.set_parties(parties(peers, name, watched.peer.interface, places, most, turn));
+            send(watched.peer.interface, watched.witness.probes())?;
+            watched.turn = turn;
+            watched.witness.open(now);
+            Ok(())
+        });
+        for watched in self.watched.values_mut() {
             if watched.witness.is_silent() && now >= watched.rests_until {
                 watched.silent_since.get_or_insert(now);
             }
@@ -311,7 +347,11 @@ impl NodeWatch {
                 watched.silent_since = None;
             }
         }
-        probes
+    }
+
+    /// How many third parties are asked beside a silent node. Under a limit of frames one, if there is room for any.
+    fn most_parties(&self) -> usize {
+        self.rules.probes_each().map_or(PARTIES, |each| each.saturating_sub(1).min(1))
     }
 
     /// The Leases whose holder's node is silent, each with that node: at most `room` of those for which `is_new` holds.
@@ -342,9 +382,9 @@ impl NodeWatch {
     /// there is room for in one interval, each with its third parties.
     pub(super) fn most_suspects(&self) -> usize {
         let Some(each) = self.rules.probes_each() else { return SUSPECTED_AT_ONCE };
-        let interval = self.rules.witness_interval_for(WITNESSED).as_secs().max(1);
-        let in_an_interval = each.saturating_mul(usize::try_from(interval).unwrap_or(1));
-        (in_an_interval / (WITNESSED + PARTIES)).clamp(1, SUSPECTED_AT_ONCE)
+        let interval = usize::try_from(self.rules.witness_interval_for(WITNESSED).as_millis()).unwrap_or(usize::MAX);
+        let in_an_interval = each.saturating_mul(interval) / 1_000;
+        (in_an_interval / (WITNESSED + self.most_parties())).clamp(1, SUSPECTED_AT_ONCE)
     }
 
     /// Whether any watched node is silent.
@@ -374,27 +414,9 @@ fn rank<'a>(me: &str, holder: &str, others: impl Iterator<Item = &'a str>) -> u3
     u32::try_from(before).unwrap_or(u32::MAX)
 }
 
-/// Third parties on an interface: a gateway, the nodes heard last, and one more, another each time.
-fn parties(peers: &BTreeMap<String, Peer>, watched: &str, interface: u32, places: &Places, turn: usize) -> Vec<IpAddr> {
-    let link = places.interfaces.iter().find(|one| one.index == interface);
-    let mut all: Vec<IpAddr> = link.and_then(|link| link.gateways.first()).copied().into_iter().collect();
-    let others = peers.iter().filter(|(name, peer)| *name != watched && peer.interface == interface);
-    let mut others: Vec<&Peer> = others.map(|(_, peer)| peer).collect();
-    others.sort_by_key(|peer| (Reverse(peer.heard), peer.address));
-    let lately = others.len().min(PARTIES - 1 - all.len());
-    let rest = others.split_off(lately);
-    all.extend(others.iter().map(|peer| peer.address));
-    all.extend(turn.checked_rem(rest.len()).and_then(|n| rest.get(n)).map(|peer| peer.address));
-    all
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::core::Interface;
-    use crate::session::{Link, Subnet};
 
     #[test]
     fn those_who_take_part_have_an_order() {
@@ -409,26 +431,42 @@ mod tests {
     }
 
     #[test]
-    fn third_parties_are_on_the_interface_and_change() {
-        let at = |n: u8, heard| Peer { address: IpAddr::from([192, 0, 2, n]), interface: 2, heard };
-        let long_ago = Time::default();
-        let lately = long_ago + Duration::from_secs(60);
-        let mut peers: BTreeMap<String, Peer> = (1..=9).map(|n| (format!("w{n}"), at(n, long_ago))).collect();
-        peers.insert("w7".into(), at(7, lately));
-        peers.insert("w8".into(), Peer { interface: 3, ..at(8, lately) });
-        let gateway = IpAddr::from([192, 0, 2, 254]);
-        let subnets = vec![Subnet::of(gateway, 24)];
-        let link = Link { name: "eth0".into(), macs: vec![], addresses: vec![], subnets, up: true };
-        let mut places = Places::default();
-        places.interfaces = vec![Interface { index: 2, link, gateways: vec![gateway] }];
-        let mut asked = BTreeSet::new();
-        for turn in 0..10 {
-            let these = parties(&peers, "w2", 2, &places, turn);
-            assert_eq!(these.get(..2), Some(&[gateway, IpAddr::from([192, 0, 2, 7])][..]));
-            assert_eq!(these.len(), PARTIES);
-            asked.extend(these);
+    fn under_a_limit_no_more_is_probed_at_a_time_than_there_is_room_for() {
+        let watch = |limit| {
+            let mut watch = NodeWatch::new(Rules { frames_per_second: limit, ..Rules::default() });
+            for n in 1..=30 {
+                let target = Declaration {
+                    holder: format!("w{n}"),
+                    transitions: 0,
+                    acquired: None,
+                    macs: vec![Mac([2, 0, 0, 0, 0, n])],
+                    vips: vec![],
+                };
+                let peer = Peer { address: IpAddr::from([192, 0, 2, n]), interface: 2, heard: Time::default() };
+                watch.peers.insert(target.holder.clone(), peer);
+                let new = watch.new_watch(Time::default(), target, peer);
+                watch.watched.insert(format!("w{n}"), new);
+            }
+            watch
+        };
+        // A window is as long without a limit as under one of very many frames.
+        assert_eq!(watch(None).rules.witness_interval_for(WITNESSED), Duration::from_millis(100));
+        let off = Rules { witness_interval: Duration::ZERO, ..watch(Some(1_000)).rules };
+        assert_eq!(off.witness_interval_for(WITNESSED), Duration::from_millis(100));
+        // Of two hundred frames, 66 are for these probes: six in a window, of three for each Lease.
+        assert_eq!([None, Some(1_000), Some(200), Some(15)].map(|limit| watch(limit).most_suspects()), [128, 11, 2, 1]);
+        // A silent node is asked for beside one third party.
+        for (limit, parties) in [(None, PARTIES), (Some(1_000), 1), (Some(15), 1), (Some(1), 0)] {
+            let mut watch = watch(limit);
+            let mut sent = vec![];
+            for tick in 0..4 {
+                let now = Time::default() + Duration::from_millis(100) * tick;
+                watch.advance(now, &Places::default(), |_, probes| {
+                    sent.push(probes.len());
+                    Ok(())
+                });
+            }
+            assert_eq!(sent.iter().max(), Some(&(1 + parties)), "under a limit of {limit:?}");
         }
-        assert_eq!(asked.len(), 8, "all but the watched node and the one on another interface: {asked:?}");
-        assert!(parties(&BTreeMap::new(), "w2", 2, &Places::default(), 3).is_empty());
     }
 }

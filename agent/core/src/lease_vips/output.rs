@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
+use crate::frames::{Frames, Purpose};
 use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
+use crate::witness;
 
 /// The time between two rounds of probes for VIPs that this node carries, in case another host has them.
 const ROUND: Duration = Duration::from_millis(250);
@@ -72,19 +74,25 @@ pub(super) struct Batch {
     /// The last request for each VIP: carried until its deadline, or removed.
     wanted: BTreeMap<IpAddr, Option<Time>>,
     announce: Vec<IpAddr>,
+    /// Probes that leave in this step.
     probes: Vec<(IpAddr, Option<Mac>)>,
+    /// The same, and they count for the limit of frames already.
+    counted: Vec<(IpAddr, Option<Mac>)>,
     others: Vec<Output>,
     /// VIPs carried here that wait for a probe, each once: all get their turn.
     asks: VecDeque<IpAddr>,
     waiting: BTreeSet<IpAddr>,
     next_round: Time,
-    /// The time between two probes for VIPs that this node carries, if frames are limited.
-    spacing: Option<Duration>,
+    /// Other nodes that are asked whether they are there, while frames are limited: they wait until there is room.
+    peers: VecDeque<(IpAddr, Mac)>,
+    next_peer: Time,
+    rules: Rules,
+    frames: Frames,
 }
 
 impl Batch {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self { spacing: rules.probe_spacing(), ..Self::default() }
+        Self { rules: rules.clone(), ..Self::default() }
     }
 
     pub(super) fn carry(&mut self, address: IpAddr, deadline: Time) {
@@ -103,6 +111,36 @@ impl Batch {
         self.probes.push((address, to));
     }
 
+    /// The probes of a window leave now, or this answers when they may.
+    pub(super) fn watch(&mut self, now: Time, interface: u32, probes: Vec<witness::Probe>) -> Result<(), Time> {
+        self.frames.take(now, interface, &self.rules, Purpose::Watch, probes.len())?;
+        self.counted.extend(probes.into_iter().map(|probe| (probe.address, probe.to)));
+        Ok(())
+    }
+
+    /// Asks whether another node is there. Nothing waits for its answer.
+    pub(super) fn ask_peer(&mut self, address: IpAddr, to: Mac) {
+        if self.rules.frames_per_second.is_none() {
+            self.probe(address, Some(to));
+        } else if !self.peers.contains(&(address, to)) {
+            self.peers.push_back((address, to));
+        }
+    }
+
+    /// Sends the next probe for another node, if there is room.
+    fn advance_peers(&mut self, now: Time, places: &Places) {
+        let Some((address, to)) = self.peers.front().copied().filter(|_| now >= self.next_peer) else { return };
+        let room = match places.near(address) {
+            Some(interface) => self.frames.take(now, interface, &self.rules, Purpose::Other, 1),
+            None => Ok(()),
+        };
+        self.next_peer = room.err().unwrap_or_else(|| now + self.rules.probe_spacing().unwrap_or_default());
+        if room.is_ok() {
+            self.counted.push((address, Some(to)));
+            self.peers.pop_front();
+        }
+    }
+
     /// Queues a probe for a VIP that is carried here.
     pub(super) fn ask(&mut self, address: IpAddr) {
         if self.waiting.insert(address) {
@@ -119,7 +157,8 @@ impl Batch {
     }
 
     pub(super) fn wake(&self) -> Option<Time> {
-        (!self.asks.is_empty()).then_some(self.next_round)
+        let ask = (!self.asks.is_empty()).then_some(self.next_round);
+        ask.into_iter().chain((!self.peers.is_empty()).then_some(self.next_peer)).min()
     }
 
     /// VIPs without an interface on this node are left out.
@@ -149,7 +188,7 @@ impl Batch {
         }
         if !self.asks.is_empty() && now >= self.next_round {
             // Under a limit of frames, probes leave room for announcements, which wait for it.
-            let (round, most) = self.spacing.map_or((ROUND, ASKED), |spacing| (spacing, 1));
+            let (round, most) = self.rules.probe_spacing().map_or((ROUND, ASKED), |spacing| (spacing, 1));
             self.next_round = now + round;
             let these = self.asks.len().min(most);
             for address in self.asks.drain(..these) {
@@ -157,11 +196,17 @@ impl Batch {
                 self.probes.push((address, None));
             }
         }
-        let probe = |(address, to)| Some(Probe { interface: places.near(address)?, address, to });
         // Electors of several Leases ask for the same peers.
         let mut asked = BTreeSet::new();
         self.probes.retain(|probe| asked.insert(*probe));
-        let probes: Vec<Probe> = std::mem::take(&mut self.probes).into_iter().filter_map(probe).collect();
+        for interface in self.probes.iter().filter_map(|(address, _)| places.near(*address)) {
+            self.frames.leave(now, interface, &self.rules, 1);
+        }
+        self.advance_peers(now, places);
+        self.counted.retain(|probe| asked.insert(*probe));
+        let all = std::mem::take(&mut self.probes).into_iter().chain(std::mem::take(&mut self.counted));
+        let probe = |(address, to)| Some(Probe { interface: places.near(address)?, address, to });
+        let probes: Vec<Probe> = all.filter_map(probe).collect();
         if !probes.is_empty() {
             out.push(Output::Probe(probes));
         }

@@ -1,6 +1,7 @@
 //! One node with many Leases, a store of them, a segment, and a kernel: a small world that runs the same way every time.
 
 mod interfaces;
+mod limited;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +53,9 @@ struct World {
     refreshed: usize,
     reports: Vec<(String, Vec<IpAddr>, Report)>,
     probed: usize,
+    /// When each probe left, and for which address.
+    sent: Vec<(Time, IpAddr)>,
+    announced: Vec<IpAddr>,
     away: bool,
     exited: bool,
 }
@@ -70,6 +74,8 @@ impl World {
             refreshed: 0,
             reports: vec![],
             probed: 0,
+            sent: vec![],
+            announced: vec![],
             away: false,
             exited: false,
         }
@@ -132,13 +138,14 @@ impl World {
             }
             Output::Probe(asks) => {
                 self.probed += asks.len();
+                self.sent.extend(asks.iter().map(|ask| (self.now, ask.address)));
                 for ask in asks {
                     if let Some(mac) = self.others.get(&ask.address).copied() {
                         self.tell(Event::Heard { interface: ask.interface, address: ask.address, mac });
                     }
                 }
             }
-            Output::Announce(_) => {}
+            Output::Announce(vips) => self.announced.extend(vips.iter().map(|vip| vip.address)),
             Output::Report(report) => self.reports.push((report.name, report.vips, report.what)),
             Output::Exit => self.exited = true,
         }

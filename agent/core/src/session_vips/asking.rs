@@ -12,7 +12,7 @@ use super::vip::{Look, Vip};
 use crate::core::{Interface, Probe};
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{AWAY, SELF_PROBE};
+use crate::rules::{AWAY, SELF_PROBE, WITNESS_INTERVAL};
 use crate::time::Time;
 
 /// One round of probes is cut into so many parts.
@@ -249,7 +249,7 @@ impl SessionVips {
     /// The time between two probes of a look, if nothing limits it.
     pub(super) fn look_interval(&self) -> Duration {
         let interval = self.rules.witness_interval;
-        if interval.is_zero() { Duration::from_millis(100) } else { interval }
+        if interval.is_zero() { WITNESS_INTERVAL } else { interval }
     }
 
     /// The longest time between two probes of a look that belong together.

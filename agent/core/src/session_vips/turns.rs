@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::SessionVips;
-use super::frames::Purpose;
+use crate::frames::Purpose;
 use crate::time::Time;
 
 /// Who waits and does not try again by then wants nothing any more. A step may come so late.

@@ -1,7 +1,6 @@
 //! The watch over other nodes: on each segment a node is watched by three others. Each of the three watches every segment that it
 //! shares with the node.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::session::{Incarnation, Link};
 use crate::time::Time;
+use crate::windows::{Windowed, open_in_turn};
 use crate::witness::Witness;
 
 /// A VIP is probed only after its holder has had it for this long: a slow kernel is not a dead node.
@@ -108,6 +108,20 @@ impl OneLink {
     }
 }
 
+impl Windowed for (&String, &mut OneLink) {
+    fn interface(&self) -> u32 {
+        self.1.index
+    }
+
+    fn witness(&mut self) -> &mut Witness {
+        &mut self.1.witness
+    }
+
+    fn waits_since(&mut self) -> &mut Option<Time> {
+        &mut self.1.waits_since
+    }
+}
+
 impl Watch {
     /// Silent on every segment, whether or not the node has ever answered.
     fn is_free(&self) -> bool {
@@ -125,7 +139,8 @@ impl SessionVips {
         for view in watches.values_mut().flat_map(|watch| &mut watch.views) {
             self.step.again |= view.end_window(now);
         }
-        self.open_windows(&mut watches);
+        let views = watches.iter_mut().flat_map(|(node, watch)| watch.views.iter_mut().map(move |view| (node, view)));
+        open_in_turn(now, views, |(node, view)| self.open_window(node, view));
         for (node, watch) in &mut watches {
             for next in watch.views.iter().filter_map(|view| view.witness.next()) {
                 self.due(next);
@@ -138,32 +153,6 @@ impl SessionVips {
         }
         self.watches = watches;
         self.silence_matters();
-    }
-
-    /// Opens the windows whose time has come. Under a limit of frames a window opens when all its probes may leave. The window
-    /// that has waited longest comes first, and no other one overtakes it.
-    fn open_windows(&mut self, watches: &mut BTreeMap<String, Watch>) {
-        let now = self.step.at.now;
-        let mut full: BTreeMap<u32, Time> = BTreeMap::new();
-        for view in watches.values().flat_map(|watch| &watch.views).filter(|view| view.waits_since.is_some()) {
-            if let Some(later) = view.witness.next().filter(|next| *next > now) {
-                full.insert(view.index, later);
-            }
-        }
-        let views = watches.iter_mut().flat_map(|(node, watch)| watch.views.iter_mut().map(move |view| (node, view)));
-        let mut due: Vec<(&String, &mut OneLink)> = views.filter(|(_, view)| view.witness.opens(now)).collect();
-        due.sort_by_key(|(_, view)| view.waits_since.unwrap_or(now));
-        for (node, view) in due {
-            let room = match full.get(&view.index) {
-                Some(later) => Err(*later),
-                None => self.open_window(node, view),
-            };
-            if let Err(later) = room {
-                full.insert(view.index, later);
-                view.waits_since.get_or_insert(now);
-                view.witness.put_off(later);
-            }
-        }
     }
 
     /// Opens a window, or answers when to try again.
@@ -180,7 +169,7 @@ impl SessionVips {
         view.turn = view.turn.wrapping_add(usize::from(view.witness.asks_parties()));
         view.witness.open(now);
         view.asked_own = view.unreached > 0 && view.asked_own || own_asked;
-        (view.waits_since, view.reached) = (None, false);
+        view.reached = false;
         Ok(())
     }
 

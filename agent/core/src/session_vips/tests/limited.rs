@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::world::{Api, World, ms, vip};
 use crate::action::Why;
 use crate::core::Interface;
+use crate::frames::Purpose;
 use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::session::{Link, Subnet};
-use crate::session_vips::frames::Purpose;
 use crate::session_vips::{Event, Report};
 
 /// Limits that a node has: the default of switches, half of it, what is left of that beside a control plane, and limits of

@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// What a probe is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// To know whether another node is there.
     Watch,
     /// To know whether another host has a VIP, or whether anybody is there at all.
@@ -28,7 +28,7 @@ pub(super) enum Purpose {
 
 /// The probes of the last second, by interface.
 #[derive(Debug, Default)]
-pub(super) struct Frames(BTreeMap<u32, Sent>);
+pub(crate) struct Frames(BTreeMap<u32, Sent>);
 
 #[derive(Debug, Default)]
 struct Sent {
@@ -39,13 +39,23 @@ struct Sent {
 
 impl Frames {
     /// A probe that is not the watch's is asked for, whether or not it may leave.
-    pub(super) fn wanted(&mut self, now: Time, interface: u32) {
+    pub(crate) fn wanted(&mut self, now: Time, interface: u32) {
         self.0.entry(interface).or_default().other = Some(now);
+    }
+
+    /// So many probes that wait for nothing leave now, and are not the watch's.
+    pub(crate) fn leave(&mut self, now: Time, interface: u32, rules: &Rules, probes: usize) {
+        if rules.frames_per_second.is_some() {
+            self.wanted(now, interface);
+            let sent = self.0.entry(interface).or_default();
+            sent.probes.retain(|(at, _)| now.since(*at) < WINDOW);
+            sent.probes.extend(std::iter::repeat_n((now, Purpose::Other), probes));
+        }
     }
 
     /// So many probes are to leave now: all of them may, and count as sent; or none, and this answers when to try again. More
     /// probes than [`Rules::probes_each`] never may.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         now: Time,
         interface: u32,
