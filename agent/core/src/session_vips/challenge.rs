@@ -2,7 +2,7 @@
 //!
 //! What happens on a foreign ARP frame: [`SessionVips::heard`] notes who spoke. If the VIP is carried, `heard_another` either
 //! yields at once (the hold is provisional or lapsed), takes the frame for the successor's (during a hand-over), or opens a
-//! challenge: the session is renewed and the record read. `advance_challenge` then defends, or yields when no answer came.
+//! challenge: the session is renewed and the record read (a stranger's claim may wait: `strangers`). `advance_challenge` then defends, or yields when no answer came.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -89,20 +89,26 @@ impl SessionVips {
             handover.heard.get_or_insert(now);
             return;
         }
-        if let Some(challenge) = &mut hold.challenge {
+        if let Some(challenge) = hold.challenge {
             // A participant's frame does not wait behind a stranger's: it may be the rightful holder's.
             if by_peer && !challenge.by_peer {
-                *challenge = Challenge { since: now, by_peer, mac };
+                self.challenge(vip, mac, node);
             }
             return;
         }
+        let hold = *hold;
+        if !by_peer && self.may_strangers_wait(&hold) {
+            return self.claimed_by_stranger(vip, mac);
+        }
+        let Some(hold) = &mut vip.hold else { return };
         let pause = if by_peer { SELF_PROBE } else { DEFEND };
         // A peer's kernel may still answer for many VIPs. The API is not asked for each at once: they wait for the next round.
         if by_peer && self.segment.defended.get(&mac).is_some_and(|at| now.since(*at) < SELF_PROBE) {
             hold.waiting = Some(mac);
             return;
         }
-        if vip.last_challenge.is_some_and(|at| now.since(at) < pause) {
+        // A peer's claim does not wait because of a stranger's.
+        if vip.last_challenge.is_some_and(|(at, of_peer)| now.since(at) < pause && (of_peer || !by_peer)) {
             // The segment is asked for the VIP soon: a host that still has it answers again.
             hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
             return;
@@ -111,13 +117,13 @@ impl SessionVips {
     }
 
     /// Opens a challenge: the session is renewed, and the record read.
-    fn challenge(&mut self, vip: &mut Vip, mac: Mac, node: Option<String>) {
+    pub(super) fn challenge(&mut self, vip: &mut Vip, mac: Mac, node: Option<String>) {
         let now = self.step.at.now;
         if let Some(hold) = &mut vip.hold {
             hold.challenge = Some(Challenge { since: now, by_peer: node.is_some(), mac });
             hold.waiting = None;
         }
-        vip.last_challenge = Some(now);
+        vip.last_challenge = Some((now, node.is_some()));
         self.own.calls.next_write = now;
         self.own.challenged = now;
         self.want_read(vip.address);
@@ -128,13 +134,16 @@ impl SessionVips {
         }
     }
 
-    /// A waiting claim becomes a challenge in the next round for that peer's claims.
+    /// A waiting claim becomes a challenge in the next round for that peer's claims, or for those of strangers.
     fn advance_waiting(&mut self, vip: &mut Vip) {
-        let waiting = vip.hold.filter(|hold| hold.challenge.is_none()).and_then(|hold| hold.waiting);
-        let Some(mac) = waiting else { return };
+        let Some(hold) = vip.hold.filter(|hold| hold.challenge.is_none()) else { return };
+        let Some(mac) = hold.waiting else { return };
+        let node = self.carrier_with(mac, vip).map(str::to_owned);
+        if node.is_none() {
+            return self.advance_strangers_claim(vip, &hold, mac);
+        }
         let next = self.segment.defended.get(&mac).map(|at| *at + SELF_PROBE);
         if next.is_none_or(|next| self.due(next)) {
-            let node = self.carrier_with(mac, vip).map(str::to_owned);
             self.challenge(vip, mac, node);
         }
     }
@@ -155,8 +164,10 @@ impl SessionVips {
         if !self.due(challenge.since + CHALLENGE) {
             return;
         }
+        // A stranger may have turned out to be a participant meanwhile.
+        let by_peer = challenge.by_peer || self.carrier_with(challenge.mac, vip).is_some();
         // A node that was late and has not renewed since may have lost its session to a node that it does not know.
-        if (challenge.by_peer || !self.doubt.is_sure()) && !planted!(VipNeverYields) {
+        if (by_peer || !self.doubt.is_sure()) && !planted!(VipNeverYields) {
             vip.yielded = Some(self.step.at.now);
             vip.hold_off = self.step.at.now + YIELDED;
             vip.taking.turns += 1;

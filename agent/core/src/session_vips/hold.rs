@@ -31,8 +31,8 @@ pub(super) struct Hold {
     pub(super) other: Option<u64>,
     /// Another host's claim that has no answer yet.
     pub(super) challenge: Option<Challenge>,
-    /// The MAC address of a host that claimed the VIP just after that host's last claim was answered. The claim is handled in the
-    /// next round.
+    /// The MAC address of a host that claimed the VIP just after that host's last claim, or a stranger's, was answered. The claim is
+    /// handled in the next round.
     pub(super) waiting: Option<Mac>,
     /// Somebody asked to have it where it would be if it were placed anew.
     pub(super) rebalance: bool,

@@ -50,6 +50,7 @@ mod renewing;
 mod report;
 mod segment;
 mod snapshot;
+mod strangers;
 mod table;
 mod turns;
 mod twins;
@@ -86,6 +87,7 @@ use own::Own;
 use owned::Owned;
 use recalling::Recall;
 use segment::Segment;
+use strangers::Strangers;
 use table::Table;
 use watching::Watch;
 
@@ -115,6 +117,7 @@ pub struct SessionVips {
     asking: Asking,
     frames: Frames,
     segment: Segment,
+    strangers: Strangers,
     calls: Calls,
     api: Api,
     doubt: Doubt,
@@ -188,6 +191,7 @@ impl SessionVips {
             asking: Asking::default(),
             frames: Frames::default(),
             segment: Segment::default(),
+            strangers: Strangers::default(),
             calls: Calls::default(),
             api: Api::default(),
             doubt: Doubt::default(),
@@ -235,6 +239,7 @@ impl SessionVips {
     /// wait here for a node that may have them are considered.
     fn session_changed(&mut self, node: &str) {
         self.owned.changed();
+        self.claimants_changed();
         self.rewatch = true;
         self.step.again = true;
         self.index.dirty.extend(self.index.open.iter().chain(&self.index.stranded).copied());

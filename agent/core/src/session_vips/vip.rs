@@ -43,7 +43,8 @@ pub(super) struct Vip {
     pub(super) hold_off: Time,
     /// The other host that answered for it last, and when.
     pub(super) answered: Option<(Time, Mac)>,
-    pub(super) last_challenge: Option<Time>,
+    /// When another host's claim was last taken to the API, and whether a node made it.
+    pub(super) last_challenge: Option<(Time, bool)>,
     /// When it was let go because of another host's frame. Only a record that was read after that brings it back.
     pub(super) yielded: Option<Time>,
     /// The interface refused it.

@@ -13,6 +13,7 @@ mod recalled;
 mod refused;
 mod removing;
 mod stranded;
+mod strangers;
 mod twins;
 mod watched;
 mod whose;
