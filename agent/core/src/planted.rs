@@ -22,6 +22,8 @@ pub enum Bug {
     NeverHeard,
     /// The last holder's silence counts for the next holder.
     StaleWitness,
+    /// What an agent declared counts for the kube-vip that has adopted the Lease since.
+    BelievesKeptDeclaration,
     /// The VIP may move early as often as it likes.
     NoMoveLimit,
     /// A challenge is answered by the remembered Lease.
@@ -142,7 +144,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 30] = [
+    pub const ELECTOR: [Self; 31] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -152,6 +154,7 @@ impl Bug {
         Self::DeafWitness,
         Self::NeverHeard,
         Self::StaleWitness,
+        Self::BelievesKeptDeclaration,
         Self::NoMoveLimit,
         Self::DefendFromMemory,
         Self::NeverYields,
@@ -227,6 +230,8 @@ impl Bug {
 mod switch {
     use std::cell::Cell;
 
+    use mooring_lease::planted::Bug as OfLease;
+
     use super::Bug;
 
     thread_local! {
@@ -236,7 +241,11 @@ mod switch {
     /// From now on the cores of this thread have this bug, or none.
     pub fn plant(bug: Option<Bug>) {
         BUG.set(bug);
-        mooring_lease::planted::plant(bug == Some(Bug::BlindTimeCounts));
+        mooring_lease::planted::plant(match bug {
+            Some(Bug::BlindTimeCounts) => Some(OfLease::BlindTimeCounts),
+            Some(Bug::BelievesKeptDeclaration) => Some(OfLease::BelievesKeptDeclaration),
+            _ => None,
+        });
     }
 
     /// Whether this bug is planted.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::mac::Mac;
+use super::planted::{Bug, is_planted};
 use super::time::WallTime;
 
 /// The `spec` of a `coordination.k8s.io/v1` Lease, as client-go's leader election uses it.
@@ -42,7 +43,7 @@ pub struct LeaseView {
 #[serde(default)]
 pub struct Notes {
     /// `mooring.dev/tenure`: the holder takes part in witnessing.
-    pub tenure: Option<Declaration>,
+    pub tenure: Option<Tenure>,
     /// `mooring.dev/handover`: the node that is to take a released Lease.
     pub handover: Option<Handover>,
     /// `mooring.dev/participants`: the nodes that take part, by name. Facts about nodes, not about a tenure.
@@ -50,6 +51,18 @@ pub struct Notes {
     /// `mooring.dev/let-go`: the last hold without a Lease that ended. A fact about a node, not about a tenure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub let_go: Option<LetGo>,
+}
+
+/// What a holder writes with each renewal. A kube-vip that adopts the Lease of its own node keeps the annotations and the
+/// tenure, and renews: what an agent declared there before is void from that renewal on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenure {
+    /// What the holder declares.
+    #[serde(flatten)]
+    pub declared: Declaration,
+    /// Must equal the record's `renewed`.
+    #[serde(default)]
+    pub renewed: Option<WallTime>,
 }
 
 /// The holder takes part: it answers probes while it carries the VIP, and yields to the rightful holder.
@@ -124,7 +137,11 @@ impl LeaseView {
     #[must_use]
     pub fn declaration(&self) -> Option<&Declaration> {
         let record = &self.record;
-        self.notes.tenure.as_ref().filter(|d| {
+        let tenure = self.notes.tenure.as_ref()?;
+        if tenure.renewed != record.renewed && !is_planted(Bug::BelievesKeptDeclaration) {
+            return None;
+        }
+        Some(&tenure.declared).filter(|d| {
             !record.holder.is_empty()
                 && d.holder == record.holder
                 && d.transitions == record.transitions
@@ -157,14 +174,10 @@ mod tests {
     use super::*;
 
     fn held() -> LeaseView {
-        let record = Record { holder: "cp1".into(), transitions: 3, acquired: Some(WallTime(7)), ..Record::default() };
-        let tenure = Declaration {
-            holder: "cp1".into(),
-            transitions: 3,
-            acquired: Some(WallTime(7)),
-            macs: vec![],
-            vips: vec![],
-        };
+        let (acquired, renewed) = (Some(WallTime(7)), Some(WallTime(9)));
+        let record = Record { holder: "cp1".into(), transitions: 3, acquired, renewed, ..Record::default() };
+        let declared = Declaration { holder: "cp1".into(), transitions: 3, acquired, macs: vec![], vips: vec![] };
+        let tenure = Tenure { declared, renewed };
         let notes = Notes { tenure: Some(tenure), ..Notes::default() };
         LeaseView { version: "1".into(), record, notes }
     }
@@ -185,5 +198,15 @@ mod tests {
         let mut view = held();
         view.record.transitions = 4;
         assert!(view.declaration().is_none());
+    }
+
+    #[test]
+    fn a_declaration_kept_by_another_program_of_the_same_node_is_void() {
+        let mut view = held();
+        view.record.renewed = Some(WallTime(11));
+        assert!(view.declaration().is_none());
+        let mut view = held();
+        view.notes.tenure.as_mut().unwrap().renewed = None;
+        assert!(view.declaration().is_none(), "one that does not say with which renewal it was written");
     }
 }

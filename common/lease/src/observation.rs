@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::lease::LeaseView;
-use super::planted::blind_time_counts;
+use super::planted::{Bug, is_planted};
 use super::time::Time;
 
 /// A Lease is honoured for as long as its record says, but not longer than this: the written duration may be absurd.
@@ -99,7 +99,8 @@ impl Observation {
 
     /// Records the proof that the Lease is as seen now: a read, a write or a watch event showed it.
     fn prove(&mut self, now: Time, rules: &impl Timing) {
-        let blind = !blind_time_counts() && self.proven.is_none_or(|at| now.since(at) > rules.blind_after());
+        let blind =
+            !is_planted(Bug::BlindTimeCounts) && self.proven.is_none_or(|at| now.since(at) > rules.blind_after());
         if blind {
             self.changed = now;
         }
@@ -109,7 +110,8 @@ impl Observation {
     /// Whether the last proof is recent enough to judge by.
     #[must_use]
     pub fn is_fresh(&self, now: Time, rules: &impl Timing) -> bool {
-        self.known && (blind_time_counts() || self.proven.is_some_and(|at| now.since(at) <= rules.blind_after()))
+        self.known
+            && (is_planted(Bug::BlindTimeCounts) || self.proven.is_some_and(|at| now.since(at) <= rules.blind_after()))
     }
 
     /// When the holder's Lease ends by this node's clock, if nothing changes and the Lease is proved until then.

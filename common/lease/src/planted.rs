@@ -1,30 +1,41 @@
-//! A bug that a test can switch on in this thread, to see that the simulator's checks find it. Without the feature
-//! `planted` the bug is not in the program.
+//! Bugs that a test can switch on in this thread, to see that the simulator's checks find them. Without the feature `planted`
+//! the bugs are not in the program.
+
+/// A bug of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Blind time counts, and the observation is always fresh.
+    BlindTimeCounts,
+    /// A declaration counts though another program has renewed the Lease since.
+    BelievesKeptDeclaration,
+}
 
 #[cfg(feature = "planted")]
 mod switch {
     use std::cell::Cell;
 
+    use super::Bug;
+
     thread_local! {
-        static BLIND_TIME_COUNTS: Cell<bool> = const { Cell::new(false) };
+        static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Switches the bug on or off. On: blind time counts in this thread, and the observation is always fresh.
-    pub fn plant(on: bool) {
-        BLIND_TIME_COUNTS.set(on);
+    /// From now on this thread has this bug, or none.
+    pub fn plant(bug: Option<Bug>) {
+        BUG.set(bug);
     }
 
-    pub(crate) fn blind_time_counts() -> bool {
-        BLIND_TIME_COUNTS.get()
+    pub(crate) fn is_planted(bug: Bug) -> bool {
+        BUG.get() == Some(bug)
     }
 }
 
 #[cfg(feature = "planted")]
-pub(crate) use switch::blind_time_counts;
+pub(crate) use switch::is_planted;
 #[cfg(feature = "planted")]
 pub use switch::plant;
 
 #[cfg(not(feature = "planted"))]
-pub(crate) const fn blind_time_counts() -> bool {
+pub(crate) const fn is_planted(_bug: Bug) -> bool {
     false
 }

@@ -16,7 +16,9 @@ pub use mooring_names::sessions::{HANDOVER, LET_GO, PARTICIPANTS, TENURE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use mooring_lease::lease::{Declaration, Handover, LeaseView, LetGo, MOST_PARTICIPANTS, Notes, Participant, Record};
+use mooring_lease::lease::{
+    Declaration, Handover, LeaseView, LetGo, MOST_PARTICIPANTS, Notes, Participant, Record, Tenure,
+};
 use mooring_lease::mac::Mac;
 use mooring_lease::time::WallTime;
 
@@ -77,9 +79,9 @@ pub fn decode(lease: &Lease) -> (LeaseView, Vec<Flaw>) {
     let none = BTreeMap::new();
     let annotations = lease.metadata.annotations.as_ref().unwrap_or(&none);
     let notes = Notes {
-        tenure: read(annotations, TENURE, &mut flaw).map(|mut d: Declaration| {
-            macs(&mut d.macs, TENURE, &mut flaw);
-            d
+        tenure: read(annotations, TENURE, &mut flaw).map(|mut tenure: Tenure| {
+            macs(&mut tenure.declared.macs, TENURE, &mut flaw);
+            tenure
         }),
         handover: read::<Handover>(annotations, HANDOVER, &mut flaw),
         participants: participants(annotations, &mut flaw),
@@ -96,7 +98,10 @@ pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let ours = encode_spec(record);
     lease.spec = Some(LeaseSpec { strategy: known.strategy, preferred_holder: known.preferred_holder, ..ours });
     let most = |transitions: u32| transitions.min(i32::MAX.unsigned_abs());
-    let tenure = notes.tenure.clone().map(|d| Declaration { transitions: most(d.transitions), ..d });
+    let tenure = notes.tenure.clone().map(|Tenure { declared, renewed }| Tenure {
+        declared: Declaration { transitions: most(declared.transitions), ..declared },
+        renewed,
+    });
     let handover = notes.handover.clone().map(|h| Handover { transitions: most(h.transitions), ..h });
     let annotations = lease.metadata.annotations.get_or_insert_default();
     write(annotations, TENURE, tenure.as_ref());

@@ -9,7 +9,7 @@ use super::vip::Put;
 use super::{Elector, Role};
 use crate::action::{Action, Cause, Report};
 use crate::event::Failure;
-use crate::lease::{Declaration, Handover, LeaseView, Notes, Record};
+use crate::lease::{Declaration, Handover, LeaseView, Notes, Record, Tenure};
 use crate::planted::planted;
 use crate::rules::MARGIN;
 
@@ -137,13 +137,14 @@ impl Elector {
     /// The annotations for a tenure of this node's own.
     fn declaring(&self, record: &Record) -> Notes {
         let mut notes = self.notes();
-        notes.tenure = Some(Declaration {
+        let declared = Declaration {
             holder: record.holder.clone(),
             transitions: record.transitions,
             acquired: record.acquired,
             macs: self.node.participant.macs.clone(),
             vips: self.declared_vips().collect(),
-        });
+        };
+        notes.tenure = Some(Tenure { declared, renewed: record.renewed });
         notes
     }
 
@@ -165,7 +166,7 @@ impl Elector {
         let known = self.lease.version().map(str::to_owned);
         let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
         if let Some(tenure) = &notes.tenure {
-            self.api.told.clone_from(&tenure.vips);
+            self.api.told.clone_from(&tenure.declared.vips);
         }
         self.api.flight = Some(Flight {
             id,

@@ -9,7 +9,7 @@ use mooring_agent::core::action::Action;
 use mooring_agent::core::elector::Elector;
 use mooring_agent::core::event::{Event, Failure, Moment, Node};
 use mooring_agent::core::health::Verdict;
-use mooring_agent::core::lease::{Declaration, Handover, LeaseView, Notes, Participant, Record};
+use mooring_agent::core::lease::{Declaration, Handover, LeaseView, Notes, Participant, Record, Tenure};
 use mooring_agent::core::mac::Mac;
 use mooring_agent::core::peers::Quorum;
 use mooring_agent::core::rules::{Rules, SHORT_FENCE};
@@ -123,7 +123,10 @@ impl World {
                 let now = WallTime(i64::try_from(self.now.as_nanos() / 1000).unwrap());
                 let own = record.holder == ME && record.renewed == Some(now);
                 let declared = notes.tenure.as_ref().filter(|_| own);
-                assert!(declared.is_none_or(|d| d.holder == ME && d.transitions == record.transitions));
+                assert!(declared.is_none_or(|tenure| {
+                    let said = &tenure.declared;
+                    said.holder == ME && said.transitions == record.transitions && tenure.renewed == record.renewed
+                }));
                 self.calls.push(action);
             }
             Action::Read { within, .. } | Action::AskPeers { within, .. } => {
@@ -242,13 +245,14 @@ impl World {
                 record.holder = "cp2".into();
                 record.acquired = Some(now);
                 record.transitions = record.transitions.saturating_add(1);
-                notes.tenure = Some(Declaration {
+                let declared = Declaration {
                     holder: "cp2".into(),
                     transitions: record.transitions,
                     acquired: record.acquired,
                     macs: vec![mac(bytes); usize::from(bytes.byte() % 3)],
                     vips: vec![place(bytes); usize::from(bytes.byte() % 3)],
-                });
+                };
+                notes.tenure = Some(Tenure { declared, renewed: record.renewed });
                 let peer =
                     Participant { macs: vec![mac(bytes)], addresses: vec![place(bytes)], ..Participant::default() };
                 notes.participants.insert("cp2".into(), peer);

@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use mooring_agent::api::codec::{HANDOVER, LET_GO, PARTICIPANTS, TENURE, decode, encode};
 use mooring_agent::api::raw::Raw;
-use mooring_agent::core::lease::LeaseView;
+use mooring_agent::core::lease::{Declaration, LeaseView, Tenure};
 
 use super::bytes::Bytes;
 
@@ -41,7 +41,7 @@ fn shown(lease: &Lease) {
 fn bounded(view: &LeaseView) {
     let notes = &view.notes;
     assert!(view.record.duration.as_secs() <= i32::MAX.unsigned_abs().into() && notes.participants.len() <= 64);
-    let tenures = notes.tenure.iter().map(|tenure| &tenure.macs);
+    let tenures = notes.tenure.iter().map(|tenure| &tenure.declared.macs);
     for macs in tenures.chain(notes.participants.values().map(|node| &node.macs)) {
         assert!(macs.len() <= 16 && macs.iter().all(|mac| mac.is_host()));
     }
@@ -59,6 +59,7 @@ fn means_what_it_says(view: &LeaseView) {
     let record = &view.record;
     if let Some(said) = view.declaration() {
         assert!(!record.holder.is_empty() && said.holder == record.holder);
+        assert_eq!(view.notes.tenure.as_ref().map(|tenure| tenure.renewed), Some(record.renewed));
         assert_eq!((said.transitions, said.acquired), (record.transitions, record.acquired));
         assert!(said.macs.iter().all(|mac| view.participant_with(*mac).is_some()));
     }
@@ -92,13 +93,14 @@ fn written_again(lease: &Lease, view: &LeaseView) {
     record.transitions = record.transitions.saturating_add(1);
     let mut notes = view.notes.clone();
     notes.handover = None;
-    notes.tenure = Some(mooring_agent::core::lease::Declaration {
+    let declared = Declaration {
         holder: record.holder.clone(),
         transitions: record.transitions,
         acquired: record.acquired,
         macs: vec![],
         vips: vec![],
-    });
+    };
+    notes.tenure = Some(Tenure { declared, renewed: record.renewed });
     encode(&mut again, &record, &notes);
     assert!(decode(&again).0.declaration().is_some(), "a take-over is not understood");
 }

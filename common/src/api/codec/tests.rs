@@ -47,7 +47,8 @@ fn writes_as_client_go_does_and_keeps_what_is_not_its_own() {
     view.record.renewed = Some(WallTime(1_795_169_100_000_000));
     let mac = Mac([2, 0, 0x5e, 0, 0x53, 1]);
     let (acquired, vips) = (view.record.acquired, vec![]);
-    let tenure = Declaration { holder: "cp2".into(), transitions: 3, acquired, macs: vec![mac], vips };
+    let declared = Declaration { holder: "cp2".into(), transitions: 3, acquired, macs: vec![mac], vips };
+    let tenure = Tenure { declared, renewed: view.record.renewed };
     encode(&mut lease, &view.record, &Notes { tenure: Some(tenure), ..Notes::default() });
     let json = serde_json::to_value(&lease).unwrap();
     assert_eq!(json["spec"]["renewTime"], "2026-11-20T10:05:00.000000Z");
@@ -56,8 +57,9 @@ fn writes_as_client_go_does_and_keeps_what_is_not_its_own() {
     assert_eq!(json["metadata"]["annotations"]["example.org/ours"], "kept");
     assert_eq!(
         json["metadata"]["annotations"][TENURE],
-        r#"{"holder":"cp2","transitions":3,"acquired":1795168800123456,"macs":["02:00:5e:00:53:01"]}"#
+        r#"{"holder":"cp2","transitions":3,"acquired":1795168800123456,"macs":["02:00:5e:00:53:01"],"renewed":1795169100000000}"#
     );
+    assert!(decode(&lease).0.declaration().is_some());
     assert_eq!(json["metadata"]["uid"], "0e1c6d1c-1111-4222-8333-444455556666");
 }
 
@@ -96,7 +98,9 @@ fn absurd_numbers_are_bounded_and_told() {
 #[test]
 fn the_most_transitions_that_the_api_holds_do_not_void_a_declaration() {
     let record = Record { holder: "cp1".into(), transitions: 1 << 31, ..Record::default() };
-    let tenure = Declaration { holder: "cp1".into(), transitions: 1 << 31, acquired: None, macs: vec![], vips: vec![] };
+    let declared =
+        Declaration { holder: "cp1".into(), transitions: 1 << 31, acquired: None, macs: vec![], vips: vec![] };
+    let tenure = Tenure { declared, renewed: None };
     let mut lease = Lease::default();
     encode(&mut lease, &record, &Notes { tenure: Some(tenure), ..Notes::default() });
     assert!(decode(&lease).0.declaration().is_some());
@@ -125,7 +129,7 @@ fn annotations_that_lie_are_ignored_and_told() {
 fn group_addresses_are_no_hosts() {
     let declared = r#"{"holder":"a","transitions":1,"acquired":null,"macs":["ff:ff:ff:ff:ff:ff","02:00:00:00:00:01"]}"#;
     let (view, flaws) = annotated(TENURE, declared);
-    assert_eq!(view.notes.tenure.unwrap().macs, [Mac([2, 0, 0, 0, 0, 1])]);
+    assert_eq!(view.notes.tenure.unwrap().declared.macs, [Mac([2, 0, 0, 0, 0, 1])]);
     assert_eq!(flaws.len(), 1);
 }
 
@@ -160,7 +164,10 @@ proptest! {
         let node = Participant { macs: macs.clone(), addresses: vec![IpAddr::from((address | 1 << 24 & 0x7fff_ffff).to_be_bytes())], ..Participant::default() };
         let vips = node.addresses.iter().copied().take(nodes).collect();
         let notes = Notes {
-            tenure: Some(Declaration { holder: record.holder.clone(), transitions, acquired, macs, vips }),
+            tenure: Some(Tenure {
+                declared: Declaration { holder: record.holder.clone(), transitions, acquired, macs, vips },
+                renewed,
+            }),
             handover: Some(Handover { from: "a".into(), to: "b".into(), transitions, acquired }),
             let_go: (nodes > 0).then(|| LetGo { node: "n0".into(), at: acquired.unwrap_or_default() }),
             participants: (0..nodes).map(|n| (format!("n{n}"), node.clone())).collect(),

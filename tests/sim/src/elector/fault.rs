@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::settings::{Settings, name};
 
 /// The streams of what is drawn apart, one for each time that something was added.
-const APART: [u64; 2] = [11, 12];
+const APART: [u64; 3] = [11, 12, 15];
 
 /// A fault. Hosts and servers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub enum Fault {
     Keeps(usize),
     /// A foreign host has the second VIP, of which the nodes learn meanwhile.
     ForeignNew,
+    /// A kube-vip takes the place of a node's agent.
+    KubeVip(usize),
 }
 
 impl OwnFault for Fault {
@@ -60,7 +62,8 @@ impl OwnFault for Fault {
             | Self::StripNotes
             | Self::WatchBreak(_)
             | Self::WatchGone(_)
-            | Self::WatchReplay(_) => Lasts::Instant,
+            | Self::WatchReplay(_)
+            | Self::KubeVip(_) => Lasts::Instant,
             Self::NoLeader => Lasts::Millis(500, 6_000),
             _ => Lasts::Any,
         }
@@ -85,6 +88,7 @@ impl fmt::Display for Fault {
             Self::AllOwnProbes => f.write_str("no node reaches its own API server"),
             Self::Keeps(n) => write!(f, "the kernel of {} removes no address", name::<Self>(n)),
             Self::ForeignNew => f.write_str("a foreign host has the VIP that the nodes learn of"),
+            Self::KubeVip(n) => write!(f, "kube-vip takes the place of the agent of {}", name::<Self>(n)),
         }
     }
 }
@@ -141,7 +145,8 @@ pub fn widen(plan: &mut Plan, widening: usize) {
     let mut rng = Rng::new(plan.seed, APART[widening]);
     match widening {
         0 => api_servers(plan, &mut rng),
-        _ => addresses(plan, &mut rng),
+        1 => addresses(plan, &mut rng),
+        _ => kube_vip(plan, &mut rng),
     }
     plan.faults.sort_by_key(|planned| planned.at);
 }
@@ -180,4 +185,20 @@ fn addresses(plan: &mut Plan, rng: &mut Rng) {
         let lasts = at + 8 * SECOND + rng.below(40 * SECOND);
         plan.faults.push(Planned { at: SECOND, lasts, fault: Any::Own(Fault::ForeignNew) });
     }
+}
+
+/// An agent is killed, and a kube-vip is started in its place: if the node holds the Lease, kube-vip adopts it. Then the segment
+/// does not reach the node for a while, and the API does.
+fn kube_vip(plan: &mut Plan, rng: &mut Rng) {
+    let own = &plan.settings.own;
+    if !rng.chance(60) || own.rival.is_some() || !own.learns.is_empty() || plan.settings.nodes < 3 {
+        return;
+    }
+    let node = rng.index(plan.settings.nodes);
+    (plan.settings.own.rival, plan.settings.own.takes_over) = (Some(node), true);
+    let at = 12 * SECOND + rng.below(30 * SECOND);
+    plan.faults.push(Planned { at, lasts: 0, fault: Any::Own(Fault::KubeVip(node)) });
+    let at = at + 2 * SECOND + rng.below(20 * SECOND);
+    let lasts = SECOND + rng.below(10 * SECOND);
+    plan.faults.push(Planned { at, lasts, fault: Any::Partition(1 << node, None, false) });
 }

@@ -68,6 +68,7 @@ impl World<'_, Elector> {
                 self.segment.foreign = true;
                 self.segment.foreign_vip = 1;
             }
+            Fault::KubeVip(host) => self.take_over(host),
             Fault::Keeps(_)
             | Fault::NoLeader
             | Fault::WatchLag(..)

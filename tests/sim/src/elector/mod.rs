@@ -82,13 +82,14 @@ impl Subject for Elector {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 4;
+    const WIDENINGS: usize = 5;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
             0 | 1 => fault::widen(plan, widening),
             2 => plan.widen_kernels_and_release(),
-            _ => plan.widen_partitions(),
+            3 => plan.widen_partitions(),
+            _ => fault::widen(plan, 2),
         }
     }
 
@@ -113,7 +114,8 @@ impl Subject for Elector {
     }
 
     fn host(n: usize, settings: &Settings<Self>) -> OwnHost {
-        OwnHost { rival: (settings.own.rival == Some(n)).then(Rival::default), able: None, own_probe_fails: false }
+        let rival = settings.own.rival == Some(n) && !settings.own.takes_over;
+        OwnHost { rival: rival.then(Rival::default), able: None, own_probe_fails: false }
     }
 
     fn api(settings: &Settings<Self>) -> Api {

@@ -28,13 +28,21 @@ pub struct Rival {
     renewed: Time,
     seen: Option<(Record, Time)>,
     announced: Nanos,
+    /// The last record that it wrote.
+    wrote: Option<Record>,
 }
 
 impl Rival {
     /// Its process is gone.
     #[must_use]
     pub fn ended(self) -> Self {
-        Self { life: self.life + 1, ..Self::default() }
+        Self { life: self.life + 1, wrote: self.wrote, ..Self::default() }
+    }
+
+    /// Whether it wrote that record last.
+    #[must_use]
+    pub fn wrote(&self, record: &Record) -> bool {
+        self.wrote.as_ref() == Some(record)
     }
 
     /// Which process.
@@ -45,10 +53,19 @@ impl Rival {
 }
 
 impl World<'_, Elector> {
+    /// It takes the place of the node's agent, which is killed.
+    pub(super) fn take_over(&mut self, host: usize) {
+        let wanted = self.hosts[host].wanted;
+        self.kill(host);
+        self.hosts[host].wanted = wanted;
+        self.hosts[host].own.rival = Some(Rival::default());
+        self.restart_if_wanted(host);
+    }
+
     /// It starts.
     pub(super) fn own_start_rival(&mut self, host: usize) {
         let Some(rival) = &mut self.hosts[host].own.rival else { return };
-        *rival = Rival { life: rival.life + 1, ..Rival::default() };
+        *rival = std::mem::take(rival).ended();
         let life = rival.life;
         for vip in 0..self.vips {
             // What an earlier run left is removed at the start.
@@ -132,6 +149,7 @@ impl World<'_, Elector> {
         };
         let before = old.holder;
         let view = self.api.store.set(self.now, record.clone(), lease.map_or_else(Notes::default, |l| l.notes));
+        rival.wrote = Some(record.clone());
         rival.seen = Some((record, now));
         rival.leads = true;
         rival.renewed = now;

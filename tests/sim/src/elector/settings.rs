@@ -39,6 +39,8 @@ pub struct HealthSettings {
 pub struct Own {
     /// One of the nodes runs kube-vip.
     pub rival: Option<usize>,
+    /// That node runs the agent at first, until [`super::fault::Fault::KubeVip`].
+    pub takes_over: bool,
     /// The VIPs.
     pub vips: Vec<IpAddr>,
     /// IPv4 VIPs have the prefix length of the subnet: they go with the node's own address.
@@ -124,6 +126,7 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<Elector> {
         api: if slow_api { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
         own: Own {
             rival,
+            takes_over: false,
             vips,
             short_prefix,
             shape,

@@ -360,7 +360,7 @@ fn who_sees_that_another_took_the_lease_does_not_rob_it_for_the_last_holders_sil
     let mut lease = world.lease.clone().unwrap();
     lease.record.holder = "cp3".into();
     lease.record.transitions += 1;
-    let declared = lease.notes.tenure.as_mut().unwrap();
+    let declared = &mut lease.notes.tenure.as_mut().unwrap().declared;
     declared.holder = "cp3".into();
     declared.transitions = lease.record.transitions;
     world.hosts[other].api = Api::Refused;

@@ -5,6 +5,7 @@ mod election;
 mod handover;
 mod health;
 mod kernel;
+mod kube_vip;
 mod lapsed;
 mod law;
 mod new_vips;

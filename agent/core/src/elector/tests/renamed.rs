@@ -77,7 +77,7 @@ fn a_holder_that_declares_no_vips_is_watched_all_the_same() {
     world.freeze(holder);
     let lease = world.lease.clone().unwrap();
     let mut notes = lease.notes.clone();
-    notes.tenure.as_mut().unwrap().vips.clear();
+    notes.tenure.as_mut().unwrap().declared.vips.clear();
     world.store(lease.record, notes);
     world.run(ms(1_000));
     world.crash(holder);

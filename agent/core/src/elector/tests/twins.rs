@@ -116,7 +116,7 @@ fn a_tenure_that_an_older_agent_elsewhere_renews_under_this_name_is_reported_and
     let since = world.now;
     for _ in 0..10 {
         let mut lease = world.lease.clone().unwrap();
-        lease.notes.tenure.as_mut().unwrap().macs = vec![world.hosts[twin].mac];
+        lease.notes.tenure.as_mut().unwrap().declared.macs = vec![world.hosts[twin].mac];
         world.store(lease.record, lease.notes);
         world.run(ms(1_500));
     }

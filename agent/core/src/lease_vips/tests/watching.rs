@@ -1,7 +1,7 @@
 //! Where each Service has a Lease of its own, nodes are watched instead of VIPs.
 
 use super::*;
-use crate::lease::Declaration;
+use crate::lease::{Declaration, Tenure};
 
 const THIRD: Mac = Mac([2, 0, 0, 0, 0, 0x67]);
 const LEASES: [(&str, u8); 3] = [("shop/kubevip-a", 100), ("shop/kubevip-b", 101), ("blog/kubevip-c", 102)];
@@ -20,13 +20,9 @@ fn renew(world: &mut World, name: &str, vip: IpAddr, takes_part: bool) {
     notes.participants.extend(world.more.clone());
     let renewed = Some(WallTime(i64::try_from(world.version).unwrap()));
     let record = Record { holder: "w2".into(), duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
-    notes.tenure = takes_part.then(|| Declaration {
-        holder: "w2".into(),
-        transitions: 1,
-        acquired: None,
-        macs: vec![OTHER],
-        vips: vec![vip],
-    });
+    let declared =
+        Declaration { holder: "w2".into(), transitions: 1, acquired: None, macs: vec![OTHER], vips: vec![vip] };
+    notes.tenure = takes_part.then_some(Tenure { declared, renewed });
     let view = LeaseView { version: world.version.to_string(), record, notes };
     world.leases.insert(name.to_owned(), view.clone());
     world.tell(Event::Input(Input::Lease { name: name.into(), event: ForElector::Seen(Some(view)) }));
@@ -201,7 +197,7 @@ fn what_was_found_of_one_tenure_says_nothing_about_the_next() {
         lease.record.transitions = 2;
         let declared =
             Declaration { holder: "w3".into(), transitions: 2, acquired: None, macs: vec![THIRD], vips: vec![vip(n)] };
-        lease.notes.tenure = Some(declared);
+        lease.notes.tenure = Some(Tenure { declared, renewed: lease.record.renewed });
         let view = lease.clone();
         world.tell(Event::Input(Input::Lease { name: name.into(), event: ForElector::Seen(Some(view)) }));
     }

@@ -126,7 +126,9 @@ impl World<'_, Elector> {
             // partition may go on depends on more than one thing.
             Fault::Loss(..) | Fault::Noise(..) | Fault::Delay(..) | Fault::SlowKernel(..) | Fault::Starve(..) => None,
             Fault::KernelSilent(..)
-            | Fault::Own(Own::OwnProbe(_) | Own::AllOwnProbes | Own::Keeps(_) | Own::ForeignNew) => None,
+            | Fault::Own(Own::OwnProbe(_) | Own::AllOwnProbes | Own::Keeps(_) | Own::ForeignNew | Own::KubeVip(_)) => {
+                None
+            }
             Fault::Partition(..)
             | Fault::Unplug(..)
             | Fault::NewMac(_)

@@ -60,6 +60,8 @@ impl World<'_, Elector> {
                 let heard = station.map_or(0, |station| agent.own.heard_from[station]);
                 if ago(agent.own.heard) + 2 * MS < silence {
                     Some(format!("takes from {holder}, and an answer reached it {} ms ago", ago(agent.own.heard) / MS))
+                } else if self.sees_kube_vip(host) {
+                    Some(format!("takes early from {holder}, where kube-vip has renewed the Lease"))
                 } else if heard < self.tenure_seen_by(host) {
                     Some(format!("takes early from {holder}, which it has not heard in this tenure"))
                 } else if ago(agent.own.third) > silence + window + 1_050 * MS {
@@ -78,6 +80,13 @@ impl World<'_, Elector> {
         if let Some(wrong) = wrong {
             self.violated(Rule::Witness, format!("{} {wrong}", self.names[host]));
         }
+    }
+
+    /// Whether the record that a node sees is kube-vip's: it declares nothing.
+    fn sees_kube_vip(&self, host: usize) -> bool {
+        let seen = self.hosts[host].agent.as_ref().and_then(|agent| agent.core.snapshot().lease);
+        let rivals = || self.hosts.iter().filter_map(|host| host.own.rival.as_ref());
+        seen.is_some_and(|lease| rivals().any(|rival| rival.wrote(&lease.record)))
     }
 
     /// When the tenure that a node sees began. One that was given back and taken again, or restored, is the same.
