@@ -53,13 +53,18 @@ impl Rival {
 }
 
 impl World<'_, Elector> {
-    /// It takes the place of the node's agent, which is killed.
+    /// It takes the place of the node's agent, which is killed: at once, or when the node boots.
     pub(super) fn take_over(&mut self, host: usize) {
+        if self.hosts[host].asleep.is_some() {
+            return;
+        }
         let wanted = self.hosts[host].wanted;
         self.kill(host);
         self.hosts[host].wanted = wanted;
         self.hosts[host].own.rival = Some(Rival::default());
-        self.restart_if_wanted(host);
+        if self.hosts[host].is_awake() {
+            self.own_start_rival(host);
+        }
     }
 
     /// It starts.
