@@ -27,7 +27,7 @@ impl Catalog {
             return Some(None);
         }
         let local: Vec<&Service> = users.iter().copied().filter(|service| service.is_local()).collect();
-        if local.iter().any(|service| !self.covered.contains(&service.metadata.key())) {
+        if local.iter().any(|service| !self.covered.contains_key(&service.metadata.key())) {
             return None;
         }
         let local = (!local.is_empty()).then(|| Arc::new(self.common_nodes(&local)));

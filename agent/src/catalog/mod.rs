@@ -40,8 +40,8 @@ pub enum Seen {
     Addresses(usize, Change<IpAddress>),
     /// A change of a Service.
     Services(Change<Service>),
-    /// A change of a slice. The watch covers the `EndpointSlices` of these Services, and no others.
-    Slices(Arc<BTreeSet<Key>>, Change<Slice>),
+    /// A change from one of the watches of slices. That watch covers the `EndpointSlices` of these Services, and no others.
+    Slices(usize, Arc<BTreeSet<Key>>, Change<Slice>),
     /// A change of a Node.
     Nodes(Change<Node>),
 }
@@ -77,8 +77,8 @@ pub struct Catalog {
     local: BTreeSet<Key>,
     slices: BTreeMap<Key, Slice>,
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
-    /// The Services whose slices are all known.
-    covered: Arc<BTreeSet<Key>>,
+    /// The Services whose slices are all known, and the watch that listed them last.
+    covered: BTreeMap<Key, usize>,
     nodes: BTreeMap<String, Node>,
     selected: BTreeMap<String, Arc<BTreeSet<String>>>,
     listed: Listed,
@@ -139,7 +139,7 @@ impl Catalog {
             local: BTreeSet::new(),
             slices: BTreeMap::new(),
             slices_of: BTreeMap::new(),
-            covered: Arc::default(),
+            covered: BTreeMap::new(),
             nodes: BTreeMap::new(),
             selected: BTreeMap::new(),
             listed: Listed::default(),
@@ -163,7 +163,7 @@ impl Catalog {
                 self.take_addresses(watch, change);
             }
             Seen::Services(change) => self.take_services(change),
-            Seen::Slices(of, change) => self.take_slices(of, change),
+            Seen::Slices(watch, of, change) => self.take_slices(watch, &of, change),
             Seen::Nodes(change) => self.take_nodes(change, &mut out),
         }
         self.tell(listed, &mut out);
@@ -338,47 +338,62 @@ impl Catalog {
         }
     }
 
-    fn take_slices(&mut self, of: Arc<BTreeSet<Key>>, change: Change<Slice>) {
+    fn take_slices(&mut self, watch: usize, of: &BTreeSet<Key>, change: Change<Slice>) {
         match change {
             Change::All(all) => {
-                self.slices.clear();
-                let before = std::mem::take(&mut self.slices_of);
-                for one in all {
-                    self.put_slice(&of, one);
+                let before = self.covered.iter().filter(|(_, by)| **by == watch).map(|(service, _)| service.clone());
+                let concerned: BTreeSet<Key> = before.chain(of.iter().cloned()).collect();
+                for service in &concerned {
+                    for slice in self.slices_of.remove(service).unwrap_or_default() {
+                        self.slices.remove(&slice);
+                    }
+                    self.covered.remove(service);
                 }
-                let concerned: BTreeSet<Key> =
-                    before.into_keys().chain(self.covered.iter().cloned()).chain(of.iter().cloned()).collect();
-                self.covered = of;
+                self.covered.extend(of.iter().map(|service| (service.clone(), watch)));
+                for one in all {
+                    self.put_slice(watch, one);
+                }
                 for service in &concerned {
                     self.service_dirty(service);
                 }
             }
             Change::One(one) => {
                 let service = service_of(&one);
-                self.put_slice(&of, one);
+                self.put_slice(watch, one);
                 if let Some(service) = service {
                     self.service_dirty(&service);
                 }
             }
             Change::Gone(one) => {
+                let Some(service) = service_of(&one).filter(|service| self.is_covered_by(watch, service)) else {
+                    return;
+                };
                 let key = one.metadata.key();
                 self.slices.remove(&key);
-                if let Some(service) = service_of(&one) {
-                    if let Some(slices) = self.slices_of.get_mut(&service) {
-                        slices.remove(&key);
-                    }
-                    self.service_dirty(&service);
+                if let Some(slices) = self.slices_of.get_mut(&service) {
+                    slices.remove(&key);
                 }
+                self.service_dirty(&service);
             }
         }
     }
 
-    fn put_slice(&mut self, of: &BTreeSet<Key>, slice: Slice) {
+    /// Another watch may have listed the Service since: what this one shows is then older.
+    fn is_covered_by(&self, watch: usize, service: &Key) -> bool {
+        self.covered.get(service) == Some(&watch)
+    }
+
+    fn put_slice(&mut self, watch: usize, slice: Slice) {
         let (key, service) = (slice.metadata.key(), service_of(&slice));
-        if let Some(service) = service.filter(|service| of.contains(service)) {
+        if let Some(service) = service.filter(|service| self.is_covered_by(watch, service)) {
             self.slices_of.entry(service).or_default().insert(key.clone());
             self.slices.insert(key, slice);
         }
+    }
+
+    /// Whether the slices of all Services that need them are known.
+    fn is_all_covered(&self) -> bool {
+        self.local.iter().all(|service| self.covered.contains_key(service))
     }
 
     fn service_dirty(&mut self, service: &Key) {
@@ -425,7 +440,7 @@ impl Catalog {
             out.push(Input::Wanted(wanted));
         }
         let complete = self.listed.addresses == [true; WATCHES] && self.listed.services && self.listed.nodes;
-        if !self.synced && complete && self.local_services().is_subset(&self.covered) {
+        if !self.synced && complete && self.is_all_covered() {
             self.synced = true;
             out.push(Input::Synced);
         }

@@ -28,7 +28,7 @@ impl Catalog {
     pub fn is_known(&self, objects: bool) -> bool {
         let listed = self.listed.services && self.listed.nodes;
         let objects = !objects || self.listed.addresses.iter().all(|listed| *listed);
-        listed && objects && self.local_services().is_subset(&self.covered)
+        listed && objects && self.is_all_covered()
     }
 
     /// The Lease of a VIP where each Service has a Lease: the Lease of the first of its Services, so that Services
@@ -86,7 +86,7 @@ impl Catalog {
             return Some(None);
         }
         let local: Vec<&Service> = users.iter().copied().filter(|service| service.is_local()).collect();
-        if local.iter().any(|service| !self.covered.contains(&service.metadata.key())) {
+        if local.iter().any(|service| !self.covered.contains_key(&service.metadata.key())) {
             return None;
         }
         let local = (!local.is_empty()).then(|| Arc::new(self.common_nodes(&local)));

@@ -154,18 +154,19 @@ fn nothing_is_said_of_a_local_service_before_its_endpoints_are_known() {
     let of = Arc::new(catalog.local_services().clone());
     assert_eq!(of.len(), 1);
     catalog.take(Seen::Slices(
+        0,
         of.clone(),
         Change::All(vec![slice("s1", "web", &[("n1", true)]), slice("x", "other", &[("n9", true)])]),
     ));
     let local = |catalog: &Catalog| catalog.demand_of(ip("10.0.0.5")).unwrap().local.as_deref().cloned().unwrap();
     assert_eq!(local(&catalog), ["n1".to_owned()].into());
     // All slices count.
-    catalog.take(Seen::Slices(of.clone(), Change::One(slice("s2", "web", &[("n2", true)]))));
+    catalog.take(Seen::Slices(0, of.clone(), Change::One(slice("s2", "web", &[("n2", true)]))));
     assert_eq!(local(&catalog), ["n1".to_owned(), "n2".to_owned()].into());
     // A terminating endpoint that still serves counts only while no endpoint is ready.
-    catalog.take(Seen::Slices(of.clone(), Change::One(slice("s1", "web", &[("n1", false)]))));
+    catalog.take(Seen::Slices(0, of.clone(), Change::One(slice("s1", "web", &[("n1", false)]))));
     assert_eq!(local(&catalog), ["n2".to_owned()].into());
-    catalog.take(Seen::Slices(of, Change::Gone(slice("s2", "web", &[]))));
+    catalog.take(Seen::Slices(0, of, Change::Gone(slice("s2", "web", &[]))));
     assert_eq!(local(&catalog), ["n1".to_owned()].into());
 }
 
@@ -179,9 +180,42 @@ fn services_that_share_an_address_need_a_node_in_common() {
     let of = Arc::new(catalog.local_services().clone());
     let all =
         vec![slice("s1", "tcp", &[("n1", true), ("n2", true)]), slice("s2", "udp", &[("n2", true), ("n3", true)])];
-    catalog.take(Seen::Slices(of, Change::All(all)));
+    catalog.take(Seen::Slices(0, of, Change::All(all)));
     let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
     assert_eq!(demand.local.as_deref(), Some(&["n2".to_owned()].into()));
+}
+
+#[test]
+fn what_a_watch_of_slices_shows_concerns_its_own_services() {
+    let mut catalog = listed();
+    for (name, address) in [("a", "10.0.0.5"), ("b", "10.0.0.6")] {
+        catalog.take(Seen::Addresses(0, Change::One(for_service(name, address))));
+        let given = format!("shop/{name}={address}");
+        catalog.take(Seen::Services(Change::One(service(name, &given, "Local"))));
+    }
+    let of = |names: &[&str]| -> Arc<BTreeSet<Key>> {
+        Arc::new(names.iter().map(|name| Key { namespace: "shop".into(), name: (*name).into() }).collect())
+    };
+    let on = |name: &str, node: &str| slice(&format!("s-{name}"), name, &[(node, true)]);
+    let nodes = |catalog: &Catalog, address: &str| {
+        let demand = catalog.demand_of(ip(address)).expect("nothing is known of it");
+        demand.local.as_deref().cloned().unwrap().into_iter().collect::<Vec<_>>()
+    };
+    catalog.take(Seen::Slices(0, of(&["a"]), Change::All(vec![on("a", "n1")])));
+    assert!(catalog.demand_of(ip("10.0.0.6")).is_none());
+    catalog.take(Seen::Slices(1, of(&["b"]), Change::All(vec![on("b", "n2")])));
+    assert_eq!((nodes(&catalog, "10.0.0.5"), nodes(&catalog, "10.0.0.6")), (vec!["n1".into()], vec!["n2".into()]));
+    // Another watch has listed the Service since: what the first one still shows is older.
+    catalog.take(Seen::Slices(1, of(&["a", "b"]), Change::All(vec![on("a", "n3"), on("b", "n2")])));
+    catalog.take(Seen::Slices(0, of(&["a"]), Change::One(on("a", "n1"))));
+    catalog.take(Seen::Slices(0, of(&["a"]), Change::Gone(on("a", "n1"))));
+    catalog.take(Seen::Slices(0, of(&[]), Change::All(vec![])));
+    assert_eq!((nodes(&catalog, "10.0.0.5"), nodes(&catalog, "10.0.0.6")), (vec!["n3".into()], vec!["n2".into()]));
+    assert!(catalog.is_all_covered());
+    // The watch of nothing knows nothing any more, and the VIPs stay as they were.
+    catalog.take(Seen::Slices(1, of(&[]), Change::All(vec![])));
+    assert!(!catalog.is_all_covered() && catalog.slices.is_empty());
+    assert_eq!(nodes(&catalog, "10.0.0.5"), ["n3"]);
 }
 
 #[test]
@@ -282,7 +316,7 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     );
     let of = Arc::new(catalog.local_services().clone());
     assert_eq!(of.len(), 1);
-    let out = catalog.take(Seen::Slices(of, Change::All(vec![slice("s", "web", &[("n2", true)])])));
+    let out = catalog.take(Seen::Slices(0, of, Change::All(vec![slice("s", "web", &[("n2", true)])])));
     assert!(matches!(out.as_slice(), [Input::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");
     catalog.take(Seen::Services(Change::Gone(stating("web", "10.0.0.5", "Local"))));
     assert!(catalog.told.is_empty() && catalog.demands().next().is_none());

@@ -141,7 +141,7 @@ impl<'a> Next<'a> {
         let _ = catalog.take(Seen::Services(Change::All(objects.services.clone())));
         if let Some(slices) = &objects.slices {
             let local = Arc::new(catalog.local_services().clone());
-            let _ = catalog.take(Seen::Slices(local, Change::All(slices.clone())));
+            let _ = catalog.take(Seen::Slices(0, local, Change::All(slices.clone())));
         }
         let _ = catalog.take(Seen::Addresses(0, Change::All(of_services)));
         let _ = catalog.take(Seen::Addresses(1, Change::All(advertised)));

@@ -32,7 +32,7 @@ pub fn check(data: &[u8]) {
         told.extend(catalog.take(Seen::Services(Change::One(service))));
         let of = Arc::new(catalog.local_services().clone());
         if let Ok(slice) = serde_json::from_slice::<Slice>(data) {
-            told.extend(catalog.take(Seen::Slices(of, Change::All(vec![slice]))));
+            told.extend(catalog.take(Seen::Slices(0, of, Change::All(vec![slice]))));
         }
     }
     for event in told {
