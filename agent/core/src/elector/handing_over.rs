@@ -25,7 +25,6 @@ const STRANGER_WITHIN: Duration = Duration::from_secs(3);
 impl Elector {
     /// A holder that is asked to end, or whose service is not healthy, looks for a successor.
     pub(super) fn consider_leaving(&mut self) {
-        let now = self.step.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let wanted = self.process.is_ending() || self.is_unhealthy();
         let begun = holding.leaving_since;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::NO_INTERFACE;
-use crate::lease::Declaration;
+use crate::lease::{Declaration, Tenure};
 
 const ETH1: u32 = 3;
 /// The address of a third party.
@@ -40,13 +40,9 @@ fn renew(world: &mut World) {
     let declares = |mac, n| Participant { macs: vec![mac], addresses: vec![vip(n)], ..Participant::default() };
     notes.participants.insert("w2".into(), declares(OTHER, 66));
     notes.participants.insert("w3".into(), declares(Mac([2, 0, 0, 0, 0, THIRD]), THIRD));
-    notes.tenure = Some(Declaration {
-        holder: "w2".into(),
-        transitions: 1,
-        acquired: None,
-        macs: vec![OTHER],
-        vips: vec![vip(100), vip(101), vip(OTHERS)],
-    });
+    let vips = vec![vip(100), vip(101), vip(OTHERS)];
+    let declared = Declaration { holder: "w2".into(), transitions: 1, acquired: None, macs: vec![OTHER], vips };
+    notes.tenure = Some(Tenure { declared, renewed });
     let view = LeaseView { version: world.version.to_string(), record, notes };
     world.leases.insert(ALL.into(), view.clone());
     world.tell(Event::Input(Input::Lease { name: ALL.into(), event: ForElector::Seen(Some(view)) }));

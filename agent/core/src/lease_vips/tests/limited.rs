@@ -1,7 +1,7 @@
 //! Where each Service has a Lease of its own, and frames are limited.
 
 use super::*;
-use crate::lease::Declaration;
+use crate::lease::{Declaration, Tenure};
 
 const HOLDERS: u8 = 30;
 const SERVICE: &str = "shop/kubevip-own";
@@ -18,8 +18,8 @@ fn lease(world: &mut World, n: u8) -> (String, LeaseView) {
     let participants = (2..2 + HOLDERS).map(|n| (format!("w{n}"), participant(n))).collect();
     let (macs, vips) = (vec![host(n)], vec![vip(100 + n)]);
     let declared = Declaration { holder: holder.clone(), transitions: 1, acquired: None, macs, vips };
-    let notes = Notes { participants, tenure: Some(declared), ..Notes::default() };
     let renewed = Some(WallTime(i64::try_from(world.version).unwrap()));
+    let notes = Notes { participants, tenure: Some(Tenure { declared, renewed }), ..Notes::default() };
     let record = Record { holder, duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
     let view = LeaseView { version: world.version.to_string(), record, notes };
     let name = format!("shop/kubevip-{n}");
