@@ -120,6 +120,20 @@ fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
 }
 
 #[test]
+fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_yielded_to() {
+    let (mut world, holder, mine) = settled();
+    world.reads_refused = true;
+    claim(&mut world, holder, mine[0], stranger(9));
+    claim(&mut world, holder, mine[1], stranger(8));
+    let node = 1 - holder;
+    world.hosts[node].mac = stranger(9);
+    world.tell_node(node);
+    world.run(ms(250));
+    assert!(!world.hosts[holder].carries.contains_key(&vip(mine[0])));
+    assert!(world.hosts[holder].carries.contains_key(&vip(mine[1])));
+}
+
+#[test]
 fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_session() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine[1..], 10);
