@@ -143,7 +143,7 @@ impl LeaseSlot {
                 }
                 // By unicast a holder is asked for its VIPs, and any other node for its own address.
                 OfElector::Probe { address, to: Some(to) } if !self.given.contains(&address) => {
-                    batch.ask_peer(address, to)
+                    batch.ask_peer(address, to);
                 }
                 OfElector::Probe { address, to } => batch.probe(address, to),
                 OfElector::Report(what) => {

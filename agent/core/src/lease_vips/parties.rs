@@ -47,7 +47,7 @@ mod tests {
     fn third_parties_are_on_the_interface_and_change() {
         let at = |n: u8, heard| Peer { address: IpAddr::from([192, 0, 2, n]), interface: 2, heard };
         let long_ago = Time::default();
-        let lately = long_ago + Duration::from_secs(60);
+        let lately = long_ago + Duration::from_mins(1);
         let mut peers: BTreeMap<String, Peer> = (1..=9).map(|n| (format!("w{n}"), at(n, long_ago))).collect();
         peers.insert("w7".into(), at(7, lately));
         peers.insert("w8".into(), Peer { interface: 3, ..at(8, lately) });
