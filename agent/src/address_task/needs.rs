@@ -14,6 +14,8 @@ pub struct Needs {
     pub by_first: bool,
     /// The interfaces that VIPs name.
     pub named: BTreeSet<String>,
+    /// The VIPs that name them.
+    pub by_name: BTreeSet<IpAddr>,
     /// VIPs that belong on the interface whose subnet contains them.
     pub by_subnet: BTreeSet<IpAddr>,
     /// The VIPs of the control plane. The task looks for them on this node before the node carries them.
@@ -32,6 +34,7 @@ impl Needs {
                 Interface::First => needs.by_first = true,
                 Interface::Named(name) => {
                     needs.named.insert(name.clone());
+                    needs.by_name.insert(demand.address);
                 }
                 Interface::Subnet => {
                     needs.by_subnet.insert(demand.address);
@@ -40,7 +43,12 @@ impl Needs {
         }
         needs
     }
-    /// Whether a VIP of a Service belongs on the first interface, or may do so, as far as is known.
+    /// Whether this VIP of a Service belongs on the first interface, or may do so, as far as is known.
+    pub fn may_want_first_for(&self, vip: IpAddr) -> bool {
+        self.may_want_first() && !self.by_name.contains(&vip) && !self.by_subnet.contains(&vip)
+    }
+
+    /// Whether any does.
     pub const fn may_want_first(&self) -> bool {
         self.by_first || !self.all_known
     }

@@ -66,7 +66,8 @@ impl<K: Kernel> Task<K> {
     /// Whether VIPs of an earlier run stand that may belong on the first interface, and it was never known which one that is. The cores
     /// would drop them; until the interface is known, the kernel's lifetimes are their fence.
     fn must_keep_left_overs(&self) -> bool {
-        self.needs.first.is_none() && self.needs.may_want_first() && !self.left_overs.found && !self.put.is_empty()
+        let may_want_first = |vip: &IpAddr| self.needs.may_want_first_for(*vip);
+        self.needs.first.is_none() && !self.left_overs.found && self.put.keys().any(may_want_first)
     }
 
     /// Tells people that VIPs wait for the first interface, or that they do no more.

@@ -41,6 +41,7 @@ pub struct Interface {
 
 impl Interface {
     /// Whether there is such an interface, and this is not what stands for one that is missing.
+    #[must_use]
     pub const fn exists(&self) -> bool {
         self.index != NO_INTERFACE
     }

@@ -84,16 +84,19 @@ async fn what_an_earlier_run_left_is_waited_for_no_longer_than_it_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_run_left_does_not_wait_where_no_vip_needs_the_default_route() {
-    run_with(Policy::Services, needs(None, false, false), no_route(&[(VIP, ETH1)]), async |mut ends: Ends| {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(ends.told().is_empty());
-        let named = Needs { named: BTreeSet::from(["eth1".into()]), ..needs(None, false, true) };
-        ends.jobs.send(Job::Needs(named)).unwrap();
-        assert_eq!(ends.interfaces().await[1].index, ETH1);
-        assert!(matches!(ends.notice().await, Notice::LeftOver(_)));
-    })
-    .await;
+async fn what_an_earlier_run_left_does_not_wait_where_it_needs_no_default_route() {
+    for by_first in [false, true] {
+        run_with(Policy::Services, needs(None, false, false), no_route(&[(VIP, ETH1)]), async |mut ends: Ends| {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert!(ends.told().is_empty());
+            let (named, by_name) = (BTreeSet::from(["eth1".into()]), BTreeSet::from([VIP]));
+            let named = Needs { named, by_name, ..needs(None, by_first, true) };
+            ends.jobs.send(Job::Needs(named)).unwrap();
+            assert_eq!(ends.interfaces().await[1].index, ETH1);
+            assert!(matches!(ends.notice().await, Notice::LeftOver(_)));
+        })
+        .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

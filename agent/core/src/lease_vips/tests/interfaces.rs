@@ -48,9 +48,12 @@ fn renew(world: &mut World) {
     world.tell(Event::Input(Input::Lease { name: ALL.into(), event: ForElector::Seen(Some(view)) }));
 }
 
-/// A node that watches the holder `w2` for so long.
+/// A node that watches the holder `w2` for so long, or until it takes the Lease.
 fn watches(world: &mut World, seconds: u64) {
     for _ in 0..seconds {
+        if world.leases.contains_key(ALL) && world.holder(ALL) != "w2" {
+            return;
+        }
         renew(world);
         world.run(ms(1_000));
     }
