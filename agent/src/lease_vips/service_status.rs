@@ -118,7 +118,7 @@ mod tests {
 
     /// The writes in an hour beside another controller that resets the status so long after each, and the last of them.
     fn written_in_an_hour(reset_after: Duration) -> (u32, Written) {
-        let end = Time::default() + Duration::from_mins(60);
+        let end = Time::default() + Duration::from_hours(1);
         let (mut now, mut writes) = (Time::default(), 0_u32);
         let mut last: Option<Written> = None;
         while now < end {
