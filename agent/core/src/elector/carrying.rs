@@ -193,8 +193,9 @@ impl Elector {
     pub(super) fn unheard_changed(&mut self, unheard: BTreeSet<IpAddr>) {
         let now = self.step.at.now;
         let before = std::mem::replace(&mut self.segment.unheard, unheard);
-        if !self.segment.unheard.is_subset(&before) {
-            self.segment.witness.must_answer_anew();
+        let (unheard, witness) = (&self.segment.unheard, &mut self.segment.witness);
+        if witness.addresses().iter().any(|address| unheard.contains(address) && !before.contains(address)) {
+            witness.must_answer_anew();
         }
         for address in before.difference(&self.segment.unheard) {
             if let Some(vip) = self.vips.get_mut(address).filter(|vip| vip.is_put()) {

@@ -16,8 +16,9 @@ use crate::time::Time;
 const ASK_WITHIN: Duration = Duration::from_millis(150);
 /// A peer that was heard within this time is alive.
 const HEARD_FRESH: Duration = Duration::from_secs(1);
-/// A shared outage ends on each node at a slightly different moment: right after one, a better peer is asked again after
-/// this.
+/// A peer that is found better is asked again after this.
+const SECOND_LOOK: Duration = Duration::from_millis(250);
+/// The same, if nobody was better before: then the outage was one of all nodes, and just ends.
 const RECOVERS: Duration = Duration::from_secs(1);
 /// How long the holder waits for an unknown successor: client-go's candidates look at the Lease every 2 to 2.4 s.
 const STRANGER_WITHIN: Duration = Duration::from_secs(3);
@@ -30,7 +31,7 @@ impl Elector {
         let begun = holding.leaving_since;
         match begun {
             None if wanted && (self.process.is_ending() || self.due(self.service.ask_again_at)) => {
-                self.look_for_successor()
+                self.look_for_successor();
             }
             None => return,
             Some(_) if !wanted => {
@@ -101,7 +102,7 @@ impl Elector {
 
     /// Whether two looks in a row have found a peer better. If not, says when to look again. A shared outage ends for each API server at a
     /// slightly different moment: a question that was asked during the outage, or right after it, may find a peer's server well and not
-    /// this node's. The second question is asked at once, since a server that fails alone fails again.
+    /// this node's.
     fn is_better_twice(&mut self, better: bool) -> bool {
         let now = self.step.at.now;
         let found = if better { Found::Better } else { Found::NobodyBetter };
@@ -111,10 +112,7 @@ impl Elector {
                 return true;
             }
             (Found::Nothing, Found::Better) if planted!(LooksOnce) => return true,
-            (Found::Nothing, Found::Better) => {
-                self.look_for_successor();
-                return false;
-            }
+            (Found::Nothing, Found::Better) => self.service.ask_again_at = now + SECOND_LOOK,
             (Found::NobodyBetter, Found::Better) => self.service.ask_again_at = now + RECOVERS,
             (before, _) => {
                 self.service.ask_again_at = now + ASK_AGAIN;

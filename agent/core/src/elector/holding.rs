@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::service::Found;
 use super::{Elector, Role};
 use crate::action::{Report, Why};
 use crate::mac::Mac;
@@ -56,6 +57,7 @@ impl Elector {
         let record = self.record();
         let (acquired, transitions) = record.map_or((None, 0), |r| (r.acquired, r.transitions));
         self.tenure = Some((transitions, acquired));
+        self.service.found = Found::Nothing;
         let holding = Holding {
             sent,
             acquired,

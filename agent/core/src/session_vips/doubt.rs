@@ -48,6 +48,7 @@ impl SessionVips {
             if vip.hold.is_some_and(|hold| now + MARGIN >= hold.deadline) {
                 self.let_go(&mut vip, Why::Late);
             }
+            self.forget_strangers_claim(&mut vip);
             self.vips.insert(address, vip);
         }
         if let Some(tenure) = &mut self.own.tenure

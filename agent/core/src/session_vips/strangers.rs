@@ -90,6 +90,17 @@ impl SessionVips {
         }
     }
 
+    /// This node stepped late, and a claim of before says nothing about now: the segment is asked for the stranger.
+    pub(super) fn forget_strangers_claim(&self, vip: &mut Vip) {
+        let waiting = vip.hold.and_then(|hold| hold.waiting);
+        if waiting.is_some_and(|mac| self.carrier_with(mac, vip).is_none())
+            && let Some(hold) = &mut vip.hold
+        {
+            hold.waiting = None;
+            hold.returns_until = hold.returns_until.max(Some(self.step.at.now + DEFEND * 2));
+        }
+    }
+
     /// A node declares something else: a stranger may be that node. Its claim does not wait. Of several hosts that claimed a VIP one
     /// is remembered, so the others are asked.
     pub(super) fn claimants_changed(&mut self) {

@@ -87,7 +87,7 @@ fn a_holder_that_is_the_last_to_come_back_from_an_outage_of_all_keeps_the_vip() 
     let (mut world, holder) = World::settled(3, &Rules::default());
     world.hosts[holder].ready = false;
     world.judge(holder, Verdict::Unhealthy);
-    world.run(ms(3));
+    world.run(ms(200));
     // The peers' servers have answered, and the holder's own not yet.
     world.hosts[holder].ready = true;
     world.run(ms(5_000));
@@ -126,7 +126,7 @@ fn a_lease_that_was_taken_while_its_release_was_not_answered_is_not_taken_back()
     }
     world.hosts[holder].api = Api::Hanging;
     world.set_health(holder, false);
-    world.run(ms(300));
+    world.run(ms(600));
     assert_eq!(world.role(holder), "leaving");
     // The release took effect, and the successor took the Lease. The watch shows only the end of that; and the answer to the
     // release never comes.

@@ -37,9 +37,9 @@ fn renew(world: &mut World) {
     let renewed = Some(WallTime(i64::try_from(world.version).unwrap()));
     let record = Record { holder: "w2".into(), duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
     let mut notes = Notes::default();
-    let declares = |mac, n| Participant { macs: vec![mac], addresses: vec![vip(n)], ..Participant::default() };
-    notes.participants.insert("w2".into(), declares(OTHER, 66));
-    notes.participants.insert("w3".into(), declares(Mac([2, 0, 0, 0, 0, THIRD]), THIRD));
+    let taking_part = |mac, n| Participant { macs: vec![mac], addresses: vec![vip(n)], ..Participant::default() };
+    notes.participants.insert("w2".into(), taking_part(OTHER, 66));
+    notes.participants.insert("w3".into(), taking_part(Mac([2, 0, 0, 0, 0, THIRD]), THIRD));
     let vips = vec![vip(100), vip(101), vip(OTHERS)];
     let declared = Declaration { holder: "w2".into(), transitions: 1, acquired: None, macs: vec![OTHER], vips };
     notes.tenure = Some(Tenure { declared, renewed });
@@ -131,6 +131,15 @@ fn what_answered_on_a_link_that_is_down_says_nothing_about_the_others() {
     first_is_deaf(&mut world, of(first_down()));
     watches(&mut world, 10);
     assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]));
+}
+
+#[test]
+fn a_link_that_goes_down_with_the_holder_hides_nothing_where_no_vip_is_asked_for_on_it() {
+    let mut world = standby();
+    world.assignments(&[(ALL, Assignment { unheard: [vip(OTHERS)].into(), ..both() })]);
+    world.others.retain(|address, _| *address == vip(THIRD));
+    world.run(ms(2_000));
+    assert_eq!(world.holder(ALL), "w1");
 }
 
 #[test]
