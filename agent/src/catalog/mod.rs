@@ -9,6 +9,7 @@ mod classes;
 mod demand;
 mod remarks;
 mod select;
+mod slices;
 mod stated;
 mod text;
 
@@ -19,6 +20,7 @@ pub use classes::Classes;
 pub use demand::interface_text;
 pub use remarks::Remark;
 pub use select::standing;
+pub use slices::Dealt;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -29,6 +31,7 @@ use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
 use crate::core::placement::{Demand, Interface};
 use crate::core::session::{AddressView, Standing};
 use crate::core::session_vips::Input;
+use slices::Cover;
 
 /// The number of `IPAddress` watches: one for each label.
 pub const WATCHES: usize = 2;
@@ -40,8 +43,8 @@ pub enum Seen {
     Addresses(usize, Change<IpAddress>),
     /// A change of a Service.
     Services(Change<Service>),
-    /// A change from one of the watches of slices. That watch covers the `EndpointSlices` of these Services, and no others.
-    Slices(usize, Arc<BTreeSet<Key>>, Change<Slice>),
+    /// A change from one of the watches of slices.
+    Slices(Dealt, Change<Slice>),
     /// A change of a Node.
     Nodes(Change<Node>),
 }
@@ -77,8 +80,8 @@ pub struct Catalog {
     local: BTreeSet<Key>,
     slices: BTreeMap<Key, Slice>,
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
-    /// The Services whose slices are all known, and the watch that listed them last.
-    covered: BTreeMap<Key, usize>,
+    /// The Services whose slices are all known.
+    covered: BTreeMap<Key, Cover>,
     nodes: BTreeMap<String, Node>,
     selected: BTreeMap<String, Arc<BTreeSet<String>>>,
     listed: Listed,
@@ -163,7 +166,7 @@ impl Catalog {
                 self.take_addresses(watch, change);
             }
             Seen::Services(change) => self.take_services(change),
-            Seen::Slices(watch, of, change) => self.take_slices(watch, &of, change),
+            Seen::Slices(dealt, change) => self.take_slices(&dealt, change),
             Seen::Nodes(change) => self.take_nodes(change, &mut out),
         }
         self.tell(listed, &mut out);
@@ -338,64 +341,6 @@ impl Catalog {
         }
     }
 
-    fn take_slices(&mut self, watch: usize, of: &BTreeSet<Key>, change: Change<Slice>) {
-        match change {
-            Change::All(all) => {
-                let before = self.covered.iter().filter(|(_, by)| **by == watch).map(|(service, _)| service.clone());
-                let concerned: BTreeSet<Key> = before.chain(of.iter().cloned()).collect();
-                for service in &concerned {
-                    for slice in self.slices_of.remove(service).unwrap_or_default() {
-                        self.slices.remove(&slice);
-                    }
-                    self.covered.remove(service);
-                }
-                self.covered.extend(of.iter().map(|service| (service.clone(), watch)));
-                for one in all {
-                    self.put_slice(watch, one);
-                }
-                for service in &concerned {
-                    self.service_dirty(service);
-                }
-            }
-            Change::One(one) => {
-                let service = service_of(&one);
-                self.put_slice(watch, one);
-                if let Some(service) = service {
-                    self.service_dirty(&service);
-                }
-            }
-            Change::Gone(one) => {
-                let Some(service) = service_of(&one).filter(|service| self.is_covered_by(watch, service)) else {
-                    return;
-                };
-                let key = one.metadata.key();
-                self.slices.remove(&key);
-                if let Some(slices) = self.slices_of.get_mut(&service) {
-                    slices.remove(&key);
-                }
-                self.service_dirty(&service);
-            }
-        }
-    }
-
-    /// Another watch may have listed the Service since: what this one shows is then older.
-    fn is_covered_by(&self, watch: usize, service: &Key) -> bool {
-        self.covered.get(service) == Some(&watch)
-    }
-
-    fn put_slice(&mut self, watch: usize, slice: Slice) {
-        let (key, service) = (slice.metadata.key(), service_of(&slice));
-        if let Some(service) = service.filter(|service| self.is_covered_by(watch, service)) {
-            self.slices_of.entry(service).or_default().insert(key.clone());
-            self.slices.insert(key, slice);
-        }
-    }
-
-    /// Whether the slices of all Services that need them are known.
-    fn is_all_covered(&self) -> bool {
-        self.local.iter().all(|service| self.covered.contains_key(service))
-    }
-
     fn service_dirty(&mut self, service: &Key) {
         if let Some(service) = self.services.get(service) {
             self.dirty.extend(service.addresses().map(|(_, ip)| ip));
@@ -462,9 +407,4 @@ fn insert(keys: &mut Vec<Key>, key: &Key) {
         keys.reserve_exact(1);
         keys.insert(at, key.clone());
     }
-}
-
-fn service_of(slice: &Slice) -> Option<Key> {
-    let name = slice.metadata.labels.service.clone()?;
-    Some(Key { namespace: slice.metadata.namespace.clone(), name })
 }

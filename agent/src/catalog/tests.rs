@@ -151,22 +151,21 @@ fn nothing_is_said_of_a_local_service_before_its_endpoints_are_known() {
     catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
     let out = catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.5", "Local"))));
     assert_eq!(out, []);
-    let of = Arc::new(catalog.local_services().clone());
+    let of = catalog.local_services().clone();
     assert_eq!(of.len(), 1);
     catalog.take(Seen::Slices(
-        0,
-        of.clone(),
+        Dealt::to_one(&of),
         Change::All(vec![slice("s1", "web", &[("n1", true)]), slice("x", "other", &[("n9", true)])]),
     ));
     let local = |catalog: &Catalog| catalog.demand_of(ip("10.0.0.5")).unwrap().local.as_deref().cloned().unwrap();
     assert_eq!(local(&catalog), ["n1".to_owned()].into());
     // All slices count.
-    catalog.take(Seen::Slices(0, of.clone(), Change::One(slice("s2", "web", &[("n2", true)]))));
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::One(slice("s2", "web", &[("n2", true)]))));
     assert_eq!(local(&catalog), ["n1".to_owned(), "n2".to_owned()].into());
     // A terminating endpoint that still serves counts only while no endpoint is ready.
-    catalog.take(Seen::Slices(0, of.clone(), Change::One(slice("s1", "web", &[("n1", false)]))));
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::One(slice("s1", "web", &[("n1", false)]))));
     assert_eq!(local(&catalog), ["n2".to_owned()].into());
-    catalog.take(Seen::Slices(0, of, Change::Gone(slice("s2", "web", &[]))));
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::Gone(slice("s2", "web", &[]))));
     assert_eq!(local(&catalog), ["n1".to_owned()].into());
 }
 
@@ -177,45 +176,80 @@ fn services_that_share_an_address_need_a_node_in_common() {
     for name in ["tcp", "udp"] {
         catalog.take(Seen::Services(Change::One(service(name, "shop/a=10.0.0.5", "Local"))));
     }
-    let of = Arc::new(catalog.local_services().clone());
+    let of = catalog.local_services().clone();
     let all =
         vec![slice("s1", "tcp", &[("n1", true), ("n2", true)]), slice("s2", "udp", &[("n2", true), ("n3", true)])];
-    catalog.take(Seen::Slices(0, of, Change::All(all)));
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::All(all)));
     let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
     assert_eq!(demand.local.as_deref(), Some(&["n2".to_owned()].into()));
 }
 
-#[test]
-fn what_a_watch_of_slices_shows_concerns_its_own_services() {
+/// `shop/a` has 10.0.0.5, `shop/b` has 10.0.0.6.
+fn with_two_local_services() -> Catalog {
     let mut catalog = listed();
     for (name, address) in [("a", "10.0.0.5"), ("b", "10.0.0.6")] {
         catalog.take(Seen::Addresses(0, Change::One(for_service(name, address))));
         let given = format!("shop/{name}={address}");
         catalog.take(Seen::Services(Change::One(service(name, &given, "Local"))));
     }
-    let of = |names: &[&str]| -> Arc<BTreeSet<Key>> {
-        Arc::new(names.iter().map(|name| Key { namespace: "shop".into(), name: (*name).into() }).collect())
-    };
-    let on = |name: &str, node: &str| slice(&format!("s-{name}"), name, &[(node, true)]);
-    let nodes = |catalog: &Catalog, address: &str| {
-        let demand = catalog.demand_of(ip(address)).expect("nothing is known of it");
-        demand.local.as_deref().cloned().unwrap().into_iter().collect::<Vec<_>>()
-    };
-    catalog.take(Seen::Slices(0, of(&["a"]), Change::All(vec![on("a", "n1")])));
+    catalog
+}
+
+/// Services for a watch.
+fn of(watch: usize, deal: u64, names: &[&str]) -> Dealt {
+    let key = |name: &&str| Key { namespace: "shop".into(), name: (*name).into() };
+    Dealt { watch, deal, services: Arc::new(names.iter().map(key).collect()) }
+}
+
+/// The slice of a Service with an endpoint on that node.
+fn on(name: &str, node: &str) -> Slice {
+    slice(&format!("s-{name}"), name, &[(node, true)])
+}
+
+/// The nodes that may hold a VIP.
+fn nodes(catalog: &Catalog, address: &str) -> Vec<String> {
+    let demand = catalog.demand_of(ip(address)).expect("nothing is known of it");
+    demand.local.as_deref().cloned().unwrap().into_iter().collect()
+}
+
+#[test]
+fn what_a_watch_of_slices_shows_concerns_its_own_services() {
+    let mut catalog = with_two_local_services();
+    catalog.take(Seen::Slices(of(0, 1, &["a"]), Change::All(vec![on("a", "n1")])));
     assert!(catalog.demand_of(ip("10.0.0.6")).is_none());
-    catalog.take(Seen::Slices(1, of(&["b"]), Change::All(vec![on("b", "n2")])));
+    catalog.take(Seen::Slices(of(1, 1, &["b"]), Change::All(vec![on("b", "n2")])));
     assert_eq!((nodes(&catalog, "10.0.0.5"), nodes(&catalog, "10.0.0.6")), (vec!["n1".into()], vec!["n2".into()]));
     // Another watch has listed the Service since: what the first one still shows is older.
-    catalog.take(Seen::Slices(1, of(&["a", "b"]), Change::All(vec![on("a", "n3"), on("b", "n2")])));
-    catalog.take(Seen::Slices(0, of(&["a"]), Change::One(on("a", "n1"))));
-    catalog.take(Seen::Slices(0, of(&["a"]), Change::Gone(on("a", "n1"))));
-    catalog.take(Seen::Slices(0, of(&[]), Change::All(vec![])));
+    catalog.take(Seen::Slices(of(1, 1, &["a", "b"]), Change::All(vec![on("a", "n3"), on("b", "n2")])));
+    catalog.take(Seen::Slices(of(0, 1, &["a"]), Change::One(on("a", "n1"))));
+    catalog.take(Seen::Slices(of(0, 1, &["a"]), Change::Gone(on("a", "n1"))));
+    catalog.take(Seen::Slices(of(0, 1, &[]), Change::All(vec![])));
     assert_eq!((nodes(&catalog, "10.0.0.5"), nodes(&catalog, "10.0.0.6")), (vec!["n3".into()], vec!["n2".into()]));
     assert!(catalog.is_all_covered());
     // The watch of nothing knows nothing any more, and the VIPs stay as they were.
-    catalog.take(Seen::Slices(1, of(&[]), Change::All(vec![])));
+    catalog.take(Seen::Slices(of(1, 1, &[]), Change::All(vec![])));
     assert!(!catalog.is_all_covered() && catalog.slices.is_empty());
     assert_eq!(nodes(&catalog, "10.0.0.5"), ["n3"]);
+}
+
+#[test]
+fn a_list_that_comes_late_does_not_take_a_service_from_the_watch_that_has_it_since() {
+    // More watches, and fewer: `b` goes from one watch to the other, which lists first.
+    for (old, new) in [(0, 1), (1, 0)] {
+        let mut catalog = with_two_local_services();
+        catalog.take(Seen::Slices(of(new, 2, &["b"]), Change::All(vec![on("b", "n2")])));
+        catalog.take(Seen::Slices(of(old, 1, &["a", "b"]), Change::All(vec![on("a", "n1"), on("b", "n1")])));
+        assert_eq!((nodes(&catalog, "10.0.0.5"), nodes(&catalog, "10.0.0.6")), (vec!["n1".into()], vec!["n2".into()]));
+        catalog.take(Seen::Slices(of(old, 2, &["a"]), Change::All(vec![on("a", "n1")])));
+        assert!(catalog.is_all_covered(), "nobody follows what watch {new} listed");
+        catalog.take(Seen::Slices(of(new, 2, &["b"]), Change::One(on("b", "n3"))));
+        assert_eq!(nodes(&catalog, "10.0.0.6"), ["n3"]);
+        // A later deal takes it back.
+        catalog.take(Seen::Slices(of(old, 3, &["a", "b"]), Change::All(vec![on("a", "n1"), on("b", "n4")])));
+        catalog.take(Seen::Slices(of(new, 2, &["b"]), Change::All(vec![on("b", "n3")])));
+        catalog.take(Seen::Slices(of(new, 3, &[]), Change::All(vec![])));
+        assert!(catalog.is_all_covered() && nodes(&catalog, "10.0.0.6") == ["n4"]);
+    }
 }
 
 #[test]
@@ -314,9 +348,9 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
         catalog.take(Seen::Services(Change::One(stating("web", "10.0.0.5", "Local")))),
         [Input::Unwanted(ip("fd00::5"))]
     );
-    let of = Arc::new(catalog.local_services().clone());
+    let of = catalog.local_services().clone();
     assert_eq!(of.len(), 1);
-    let out = catalog.take(Seen::Slices(0, of, Change::All(vec![slice("s", "web", &[("n2", true)])])));
+    let out = catalog.take(Seen::Slices(Dealt::to_one(&of), Change::All(vec![slice("s", "web", &[("n2", true)])])));
     assert!(matches!(out.as_slice(), [Input::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");
     catalog.take(Seen::Services(Change::Gone(stating("web", "10.0.0.5", "Local"))));
     assert!(catalog.told.is_empty() && catalog.demands().next().is_none());

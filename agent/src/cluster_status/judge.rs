@@ -5,13 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ClusterStatus, ControlPlane, Node, Session, Vip, VipState};
 use crate::api::addresses::{is_advertised, placed, view};
 use crate::api::objects::{self, IpAddress, Key, Service, Slice};
-use crate::catalog::{Catalog, Change, Seen, standing};
+use crate::catalog::{Catalog, Change, Dealt, Seen, standing};
 use crate::core::lease::{LeaseView, Record};
 use crate::core::placement::{Candidate, Interface, order, seed};
 use crate::core::session::{End, EndCause, Holder, Standing, View};
@@ -140,8 +139,8 @@ impl<'a> Next<'a> {
         let _ = catalog.take(Seen::Nodes(Change::All(objects.nodes.clone())));
         let _ = catalog.take(Seen::Services(Change::All(objects.services.clone())));
         if let Some(slices) = &objects.slices {
-            let local = Arc::new(catalog.local_services().clone());
-            let _ = catalog.take(Seen::Slices(0, local, Change::All(slices.clone())));
+            let local = Dealt::to_one(catalog.local_services());
+            let _ = catalog.take(Seen::Slices(local, Change::All(slices.clone())));
         }
         let _ = catalog.take(Seen::Addresses(0, Change::All(of_services)));
         let _ = catalog.take(Seen::Addresses(1, Change::All(advertised)));

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{Message, follow_objects};
 use crate::api::objects::{Key, Slice};
 use crate::api::typed::Follow;
-use crate::catalog::{Change, Seen};
+use crate::catalog::{Change, Dealt, Seen};
 
 /// The Services whose slices are watched.
 pub type Services = Arc<BTreeSet<Key>>;
@@ -53,7 +53,7 @@ fn watch_of(name: &str, watches: usize) -> usize {
     usize::try_from(hasher.finish() % u64::try_from(watches).unwrap_or(1)).unwrap_or(0)
 }
 
-/// Deals the Services out.
+/// Deals the Services out to so many watches.
 fn deal(services: &BTreeSet<Key>, watches: usize) -> Vec<BTreeSet<Key>> {
     let mut all = vec![BTreeSet::new(); watches];
     for service in services {
@@ -64,25 +64,26 @@ fn deal(services: &BTreeSet<Key>, watches: usize) -> Vec<BTreeSet<Key>> {
 
 /// Follows the slices of these Services until the event loop or the sender is gone.
 pub async fn follow_slices(follow: Follow, mut wanted: watch::Receiver<Services>, told: mpsc::Sender<Message>) {
-    let mut all: Vec<watch::Sender<Services>> = vec![];
+    let mut all: Vec<watch::Sender<Dealt>> = vec![];
     // They end with this future.
     let mut tasks = JoinSet::new();
     let mut now = 1;
-    loop {
+    for number in 1.. {
         let services = wanted.borrow_and_update().clone();
         now = watches(now, services.len());
         let mut dealt = deal(&services, now);
         for nth in all.len()..now {
-            let (of, wanted) = watch::channel(Services::default());
+            let (of, wanted) = watch::channel(Dealt { watch: nth, ..Dealt::default() });
             all.push(of);
-            tasks.spawn(follow_some(nth, follow.clone(), wanted, told.clone()));
+            tasks.spawn(follow_some(follow.clone(), wanted, told.clone()));
         }
         dealt.resize(all.len(), BTreeSet::new());
         for (of, services) in all.iter().zip(dealt) {
             of.send_if_modified(|wanted| {
-                let others = **wanted != services;
+                let others = *wanted.services != services;
                 if others {
-                    *wanted = Arc::new(services);
+                    wanted.deal = number;
+                    wanted.services = Arc::new(services);
                 }
                 others
             });
@@ -95,29 +96,30 @@ pub async fn follow_slices(follow: Follow, mut wanted: watch::Receiver<Services>
 }
 
 /// One of the watches.
-async fn follow_some(nth: usize, follow: Follow, mut wanted: watch::Receiver<Services>, told: mpsc::Sender<Message>) {
+async fn follow_some(follow: Follow, mut wanted: watch::Receiver<Dealt>, told: mpsc::Sender<Message>) {
     loop {
-        let services = wanted.borrow_and_update().clone();
-        if services.is_empty() {
+        let dealt = wanted.borrow_and_update().clone();
+        if dealt.services.is_empty() {
             if wanted.changed().await.is_err() {
                 return;
             }
             continue;
         }
-        let follow = Follow { labels: Some(selector(&services)), ..follow.clone() };
+        let follow = Follow { labels: Some(selector(&dealt.services)), ..follow.clone() };
         let (listed, is_listed) = watch::channel(false);
-        let covers = services.clone();
+        let covers = dealt.clone();
         let seen = move |change: Change<Slice>| {
             listed.send_replace(true);
-            Seen::Slices(nth, covers.clone(), change)
+            Seen::Slices(covers.clone(), change)
         };
         tokio::select! {
             () = follow_objects(follow, "EndpointSlices", told.clone(), seen) => return,
-            others = others_wanted(&services, &mut wanted, is_listed) => if !others { return },
+            others = others_wanted(&dealt, &mut wanted, is_listed) => if !others { return },
         }
-        if wanted.borrow().is_empty() {
+        let next = wanted.borrow().clone();
+        if next.services.is_empty() {
             // Nothing more is shown of the last ones.
-            let none = Seen::Slices(nth, Services::default(), Change::All(vec![]));
+            let none = Seen::Slices(next, Change::All(vec![]));
             if told.send(Message::Seen(Box::new(none))).await.is_err() {
                 return;
             }
@@ -132,21 +134,22 @@ fn selector(services: &BTreeSet<Key>) -> String {
     if names.len() > NAMED { label.to_owned() } else { format!("{label} in ({})", names.join(",")) }
 }
 
-/// Waits until another watch is to begin, because other Services than these are wanted. False: nobody wants any.
+/// Waits until another watch is to begin, because other Services than these are wanted. So it is with the same Services in a
+/// later deal: another watch had some of them for a while, and may have listed them. False: nobody wants any.
 async fn others_wanted(
-    services: &Services,
-    wanted: &mut watch::Receiver<Services>,
+    dealt: &Dealt,
+    wanted: &mut watch::Receiver<Dealt>,
     mut is_listed: watch::Receiver<bool>,
 ) -> bool {
     let began = Instant::now();
     loop {
-        if wanted.wait_for(|wanted| wanted != services).await.is_err() {
+        if wanted.wait_for(|wanted| wanted != dealt).await.is_err() {
             return false;
         }
         tokio::time::sleep_until(began + ANEW).await;
         // Either way the watch has lasted long enough.
         let _ = tokio::time::timeout_at(began + PATIENCE, is_listed.wait_for(|listed| *listed)).await;
-        if *wanted.borrow() != *services {
+        if *wanted.borrow() != *dealt {
             return true;
         }
     }
@@ -154,9 +157,14 @@ async fn others_wanted(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tokio::sync::Notify;
+
     use super::super::{Message, Watches};
     use super::*;
     use crate::api::testing::{Answer, Cluster, Server, answer};
+    use crate::catalog::{Catalog, Classes};
+    use crate::core::placement::Interface;
 
     /// Long enough that nothing but a hang meets it.
     const LONG: Duration = Duration::from_secs(30);
@@ -184,8 +192,8 @@ mod tests {
         let told = async {
             loop {
                 if let Message::Seen(seen) = inbox.recv().await.unwrap()
-                    && let Seen::Slices(_, of, Change::All(_)) = *seen
-                    && *of == *services
+                    && let Seen::Slices(of, Change::All(_)) = *seen
+                    && *of.services == *services
                 {
                     return;
                 }
@@ -260,13 +268,128 @@ mod tests {
             let mut all = vec![];
             while all.len() < count {
                 if let Message::Seen(seen) = inbox.recv().await.unwrap()
-                    && let Seen::Slices(nth, of, Change::All(_)) = *seen
+                    && let Seen::Slices(of, Change::All(_)) = *seen
                 {
-                    all.push((nth, (*of).clone()));
+                    all.push((of.watch, (*of.services).clone()));
                 }
             }
             all
         };
         tokio::time::timeout(LONG, told).await.expect("some slices were never listed")
+    }
+
+    /// A server that answers the list of the slices of so many Services only after it is let go, and a list of them has begun.
+    async fn slow_for(cluster: &Cluster, services: usize) -> (Server, watch::Sender<bool>, Arc<Notify>) {
+        let (let_go, may_go) = watch::channel(false);
+        let asked = Arc::new(Notify::new());
+        let begun = asked.clone();
+        let server = cluster.serve(move |request| {
+            let query = request.uri().query().unwrap_or_default();
+            let (is_watch, is_slow) = (query.contains("watch=true"), query.matches("web-").count() == services);
+            let (mut may_go, begun) = (may_go.clone(), begun.clone());
+            async move {
+                if is_watch {
+                    std::future::pending().await
+                }
+                if is_slow {
+                    begun.notify_one();
+                    may_go.wait_for(|go| *go).await.unwrap();
+                }
+                empty()
+            }
+        });
+        (server.await, let_go, asked)
+    }
+
+    /// A catalog with these Services, all of which need a local endpoint.
+    fn catalog(services: &BTreeSet<Key>) -> Catalog {
+        let mut catalog = Catalog::new("n1", Interface::First).by_services(Classes::default());
+        let service = |key: &Key| {
+            let annotations = json!({"kube-vip.io/loadbalancerIPs": "10.0.0.5"});
+            let metadata = json!({"namespace": key.namespace, "name": key.name, "annotations": annotations});
+            let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        };
+        catalog.take(Seen::Services(Change::All(services.iter().map(service).collect())));
+        assert_eq!(catalog.local_services(), services);
+        catalog
+    }
+
+    /// Hands what the watches show to the catalog, until one of them has listed these Services.
+    async fn take_until(catalog: &mut Catalog, inbox: &mut mpsc::Receiver<Message>, watch: usize, of: &BTreeSet<Key>) {
+        let listed = async {
+            loop {
+                if let Message::Seen(seen) = inbox.recv().await.unwrap()
+                    && let Seen::Slices(dealt, Change::All(_)) = &*seen
+                {
+                    let is_it = dealt.watch == watch && *dealt.services == *of;
+                    catalog.take(*seen);
+                    if is_it {
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::time::timeout(LONG, listed).await.expect("these slices were never listed");
+    }
+
+    #[tokio::test]
+    async fn a_slow_list_of_one_watch_takes_no_service_from_a_second_watch() {
+        let cluster = Cluster::new();
+        let (few, more) = (many(EACH), many(EACH + 1));
+        let (server, let_go, asked) = slow_for(&cluster, few.len()).await;
+        let (told, mut inbox) = mpsc::channel(64);
+        let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+        let (mut catalog, dealt) = (catalog(&more), deal(&more, 2));
+        watches.slices_of(&few);
+        asked.notified().await;
+        // The second watch begins at once, and is the first to have a list.
+        watches.slices_of(&more);
+        take_until(&mut catalog, &mut inbox, 1, &dealt[1]).await;
+        let_go.send_replace(true);
+        take_until(&mut catalog, &mut inbox, 0, &few).await;
+        take_until(&mut catalog, &mut inbox, 0, &dealt[0]).await;
+        assert!(catalog.is_all_covered(), "nobody follows the Services of the second watch");
+    }
+
+    #[tokio::test]
+    async fn a_slow_list_of_a_watch_that_ends_takes_no_service_from_the_one_that_stays() {
+        let cluster = Cluster::new();
+        let (more, few) = (many(EACH + 1), many(EACH / 4));
+        let dealt = deal(&more, 2);
+        let (server, let_go, asked) = slow_for(&cluster, dealt[1].len()).await;
+        let (told, mut inbox) = mpsc::channel(64);
+        let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+        let mut catalog = catalog(&few);
+        watches.slices_of(&more);
+        take_until(&mut catalog, &mut inbox, 0, &dealt[0]).await;
+        asked.notified().await;
+        watches.slices_of(&few);
+        take_until(&mut catalog, &mut inbox, 0, &few).await;
+        let_go.send_replace(true);
+        take_until(&mut catalog, &mut inbox, 1, &dealt[1]).await;
+        take_until(&mut catalog, &mut inbox, 1, &BTreeSet::new()).await;
+        assert!(catalog.is_all_covered(), "nobody follows the Services of the watch that ended");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_gets_its_services_back_lists_them_again() {
+        let cluster = Cluster::new();
+        let server = server(&cluster).await;
+        let (told, mut inbox) = mpsc::channel(64);
+        let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+        let (few, more) = (many(EACH / 4), many(EACH + 1));
+        let mut catalog = catalog(&few);
+        watches.slices_of(&few);
+        take_until(&mut catalog, &mut inbox, 0, &few).await;
+        // The first watch has just begun, and stays as long as the second one needs for a list.
+        watches.slices_of(&more);
+        take_until(&mut catalog, &mut inbox, 1, &deal(&more, 2)[1]).await;
+        watches.slices_of(&few);
+        take_until(&mut catalog, &mut inbox, 1, &BTreeSet::new()).await;
+        if !catalog.is_all_covered() {
+            take_until(&mut catalog, &mut inbox, 0, &few).await;
+        }
+        assert!(catalog.is_all_covered());
     }
 }

@@ -1,12 +1,10 @@
 //! Objects that say which VIPs there are, and the sessions of nodes.
 
-use std::sync::Arc;
-
 use mooring_agent::api::addresses::view;
 use mooring_agent::api::objects::{IpAddress, Node, Service, Slice};
 use mooring_agent::api::raw::Raw;
 use mooring_agent::api::sessions;
-use mooring_agent::catalog::{Catalog, Change, Seen};
+use mooring_agent::catalog::{Catalog, Change, Dealt, Seen};
 use mooring_agent::core::placement::Interface;
 use mooring_agent::core::session_vips::Input;
 
@@ -30,9 +28,9 @@ pub fn check(data: &[u8]) {
     }
     if let Ok(service) = serde_json::from_slice::<Service>(data) {
         told.extend(catalog.take(Seen::Services(Change::One(service))));
-        let of = Arc::new(catalog.local_services().clone());
+        let of = Dealt::to_one(catalog.local_services());
         if let Ok(slice) = serde_json::from_slice::<Slice>(data) {
-            told.extend(catalog.take(Seen::Slices(0, of, Change::All(vec![slice]))));
+            told.extend(catalog.take(Seen::Slices(of, Change::All(vec![slice]))));
         }
     }
     for event in told {
