@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use super::answers::Answers;
+use crate::datapath::clock;
 use crate::settings::{Address, DnsMode};
 
 /// The time between two look-ups of a name that resolves.
@@ -63,7 +64,7 @@ pub async fn follow(
         for (((name, answer), told), families) in names.iter().zip(&mut answers).zip(&mut told).zip(&mut families) {
             let wrong = match look_up(name).await {
                 Ok(found) => {
-                    let found = families.take(&found);
+                    let found = families.take(&found, clock::boottime());
                     let picked = mode.pick(&found);
                     let usable = !picked.is_empty();
                     if usable {
