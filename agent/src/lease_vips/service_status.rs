@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::api::objects::Key;
@@ -35,13 +37,16 @@ struct Written {
     /// The version that it was based on.
     base: String,
     at: Time,
-    /// How many writes came before it, each soon after the other: another controller writes something else.
+    /// How many writes succeeded before it, each soon after the other: another controller writes something else.
     before: u32,
+    /// The write is known to have succeeded. One that fails says nothing of other controllers.
+    succeeded: Arc<AtomicBool>,
 }
 
 impl Written {
     fn after(last: Option<&Self>, base: &str, now: Time) -> Self {
-        Self { base: base.to_owned(), at: now, before: last.map_or(0, |last| last.before.saturating_add(1)) }
+        let before = last.map_or(0, |last| last.before.saturating_add(last.succeeded.load(Ordering::Relaxed).into()));
+        Self { base: base.to_owned(), at: now, before, succeeded: Arc::default() }
     }
 
     /// Whether the write may still be under way.
@@ -54,7 +59,7 @@ impl Written {
         now >= self.at + self.pause() && !(self.base == version && self.is_under_way(now))
     }
 
-    /// The time until the next write: twice as long after each.
+    /// The time until the next write: twice as long after each that succeeded.
     fn pause(&self) -> Duration {
         EVERY.saturating_mul(2_u32.saturating_pow(self.before)).min(LONGEST)
     }
@@ -100,12 +105,16 @@ impl ServiceStatus {
                 continue;
             }
             let written = Written::after(last, version, now);
+            let succeeded = written.succeeded.clone();
             self.written.insert(key.clone(), written);
             under_way += 1;
             let (servers, key, node) = (self.servers.clone(), key.clone(), self.node.clone());
             tokio::spawn(async move {
-                if let Err(error) = services::tell(&servers, &key, &node, &addresses, WITHIN).await {
-                    tracing::debug!(service = %key, %error, "status of the Service could not be written; retrying");
+                match services::tell(&servers, &key, &node, &addresses, WITHIN).await {
+                    Ok(()) => succeeded.store(true, Ordering::Relaxed),
+                    Err(error) => {
+                        tracing::debug!(service = %key, %error, "status of the Service could not be written; retrying");
+                    }
                 }
             });
         }
@@ -127,7 +136,9 @@ mod tests {
             // Each time there is another version.
             let version = writes.to_string();
             if is_reset && last.as_ref().is_none_or(|last| last.may_repeat(&version, now)) {
-                last = Some(Written::after(last.as_ref(), &version, now));
+                let write = Written::after(last.as_ref(), &version, now);
+                write.succeeded.store(true, Ordering::Relaxed);
+                last = Some(write);
                 writes += 1;
             }
             now = now + EVERY;
@@ -145,5 +156,20 @@ mod tests {
         assert!(!last.may_repeat(&last.base, last.at + Duration::from_secs(1)), "it may still be under way");
         assert!(!last.is_forgotten(last.at + LONGEST), "it may be written again then, and no sooner");
         assert!(last.is_forgotten(last.at + 2 * LONGEST));
+    }
+
+    #[test]
+    fn writes_that_fail_make_no_pause_longer() {
+        let (mut now, mut last) = (Time::default(), None::<Written>);
+        for succeeds in [true, true, false, false, false, false, true] {
+            now = now + WITHIN;
+            let write = Written::after(last.as_ref(), "1", now);
+            write.succeeded.store(succeeds, Ordering::Relaxed);
+            last = Some(write);
+        }
+        let last = last.unwrap();
+        assert_eq!(last.pause(), EVERY * 4, "only the writes that came through before count");
+        // Where the Service stays as it was, each write has its time.
+        assert!(!last.may_repeat("1", now + EVERY * 4) && last.may_repeat("1", now + WITHIN));
     }
 }
