@@ -1,6 +1,9 @@
 //! Watches, one for each kind. Their changes go to the loop.
 
+mod lost;
 mod slices;
+
+pub use lost::{Lost, Name};
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -20,7 +23,7 @@ use crate::api::typed::{Follow, Followed, QUIET};
 use crate::api::{ApiError, Limits, Servers};
 use crate::catalog::{Change, Seen};
 use crate::core::session_vips::Input;
-use slices::{Services, follow_slices};
+use slices::{SLICES, Services, follow_slices};
 
 /// The time limit of each list and each opening of a watch.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -30,6 +33,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 const PAGE: u32 = 250;
 /// How often the agent checks whether the cluster has the kind `IPAddress` by now.
 const LOOK: Duration = Duration::from_secs(10);
+
+/// The name of the watches of addresses.
+pub const ADDRESSES: &str = "IPAddress objects";
 
 /// Messages about VIPs of Services from watches and calls to the event loop.
 #[derive(Debug)]
@@ -41,8 +47,8 @@ pub enum Message {
     Seen(Box<Seen>),
     /// A watch is lost, or works again.
     Watch {
-        /// The watched kind.
-        what: &'static str,
+        /// The watch.
+        name: Name,
         /// Why the watch is lost.
         wrong: Option<String>,
     },
@@ -94,7 +100,7 @@ impl Watches {
         let addresses = follow_addresses(all.servers.clone(), all.kick.clone(), all.told.clone());
         all.tasks.push(tokio::spawn(addresses));
         let path = "/apis/discovery.k8s.io/v1/endpointslices";
-        let follow = all.follow(path.into(), "endpointslices.discovery.k8s.io", "EndpointSlices");
+        let follow = all.follow(path.into(), "endpointslices.discovery.k8s.io", SLICES);
         all.tasks.push(tokio::spawn(follow_slices(follow, wanted, all.told.clone())));
         all
     }
@@ -120,7 +126,7 @@ impl Watches {
         K: Clone + Debug + DeserializeOwned + Send + 'static,
         F: Fn(Change<K>) -> Seen + Send + Sync + 'static,
     {
-        self.tasks.push(tokio::spawn(follow_objects(follow, what, self.told.clone(), seen)));
+        self.tasks.push(tokio::spawn(follow_objects(follow, (what, 0), self.told.clone(), seen)));
     }
 
     fn follow(&self, path: String, resource: &'static str, what: &str) -> Follow {
@@ -145,7 +151,7 @@ fn follow(servers: &Servers, kick: &Arc<Notify>, path: String, resource: &'stati
     }
 }
 
-async fn follow_objects<K, F>(follow: Follow, what: &'static str, told: mpsc::Sender<Message>, seen: F)
+async fn follow_objects<K, F>(follow: Follow, name: Name, told: mpsc::Sender<Message>, seen: F)
 where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
     F: Fn(Change<K>) -> Seen + Send + Sync + 'static,
@@ -163,8 +169,8 @@ where
             async move {
                 match message {
                     Ok(Some(seen)) => told.send(Message::Seen(Box::new(seen))).await.is_ok(),
-                    Ok(None) => told.send(Message::Watch { what, wrong: None }).await.is_ok(),
-                    Err(error) => told.send(Message::Watch { what, wrong: Some(error.to_string()) }).await.is_ok(),
+                    Ok(None) => told.send(Message::Watch { name, wrong: None }).await.is_ok(),
+                    Err(error) => told.send(Message::Watch { name, wrong: Some(error.to_string()) }).await.is_ok(),
                 }
             }
             .boxed()
@@ -173,6 +179,7 @@ where
 }
 
 async fn follow_sessions(follow: Follow, told: mpsc::Sender<Message>) {
+    let name = ("sessions", 0);
     follow
         .run(move |followed: Followed<Raw>| {
             let told = told.clone();
@@ -185,8 +192,8 @@ async fn follow_sessions(follow: Follow, told: mpsc::Sender<Message>) {
                 Followed::Deleted(raw) => {
                     sessions::view(&raw).map(|view| Message::Input(Input::SessionDeleted(view.node)))
                 }
-                Followed::Alive => Some(Message::Watch { what: "sessions", wrong: None }),
-                Followed::Lost(error) => Some(Message::Watch { what: "sessions", wrong: Some(error.to_string()) }),
+                Followed::Alive => Some(Message::Watch { name, wrong: None }),
+                Followed::Lost(error) => Some(Message::Watch { name, wrong: Some(error.to_string()) }),
             };
             async move {
                 let blind = matches!(&message, Some(Message::Watch { wrong: Some(_), .. }));
@@ -210,8 +217,7 @@ async fn follow_addresses(servers: Servers, kick: Arc<Notify>, told: mpsc::Sende
                 }
                 // Until one of them reports that there is no such kind (any more).
                 let watch = |nth: usize| {
-                    let follow =
-                        follow(&servers, &kick, api.path(), crate::api::addresses::RESOURCE, "IPAddress objects");
+                    let follow = follow(&servers, &kick, api.path(), crate::api::addresses::RESOURCE, ADDRESSES);
                     let labels = SELECTORS.get(nth).map(|selector| (*selector).to_owned());
                     follow_one(Follow { labels, ..follow }, nth, told.clone())
                 };
@@ -233,7 +239,7 @@ async fn follow_addresses(servers: Servers, kick: Arc<Notify>, told: mpsc::Sende
             }
             Err(error) => {
                 let wrong = Some(error.to_string());
-                let lost = told.send(Message::Watch { what: "IPAddress objects", wrong }).await;
+                let lost = told.send(Message::Watch { name: (ADDRESSES, 0), wrong }).await;
                 if lost.is_err() || (known && told.send(Message::WatchLost).await.is_err()) {
                     return;
                 }
@@ -250,16 +256,16 @@ async fn follow_one(follow: Follow, nth: usize, told: mpsc::Sender<Message>) {
         .run(move |followed: Followed<IpAddress>| {
             let told = told.clone();
             async move {
-                let what = "IPAddress objects";
+                let name = (ADDRESSES, nth);
                 let change = match followed {
                     Followed::Listed(all) => Change::All(all),
                     Followed::Applied(one) => Change::One(one),
                     Followed::Deleted(one) => Change::Gone(one),
-                    Followed::Alive => return told.send(Message::Watch { what, wrong: None }).await.is_ok(),
+                    Followed::Alive => return told.send(Message::Watch { name, wrong: None }).await.is_ok(),
                     Followed::Lost(ApiError::NotFound { .. }) => return false,
                     Followed::Lost(error) => {
                         let wrong = Some(error.to_string());
-                        return told.send(Message::Watch { what, wrong }).await.is_ok()
+                        return told.send(Message::Watch { name, wrong }).await.is_ok()
                             && told.send(Message::WatchLost).await.is_ok();
                     }
                 };

@@ -33,7 +33,7 @@ use crate::run_error::RunError;
 use crate::segments::Segments;
 use crate::services::{interfaces, start_address_task, tell_remarks, tell_reserved};
 use crate::settings::{Leases, Services, Settings};
-use crate::watches::{Message, Watches};
+use crate::watches::{ADDRESSES, Lost, Message, Name, Watches};
 use assignments::assignments;
 use lease_clients::{LeaseClients, OfLease as LeaseAnswer};
 use records::Records;
@@ -59,7 +59,7 @@ struct LeaseVipsAdapter {
     drained: bool,
     /// The control plane's VIPs of this node: no VIP of a Service is one of them.
     reserved: BTreeSet<IpAddr>,
-    wrong: BTreeMap<&'static str, String>,
+    lost: Lost,
     cluster: Cluster,
     ops: Arc<Ops>,
     /// When the addresses to listen for and the gauges are next updated.
@@ -125,7 +125,7 @@ pub async fn run(
         known: false,
         drained: false,
         reserved: BTreeSet::new(),
-        wrong: BTreeMap::new(),
+        lost: Lost::default(),
         cluster,
         ops,
         tidy: Time::default(),
@@ -149,19 +149,10 @@ fn rules(settings: &Settings) -> Rules {
 
 impl LeaseVipsAdapter {
     /// A watch is lost, or works again. True: the sources of VIPs have changed.
-    fn watch(&mut self, what: &'static str, wrong: Option<String>) -> bool {
-        let Some(text) = wrong else {
-            if self.wrong.remove(what).is_some() {
-                tracing::info!("watch of {what} works again");
-            }
-            return false;
-        };
-        // The error text changes with every try; the loss is reported once.
-        if self.wrong.insert(what, text.clone()).is_none() {
-            tracing::warn!(error = text, "watch of {what} failed; retrying, VIPs stay as they are");
-        }
+    fn watch(&mut self, name: Name, wrong: Option<&str>) -> bool {
+        self.lost.take(name, wrong);
         // The rights of kube-vip's role do not cover `IPAddress` objects.
-        if what == "IPAddress objects" && !self.known && self.objects != Objects::No {
+        if wrong.is_some() && name.0 == ADDRESSES && !self.known && self.objects != Objects::No {
             tracing::info!("IPAddress objects are not shown: Services themselves state which VIPs there are");
             self.objects = Objects::No;
             return true;
@@ -272,7 +263,7 @@ impl Adapter for LeaseVipsAdapter {
                 self.seen(*seen);
                 true
             }
-            Message::Watch { what, wrong } => self.watch(what, wrong),
+            Message::Watch { name, wrong } => self.watch(name, wrong.as_deref()),
             Message::Kind(api) => {
                 self.kind(api);
                 true

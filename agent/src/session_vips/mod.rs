@@ -31,7 +31,7 @@ use crate::run_error::RunError;
 use crate::segments::Segments;
 use crate::services::{interfaces, start_address_task, tell_remarks, tell_reserved};
 use crate::settings::{Services, Settings};
-use crate::watches::{Message, Watches};
+use crate::watches::{Lost, Message, Watches};
 use calls::Calls;
 use reports::Reports;
 use status::Status;
@@ -44,6 +44,7 @@ struct SessionVipsAdapter {
     /// Interface needs that are not handed on yet.
     new_needs: Option<Needs>,
     reports: Reports,
+    lost: Lost,
     /// The addresses that each session last declared.
     peers: BTreeMap<String, Vec<IpAddr>>,
     status: Status,
@@ -86,6 +87,7 @@ pub async fn run(
         needs,
         new_needs: None,
         reports: Reports::new(settings.node_name.clone(), (namespace, lease), cluster, ops.clone()),
+        lost: Lost::default(),
         peers: BTreeMap::new(),
         status,
         ops,
@@ -160,8 +162,8 @@ impl Adapter for SessionVipsAdapter {
             Message::Input(input) => vec![Event::Input(input)],
             Message::Seen(seen) => self.seen(*seen),
             Message::WatchLost => vec![Event::Input(Input::WatchLost)],
-            Message::Watch { what, wrong } => {
-                self.reports.watch(what, wrong);
+            Message::Watch { name, wrong } => {
+                self.lost.take(name, wrong.as_deref());
                 vec![]
             }
             Message::Namespace { exists } => {

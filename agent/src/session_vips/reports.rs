@@ -37,7 +37,8 @@ pub(super) struct Reports {
     /// Why each VIP is on its node, as far as this node had a part in the decision.
     why: BTreeMap<IpAddr, String>,
     conflicts: BTreeMap<IpAddr, (String, Time)>,
-    wrong: BTreeMap<&'static str, String>,
+    /// The cluster was found to have no kind `IPAddress`.
+    no_kind: bool,
     coalesced: Coalesced,
     claims: Conflicts,
     /// The process was asked to end.
@@ -56,7 +57,7 @@ impl Reports {
             ops,
             why: BTreeMap::new(),
             conflicts: BTreeMap::new(),
-            wrong: BTreeMap::new(),
+            no_kind: false,
             coalesced: Coalesced::default(),
             claims: Conflicts::default(),
             leaving: false,
@@ -83,35 +84,16 @@ impl Reports {
         self.cluster.servers.status().current
     }
 
-    /// A watch is lost, or works (again).
-    pub(super) fn watch(&mut self, what: &'static str, wrong: Option<String>) {
-        match wrong {
-            Some(text) => {
-                // The error text changes with every try; the loss is reported once.
-                if self.wrong.insert(what, text.clone()).is_none() {
-                    tracing::warn!(error = text, "watch of {what} failed; retrying, VIPs stay as they are");
-                }
-            }
-            None => {
-                if self.wrong.remove(what).is_some() {
-                    tracing::info!("watch of {what} works again");
-                }
-            }
-        }
-    }
-
     /// Whether the cluster has the kind `IPAddress`.
     pub(super) fn kind(&mut self, version: Option<&str>) {
         let text = "the cluster has no kind IPAddress (ipam.cluster.x-k8s.io, v1beta1 or v1beta2): install the CRDs; \
                     until then there are no VIPs of Services";
         match version {
             Some(version) => tracing::info!(version, "kind IPAddress found; its objects say which VIPs there are"),
-            None if self.wrong.insert("kind", text.into()).is_none() => tracing::warn!("{text}"),
+            None if !self.no_kind => tracing::warn!("{text}"),
             None => {}
         }
-        if version.is_some() {
-            self.wrong.remove("kind");
-        }
+        self.no_kind = version.is_none();
         let waits = version.is_none().then(|| text.to_owned());
         self.ops.readiness.set("services-kind", waits);
     }

@@ -23,6 +23,9 @@ use crate::catalog::{Change, Dealt, Seen};
 /// The Services whose slices are watched.
 pub type Services = Arc<BTreeSet<Key>>;
 
+/// The name of these watches.
+pub const SLICES: &str = "EndpointSlices";
+
 /// Services for each watch, on average. With more there are twice as many watches, with a quarter half as many.
 const EACH: usize = 40;
 /// Watches at most.
@@ -99,6 +102,7 @@ pub async fn follow_slices(follow: Follow, mut wanted: watch::Receiver<Services>
 async fn follow_some(follow: Follow, mut wanted: watch::Receiver<Dealt>, told: mpsc::Sender<Message>) {
     loop {
         let dealt = wanted.borrow_and_update().clone();
+        let name = (SLICES, dealt.watch);
         if dealt.services.is_empty() {
             if wanted.changed().await.is_err() {
                 return;
@@ -113,15 +117,17 @@ async fn follow_some(follow: Follow, mut wanted: watch::Receiver<Dealt>, told: m
             Seen::Slices(covers.clone(), change)
         };
         tokio::select! {
-            () = follow_objects(follow, "EndpointSlices", told.clone(), seen) => return,
+            () = follow_objects(follow, name, told.clone(), seen) => return,
             others = others_wanted(&dealt, &mut wanted, is_listed) => if !others { return },
         }
         let next = wanted.borrow().clone();
         if next.services.is_empty() {
-            // Nothing more is shown of the last ones.
+            // Nothing more is shown of the last ones, and a watch that is not needed is not lost.
             let none = Seen::Slices(next, Change::All(vec![]));
-            if told.send(Message::Seen(Box::new(none))).await.is_err() {
-                return;
+            for message in [Message::Seen(Box::new(none)), Message::Watch { name, wrong: None }] {
+                if told.send(message).await.is_err() {
+                    return;
+                }
             }
         }
     }
