@@ -1,15 +1,13 @@
-//! The holder by Lease: renewals, the fence, and challenges by other hosts' frames.
+//! The holder by Lease: renewals and the fence.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
+use super::challenge::Challenges;
 use super::service::Found;
 use super::{Elector, Role};
 use crate::action::{Report, Why};
-use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
+use crate::rules::SELF_PROBE;
 use crate::time::{Time, WallTime};
 
 /// How long before the kernel would drop the VIP a holder changes to a short fence.
@@ -24,11 +22,8 @@ pub(super) struct Holding {
     pub(super) sent: Time,
     pub(super) acquired: Option<WallTime>,
     pub(super) transitions: u32,
-    challenge: Option<Challenge>,
-    /// When each challenger was last answered. Its next frames within [`DEFEND`] are answered together.
-    challenged: BTreeMap<Challenger, Time>,
-    /// Frames that wait for that answer.
-    waiting: BTreeMap<Challenger, (IpAddr, Mac)>,
+    /// Other hosts' claims of VIPs.
+    pub(super) challenges: Challenges,
     /// Since when the peers are asked for a successor.
     pub(super) leaving_since: Option<Time>,
     /// Until when the last holder may come back with the VIP: it did not let the VIP go, and its Lease would have ended then.
@@ -37,17 +32,6 @@ pub(super) struct Holding {
     pub(super) in_doubt: bool,
     /// When the segment is asked next whether somebody else has the VIP.
     look: Time,
-}
-
-/// A participant, by its MAC address. None: any stranger, so that nobody gains by inventing addresses.
-type Challenger = Option<Mac>;
-
-#[derive(Clone, Copy, Debug)]
-struct Challenge {
-    since: Time,
-    address: IpAddr,
-    mac: Mac,
-    by: Challenger,
 }
 
 impl Elector {
@@ -62,9 +46,7 @@ impl Elector {
             sent,
             acquired,
             transitions,
-            challenge: None,
-            challenged: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            challenges: Challenges::default(),
             leaving_since: None,
             returns_until: None,
             in_doubt: false,
@@ -92,10 +74,8 @@ impl Elector {
         };
         holding.sent = sent;
         holding.in_doubt = false;
-        let (answered, unanswered) = match holding.challenge {
-            Some(challenge) if sent >= challenge.since => (Some(challenge), false),
-            other => (None, other.is_some()),
-        };
+        let answered = holding.challenges.answered_by(sent);
+        let unanswered = holding.challenges.since().is_some();
         // A frame that was heard while this write was on its way needs another write, at once.
         let unproven = unanswered || !self.doubt.is_sure() && !self.doubt.is_ended_by(sent);
         self.api.next_write = if unproven { self.step.at.now } else { sent + self.rules.retry_period };
@@ -105,53 +85,20 @@ impl Elector {
         if self.rules.refresh.is_zero() {
             self.carry(sent + self.rules.lease_duration);
         }
-        if let Some(challenge) = answered {
-            self.defend(challenge);
-        }
-    }
-
-    /// Another host claims a VIP that is held here. No defence rests on a remembered Lease: a renewal is sent at once.
-    pub(super) fn challenged(&mut self, address: IpAddr, mac: Mac) {
-        let now = self.step.at.now;
-        let participant = self.lease.view().and_then(|v| v.participant_with(mac)).map(str::to_owned);
-        let Role::Holding(holding) = &mut self.role else { return };
-        let by = participant.is_some().then_some(mac);
-        let lately = holding.challenged.get(&by).is_some_and(|at| now.since(*at) < DEFEND);
-        // A participant may be the rightful holder: its frame does not wait behind a stranger's.
-        let behind = holding.challenge.is_some_and(|c| c.by.is_some() || by.is_none());
-        if lately || behind {
-            holding.waiting.insert(by, (address, mac));
-            return;
-        }
-        holding.challenge = Some(Challenge { since: now, address, mac, by });
-        holding.challenged.retain(|_, at| now.since(*at) < DEFEND);
-        holding.challenged.insert(by, now);
-        self.api.next_write = now;
-        self.report(Report::Contested { address, mac, participant });
-        if planted!(DefendFromMemory) {
-            self.api.next_write = now + self.rules.retry_period;
-            self.defend(Challenge { since: now, address, mac, by });
-        }
+        self.defend(answered);
     }
 
     pub(super) fn advance_holding(&mut self) {
         let Role::Holding(holding) = &self.role else { return };
-        let (sent, challenge) = (holding.sent, holding.challenge);
+        let sent = holding.sent;
         self.refresh_late(sent + self.rules.lease_duration);
         if self.due(self.lapses_at(sent)) {
             self.ran_out();
             return;
         }
-        if let Some(challenge) = challenge
-            && self.due(challenge.since + CHALLENGE)
-        {
-            if self.is_peer(challenge.mac) && !planted!(NeverYields) {
-                self.let_go(Why::Yielded);
-                return;
-            }
-            self.defend(challenge);
+        if self.advance_challenge() {
+            return;
         }
-        self.challenge_again();
         // After a conflict the Lease is read first: perhaps only an annotation changed.
         let declares = self.must_declare() && self.due(self.api.declared + DECLARE_AGAIN);
         if self.api.may_write() && (declares || self.due(self.api.next_write)) {
@@ -170,24 +117,6 @@ impl Elector {
         let longer = !self.rules.refresh.is_zero() && last.deadline < deadline && self.doubt.is_sure();
         if longer && self.due(last.at + self.rules.refresh) {
             self.carry(deadline);
-        }
-    }
-
-    /// Answers frames that came during another challenge, or soon after a challenge by the same host.
-    fn challenge_again(&mut self) {
-        let Role::Holding(holding) = &self.role else { return };
-        if holding.challenge.is_some() {
-            return;
-        }
-        let last = |by| holding.challenged.get(by).map_or_else(Time::default, |at| *at + DEFEND);
-        // Participants first.
-        let waiting = holding.waiting.iter().map(|(by, (address, mac))| (last(by), by.is_none(), *by, *address, *mac));
-        let Some((when, _, by, address, mac)) = waiting.min() else { return };
-        if self.due(when) {
-            if let Role::Holding(holding) = &mut self.role {
-                holding.waiting.remove(&by);
-            }
-            self.challenged(address, mac);
         }
     }
 
@@ -225,19 +154,6 @@ impl Elector {
                 holding.look = now + SELF_PROBE;
             }
             self.due(now + SELF_PROBE);
-        }
-    }
-
-    fn defend(&mut self, challenge: Challenge) {
-        let now = self.step.at.now;
-        if let Role::Holding(holding) = &mut self.role {
-            holding.challenge = None;
-        }
-        let address = challenge.address;
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        if vip.defend(now) {
-            self.step.again = true;
-            self.report(Report::Defended { address });
         }
     }
 }

@@ -18,6 +18,7 @@
 mod api;
 mod candidacy;
 mod carrying;
+mod challenge;
 mod doubt;
 mod ensured;
 mod following;

@@ -1,5 +1,6 @@
 //! Interleavings that the design names, and those that broke the elector once.
 
+mod challenge;
 mod defects;
 mod election;
 mod handover;
