@@ -215,6 +215,7 @@ mod tests {
             name: "va".into(),
             mac: Mac([2, 0, 0, 0, 0, 1]),
             ports: vec![],
+            port_of: None,
             up: true,
             addresses: vec![],
             link_local: None,

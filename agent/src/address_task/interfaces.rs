@@ -72,6 +72,7 @@ impl<K: Kernel> Task<K> {
         self.look_failed = false;
         self.complaint.clear();
         self.ops.readiness.set("interface", None);
+        self.warn_of_ports(std::iter::once(&found));
         let (index, up) = (found.index, found.up);
         tracing::info!(interface = %found.name, index, mac = %found.mac, up, "interface found");
         let before = self.known.replace((vec![found.clone()], macs.clone()));
@@ -91,6 +92,7 @@ impl<K: Kernel> Task<K> {
 
     pub(super) async fn only_interface_gone(&mut self, name: &str) {
         self.ops.readiness.set("interface", Some(format!("{name} is gone: waiting for it")));
+        self.warn_of_ports(std::iter::empty());
         let macs = self.known.take().map(|(_, macs)| macs).unwrap_or_default();
         self.put.clear();
         self.refresh = self.refresh.min(Instant::now() + LOOK_AGAIN);
@@ -117,7 +119,8 @@ impl<K: Kernel> Task<K> {
             self.look_for_left_overs().await;
         }
         let found = Interface { up: known.up, ..found };
-        if found != known {
+        self.warn_of_ports(std::iter::once(&found));
+        if (&found.addresses, &found.gateways) != (&known.addresses, &known.gateways) {
             tracing::info!(interface = %found.name, addresses = ?found.addresses, gateways = ?found.gateways, "addresses or gateways of the interface changed");
         }
         if found != known || macs != known_macs {

@@ -10,6 +10,7 @@ mod left_overs;
 mod needs;
 mod of_services;
 mod policy;
+mod ports;
 mod removal;
 mod task;
 #[cfg(test)]

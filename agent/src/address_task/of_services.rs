@@ -47,9 +47,13 @@ impl<K: Kernel> Task<K> {
         self.refresh = Instant::now() + if again { LOOK_AGAIN } else { self.policy.refresh() };
         let unknown = none && !self.needs.all_known;
         self.say_missing(lacks_first && (self.needs.by_first || unknown));
+        let (by_first, named) = (self.needs.by_first, self.needs.named.clone());
+        let is_chosen = |one: &&Interface| by_first && Some(one.index) == first || named.contains(&one.name);
+        self.warn_of_ports(found.iter().filter(is_chosen));
         if self.known.as_ref() != Some(&(found.clone(), macs.clone())) {
-            let names: Vec<&str> = found.iter().filter(|one| one.exists()).map(|one| one.name.as_str()).collect();
-            tracing::info!(interfaces = ?names, "interfaces for VIPs of Services");
+            if let Some(names) = news(&mut self.named, &found) {
+                tracing::info!(interfaces = ?names, "interfaces for VIPs of Services");
+            }
             self.known = Some((found.clone(), macs.clone()));
             self.tell(Notice::Interfaces(found, macs)).await;
         }
@@ -146,6 +150,16 @@ impl<K: Kernel> Task<K> {
     }
 }
 
+/// The names of the interfaces, if the log has last named others. Pods' interfaces come and go: what changes about the node's
+/// Ethernet addresses is no news for people.
+fn news<'a>(named: &'a mut Option<Vec<String>>, found: &[Interface]) -> Option<&'a [String]> {
+    let names: Vec<String> = found.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect();
+    if named.as_ref() == Some(&names) {
+        return None;
+    }
+    Some(named.insert(names))
+}
+
 /// Stands for the first interface while it is missing and others are needed: VIPs that name no interface belong on the first one, and on
 /// no other. No VIP is put here. This node lets go of these VIPs; under a Lease for several VIPs, of all of them.
 fn placeholder(name: Option<&str>) -> Interface {
@@ -154,9 +168,27 @@ fn placeholder(name: Option<&str>) -> Interface {
         name: name.unwrap_or_default().to_owned(),
         mac: Mac([0; 6]),
         ports: vec![],
+        port_of: None,
         up: false,
         addresses: vec![],
         link_local: None,
         gateways: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_other_names_are_news() {
+        let eth0 = Interface { index: 2, name: "eth0".into(), ..placeholder(None) };
+        let changed = Interface { mac: Mac([2; 6]), up: true, ..eth0.clone() };
+        let eth1 = Interface { index: 3, name: "eth1".into(), ..eth0.clone() };
+        let mut named = None;
+        assert!(news(&mut named, std::slice::from_ref(&eth0)).is_some());
+        assert!(news(&mut named, &[changed]).is_none());
+        assert_eq!(news(&mut named, &[eth0, eth1]).map(<[_]>::len), Some(2));
+        assert!(news(&mut named, &[]).is_some_and(<[_]>::is_empty));
     }
 }

@@ -34,6 +34,14 @@ impl Policy {
         }
     }
 
+    /// The part of readiness that says that VIPs are on a port of a bridge, bond or team.
+    pub const fn port_reason(self) -> &'static str {
+        match self {
+            Self::ControlPlane(_) => "interface-port",
+            Self::Services => "services-interface-port",
+        }
+    }
+
     /// Whether VIPs are on one interface.
     pub const fn has_one_interface(self) -> bool {
         matches!(self, Self::ControlPlane(_))

@@ -143,6 +143,7 @@ impl Model {
             name: "eth0".into(),
             mac: MAC,
             ports: vec![],
+            port_of: None,
             up: !state.down,
             addresses: vec!["192.0.2.1/24".parse().unwrap()],
             link_local: None,

@@ -42,6 +42,10 @@ pub(super) struct Task<K = Datapath> {
     /// When the task next looks at the node.
     pub(super) refresh: Instant,
     pub(super) complaint: String,
+    /// The names of the interfaces for VIPs of Services that the log last named.
+    pub(super) named: Option<Vec<String>>,
+    /// What people were told about interfaces that are ports.
+    pub(super) ports: String,
     /// The first interface where the settings name none.
     pub(super) by_route: ByRoute,
     /// The last look for the control plane's interface failed: the next look is a whole one again.
@@ -90,6 +94,8 @@ impl<K: Kernel> Task<K> {
             known: None,
             refresh: Instant::now(),
             complaint: String::new(),
+            named: None,
+            ports: String::new(),
             by_route: ByRoute::default(),
             look_failed: false,
             look_for_strays: false,

@@ -1,6 +1,7 @@
 //! The address task against a model of the kernel that fails, loses events, and reports without end.
 
 mod first_interface;
+mod ports;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -62,9 +63,17 @@ struct State {
     route: Option<u32>,
     /// The first interface does not exist any more.
     lost: bool,
+    /// What the first interface is a port of.
+    port_of: Option<String>,
+    /// Pods have interfaces on this node.
+    pods: bool,
 }
 
 impl State {
+    fn first(&self) -> Interface {
+        Interface { port_of: self.port_of.clone(), ..interface(ETH0, self.up) }
+    }
+
     fn remove(&mut self, which: impl Fn(IpAddr, u32) -> bool) -> RemoveAll {
         self.removals += 1;
         let (gone, stays): (BTreeSet<_>, _) = self.ours.iter().partition(|(address, index)| which(*address, *index));
@@ -86,6 +95,7 @@ fn interface(index: u32, up: bool) -> Interface {
         name: format!("eth{}", index - ETH0),
         mac: Mac([2, 0, 0, 0, 0, u8::try_from(index).unwrap()]),
         ports: vec![],
+        port_of: None,
         up,
         addresses: vec![format!("192.0.{index}.1/24").parse().unwrap()],
         link_local: None,
@@ -118,14 +128,15 @@ impl Kernel for Model {
     }
 
     async fn interface(&self, _: Option<&str>) -> Result<Interface, Error> {
-        self.ask(|state| interface(ETH0, state.up))
+        self.ask(|state| state.first())
     }
 
     async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
         self.ask(|state| {
             state.looks += 1;
-            let first = (!state.lost).then(|| interface(ETH0, state.up));
-            first.into_iter().chain([interface(ETH1, true)]).collect()
+            let first = (!state.lost).then(|| state.first());
+            let pods = state.pods.then(|| Interface { addresses: vec![], ..interface(ETH1 + 1, true) });
+            first.into_iter().chain([interface(ETH1, true)]).chain(pods).collect()
         })
     }
 

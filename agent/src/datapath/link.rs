@@ -28,6 +28,8 @@ pub struct Interface {
     /// The Ethernet addresses of its ports, if it is a bond or team, or a VLAN on one: the kernel also sends and answers from
     /// these (`fail_over_mac`, `balance-alb`).
     pub ports: Vec<Mac>,
+    /// The bridge, bond or team that it is a port of. Frames for the node arrive there, and a VIP on the port may not answer.
+    pub port_of: Option<String>,
     /// Whether frames can pass: its operational state (RFC 2863) is up, or the state is unknown and the link has
     /// carrier.
     pub up: bool,
@@ -54,8 +56,10 @@ pub(super) struct LinkSeen {
     pub name: String,
     pub mac: Option<Mac>,
     pub up: bool,
-    /// The bond or team that it is a port of.
+    /// The bridge, bond or team that it is a port of.
     pub port_of: Option<u32>,
+    /// It is a port of a bond or team.
+    pub is_bundled: bool,
     /// The link below, if it is a VLAN.
     pub vlan_on: Option<u32>,
 }
@@ -63,7 +67,7 @@ pub(super) struct LinkSeen {
 impl LinkSeen {
     pub(super) fn read(message: &LinkMessage) -> Self {
         let (mut name, mut mac, mut state, mut carrier) = (String::new(), None, State::Unknown, false);
-        let (mut controller, mut below, mut is_port, mut is_vlan) = (None, None, false, false);
+        let (mut controller, mut below, mut port, mut is_vlan) = (None, None, None, false);
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name.clone_from(text),
@@ -73,7 +77,7 @@ impl LinkSeen {
                 LinkAttribute::Controller(index) => controller = Some(*index),
                 LinkAttribute::Link(index) => below = Some(*index),
                 LinkAttribute::LinkInfo(infos) => {
-                    is_port = infos.iter().any(is_bundled);
+                    port = infos.iter().find_map(port_kind);
                     is_vlan = infos.contains(&LinkInfo::Kind(InfoKind::Vlan));
                 }
                 _ => {}
@@ -84,23 +88,42 @@ impl LinkSeen {
             State::Unknown => carrier && message.header.flags.contains(LinkFlags::Up),
             _ => false,
         };
-        let (port_of, vlan_on) = (controller.filter(|_| is_port), below.filter(|_| is_vlan));
-        Self { index: message.header.index, name, mac: mac.filter(|mac| mac.is_host()), up, port_of, vlan_on }
+        let port_of = controller.filter(|_| port.is_some_and(takes_frames));
+        // Ports of a bridge send with addresses of other hosts.
+        let is_bundled = port.is_some_and(|kind| matches!(kind, InfoPortKind::Bond | InfoPortKind::Team));
+        let (index, mac, vlan_on) = (message.header.index, mac.filter(|mac| mac.is_host()), below.filter(|_| is_vlan));
+        Self { index, name, mac, up, port_of, is_bundled, vlan_on }
     }
 }
 
-/// A port of a bond or team. Ports of a bridge send with addresses of other hosts.
-fn is_bundled(info: &LinkInfo) -> bool {
-    matches!(info, LinkInfo::PortKind(InfoPortKind::Bond | InfoPortKind::Team))
+const fn port_kind(info: &LinkInfo) -> Option<&InfoPortKind> {
+    match info {
+        LinkInfo::PortKind(kind) => Some(kind),
+        _ => None,
+    }
+}
+
+/// Whether the interface above takes the frames of such a port. A VRF does not: an address belongs on its ports.
+const fn takes_frames(kind: &InfoPortKind) -> bool {
+    matches!(kind, InfoPortKind::Bond | InfoPortKind::Team | InfoPortKind::Bridge)
 }
 
 /// The Ethernet addresses of the ports of an interface: of a bond or team, or of the one that the interface is a VLAN on.
 fn ports_of(links: &[LinkSeen], index: u32) -> Vec<Mac> {
     let below = links.iter().find(|link| link.index == index).and_then(|link| link.vlan_on);
     let bundle = below.unwrap_or(index);
-    let ports: BTreeSet<Mac> =
-        links.iter().filter(|link| link.port_of == Some(bundle)).filter_map(|link| link.mac).collect();
+    let ports: BTreeSet<Mac> = links
+        .iter()
+        .filter(|link| link.is_bundled && link.port_of == Some(bundle))
+        .filter_map(|link| link.mac)
+        .collect();
     ports.into_iter().collect()
+}
+
+/// The name of the interface that a link is a port of.
+fn name_above(links: &[LinkSeen], link: &LinkSeen) -> Option<String> {
+    let index = link.port_of?;
+    links.iter().find(|above| above.index == index).map(|above| above.name.clone())
 }
 
 impl Datapath {
@@ -135,8 +158,10 @@ impl Datapath {
 
         let gateways = gateways_of(&routes, link.index);
         let (addresses, link_local) = self.own_addresses(link.index).await?;
-        let ports = ports_of(&self.links().await?, link.index);
-        Ok(Interface { index: link.index, name: link.name, mac, ports, up: link.up, addresses, link_local, gateways })
+        let links = self.links().await?;
+        let (ports, port_of) = (ports_of(&links, link.index), name_above(&links, &link));
+        let LinkSeen { index, name, up, .. } = link;
+        Ok(Interface { index, name, mac, ports, port_of, up, addresses, link_local, gateways })
     }
 
     /// All Ethernet interfaces of the node.
@@ -150,8 +175,9 @@ impl Datapath {
         let interfaces = ethernet.map(|(mac, link)| {
             let (addresses, link_local) = own_of(&seen, link.index);
             let gateways = gateways_of(&routes, link.index);
-            let ports = ports_of(&links, link.index);
-            Interface { index: link.index, name: link.name, mac, ports, up: link.up, addresses, link_local, gateways }
+            let (ports, port_of) = (ports_of(&links, link.index), name_above(&links, &link));
+            let LinkSeen { index, name, up, .. } = link;
+            Interface { index, name, mac, ports, port_of, up, addresses, link_local, gateways }
         });
         Ok(interfaces.collect())
     }
@@ -258,5 +284,17 @@ mod tests {
         let mac = |last| Mac([2, 0, 0, 0, 0, last]);
         let ports: Vec<_> = [10, 13, 20, 21, 22].map(|index| ports_of(&links, index)).into();
         assert_eq!(ports, [vec![mac(1), mac(2)], vec![mac(1), mac(2)], vec![], vec![], vec![]]);
+    }
+    #[test]
+    fn a_port_is_one_of_a_bridge_a_bond_or_a_team_and_not_of_a_vrf() {
+        let other = InfoPortKind::Other("openvswitch".into());
+        let kinds = [InfoPortKind::Bridge, InfoPortKind::Bond, InfoPortKind::Team, InfoPortKind::Vrf, other];
+        let above = kinds.map(|kind| {
+            let info = LinkAttribute::LinkInfo(vec![LinkInfo::PortKind(kind)]);
+            let port = seen(11, 2, vec![LinkAttribute::Controller(10), info]);
+            let links = [seen(10, 1, vec![LinkAttribute::IfName("br-ex".into())]), port.clone()];
+            name_above(&links, &port).is_some_and(|name| name == "br-ex")
+        });
+        assert_eq!(above, [true, true, true, false, false]);
     }
 }
