@@ -161,7 +161,7 @@ impl Sender {
         let call = Call { verb: Verb::Create, resource: "events", path, body: body.to_string().into() };
         match self.client.call(&call, DEADLINE, &self.ops.metrics).await {
             Ok(_) => self.told = false,
-            Err(error @ ApiError::Status { code: 403, .. }) => {
+            Err(error @ ApiError::Status { code: 403, .. }) if !error.is_terminating() => {
                 if !std::mem::replace(&mut self.told, true) {
                     tracing::warn!(%error, "Events cannot be written; what they would say is in the log and in conditions only");
                 }

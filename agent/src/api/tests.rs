@@ -121,6 +121,26 @@ async fn one_that_denies_is_passed_over_unless_all_do() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_namespace_is_an_answer_and_no_lack_of_rights() {
+    let cluster = Cluster::new();
+    let other = cluster.serve(|_| async { status(403, "no") }).await;
+    let ending = cluster
+        .serve(|_| async {
+            let causes = serde_json::json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]);
+            let said = serde_json::json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "it ends",
+                                          "details": {"causes": causes}});
+            answer(403, said.to_string())
+        })
+        .await;
+    let servers = cluster.servers(vec![ending.url(), other.url()]);
+    let error = api(&servers).write(&write(None), LONG).await.unwrap_err();
+    assert_eq!((error.category(), &*error.to_string()), ("rejected", "refused with 403: it ends"));
+    assert_eq!(other.asked(), [""; 0], "no other would accept it");
+    let _ = api(&servers).write(&write(None), LONG).await;
+    assert_eq!((ending.asked().len(), other.asked().len()), (2, 0), "the server is as good as before");
+}
+
+#[tokio::test]
 async fn forbidden_names_verb_and_resource() {
     let cluster = Cluster::new();
     let says = cluster.serve(|_| async { status(403, "leases is forbidden: User \"x\" cannot") }).await;

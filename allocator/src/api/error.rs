@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mooring_allocator_core::protocol::Failure;
 use mooring_common::api::Refusal;
+use mooring_common::api::client::TERMINATING;
 use mooring_common::text::cut;
 
 /// The longest error message that is kept, in characters.
@@ -55,10 +56,11 @@ impl From<Refusal> for ApiError {
 impl ApiError {
     /// One of a fixed set of words, for metrics.
     #[must_use]
-    pub const fn category(&self) -> &'static str {
+    pub fn category(&self) -> &'static str {
         match self {
             Self::Status { code: 409, .. } => "conflict",
             Self::Status { code: 404, .. } => "not_found",
+            _ if self.is_terminating() => "rejected",
             Self::Status { code: 401 | 403, .. } => "denied",
             Self::Status { code: 410, .. } => "gone",
             Self::Status { code: 429, .. } => "throttled",
@@ -75,6 +77,12 @@ impl ApiError {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Status { code: 404, reason, .. } if reason == "NotFound")
+    }
+
+    /// Whether the object cannot be created because its namespace is being deleted. No right is missing.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        matches!(self, Self::Status { code: 403, reason, .. } if reason == TERMINATING)
     }
 
     /// The meaning for the protocol.
@@ -99,6 +107,13 @@ mod tests {
 
     fn status(code: u16, reason: &str) -> ApiError {
         ApiError::Status { code, reason: reason.into(), message: "m".into(), retry_after: None }
+    }
+
+    #[test]
+    fn the_end_of_a_namespace_is_no_lack_of_rights() {
+        let said = |reason: &str| ApiError::from(Refusal { code: 403, reason: reason.into(), ..Refusal::default() });
+        let of = [TERMINATING, "Forbidden"].map(|reason| (said(reason).is_terminating(), said(reason).category()));
+        assert_eq!(of, [(true, "rejected"), (false, "denied")]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub type Head = Response<Incoming>;
 pub struct Refusal {
     /// HTTP status.
     pub code: u16,
-    /// The reason in one word: `AlreadyExists`.
+    /// The reason in one word: `AlreadyExists`. If the object's namespace is being deleted: [`TERMINATING`].
     pub reason: String,
     /// The API server's words.
     pub message: String,
@@ -45,12 +45,36 @@ pub struct Refusal {
 /// to a clock: the sum may be beyond what the clock can show.
 pub const LATEST: Duration = Duration::from_hours(1);
 
+/// The cause in a `Status` for an object that cannot be created because its namespace is being deleted. The status itself says
+/// `Forbidden`, as it does where RBAC lacks a rule.
+pub const TERMINATING: &str = "NamespaceTerminating";
+
 /// `Status`, as far as it counts.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Status {
     reason: String,
     message: String,
+    details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    causes: Option<Vec<Cause>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Cause {
+    reason: String,
+}
+
+impl Status {
+    fn is_terminating(&self) -> bool {
+        let mut causes = self.details.iter().flat_map(|details| &details.causes).flatten();
+        causes.any(|cause| cause.reason == TERMINATING)
+    }
 }
 
 impl Client {
@@ -117,7 +141,8 @@ impl Refusal {
             said.unwrap_or_else(|| Status { message: String::from_utf8_lossy(body).into_owned(), ..Status::default() });
         let after = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let retry_after = after.map(|seconds| Duration::from_secs(seconds).min(LATEST));
-        Self { code, reason: said.reason, message: said.message, retry_after, is_page }
+        let reason = if said.is_terminating() { TERMINATING.to_owned() } else { said.reason };
+        Self { code, reason, message: said.message, retry_after, is_page }
     }
 }
 
@@ -139,6 +164,19 @@ mod tests {
         assert_eq!(said, expected);
         let text = Refusal::new(502, &HeaderMap::new(), b"bad gateway");
         assert_eq!((&*text.reason, &*text.message, text.retry_after), ("", "bad gateway", None));
+    }
+
+    #[test]
+    fn the_end_of_a_namespace_is_told_from_a_lack_of_rights() {
+        let said = |details: &str| {
+            let body = format!(r#"{{"kind":"Status","reason":"Forbidden","message":"no","details":{details}}}"#);
+            Refusal::new(403, &HeaderMap::new(), body.as_bytes())
+        };
+        let ending = said(r#"{"name":"e","kind":"events","causes":[{"reason":"NamespaceTerminating","message":"m"}]}"#);
+        assert_eq!((&*ending.reason, &*ending.message), (TERMINATING, "no"));
+        for other in ["null", "{}", r#"{"causes":null}"#, r#"{"causes":[{"reason":"Other"}]}"#] {
+            assert_eq!((said(other).reason, said(other).message), ("Forbidden".into(), "no".into()), "{other}");
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub enum ApiError {
         /// The API server's words.
         message: String,
     },
-    /// Any other 4xx: the API server refuses the request.
+    /// Any other 4xx, and a 403 because the namespace is being deleted: the API server refuses the request.
     #[error("refused with {code}: {message}")]
     Rejected {
         /// HTTP status.

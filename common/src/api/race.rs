@@ -4,7 +4,7 @@
 //! once. If it is silent for a while, the next one is asked *in parallel*, and the first answer counts; a list may take
 //! longer, as long as parts of it arrive. This is
 //! safe for writes too: each write carries the version that it is based on, so at most one is applied. One API server
-//! that forbids a call (403) or does not accept the credentials (401) does not prove that all do, so the next one is
+//! that forbids a call (403; not because the namespace is being deleted) or does not accept the credentials (401) does not prove that all do, so the next one is
 //! asked.
 
 use std::future::Future;
@@ -19,7 +19,7 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use tokio::time::{Instant, sleep_until};
 
 use super::ask::NamedCall;
-use super::client::{BodyError, Head, body};
+use super::client::{BodyError, Head, TERMINATING, body};
 use super::servers::{Key, Servers};
 use super::{ApiError, Away, Client, Failure, Refusal, Try, Verb, unsayable};
 use crate::text::{chain, cut};
@@ -329,6 +329,8 @@ pub fn refusal(call: &NamedCall, said: &Refusal) -> Result<ApiError, Failure> {
     let (code, message, what) = (said.code, cut(&said.message, 300), call.what.clone());
     Ok(match code {
         401 => ApiError::Unauthorized { server: String::from("the API server"), message },
+        // No other API server would accept it, and no rule is missing.
+        403 if said.reason == TERMINATING => ApiError::Rejected { code, message },
         403 => ApiError::Forbidden { verb: call.call.verb.as_str(), resource: call.call.resource.to_owned(), message },
         404 => ApiError::NotFound { what, message },
         409 => ApiError::Conflict { what, message },
