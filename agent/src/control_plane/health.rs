@@ -11,7 +11,7 @@ use http::Uri;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::api::{HealthError, Servers};
+use crate::api::Servers;
 use crate::core::control_plane::Input;
 use crate::core::health::{Health, Listed, Verdict};
 use crate::settings::{HealthAddress, Settings};
@@ -116,14 +116,21 @@ impl Follower {
         let Some(url) = own_url(&self.settings, &self.found.borrow()) else { return Ok(()) };
         let result = self.servers.probe(&url, self.settings.health.timeout).await;
         let Some(verdict) = self.health.result(result.is_ok(), self.listed) else { return Ok(()) };
-        tell(verdict, result.err().as_ref());
+        tell(verdict, &against(result, self.settings.health.rise));
         self.servers.prefer_local(verdict == Verdict::Healthy);
         self.answers.send(Input::Health(verdict)).await
     }
 }
 
-fn tell(verdict: Verdict, error: Option<&HealthError>) {
-    let error = error.map(ToString::to_string).unwrap_or_default();
+/// What speaks against the API server. Its last probe may have been good, and too few before it.
+fn against<E: ToString>(last: Result<(), E>, rise: u8) -> String {
+    match last {
+        Ok(()) => format!("it answers, but has not been ready {rise} times in a row since it last failed"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn tell(verdict: Verdict, error: &str) {
     match verdict {
         Verdict::Healthy => tracing::info!("the local API server is healthy"),
         Verdict::Unhealthy => tracing::warn!(error, "the local API server is not healthy"),
@@ -167,6 +174,12 @@ mod tests {
         assert!(is_own("::1".parse().unwrap()));
         assert!(!is_own("192.0.2.77".parse().unwrap()));
         assert!(!is_own("2001:db8::77".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_server_that_answers_and_is_not_healthy_yet_is_said_to_answer() {
+        assert_eq!(against(Err("connection refused"), 2), "connection refused");
+        assert!(against(Ok::<_, String>(()), 2).contains("answers, but has not been ready 2 times"));
     }
 
     #[test]
