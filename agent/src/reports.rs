@@ -81,7 +81,7 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         }
         Report::Contested { address, mac, participant: Some(node) } => {
             format!(
-                "{node} ({mac}) answers for {address}, which is held here; if that lasts, set strictARP in kube-proxy on that node"
+                "{node} ({mac}) answers for {address}, which is held here; if that lasts, look on that node: its agent may have another lease-name; if this is an address of a Service, its kube-proxy may need strictARP"
             )
         }
         Report::Contested { address, mac, participant: None } => {
