@@ -38,6 +38,7 @@ struct ControlPlaneAdapter {
     settings: Arc<Settings>,
     client: LeaseClient,
     status: Status,
+    refused: reports::Refused,
     ops: Arc<Ops>,
     /// Interface needs that are not handed on yet.
     new_needs: Option<Needs>,
@@ -83,6 +84,7 @@ pub async fn run(
     let (segments, frames) = Segments::new(settings.rate_limit_each(), ops.clone());
     let adapter = ControlPlaneAdapter {
         status: Status::new(ops.clone()),
+        refused: reports::Refused::default(),
         settings: settings.clone(),
         client,
         ops,
@@ -166,7 +168,8 @@ impl Adapter for ControlPlaneAdapter {
     }
 
     fn report(&mut self, at: Moment, core: &ControlPlane, interfaces: &[Interface], reports: Vec<Report>) {
-        let told = reports.iter().map(|report| reports::tell(report, &self.settings, &self.client, &self.ops));
+        let refused = &mut self.refused;
+        let told = reports.iter().map(|report| reports::tell(report, refused, &self.settings, &self.client, &self.ops));
         let why = told.flatten().last();
         self.status.update(at, core.snapshot(), why, &self.settings, interfaces.first(), &self.client);
     }
