@@ -23,7 +23,7 @@ impl Lost {
         let what = name.0;
         match self.news(name, wrong.is_some()) {
             Some(News::Failed) => {
-                tracing::warn!(error = wrong, "watch of {what} failed; retrying, VIPs stay as they are")
+                tracing::warn!(error = wrong, "watch of {what} failed; retrying, VIPs stay as they are");
             }
             Some(News::Works) => tracing::info!("watch of {what} works again"),
             None => {}

@@ -130,7 +130,7 @@ async fn slow_for(cluster: &Cluster, services: usize) -> (Server, watch::Sender<
         let (mut may_go, begun) = (may_go.clone(), begun.clone());
         async move {
             if is_watch {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             if is_slow {
                 begun.notify_one();
