@@ -152,12 +152,12 @@ impl<K: Kernel> Task<K> {
 
 /// The names of the interfaces, if the log has last named others. Pods' interfaces come and go: what changes about the node's
 /// Ethernet addresses is no news for people.
-fn news<'a>(named: &'a mut Option<Vec<String>>, found: &[Interface]) -> Option<&'a [String]> {
+fn news<'a>(last: &'a mut Option<Vec<String>>, found: &[Interface]) -> Option<&'a [String]> {
     let names: Vec<String> = found.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect();
-    if named.as_ref() == Some(&names) {
+    if last.as_ref() == Some(&names) {
         return None;
     }
-    Some(named.insert(names))
+    Some(last.insert(names))
 }
 
 /// Stands for the first interface while it is missing and others are needed: VIPs that name no interface belong on the first one, and on
