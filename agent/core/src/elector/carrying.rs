@@ -106,6 +106,9 @@ impl Elector {
         } else if !vip.is_put() {
             vip.put = Put::Yes;
             vip.schedule.restart(now);
+            if std::mem::take(&mut vip.restoring) {
+                self.report(Report::Restored { address });
+            }
         }
     }
 
@@ -162,8 +165,8 @@ impl Elector {
             && self.segment.link.is_up()
             && Ensured::until(now, deadline).is_some()
         {
+            vip.restoring = true;
             self.act(Action::Carry { address, deadline });
-            self.report(Report::Restored { address });
         }
     }
 

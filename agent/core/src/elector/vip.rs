@@ -25,6 +25,8 @@ pub(super) struct Vip {
     pub(super) claimed: Option<Claimed>,
     /// When the VIP was last announced against another host's claim.
     defended: Option<Time>,
+    /// Another program removed the VIP, and the kernel has not put it back yet.
+    pub(super) restoring: bool,
     /// When other programs removed the VIP recently.
     removed: VecDeque<Time>,
 }
@@ -54,7 +56,15 @@ pub(super) enum Search {
 impl Vip {
     pub(super) fn new(announce_refresh: Duration) -> Self {
         let schedule = Schedule::new(announce_refresh);
-        Self { schedule, put: Put::No, search: Search::Due, claimed: None, defended: None, removed: VecDeque::new() }
+        Self {
+            schedule,
+            put: Put::No,
+            search: Search::Due,
+            claimed: None,
+            defended: None,
+            restoring: false,
+            removed: VecDeque::new(),
+        }
     }
 
     pub(super) fn is_held_back(&self) -> bool {
@@ -84,6 +94,7 @@ impl Vip {
     /// Notes that the VIP is no longer on the interface; ends its announcements.
     pub(super) fn take_off(&mut self, put: Put) {
         self.put = put;
+        self.restoring = false;
         self.schedule.stop();
     }
 

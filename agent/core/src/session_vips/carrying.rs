@@ -189,10 +189,13 @@ impl SessionVips {
             if !std::mem::replace(&mut hold.put, true) {
                 schedule.restart(now);
                 refusal.over();
-                let untold = hold.untold.take();
+                let (untold, restored) = (hold.untold.take(), std::mem::take(&mut hold.restoring));
                 self.index.dirty.insert(*address);
                 if let Some(cause) = untold {
                     self.report(Report::Took { address: *address, cause });
+                }
+                if restored {
+                    self.report(Report::Restored { address: *address });
                 }
             }
         }
@@ -234,6 +237,7 @@ impl SessionVips {
         if let Some(hold) = &mut vip.hold
             && std::mem::take(&mut hold.put)
         {
+            hold.restoring = false;
             let hold = *hold;
             vip.schedule.stop();
             vip.removed.retain(|at| now.since(*at) < REMOVED_WITHIN);
@@ -246,7 +250,9 @@ impl SessionVips {
                 self.let_go(&mut vip, Why::Late);
             } else if covered && !often && self.doubt.is_sure() {
                 self.fence(&mut vip, hold.deadline);
-                self.report(Report::Restored { address });
+                if let Some(hold) = &mut vip.hold {
+                    hold.restoring = true;
+                }
             }
         }
         if vip.hold.is_none() {

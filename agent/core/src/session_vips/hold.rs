@@ -21,6 +21,8 @@ pub(super) struct Hold {
     pub(super) since: Time,
     /// Whether it is on the interface, as far as the datapath has answered.
     pub(super) put: bool,
+    /// Another program removed it, and the kernel has not put it back yet.
+    pub(super) restoring: bool,
     /// That this node took it is not reported yet, and why: its interface refused it last time.
     pub(super) untold: Option<Cause>,
     /// The last holder was silent, and may come back with it until then: it is asked for.
@@ -86,6 +88,7 @@ impl Hold {
             interface,
             since: Time::default(),
             put: false,
+            restoring: false,
             untold: None,
             returns_until: None,
             handover: None,

@@ -394,3 +394,21 @@ fn a_conflict_is_looked_into_though_an_earlier_read_hangs() {
     world.run(ms(250));
     assert!(!world.owners().contains(&holder));
 }
+
+#[test]
+fn a_vip_is_said_to_be_put_back_when_the_kernel_has_it() {
+    let (mut world, _) = World::settled(1, &Rules::default());
+    let restored = |world: &World| world.reported(0, |r| matches!(r, Report::Restored { .. }));
+    world.hosts[0].carries.clear();
+    world.tell(0, Event::Gone { address: VIP });
+    world.run(ms(100));
+    assert_eq!((restored(&world), world.owners()), (1, vec![0]));
+    world.hosts[0].refuses = vec![VIP];
+    world.hosts[0].carries.clear();
+    world.tell(0, Event::Gone { address: VIP });
+    world.run(ms(100));
+    assert_eq!(restored(&world), 1, "the kernel refused it");
+    world.hosts[0].refuses.clear();
+    world.run(ms(20_000));
+    assert_eq!((restored(&world), world.owners()), (1, vec![0]), "and then it was taken anew");
+}

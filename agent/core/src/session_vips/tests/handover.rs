@@ -6,7 +6,7 @@ use super::crash::busiest;
 use super::world::{Api, STRANGER, World, ms, vip};
 use crate::placement::Demand;
 use crate::rules::Rules;
-use crate::session_vips::{Event, Input};
+use crate::session_vips::{Event, Input, Report};
 
 #[test]
 fn a_node_that_ends_hands_all_over_without_a_gap() {
@@ -195,4 +195,20 @@ fn a_node_whose_mac_address_changes_tells_the_segment_at_once() {
     world.run(ms(10));
     let announced = world.hosts[changed].announced.iter().filter(|(at, _)| *at >= now).count();
     assert_eq!(announced, carries);
+}
+
+#[test]
+fn a_vip_is_said_to_be_put_back_when_the_kernel_has_it() {
+    for refused in [false, true] {
+        let world = &mut World::settled(3, 10, &Rules::default());
+        let holder = world.carriers(vip(0))[0];
+        if refused {
+            world.hosts[holder].refuses = vec![vip(0)];
+        }
+        world.hosts[holder].carries.remove(&vip(0));
+        world.tell(holder, Event::Gone(vip(0)));
+        world.run(ms(1_000));
+        let restored = world.reported(holder, |r| matches!(r, Report::Restored { .. }));
+        assert_eq!((restored == 0, world.carriers(vip(0)) != [holder]), (refused, refused));
+    }
 }
