@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::api::Severity;
-use crate::core::action::{Cause, Report, Why};
+use crate::core::action::{Cause, HandsOver, Report, Why};
 use crate::core::mac::Mac;
+use crate::core::rules::{MOVES, MOVES_WINDOW};
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
 
@@ -35,6 +36,7 @@ pub fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> 
         Report::CannotRemove { .. } => (Warning, "CannotRemove", "Release"),
         Report::Late { .. } => (Warning, "AgentLate", "Look"),
         Report::Abandoned { .. } => (Warning, "HolderSilent", "Take"),
+        Report::MovedOften { .. } => (Warning, "NotTakenEarly", "Wait"),
         Report::NoNamespace => (Warning, "NoNamespace", "Wait"),
         Report::NameTaken { .. } => (Warning, "NodeNameTaken", "Wait"),
         Report::ProbeMissed | Report::Outrun => return None,
@@ -67,10 +69,11 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         Report::TooFewHeard { heard, known } => format!(
             "the API is silent, and this node hears {heard} of the {known} other nodes that it knew: {all} goes from this node within seconds unless they are heard again; with api-loss=hold-alone it would stay"
         ),
-        Report::HandingOver { to: Some(to) } => format!("hands {all} over to {to}"),
-        Report::HandingOver { to: None } => {
-            format!("releases the Lease of {all}, and serves on until another node takes it or 3 s have passed")
-        }
+        Report::HandingOver { to: Some(to), cause } => format!("hands {all} over to {to}: {}", hands_over(*cause)),
+        Report::HandingOver { to: None, cause } => format!(
+            "releases the Lease of {all}, and serves on until another node takes it or 3 s have passed: {}",
+            hands_over(*cause)
+        ),
         Report::NobodyBetter => {
             format!("the local API server is not healthy, but no other is: keeps {all}; see /readyz of the API servers")
         }
@@ -103,6 +106,10 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
             by.as_millis()
         ),
         Report::Abandoned { holder } => format!("{holder} no longer answers for {all} while others on the segment do"),
+        Report::MovedOften { holder } => format!(
+            "{holder} no longer answers for {all}, and is not taken early: {all} moved {MOVES} times in {} s; it is taken when its Lease ends",
+            MOVES_WINDOW.as_secs()
+        ),
         Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
         Report::Outrun => "another node wrote the Lease first".to_owned(),
         Report::NameTaken { macs } => name_taken(macs),
@@ -147,6 +154,16 @@ pub const fn because(cause: Cause) -> &'static str {
         Cause::Witness => "the last holder fell silent on the segment",
         Cause::Adopted => "it was held here before",
         Cause::Provisional => "the API does not answer and no other host has it",
+    }
+}
+
+/// Why VIPs are handed over, in words.
+const fn hands_over(cause: HandsOver) -> &'static str {
+    match cause {
+        HandsOver::Ending => {
+            "the agent was asked to end, or this node takes no part any longer (drained, or without a ready endpoint)"
+        }
+        HandsOver::Unhealthy => "the API server of this node is not healthy, and another is",
     }
 }
 

@@ -116,6 +116,16 @@ pub enum Why {
     Owned,
 }
 
+/// Why a holder hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandsOver {
+    /// The process was asked to end, or this node is to take no part any longer.
+    Ending,
+    /// The API server of this node is not healthy, and another node's is.
+    Unhealthy,
+}
+
 /// A report to people. Reports become log lines, Events and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,6 +149,8 @@ pub enum Report {
     HandingOver {
         /// The successor, if one is known.
         to: Option<String>,
+        /// Why.
+        cause: HandsOver,
     },
     /// The API server is unhealthy on this node, and better on no other node: the VIPs stay.
     NobodyBetter,
@@ -195,6 +207,11 @@ pub enum Report {
     /// The holder fell silent.
     Abandoned {
         /// Its name.
+        holder: String,
+    },
+    /// The holder fell silent, and the VIPs have moved so often lately that they are not taken before the holder's Lease ends.
+    MovedOften {
+        /// The holder's name.
         holder: String,
     },
     /// Probes of the holder went unanswered, but not (yet) enough.

@@ -25,6 +25,8 @@ pub(super) struct Candidacy {
     pub(super) left_since: Option<Time>,
     /// The tenure whose holder was reported as silent: each tenure is reported once.
     pub(super) reported_silent: Option<Declaration>,
+    /// The tenure whose holder was reported as silent, and was not taken early because the VIPs had moved often.
+    pub(super) reported_moved: Option<Declaration>,
     /// The recent moves of the VIPs.
     pub(super) moves: Moves,
     last_holder: String,

@@ -160,9 +160,25 @@ impl Elector {
         let declaration = self.lease.view().and_then(LeaseView::declaration);
         let declared = declaration.is_some_and(|d| of_this(&d) && self.may_judge(d));
         let witnessed = declared && watches && self.segment.witness.is_silent();
-        witnessed
-            && self.due(self.candidacy.misjudged_until)
-            && (planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now))
+        if !witnessed || !self.due(self.candidacy.misjudged_until) {
+            return false;
+        }
+        let may_move = planted!(NoMoveLimit) || self.candidacy.moves.may_move(self.step.at.now);
+        if !may_move {
+            self.tell_of_moves();
+        }
+        may_move
+    }
+
+    /// Reports once a tenure that the silent holder's Lease must end first.
+    fn tell_of_moves(&mut self) {
+        let ends = self.lease.expires(&self.rules).is_some_and(|end| self.step.at.now < end);
+        let Some(declaration) = self.lease.view().and_then(LeaseView::declaration).filter(|_| ends) else { return };
+        if self.candidacy.reported_moved.as_ref() != Some(declaration) {
+            let declaration = declaration.clone();
+            self.report(Report::MovedOften { holder: declaration.holder.clone() });
+            self.candidacy.reported_moved = Some(declaration);
+        }
     }
 
     /// Whether the segment rules out a foreign owner. If the segment has not been asked, it is asked now.

@@ -7,7 +7,7 @@ use super::holding::Holding;
 use super::leaving::{LISTEN, Leaving};
 use super::service::{ASK_AGAIN, Found};
 use super::{Elector, Role};
-use crate::action::{Action, Report};
+use crate::action::{Action, HandsOver, Report};
 use crate::lease::Participant;
 use crate::planted::planted;
 use crate::time::Time;
@@ -80,6 +80,7 @@ impl Elector {
         }
         // Some candidates do not declare that they take part: client-go, kube-vip, an agent that has only just started. They
         // poll the Lease, and their announcement is heard like any other. Nobody knows whether there is one: the wait is short.
+        let successor = successor.filter(|name| !self.shares_address(name));
         let longest = if successor.is_some() { Duration::MAX } else { STRANGER_WITHIN };
         let grace = self.rules.handover_grace.min(longest);
         let Role::Holding(holding) = &self.role else { return };
@@ -96,7 +97,8 @@ impl Elector {
             to: successor.clone(),
         };
         self.api.next_write = now;
-        self.report(Report::HandingOver { to: successor });
+        let cause = if self.process.is_ending() { HandsOver::Ending } else { HandsOver::Unhealthy };
+        self.report(Report::HandingOver { to: successor, cause });
         self.become_role(Role::Leaving(leaving));
     }
 
@@ -125,8 +127,8 @@ impl Elector {
         false
     }
 
-    /// A participant that was heard just now; one with a healthy service, if there is one. The address of an API server
-    /// says which participant it belongs to.
+    /// A participant that was heard just now; one with a healthy service, if there is one, and rather one whose addresses are its own.
+    /// The address of an API server says which participant it belongs to.
     fn successor(&self, healthy: &[IpAddr]) -> Option<String> {
         let now = self.step.at.now;
         let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);
@@ -135,8 +137,17 @@ impl Elector {
         let well = |p: &Participant| if planted!(MatchesByInterface) { by_interface(p) } else { p.serves_at(healthy) };
         let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
         let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
-        live.sort_by_key(|(_, p)| !well(p));
+        live.sort_by_key(|(name, p)| (!well(p), self.shares_address(name)));
         let (name, participant) = live.first()?;
         (self.process.is_ending() || well(participant)).then(|| (*name).clone())
+    }
+    /// Whether the Lease names the same host twice: by the name of a node that is gone, and by the one it has now. Nobody knows which of
+    /// them lives, so the hand-over names neither.
+    fn shares_address(&self, name: &str) -> bool {
+        let Some(view) = self.lease.view() else { return false };
+        let all = &view.notes.participants;
+        let Some(participant) = all.get(name) else { return false };
+        let mut others = all.iter().filter(|(other, _)| *other != name).flat_map(|(_, other)| &other.addresses);
+        others.any(|address| participant.addresses.contains(address))
     }
 }

@@ -412,3 +412,28 @@ fn a_vip_is_said_to_be_put_back_when_the_kernel_has_it() {
     world.run(ms(20_000));
     assert_eq!((restored(&world), world.owners()), (1, vec![0]), "and then it was taken anew");
 }
+
+#[test]
+fn who_waits_for_the_lease_because_of_many_moves_says_so_once() {
+    let (mut world, mut holder) = World::settled(3, &Rules::default());
+    // Each agent sees another holder four times.
+    for _ in 0..4 {
+        world.set_health(holder, false);
+        world.run(ms(4_000));
+        world.set_health(holder, true);
+        holder = world.owners()[0];
+        world.run(ms(21_000));
+    }
+    let waits = |world: &World, n: usize| world.reported(n, |r| matches!(r, Report::MovedOften { .. }));
+    let name = world.hosts[holder].name.clone();
+    assert_eq!((0..3).map(|n| waits(&world, n)).sum::<usize>(), 0);
+    world.crash(holder);
+    world.run(ms(2_000));
+    assert_eq!(world.owners(), [0_usize; 0]);
+    world.run(ms(20_000));
+    for n in (0..3).filter(|n| *n != holder) {
+        assert_eq!(waits(&world, n), 1);
+        assert_eq!(world.reported(n, |r| *r == Report::MovedOften { holder: name.clone() }), 1);
+    }
+    assert_eq!(world.owners().len(), 1);
+}

@@ -1,7 +1,7 @@
 //! Planned hand-over, shutdown and restart.
 
 use super::world::{Api, STRANGER, VIP, World, ms};
-use crate::action::{Cause, Report};
+use crate::action::{Cause, HandsOver, Report};
 use crate::event::Event;
 use crate::health::Verdict;
 use crate::lease::Record;
@@ -203,4 +203,34 @@ fn nobody_is_not_waited_for_long() {
     world.tell(0, Event::Shutdown);
     world.run(ms(3_400));
     assert!(world.holder().is_empty() && world.owners().is_empty() && !world.hosts[0].running);
+}
+
+#[test]
+fn a_former_name_of_a_successors_host_is_not_named() {
+    for unhealthy in [false, true] {
+        let (mut world, holder) = World::settled(2, &Rules::default());
+        super::defects::with_former_name(&mut world, 1 - holder);
+        let since = world.now;
+        if unhealthy {
+            world.set_health(holder, false);
+        } else {
+            world.tell(holder, Event::Shutdown);
+        }
+        world.run(ms(2_500));
+        assert_eq!(world.owners(), [1 - holder]);
+        assert!(world.time_with(since, |n| n == 0).is_zero());
+        let cause = if unhealthy { HandsOver::Unhealthy } else { HandsOver::Ending };
+        assert_eq!(world.reported(holder, |r| *r == Report::HandingOver { to: None, cause }), 1);
+    }
+}
+
+#[test]
+fn a_successor_without_a_former_name_is_preferred() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let [first, last] = [(1 + holder) % 3, (2 + holder) % 3];
+    let [first, last] = [first.min(last), first.max(last)];
+    super::defects::with_former_name(&mut world, first);
+    world.tell(holder, Event::Shutdown);
+    world.run(ms(2_500));
+    assert_eq!(world.holder(), world.hosts[last].name);
 }
