@@ -96,14 +96,22 @@ impl LeaseSlot {
         self.given.clear();
         self.step(at, name, ForElector::Node(node), batch);
         self.give_these(at, name, self.assignment.vips.keys().copied().collect(), batch);
-        let found: Vec<IpAddr> = left_over.iter().copied().filter(|address| self.given.contains(address)).collect();
-        if !found.is_empty() {
-            self.step(at, name, ForElector::LeftOver(found), batch);
-        }
+        self.adopt(at, name, left_over, batch);
         self.step(at, name, ForElector::Unheard(self.assignment.unheard.clone()), batch);
         self.step(at, name, ForElector::Link { up: self.assignment.up }, batch);
         // A kube-vip knows no health of a Service either: who may have it is said by its assignment.
         self.step(at, name, ForElector::Health(Verdict::Healthy), batch);
+    }
+
+    /// Tells the elector which of its VIPs an earlier run left. An elector that carries them, or hands over, needs none.
+    pub(super) fn adopt(&mut self, at: Moment, name: &str, left_over: &[IpAddr], batch: &mut Batch) {
+        if self.leaving || self.is_carrying() {
+            return;
+        }
+        let found: Vec<IpAddr> = left_over.iter().copied().filter(|address| self.given.contains(address)).collect();
+        if !found.is_empty() {
+            self.step(at, name, ForElector::LeftOver(found), batch);
+        }
     }
 
     fn leave(&mut self, at: Moment, name: &str, batch: &mut Batch) {

@@ -50,8 +50,8 @@ pub struct LeaseVips {
     slots: BTreeMap<String, LeaseSlot>,
     /// Which Lease each VIP belongs to.
     by_vip: BTreeMap<IpAddr, String>,
-    /// The VIPs found on the interfaces at start; None: the assignments are known, and the other left-overs are
-    /// removed.
+    /// The VIPs found on the interfaces at start; None: the assignments are known, and left-overs are adopted or removed
+    /// at once.
     left_over: Option<Vec<IpAddr>>,
     shutting_down: bool,
     left: bool,
@@ -166,7 +166,7 @@ impl LeaseVips {
                 let addresses = vips.into_iter().map(|vip| vip.address);
                 match &mut self.left_over {
                     Some(waiting) => waiting.extend(addresses),
-                    None => addresses.for_each(|address| self.batch.drop(address)),
+                    None => self.adopt_late(at, &addresses.collect::<Vec<_>>()),
                 }
             }
             Event::Ensured(addresses) => {
@@ -353,10 +353,23 @@ impl LeaseVips {
             let may_begin = !self.shutting_down;
             slot.give(at, &name, assignment, may_begin.then_some((&self.node, found)), &mut self.batch);
         }
-        let stays = |address: &IpAddr| self.slot_of(*address).is_some_and(LeaseSlot::is_carrying);
-        let gone: Vec<IpAddr> = left_over.into_iter().flatten().filter(|address| !stays(address)).collect();
-        for address in gone {
-            self.batch.drop(address);
+        self.drop_left_overs(&left_over.unwrap_or_default());
+    }
+
+    /// Left-overs are found after the electors began, as when the default route comes late.
+    fn adopt_late(&mut self, at: Moment, found: &[IpAddr]) {
+        for (name, slot) in &mut self.slots {
+            slot.adopt(at, name, found, &mut self.batch);
+        }
+        self.drop_left_overs(found);
+    }
+
+    /// Removes the left-overs that no elector has adopted.
+    fn drop_left_overs(&mut self, found: &[IpAddr]) {
+        for address in found {
+            if !self.slot_of(*address).is_some_and(LeaseSlot::is_carrying) {
+                self.batch.drop(*address);
+            }
         }
     }
 

@@ -491,6 +491,31 @@ fn what_an_earlier_run_left_is_kept_if_it_is_still_this_nodes() {
     assert!(world.reported(|r| matches!(r, Report::LetGo(_))).is_empty(), "{:?}", world.reports);
 }
 
+/// The default route comes late: the interfaces are told, the assignments follow at once, and the left-overs come last.
+#[test]
+fn what_an_earlier_run_left_is_kept_if_it_is_found_after_the_assignments() {
+    let mut world = World::new();
+    world.elect(ALL, "w1");
+    world.elect("shop/other", "w2");
+    world.carries = [100, 120, 150].map(|n| (vip(n), world.now + ms(8_000))).into();
+    world.tell(Event::Node { interfaces: vec![interface(2, vip(1))], macs: vec![ME] });
+    let wall = WallTime(i64::try_from(world.now.as_nanos() / 1_000).unwrap());
+    let at = Moment { now: world.now, wall };
+    let not_mine = Assignment { campaigns: false, ..assignment(&[120]) };
+    let all = [(ALL.to_owned(), assignment(&[100])), ("shop/other".to_owned(), not_mine)];
+    // The API answers after the left-overs.
+    let calls = world.lease_vips.step(at, Event::Input(Input::Assignments(all.into())));
+    world.tell(Event::LeftOver([100, 120, 150].map(|n| Vip { address: vip(n), interface: 2 }).to_vec()));
+    assert_eq!(world.carried(), [vip(100)]);
+    calls.into_iter().for_each(|call| world.act(call));
+    world.run(ms(20_000));
+    assert_eq!((world.holder(ALL), world.carried()), ("w1", vec![vip(100)]));
+    assert!(world.reported(|r| matches!(r, Report::LetGo(_))).is_empty(), "{:?}", world.reports);
+    // A VIP that this run carries is not dropped.
+    world.tell(Event::LeftOver(vec![Vip { address: vip(100), interface: 2 }]));
+    assert_eq!(world.carried(), [vip(100)]);
+}
+
 #[test]
 fn the_end_releases_every_lease_and_waits_for_successors() {
     let (one, two) = ("shop/kubevip-a", "shop/kubevip-b");
