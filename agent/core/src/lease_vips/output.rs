@@ -31,11 +31,13 @@ impl Places {
         self.at = assignments.values().flat_map(|assignment| assignment.vips.clone()).collect();
     }
 
-    /// The VIPs that belong on another interface by these assignments.
+    /// The VIPs that belong on another interface by these assignments. Nothing is removed from an interface that did not exist.
     pub(super) fn moved(&self, assignments: &BTreeMap<String, Assignment>) -> Vec<IpAddr> {
         let now = assignments.values().flat_map(|assignment| &assignment.vips);
         let mut moved: Vec<IpAddr> = now
-            .filter(|(address, index)| self.at.get(*address).is_some_and(|before| before != *index))
+            .filter(|(address, index)| {
+                self.at.get(*address).is_some_and(|before| before != *index && *before != NO_INTERFACE)
+            })
             .map(|(address, _)| *address)
             .collect();
         moved.sort_unstable();

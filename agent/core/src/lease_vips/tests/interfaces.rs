@@ -90,6 +90,23 @@ fn a_holder_whose_first_interface_goes_away_gives_the_lease_back() {
 }
 
 #[test]
+fn a_first_interface_that_comes_back_at_once_has_its_vips_on_it() {
+    let mut world = World::new();
+    world.lease_vips = LeaseVips::new(Rules { link_down_delay: ms(1_000), ..rules() });
+    world.begin(&[(ALL, both())]);
+    world.run(ms(5_000));
+    world.assignments(&[(ALL, first_gone())]);
+    world.run(ms(20));
+    assert!(world.lease_vips.is_carrying(ALL));
+    let wall = WallTime(i64::try_from(world.now.as_nanos() / 1_000).unwrap());
+    let told = Event::Input(Input::Assignments([(ALL.to_owned(), both())].into()));
+    let out = world.lease_vips.step(Moment { now: world.now, wall }, told);
+    assert!(!out.iter().any(|output| matches!(output, Output::Remove(_))), "{out:?}");
+    let put = out.iter().find_map(|output| if let Output::Ensure { vips, .. } = output { Some(vips) } else { None });
+    assert!(put.is_some_and(|vips| FIRST.iter().all(|n| vips.contains(&Vip { address: vip(*n), interface: 2 }))));
+}
+
+#[test]
 fn nothing_is_put_on_an_interface_that_does_not_exist() {
     let mut world = World::with(&[(ALL, Assignment { up: true, ..first_gone() })]);
     world.run(ms(5_000));
