@@ -17,22 +17,27 @@ impl<K: Kernel> Task<K> {
     /// The interfaces that VIPs of Services need.
     pub(super) async fn look_for_all(&mut self) {
         // First: the needed interfaces include the interfaces of the left-overs.
-        let left_overs = if self.left_overs.found { None } else { self.find_left_overs().await };
-        let seen = async { Ok((self.datapath.interfaces().await?, self.default_route().await?)) }.await;
-        let (all, route) = match seen {
+        // And a core that knows its interfaces puts VIPs there: a later search would take those for left-overs.
+        let seen = async {
+            let left_overs = if self.left_overs.found { None } else { Some(self.find_left_overs().await?) };
+            Ok((left_overs, self.datapath.interfaces().await?, self.default_route().await?))
+        };
+        let (left_overs, all, route) = match seen.await {
             Ok(seen) => seen,
             Err(error) => {
                 self.refresh = Instant::now() + LOOK_AGAIN;
                 self.ops.metrics.netlink_error(Netlink::Dump);
                 let error: Error = error;
-                return tracing::warn!(%error, "interfaces cannot be read; retrying");
+                return tracing::warn!(%error, "interfaces and their addresses cannot be read; retrying");
             }
         };
         let macs: BTreeSet<Mac> = all.iter().map(|one| one.mac).collect();
         let macs: Vec<Mac> = macs.into_iter().collect();
+        let exists = |index: u32| all.iter().any(|one| one.index == index);
         let first = match &self.needs.first {
             Some(name) => all.iter().find(|one| one.name == *name).map(|one| one.index),
-            None => self.by_route.first(Instant::now(), route, |index| all.iter().any(|one| one.index == index)),
+            // A route through a tunnel names no interface that VIPs could be on.
+            None => self.by_route.first(Instant::now(), route.filter(|index| exists(*index)), exists),
         };
         let lacks_first = first.is_none();
         if lacks_first && self.must_keep_left_overs() {
@@ -94,7 +99,7 @@ impl<K: Kernel> Task<K> {
                 )
             }
             None => {
-                "no default route names an interface for VIPs of Services: waiting for it, or set services-interface"
+                "no default route names an Ethernet interface for VIPs of Services: waiting for it, or set services-interface"
                     .into()
             }
         }
@@ -134,19 +139,13 @@ impl<K: Kernel> Task<K> {
     }
 
     /// The VIPs that an earlier run of this agent left.
-    async fn find_left_overs(&mut self) -> Option<Vec<Vip>> {
-        let ours = match self.datapath.ours().await {
-            Ok(ours) => ours,
-            Err(error) => {
-                tracing::warn!(%error, "addresses of this node cannot be read to find VIPs of an earlier run; retrying");
-                return None;
-            }
-        };
+    async fn find_left_overs(&mut self) -> Result<Vec<Vip>, Error> {
+        let ours = self.datapath.ours().await?;
         let found: Vec<Vip> = ours.iter().map(|(vip, index)| Vip { address: vip.address, interface: *index }).collect();
         self.watch(found.iter().map(|vip| vip.address));
         // This run has put none there yet.
         self.put = found.iter().map(|vip| (vip.address, vip.interface)).collect();
-        Some(found)
+        Ok(found)
     }
 }
 

@@ -138,3 +138,38 @@ async fn the_default_route_is_looked_for_each_second_only_if_a_vip_needs_it() {
         .await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_default_route_through_a_tunnel_names_no_interface() {
+    const TUNNEL: u32 = 9;
+    let named = Needs { named: BTreeSet::from(["eth1".into()]), ..needs(None, true, true) };
+    run_with(Policy::Services, named, State { route: Some(TUNNEL), ..no_route(&[]) }, async |mut ends: Ends| {
+        let found = ends.interfaces().await;
+        assert_eq!(found.iter().map(|one| one.index).collect::<Vec<_>>(), [0, ETH1]);
+        assert!(ends.waits_for_first());
+        ends.model.set(|state| state.route = Some(ETH0));
+        assert_eq!(ends.interfaces().await[0].index, ETH0);
+        assert!(!ends.waits_for_first());
+        // A tunnel that takes the default route over moves no VIPs.
+        ends.model.set(|state| state.route = Some(TUNNEL));
+        ends.event(KernelEvent::NodeAddress { index: ETH0 }).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert!(ends.told().is_empty() && !ends.waits_for_first());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_interface_is_told_before_the_search_for_left_overs_was_answered() {
+    let first = needs(Some("eth0"), true, true);
+    let state = State { hides: true, ..no_route(&[(VIP, ETH0)]) };
+    run_with(Policy::Services, first, state, async |mut ends: Ends| {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let told = ends.told();
+        assert!(told.is_empty(), "{told:?}");
+        ends.model.set(|state| state.hides = false);
+        assert_eq!(ends.interfaces().await[0].index, ETH0);
+        assert!(matches!(ends.notice().await, Notice::LeftOver(vips) if vips[0].address == VIP));
+    })
+    .await;
+}
