@@ -21,18 +21,23 @@ pub(super) fn lease_of(leases: &Leases, catalog: &Catalog, address: IpAddr) -> S
     own.map_or_else(|| shared(leases), |(namespace, name)| format!("{namespace}/{name}"))
 }
 
-/// `interfaces`: those of this node. A `drained` node campaigns for no Lease. `reserved`: the control plane's VIPs, which are carried by
+/// `interfaces`: those of this node. `had_first`: the first of them existed since this process began. A `drained` node campaigns for no Lease. `reserved`: the control plane's VIPs, which are carried by
 /// no other Lease.
 ///
 /// Any node may take the shared Lease, as with kube-vip; a VIP that the holder cannot have is then on no node. A
 /// Service's own Lease is for nodes that can have all its VIPs: with a ready endpoint of the Services, where
 /// `externalTrafficPolicy` is `Local`.
+///
+/// Where the first interface does not exist, it matters whether it did: another node has it, if this one has lost it, and should get the
+/// Lease. If it was never there, it may be on no node: only the VIPs that belong there are left out.
+#[expect(clippy::too_many_arguments, reason = "each is another part of what this node knows")]
 pub(super) fn assignments(
     leases: &Leases,
     catalog: &Catalog,
     core: &LeaseVips,
     node: &str,
     interfaces: &[Interface],
+    had_first: bool,
     drained: bool,
     reserved: &BTreeSet<IpAddr>,
 ) -> BTreeMap<String, Assignment> {
@@ -46,6 +51,7 @@ pub(super) fn assignments(
             assignments.entry(name).or_insert_with(|| Assignment { campaigns: !drained, ..Assignment::default() });
         let link = demand.link_of(&links);
         let index = link.and_then(|link| interfaces.iter().find(|one| one.link.name == link.name)).map(|one| one.index);
+        let index = index.filter(|index| had_first || *index != NO_INTERFACE);
         let allowed = demand.allowed.as_ref().is_none_or(|all| all.contains(node));
         if let Some(index) = index.filter(|_| allowed || own) {
             assignment.vips.insert(demand.address, index);
@@ -60,7 +66,7 @@ pub(super) fn assignments(
         }
     }
     for assignment in assignments.values_mut() {
-        // A link that is down may be down on all nodes: the other VIPs of the Lease go on. An interface that is gone is this node's
+        // A link that is down may be down on all nodes: the other VIPs of the Lease go on. An interface that this node has lost is its
         // trouble alone.
         assignment.up &= assignment.vips.values().all(|index| *index != NO_INTERFACE);
     }
@@ -136,7 +142,7 @@ mod tests {
         let eth0 = [interface(2, "eth0", true)];
         let none = BTreeSet::new();
         let of = |per_service, drained| {
-            assignments(&leases(per_service), &catalog, &lease_vips, "w1", &eth0, drained, &none)
+            assignments(&leases(per_service), &catalog, &lease_vips, "w1", &eth0, true, drained, &none)
         };
         assert_eq!(names(&of(false, false)), [("kube-system/plndr-svcs-lock", 4, true)]);
         assert_eq!(names(&of(true, false)), [("shop/kubevip-a", 2, true), ("vips/both", 2, true)]);
@@ -154,13 +160,13 @@ mod tests {
         let all = vec![service("a", "10.0.0.1", &json!({})), service("b", "10.0.0.2", &elsewhere)];
         let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
         let (eth0, none) = ([interface(2, "eth0", false)], BTreeSet::new());
-        let found = assignments(&leases(false), &catalog, &lease_vips, "w1", &eth0, false, &none);
+        let found = assignments(&leases(false), &catalog, &lease_vips, "w1", &eth0, true, false, &none);
         assert_eq!(names(&found), [("kube-system/plndr-svcs-lock", 1, true)]);
         assert!(!found["kube-system/plndr-svcs-lock"].up);
-        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &eth0, false, &none);
+        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &eth0, true, false, &none);
         assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 0, false)]);
         let both = [interface(2, "eth0", true), interface(3, "eth1", true)];
-        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &both, false, &none);
+        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &both, true, false, &none);
         assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 1, true)]);
     }
     #[test]
@@ -171,7 +177,7 @@ mod tests {
         let (shared, none) = ("kube-system/plndr-svcs-lock", BTreeSet::new());
         let of = |first: Interface, up, reserved| {
             let interfaces = [first, interface(3, "eth1", up)];
-            let mut all = assignments(&leases(false), &catalog, &lease_vips, "w1", &interfaces, false, reserved);
+            let mut all = assignments(&leases(false), &catalog, &lease_vips, "w1", &interfaces, true, false, reserved);
             let found = all.remove(shared).unwrap();
             (found.up, found.unheard.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
@@ -185,8 +191,26 @@ mod tests {
         assert_eq!(of(gone(), true, &reserved), (true, vec![]));
         let own = |first| {
             let interfaces = [first, interface(3, "eth1", true)];
-            assignments(&leases(true), &catalog, &lease_vips, "w1", &interfaces, false, &none)
+            assignments(&leases(true), &catalog, &lease_vips, "w1", &interfaces, true, false, &none)
         };
         assert!(!own(gone())["shop/kubevip-a"].up && own(gone())["shop/kubevip-b"].up);
+    }
+
+    #[test]
+    fn an_interface_that_was_never_there_takes_only_its_own_vips_away() {
+        let elsewhere = json!({"kube-vip.io/serviceInterface": "eth1"});
+        let all = vec![service("a", "10.0.0.1", &json!({})), service("b", "10.0.0.2", &elsewhere)];
+        let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
+        let interfaces = [interface(NO_INTERFACE, "", false), interface(3, "eth1", true)];
+        let of = |per_service, had_first| {
+            let leases = leases(per_service);
+            assignments(&leases, &catalog, &lease_vips, "w1", &interfaces, had_first, false, &BTreeSet::new())
+        };
+        let shared = "kube-system/plndr-svcs-lock";
+        assert_eq!((names(&of(false, true)), of(false, true)[shared].up), (vec![(shared, 2, true)], false));
+        let never = of(false, false);
+        assert_eq!((names(&never), never[shared].up), (vec![(shared, 1, true)], true));
+        assert!(never[shared].unheard.is_empty());
+        assert_eq!(names(&of(true, false)), [("shop/kubevip-a", 0, false), ("shop/kubevip-b", 1, true)]);
     }
 }

@@ -57,6 +57,8 @@ struct LeaseVipsAdapter {
     /// Whether every source of VIPs was listed.
     known: bool,
     drained: bool,
+    /// The first interface existed since this process began.
+    had_first: bool,
     /// The control plane's VIPs of this node: no VIP of a Service is one of them.
     reserved: BTreeSet<IpAddr>,
     lost: Lost,
@@ -124,6 +126,7 @@ pub async fn run(
         objects: Objects::Unknown,
         known: false,
         drained: false,
+        had_first: false,
         reserved: BTreeSet::new(),
         lost: Lost::default(),
         cluster,
@@ -194,6 +197,7 @@ impl LeaseVipsAdapter {
     fn work_out(&mut self, core: &LeaseVips, interfaces: &[Interface]) -> Option<Event> {
         self.known |= self.objects != Objects::Unknown && self.catalog.is_known(self.objects == Objects::There);
         self.work_out_needs();
+        self.had_first |= interfaces.first().is_some_and(Interface::exists);
         if !self.known || self.assignments.is_none() && interfaces.is_empty() {
             return None;
         }
@@ -208,7 +212,16 @@ impl LeaseVipsAdapter {
             found
         } else {
             let declared: Vec<Declared> = interfaces.iter().map(declare).collect();
-            assignments(&self.leases, &self.catalog, core, &self.node, &declared, self.drained, &self.reserved)
+            assignments(
+                &self.leases,
+                &self.catalog,
+                core,
+                &self.node,
+                &declared,
+                self.had_first,
+                self.drained,
+                &self.reserved,
+            )
         };
         if self.assignments.as_ref() == Some(&found) {
             return None;

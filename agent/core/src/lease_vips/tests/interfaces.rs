@@ -89,6 +89,37 @@ fn a_holder_whose_first_interface_goes_away_gives_the_lease_back() {
     assert_eq!((world.holder(ALL), world.carried().len()), ("w1", 3));
 }
 
+/// The first interface was never there: its VIPs are left out.
+fn first_never_there() -> Assignment {
+    Assignment { vips: [(vip(OTHERS), ETH1)].into(), ..assignment(&[]) }
+}
+
+#[test]
+fn a_first_interface_that_no_node_has_keeps_no_other_vip_from_being_carried() {
+    let mut world = World::with(&[(ALL, first_never_there())]);
+    world.run(ms(5_000));
+    assert_eq!((world.holder(ALL), world.carried()), ("w1", vec![vip(OTHERS)]));
+    world.assignments(&[(ALL, both())]);
+    world.run(ms(5_000));
+    assert_eq!((world.holder(ALL), world.carried().len()), ("w1", 3), "it has come");
+}
+
+#[test]
+fn a_standby_that_never_had_the_first_interface_takes_nothing_from_a_holder_that_lives() {
+    for is_there in [true, false] {
+        let mut world = World::new();
+        // The holder is heard on the other interface only, or not at all.
+        world.others = [(vip(THIRD), Mac([2, 0, 0, 0, 0, THIRD]))].into();
+        if is_there {
+            world.others.insert(vip(OTHERS), OTHER);
+        }
+        renew(&mut world);
+        world.begin(&[(ALL, first_never_there())]);
+        watches(&mut world, 20);
+        assert_eq!((world.holder(ALL), world.carried()), ("w2", vec![]), "heard: {is_there}");
+    }
+}
+
 #[test]
 fn a_first_interface_that_comes_back_at_once_has_its_vips_on_it() {
     let mut world = World::new();
