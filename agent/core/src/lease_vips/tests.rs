@@ -507,7 +507,9 @@ fn what_an_earlier_run_left_is_kept_if_it_is_found_after_the_assignments() {
     let calls = world.lease_vips.step(at, Event::Input(Input::Assignments(all.into())));
     world.tell(Event::LeftOver([100, 120, 150].map(|n| Vip { address: vip(n), interface: 2 }).to_vec()));
     assert_eq!(world.carried(), [vip(100)]);
-    calls.into_iter().for_each(|call| world.act(call));
+    for call in calls {
+        world.act(call);
+    }
     world.run(ms(20_000));
     assert_eq!((world.holder(ALL), world.carried()), ("w1", vec![vip(100)]));
     assert!(world.reported(|r| matches!(r, Report::LetGo(_))).is_empty(), "{:?}", world.reports);
