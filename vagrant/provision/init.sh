@@ -1,0 +1,57 @@
+#!/bin/bash
+# kubeadm init on the first control plane, with the VIP as the cluster's endpoint.
+set -euo pipefail
+[ ! -e /etc/kubernetes/kubelet.conf ] || exit 0
+
+# For machines that take minutes for what others do in seconds.
+if [ "$SLOW" = yes ]; then
+  timeouts='{controlPlaneComponentHealthCheck: 40m0s, kubeletHealthCheck: 40m0s, kubernetesAPICall: 10m0s, tlsBootstrap: 40m0s}'
+  etcd='[{name: heartbeat-interval, value: "1000"}, {name: election-timeout, value: "10000"}]'
+  elect='{name: leader-elect-lease-duration, value: 3m0s}, {name: leader-elect-renew-deadline, value: 2m30s}, {name: leader-elect-retry-period, value: 10s}'
+  grace=', {name: node-monitor-grace-period, value: 5m0s}'
+fi
+
+cat > /root/init.yaml << END
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: $NODE_IP}
+certificateKey: $CERTIFICATE_KEY
+bootstrapTokens:
+- token: $TOKEN
+  ttl: 0s
+  usages: [signing, authentication]
+  groups: ["system:bootstrappers:kubeadm:default-node-token"]
+nodeRegistration:
+  kubeletExtraArgs: [{name: node-ip, value: $NODE_IP}]
+timeouts: ${timeouts-{\}}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: $(kubeadm version --output short)
+controlPlaneEndpoint: $VIP:6443
+imageRepository: ${IMAGE_REPOSITORY:-registry.k8s.io}
+encryptionAlgorithm: ECDSA-P256
+networking: {podSubnet: 10.244.0.0/16}
+etcd: {local: {extraArgs: ${etcd-[]}}}
+controllerManager: {extraArgs: [${elect-}${grace-}]}
+scheduler: {extraArgs: [${elect-}]}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: systemd
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: $KUBE_PROXY
+ipvs: {strictARP: $([ "$KUBE_PROXY" = ipvs ] && echo true || echo false)}
+END
+
+skip=()
+[ "$COREDNS" = on ] || skip=(--skip-phases addon/coredns)
+kubeadm init --config /root/init.yaml --upload-certs "${skip[@]}" --ignore-preflight-errors NumCPU,Mem
+
+for home in /root /home/vagrant; do
+  mkdir -p "$home/.kube"
+  cp /etc/kubernetes/admin.conf "$home/.kube/config"
+  chown -R --reference "$home" "$home/.kube"
+done
