@@ -1,14 +1,10 @@
 #!/bin/bash
 # box.sh OFFLINE BOX: a box for libvirt of Debian 12, by mmdebstrap, with the folder OFFLINE in it as /opt/offline. It has no boot
-# loader: the box's own Vagrantfile names its kernel, and libvirt loads that.
+# loader: the box's own Vagrantfile names its kernel, which libvirt loads, and its key.
 set -euo pipefail
 offline=$1 box=$2
 work=$(mktemp --directory --tmpdir="$(dirname "$box")" box.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-
-# A programmer's key that every Vagrant has; it is replaced by one of its own when the machine is first used.
-key=$(find / -xdev -path '*vagrant*/keys/vagrant.pub' -print -quit 2> /dev/null)
-[ -n "$key" ] || { echo "Vagrant's public key is not on this machine" >&2; exit 1; }
 
 packages=systemd-sysv,dbus,udev,kmod,linux-image-cloud-amd64,openssh-server,sudo,ifupdown,isc-dhcp-client,iproute2,procps
 packages+=,ca-certificates,curl,nftables,runc,conntrack,ethtool,socat,mount,util-linux
@@ -19,7 +15,9 @@ rm "$work/root.tar"
 
 root=$work/root
 chroot "$root" useradd --create-home --shell /bin/bash vagrant
-install -D --mode 600 "$key" "$root/home/vagrant/.ssh/authorized_keys"
+mkdir -p "$work/box" "$root/home/vagrant/.ssh"
+ssh-keygen -q -t ed25519 -N '' -C box -f "$work/box/key"
+install --mode 600 "$work/box/key.pub" "$root/home/vagrant/.ssh/authorized_keys"
 chmod 700 "$root/home/vagrant/.ssh"
 chroot "$root" chown -R vagrant:vagrant /home/vagrant/.ssh
 echo 'vagrant ALL=(ALL) NOPASSWD: ALL' > "$root/etc/sudoers.d/vagrant"
@@ -31,7 +29,6 @@ printf '%s\n' '127.0.0.1 localhost' '127.0.1.1 box' > "$root/etc/hosts"
 cp -r "$offline" "$root/opt/offline"
 rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 
-mkdir "$work/box"
 cp "$root"/boot/vmlinuz-* "$work/box/vmlinuz"
 cp "$root"/boot/initrd.img-* "$work/box/initrd"
 mkfs.ext4 -q -d "$root" -L root "$work/disk" 6G
@@ -39,6 +36,7 @@ qemu-img convert -O qcow2 "$work/disk" "$work/box/box.img"
 echo '{"provider": "libvirt", "format": "qcow2", "virtual_size": 6}' > "$work/box/metadata.json"
 cat > "$work/box/Vagrantfile" << 'END'
 Vagrant.configure("2") do |config|
+  config.ssh.private_key_path = File.join(__dir__, "key")
   config.vm.provider :libvirt do |libvirt|
     libvirt.kernel = File.join(__dir__, "vmlinuz")
     libvirt.initrd = File.join(__dir__, "initrd")

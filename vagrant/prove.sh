@@ -1,0 +1,54 @@
+#!/bin/bash
+# Proves the lab on a machine without KVM, whose machines have no internet: makes a box, then `vagrant up`, check.sh, a power
+# failure of the VIP's node, `vagrant destroy`. It takes an hour or more, and says what it does.
+#
+# It needs root, vagrant, vagrant-libvirt, libvirt, qemu, mmdebstrap, nft, the programs of `cargo lab kubeadm` (run that once), and
+# the archives of `cargo lab release` in LAB_RELEASE. PROVE_FOLDER: 10 GB for the box and the disks.
+set -euo pipefail
+cd "$(dirname "$0")"
+# shellcheck source=prove/settings.sh
+. prove/settings.sh
+[ "${PROVE_INSIDE-}" = yes ] || exec prove/namespaces.sh "$PWD/prove.sh"
+
+vip=$LAB_NETWORK.$LAB_VIP
+service=$LAB_NETWORK.${LAB_SERVICES%-*}
+say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
+# Each line with the second in which it came.
+stamped() { while IFS= read -r line; do say "$line"; done; }
+
+if [ ! -e "$PROVE_FOLDER/mooring.box" ]; then
+  prove/offline.sh "$PROVE_FOLDER/offline" 2>&1 | stamped
+  prove/box.sh "$PROVE_FOLDER/offline" "$PROVE_FOLDER/mooring.box" 2>&1 | stamped
+fi
+rm -rf "$VAGRANT_DOTFILE_PATH"
+vagrant box add --force --name "$LAB_BOX" --provider libvirt "$PROVE_FOLDER/mooring.box" 2>&1 | stamped
+trap 'vagrant destroy --force 2>&1 | stamped' EXIT
+vagrant up --no-parallel 2>&1 | stamped
+./check.sh 2>&1 | stamped
+
+api() { curl --silent --insecure --fail --max-time 10 --output /dev/null "https://$vip:6443/readyz"; }
+# The machine whose MAC address this host has for the VIP.
+holder() {
+  local mac machine
+  mac=$(ip neighbour show "$vip" | grep --only-matching 'lladdr [^ ]*' | cut -d ' ' -f 2)
+  for machine in $(virsh list --name); do
+    ! virsh domiflist "$machine" | grep --quiet "${mac:-none}" || echo "$machine"
+  done
+}
+
+api
+first=$(holder)
+say "the VIP is on $first; now it loses its power"
+begin=${EPOCHREALTIME/./}
+since() { echo "$(((${EPOCHREALTIME/./} - begin) / 1000)) ms"; }
+virsh --quiet destroy "$first"
+until ping -c 1 -W 1 "$vip" > /dev/null 2>&1; do :; done
+say "after $(since) the VIP answers on $(holder)"
+until api; do sleep 0.2; done
+say "after $(since) the API server on the VIP is ready"
+curl --silent --fail --max-time 60 "http://$service/" | stamped
+
+virsh --quiet start "$first"
+say "$first has its power back"
+./check.sh 2>&1 | stamped
+say "all of it was seen"
