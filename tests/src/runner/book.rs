@@ -6,13 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The pages that are not in the book, and whose links are looked at too.
-const BESIDE: [&str; 6] = [
+const BESIDE: [&str; 7] = [
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "manifests/README.md",
     "charts/mooring-agent/README.md",
     "charts/mooring-allocator/README.md",
+    "vagrant/README.md",
 ];
 
 /// The target of each Markdown link (`[text](target)`) outside code.
