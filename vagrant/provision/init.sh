@@ -9,6 +9,7 @@ if [ "$SLOW" = yes ]; then
   etcd='[{name: heartbeat-interval, value: "1000"}, {name: election-timeout, value: "10000"}]'
   elect='{name: leader-elect-lease-duration, value: 3m0s}, {name: leader-elect-renew-deadline, value: 2m30s}, {name: leader-elect-retry-period, value: 10s}'
   grace=', {name: node-monitor-grace-period, value: 5m0s}'
+  kubelet=$'nodeStatusUpdateFrequency: 30s\nnodeLeaseDurationSeconds: 240\nsyncFrequency: 2m0s'
 fi
 
 cat > /root/init.yaml << END
@@ -39,6 +40,7 @@ scheduler: {extraArgs: [${elect-}]}
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: systemd
+${kubelet-}
 ---
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
