@@ -13,8 +13,11 @@ cd "$(dirname "$0")"
 vip=$LAB_NETWORK.$LAB_VIP
 service=$LAB_NETWORK.${LAB_SERVICES%-*}
 say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
-# Each line with the second in which it came.
-stamped() { while IFS= read -r line; do say "$line"; done; }
+# Each line with the second in which it came, without what a bar of progress drew.
+stamped() {
+  sed --unbuffered -e 's/.*\r//; s/\x1b\[[0-9;]*[A-Za-z]//g; /^Progress:/d; /^ *$/d' |
+    while IFS= read -r line; do say "$line"; done
+}
 
 if [ ! -e "$PROVE_FOLDER/mooring.box" ]; then
   prove/offline.sh "$PROVE_FOLDER/offline" 2>&1 | stamped
