@@ -5,9 +5,9 @@ set -euo pipefail
 shopt -s nullglob
 
 offline() {
-  install -m 755 "$1"/bin/* /usr/local/bin/
   mkdir -p /opt/cni/bin
-  install -m 755 "$1"/cni/* /opt/cni/bin/
+  ln -sf "$1"/bin/* /usr/local/bin/
+  ln -sf "$1"/cni/* /opt/cni/bin/
 
   # What the packages bring.
   cat > /etc/systemd/system/containerd.service << 'END'
