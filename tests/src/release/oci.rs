@@ -86,7 +86,7 @@ impl Image<'_> {
         let tag = self.version.to_string();
         // The first is how containerd names the image, the second is what skopeo looks for.
         listed["annotations"] =
-            json!({"io.containerd.image.name": self.name, "org.opencontainers.image.ref.name": tag});
+            json!({"io.containerd.image.name": full(self.name), "org.opencontainers.image.ref.name": tag});
         let index = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -101,5 +101,32 @@ impl Image<'_> {
         ];
         entries.extend([layer, config, manifest].map(|blob| Entry::new(blob.path(), blob.bytes)));
         archive::tar(entries, self.commit.time)
+    }
+}
+
+/// The name with its registry. `ctr images import` takes a name as it is, and a kubelet looks for the full one.
+fn full(name: &str) -> String {
+    match name.split_once('/') {
+        None => format!("docker.io/library/{name}"),
+        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => name.to_owned(),
+        Some(_) => format!("docker.io/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_name_has_its_registry() {
+        for (name, wanted) in [
+            ("mooring-agent:0.1.0", "docker.io/library/mooring-agent:0.1.0"),
+            ("mooring/mooring-agent:0.1.0", "docker.io/mooring/mooring-agent:0.1.0"),
+            ("registry.example.org/mooring/mooring-agent:0.1.0", "registry.example.org/mooring/mooring-agent:0.1.0"),
+            ("localhost/mooring-agent:0.1.0", "localhost/mooring-agent:0.1.0"),
+            ("registry:5000/mooring-agent:0.1.0", "registry:5000/mooring-agent:0.1.0"),
+        ] {
+            assert_eq!(full(name), wanted);
+        }
     }
 }
