@@ -16,5 +16,5 @@ END
 sysctl --quiet --load=/etc/sysctl.d/90-lab.conf
 
 # A box may give its own name an address of the machine itself, which is of no use to others.
-sed -i "/^127\.0\.[01]\.1\s.*\b$(hostname)\b/{/localhost/!d}; s/^\(127\.0\.0\.1\s.*\)\s$(hostname)\b/\1/; /# lab$/d" /etc/hosts
+sed -i "/^127\./{/\s$(hostname)\b/{/localhost/!d; s/\s$(hostname)\b//g}}; / # lab$/d" /etc/hosts
 for node in $NODES; do echo "${node#*=} ${node%=*} # lab"; done >> /etc/hosts

@@ -30,6 +30,8 @@ END
 [Unit]
 Description=kubelet
 After=containerd.service
+# kubeadm writes it, and starts the kubelet then.
+ConditionPathExists=/var/lib/kubelet/config.yaml
 [Service]
 EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
 ExecStart=/usr/local/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf \
