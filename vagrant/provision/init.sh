@@ -7,7 +7,8 @@ set -euo pipefail
 if [ "$SLOW" = yes ]; then
   timeouts='{controlPlaneComponentHealthCheck: 40m0s, kubeletHealthCheck: 40m0s, kubernetesAPICall: 10m0s, tlsBootstrap: 40m0s}'
   etcd='[{name: heartbeat-interval, value: "1000"}, {name: election-timeout, value: "10000"}]'
-  elect='{name: leader-elect-lease-duration, value: 3m0s}, {name: leader-elect-renew-deadline, value: 2m30s}, {name: leader-elect-retry-period, value: 10s}'
+  elect='{name: leader-elect-lease-duration, value: 3m0s}, {name: leader-elect-renew-deadline, value: 2m30s}'
+  elect+=', {name: leader-elect-retry-period, value: 10s}'
   grace=', {name: node-monitor-grace-period, value: 5m0s}'
   kubelet=$'nodeStatusUpdateFrequency: 30s\nnodeLeaseDurationSeconds: 240\nsyncFrequency: 2m0s'
 fi
