@@ -4,8 +4,9 @@
 set -euo pipefail
 shopt -s nullglob
 
-for archive in /home/vagrant/lab/release/*.oci.tar /home/vagrant/lab/offline/images/*.tar /opt/offline/images/*.tar; do
+for archive in /home/vagrant/lab/release/*-"$(dpkg --print-architecture)".oci.tar \
+  /home/vagrant/lab/offline/images/*.tar /opt/offline/images/*.tar; do
   # Those of the control plane are of no use to a worker.
-  case $ROLE,${archive##*/} in worker,etcd*|worker,kube-apiserver*|worker,kube-controller-manager*|worker,kube-scheduler*) continue ;; esac
+  case $ROLE,${archive##*/} in worker,etcd.tar|worker,kube-[acs]*) continue ;; esac
   ctr --namespace k8s.io images import "$archive"
 done

@@ -4,9 +4,14 @@ set -euo pipefail
 export KUBECONFIG=/etc/kubernetes/admin.conf
 cd /home/vagrant/lab
 
+# An archive names its image.
+archived() {
+  tar -xOf release/"$1"-*-"$(dpkg --print-architecture)".oci.tar index.json |
+    grep -o '"io.containerd.image.name":"[^"]*"' | cut -d '"' -f 4
+}
 image() {
   local given=$1 program=$2
-  [ -n "$given" ] || given=$(tar -xOf release/"$program"-*.oci.tar index.json | grep -o '"io.containerd.image.name":"[^"]*"' | cut -d '"' -f 4)
+  [ -n "$given" ] || given=$(archived "$program")
   echo "- {name: $program, newName: ${given%:*}, newTag: \"${given##*:}\"}"
 }
 

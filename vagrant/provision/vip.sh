@@ -3,7 +3,10 @@
 set -euo pipefail
 
 # An archive names its image.
-archived() { tar -xOf /home/vagrant/lab/release/mooring-agent-*.oci.tar index.json | grep -o '"io.containerd.image.name":"[^"]*"' | cut -d '"' -f 4; }
+archived() {
+  tar -xOf /home/vagrant/lab/release/mooring-agent-*-"$(dpkg --print-architecture)".oci.tar index.json |
+    grep -o '"io.containerd.image.name":"[^"]*"' | cut -d '"' -f 4
+}
 image=${AGENT_IMAGE:-$(archived)}
 # As containerd names it: mooring-agent:0.1.0 is docker.io/library/mooring-agent:0.1.0.
 case $image in */*) full=$image ;; *) full=docker.io/library/$image ;; esac
