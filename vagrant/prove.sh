@@ -1,6 +1,6 @@
 #!/bin/bash
 # Proves the lab on a machine without KVM, whose machines have no internet: makes a box, then `vagrant up`, check.sh, a power
-# failure of the VIP's node, `vagrant destroy`. It takes an hour or more, and says what it does.
+# failure of the VIP's node, `vagrant destroy`. It will take an hour or more, and says what it does.
 #
 # It needs root, vagrant, vagrant-libvirt, libvirt, qemu, mmdebstrap, nft, the programs of `cargo lab kubeadm` (run that once), and
 # the archives of `cargo lab release` in LAB_RELEASE. PROVE_FOLDER: 10 GB for the box and the disks.
