@@ -38,6 +38,12 @@ enum Lie {
     Denies(Vec<u8>),
 }
 
+impl Lie {
+    const fn hangs(&self) -> bool {
+        matches!(self, Self::Frozen | Self::Sends(_, true))
+    }
+}
+
 impl fmt::Debug for Lie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -184,10 +190,18 @@ fn a_good_server_among_lying_ones_answers() {
         let servers = cluster.servers(listed.clone());
         let read = api(&servers).read_within(AMONG).await;
         assert_eq!(read.unwrap().view.unwrap().version, "7");
+        if lies.iter().any(Lie::hangs) && !is_first(&servers, &good) {
+            // A server that hangs may have been asked just before the good one, because one before it was slow. It is asked first now,
+            // and its time is up before another is asked.
+            assert!(api(&servers).read_within(AMONG).await.is_ok());
+        }
         assert!(is_first(&servers, &good), "a server that lied would be asked first again: {:?}", servers.status());
         let servers = cluster.servers(listed);
         let written = api(&servers).write_within(&write(None), AMONG).await;
         assert_eq!(written.unwrap().version, "8");
+        if lies.iter().any(Lie::hangs) && !is_first(&servers, &good) {
+            assert!(api(&servers).write_within(&write(None), AMONG).await.is_ok());
+        }
         assert!(is_first(&servers, &good), "a server that lied would be asked first again: {:?}", servers.status());
     });
 }
