@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use futures::StreamExt as _;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client};
 use serde_json::Value;
@@ -187,9 +188,24 @@ impl World {
     }
 }
 
+/// Between two tries of a watch. The usual pause grows to 30 s, as long as a test waits.
+struct Pause;
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(500))
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {}
+}
+
 /// Follows one kind; after a broken watch the kind is listed again.
 async fn follow(kind: &'static str, api: Api<DynamicObject>, state: Arc<Mutex<State>>, changed: watch::Sender<()>) {
-    let mut events = std::pin::pin!(watcher(api, Config::default()).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, Config::default()).backoff(Pause));
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
         let value = |object: DynamicObject| serde_json::to_value(object).unwrap_or_default();
