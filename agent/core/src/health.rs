@@ -56,7 +56,7 @@ impl Health {
         self.row = if self.last == ok { self.row.saturating_add(1) } else { 1 };
         self.last = ok;
         let enough = if ok { self.rise } else { self.fall };
-        if self.row >= enough || planted!(NoHysteresis) {
+        if self.row >= enough {
             self.ready = Some(ok);
         }
         self.has_server |= listed == Listed::Here || self.ready == Some(true);

@@ -54,8 +54,6 @@ pub enum Bug {
     LetsGoOnFailedRefresh,
     /// With the settings `release`, a left-over or provisional hold is refreshed while the API is away.
     HoldsThoughReleased,
-    /// One bad health result is enough.
-    NoHysteresis,
     /// The Lease is never read: only the watch is believed, even when it is broken.
     TrustsTheWatch,
     /// A read that failed is tried again at once.
@@ -144,7 +142,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 31] = [
+    pub const ELECTOR: [Self; 30] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -170,7 +168,6 @@ impl Bug {
         Self::LapsedAlone,
         Self::LetsGoOnFailedRefresh,
         Self::HoldsThoughReleased,
-        Self::NoHysteresis,
         Self::TrustsTheWatch,
         Self::ReadStorm,
         Self::JudgesWithoutServer,
