@@ -124,6 +124,8 @@ impl Elector {
             }
         }
         self.mark_leaving(None);
+        // Nothing else may happen until then.
+        self.due(self.service.ask_again_at);
         false
     }
 

@@ -96,6 +96,14 @@ fn a_holder_that_is_the_last_to_come_back_from_an_outage_of_all_keeps_the_vip() 
 }
 
 #[test]
+fn a_hand_over_waits_for_nothing_but_the_second_look() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_health(holder, false);
+    world.run(ms(320));
+    assert_eq!(world.reported(holder, |r| matches!(r, Report::HandingOver { .. })), 1);
+}
+
+#[test]
 fn own_probes_that_fail_everywhere_cost_few_hand_overs() {
     // Each node finds its own API server bad, and those of the others good: a firewall on loopback, say.
     let (mut world, holder) = World::settled(3, &Rules::default());
