@@ -38,6 +38,7 @@ pub mod lease_vips;
 mod look;
 pub mod moves;
 mod name_taken;
+mod parties;
 pub mod peers;
 pub mod placement;
 pub mod planted;

@@ -144,8 +144,13 @@ impl Rules {
         let share = self.probe_spacing().map_or(Duration::ZERO, |spacing| {
             spacing.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX)).min(LONGEST)
         });
-        let shortest = if self.witness_interval.is_zero() { WITNESS_INTERVAL } else { self.witness_interval };
-        shortest.max(share)
+        self.probe_interval().max(share)
+    }
+
+    /// The time between two probes of one address, if nothing limits frames.
+    #[must_use]
+    pub const fn probe_interval(&self) -> Duration {
+        if self.witness_interval.is_zero() { WITNESS_INTERVAL } else { self.witness_interval }
     }
 
     /// The time between two frames of one kind on an interface, if frames are limited: a third of the limit.

@@ -109,10 +109,7 @@ impl Elector {
         let now = self.step.at.now;
         let found = if better { Found::Better } else { Found::NobodyBetter };
         match (std::mem::replace(&mut self.service.found, found), found) {
-            (Found::Better, Found::Better) => {
-                self.service.found = Found::Nothing;
-                return true;
-            }
+            (Found::Better, Found::Better) => return true,
             (Found::Nothing, Found::Better) if planted!(LooksOnce) => return true,
             (Found::Nothing, Found::Better) => self.service.ask_again_at = now + SECOND_LOOK,
             (Found::NobodyBetter, Found::Better) => self.service.ask_again_at = now + RECOVERS,
@@ -143,6 +140,7 @@ impl Elector {
         let (name, participant) = live.first()?;
         (self.process.is_ending() || well(participant)).then(|| (*name).clone())
     }
+
     /// Whether the Lease names the same host twice: by the name of a node that is gone, and by the one it has now. Nobody knows which of
     /// them lives, so the hand-over names neither.
     fn shares_address(&self, name: &str) -> bool {

@@ -7,14 +7,13 @@ use std::time::Duration;
 use super::{Elector, Vip};
 use crate::action::{Action, Report};
 use crate::lease::{Declaration, LeaseView};
+use crate::parties::{PARTIES, at_most};
 use crate::witness::Target;
 
 /// How many of the holder's VIPs are probed at a time.
 pub(crate) const WITNESSED: usize = 2;
 
-/// How many third parties are asked at a time.
-const PARTIES: usize = 4;
-/// The same under a limit of frames.
+/// How many third parties are asked at a time under a limit of frames.
 const PARTIES_LIMITED: usize = 1;
 
 impl Elector {
@@ -73,9 +72,8 @@ impl Elector {
     }
 
     /// Third parties that are asked beside the holder: gateways, then the nodes that take part, those heard last first; never
-    /// the own addresses or a VIP. At most four, so that a suspicion stays cheap on a segment of many nodes. The fourth is
-    /// another one each time: otherwise names of nodes that are long gone could make this node deaf. Under a limit of frames one is
-    /// asked, and another one after it was not heard.
+    /// the own addresses or a VIP. The last of them is another one each time; under a limit of frames, another one after it was
+    /// not heard.
     pub(super) fn third_parties(&self) -> Vec<IpAddr> {
         let own = &self.node.participant.addresses;
         let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a);
@@ -85,13 +83,9 @@ impl Elector {
         all.extend(peers);
         let is_limited = self.rules.frames_per_second.is_some();
         let most = if is_limited { PARTIES_LIMITED } else { PARTIES };
-        if all.len() > most {
-            let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
-            let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
-            let rest = all.split_off(most - 1);
-            all.push(rest[if is_limited { self.segment.turn } else { windows } % rest.len()]);
-        }
-        all
+        let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
+        let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
+        at_most(all, most, if is_limited { self.segment.turn } else { windows })
     }
 
     /// The addresses whose frames mean something here: the VIPs, the gateways, and the nodes that take part.

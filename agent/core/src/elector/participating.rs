@@ -45,9 +45,7 @@ impl Elector {
         let Some(view) = self.lease.view() else { return };
         let record = view.record.clone();
         let mut notes = view.notes.clone();
-        if !self.has_no_place(&notes) {
-            notes.participants.insert(self.rules.node.clone(), self.node.participant.clone());
-        }
+        self.take_part(&mut notes);
         if let Some(let_go) = &self.recall.unsaid {
             notes.let_go = Some(let_go.clone());
         }

@@ -61,7 +61,6 @@ impl Service {
     pub(super) fn was_not_taken(&mut self, now: Time) {
         self.ask_again_at = now + ASK_AGAIN * (1 << self.not_taken.min(MOST_DOUBLED));
         self.not_taken = self.not_taken.saturating_add(1);
-        self.found = Found::Nothing;
     }
 
     /// The healthy peers by the last answer.

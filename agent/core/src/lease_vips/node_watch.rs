@@ -14,10 +14,11 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::output::Places;
-use super::parties::{PARTIES, parties};
+use super::parties::parties;
 use crate::elector::WITNESSED;
 use crate::lease::{Declaration, LeaseView, Participant};
 use crate::mac::Mac;
+use crate::parties::PARTIES;
 use crate::peers::KNOWN;
 use crate::placement::{mix, seed};
 use crate::rules::Rules;
@@ -401,7 +402,8 @@ impl NodeWatch {
 
     /// The addresses whose frames mean something here.
     pub(super) fn listens_for(&self) -> impl Iterator<Item = IpAddr> {
-        self.watched.values().map(|watched| watched.peer.address).chain(self.peers.values().map(|peer| peer.address))
+        // The watched nodes are among them.
+        self.peers.values().map(|peer| peer.address)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The third parties that are asked beside a node that does not answer: only who hears one of them is not deaf itself.
+//! Which third parties are asked beside a node that does not answer.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,9 +6,7 @@ use std::net::IpAddr;
 
 use super::node_watch::Peer;
 use super::output::Places;
-
-/// How many third parties are asked beside a node, if frames are not limited.
-pub(super) const PARTIES: usize = 4;
+use crate::parties::at_most;
 
 /// At most so many third parties on an interface: a gateway, the nodes heard last, and one more, another each `turn`.
 pub(super) fn parties(
@@ -24,13 +22,7 @@ pub(super) fn parties(
     let others = peers.iter().filter(|(name, peer)| *name != watched && peer.interface == interface);
     let mut others: Vec<&Peer> = others.map(|(_, peer)| peer).collect();
     others.sort_by_key(|peer| (Reverse(peer.heard), peer.address));
-    let mut all: Vec<IpAddr> = gateway.into_iter().chain(others.iter().map(|peer| peer.address)).collect();
-    if all.len() > most {
-        let rest = all.split_off(most.saturating_sub(1));
-        let next = turn.checked_rem(rest.len()).and_then(|n| rest.get(n));
-        all.extend(next.filter(|_| most > 0));
-    }
-    all
+    at_most(gateway.into_iter().chain(others.iter().map(|peer| peer.address)).collect(), most, turn)
 }
 
 #[cfg(test)]
@@ -40,6 +32,7 @@ mod tests {
 
     use super::*;
     use crate::core::Interface;
+    use crate::parties::PARTIES;
     use crate::session::{Link, Subnet};
     use crate::time::Time;
 

@@ -12,7 +12,7 @@ use super::vip::{Look, Vip};
 use crate::core::{Interface, Probe};
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{AWAY, SELF_PROBE, WITNESS_INTERVAL};
+use crate::rules::{AWAY, SELF_PROBE};
 use crate::time::Time;
 
 /// One round of probes is cut into so many parts.
@@ -228,7 +228,7 @@ impl SessionVips {
             return Found::Nothing;
         }
         look.sent += 1;
-        look.next = now + self.look_interval();
+        look.next = now + self.rules.probe_interval();
         look.last = Some(now);
         look.counts.get_or_insert(now);
         vip.taking.look = Some(look);
@@ -244,12 +244,6 @@ impl SessionVips {
             }
         }
         Found::Nothing
-    }
-
-    /// The time between two probes of a look, if nothing limits it.
-    pub(super) fn look_interval(&self) -> Duration {
-        let interval = self.rules.witness_interval;
-        if interval.is_zero() { WITNESS_INTERVAL } else { interval }
     }
 
     /// The longest time between two probes of a look that belong together.

@@ -2,7 +2,8 @@
 //!
 //! What happens on a foreign ARP frame: [`SessionVips::heard`] notes who spoke. If the VIP is carried, `heard_another` either
 //! yields at once (the hold is provisional or lapsed), takes the frame for the successor's (during a hand-over), or opens a
-//! challenge: the session is renewed and the record read (a stranger's claim may wait: `strangers`). `advance_challenge` then defends, or yields when no answer came.
+//! challenge: the session is renewed and the record read (a stranger's claim may wait: `strangers`). `advance_challenge` then
+//! defends, or yields when no answer came.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -137,7 +137,7 @@ impl SessionVips {
             return room;
         }
         // A look goes on no sooner than it would without a limit.
-        self.asking.turns.took(now, interface, asker, until.max(now + self.look_interval()));
+        self.asking.turns.took(now, interface, asker, until.max(now + self.rules.probe_interval()));
         if asker != Asker::Peers {
             self.asking.spaced.insert(interface, until);
         }
