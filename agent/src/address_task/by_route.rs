@@ -20,8 +20,8 @@ pub struct ByRoute {
 }
 
 impl ByRoute {
-    /// The first interface, by what the default route names now, if that exists; None: there was no default route yet, or that interface
-    /// is gone.
+    /// The first interface, by what the default route names now, if that exists; None: there was no default route yet, or that
+    /// interface is gone.
     pub fn first(&mut self, now: Instant, route: Option<u32>, exists: impl Fn(u32) -> bool) -> Option<u32> {
         let stays = self.first.filter(|first| exists(*first));
         let other = route.filter(|route| stays.is_some_and(|first| first != *route));

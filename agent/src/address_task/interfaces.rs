@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::kernel::Kernel;
-use super::task::{LOOK_AGAIN, Task};
+use super::task::{LOOK_AGAIN, Task, news};
 use super::{Notice, Policy};
 use crate::core::mac::Mac;
 use crate::datapath::{Error, Interface};
@@ -140,9 +140,8 @@ impl<K: Kernel> Task<K> {
             self.ops.metrics.netlink_error(Netlink::Dump);
         }
         let text = error.to_string();
-        if self.complaint != text {
+        if let Some(text) = news(&mut self.complaint, Some(&text)) {
             tracing::warn!(reason = text, "no interface to carry VIPs on; waiting for it");
-            self.complaint = text;
         }
     }
 }

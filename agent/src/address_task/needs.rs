@@ -43,6 +43,7 @@ impl Needs {
         }
         needs
     }
+
     /// Whether this VIP of a Service belongs on the first interface, or may do so, as far as is known.
     pub fn may_want_first_for(&self, vip: IpAddr) -> bool {
         self.may_want_first() && !self.by_name.contains(&vip) && !self.by_subnet.contains(&vip)

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Notice;
 use super::kernel::Kernel;
-use super::task::{LOOK_AGAIN, Task};
+use super::task::{LOOK_AGAIN, Task, news};
 use crate::core::mac::Mac;
 use crate::core::{NO_INTERFACE, Vip};
 use crate::datapath::{Error, Interface};
@@ -56,7 +56,7 @@ impl<K: Kernel> Task<K> {
         let is_chosen = |one: &&Interface| by_first && Some(one.index) == first || named.contains(&one.name);
         self.warn_of_ports(found.iter().filter(is_chosen));
         if self.known.as_ref() != Some(&(found.clone(), macs.clone())) {
-            if let Some(names) = news(&mut self.named, &found) {
+            if let Some(names) = other_names(&mut self.named, &found) {
                 tracing::info!(interfaces = ?names, "interfaces for VIPs of Services");
             }
             self.known = Some((found.clone(), macs.clone()));
@@ -82,12 +82,9 @@ impl<K: Kernel> Task<K> {
     /// Tells people that VIPs wait for the first interface, or that they do no more.
     fn say_missing(&mut self, is_missing: bool) {
         let waits = is_missing.then(|| self.missing());
-        if let Some(text) = &waits
-            && self.complaint != *text
-        {
+        if let Some(text) = news(&mut self.complaint, waits.as_deref()) {
             tracing::warn!("{text}");
         }
-        self.complaint = waits.clone().unwrap_or_default();
         self.ops.readiness.set("services-interface", waits);
     }
 
@@ -151,7 +148,7 @@ impl<K: Kernel> Task<K> {
 
 /// The names of the interfaces, if the log has last named others. Pods' interfaces come and go: what changes about the node's
 /// Ethernet addresses is no news for people.
-fn news<'a>(last: &'a mut Option<Vec<String>>, found: &[Interface]) -> Option<&'a [String]> {
+fn other_names<'a>(last: &'a mut Option<Vec<String>>, found: &[Interface]) -> Option<&'a [String]> {
     let names: Vec<String> = found.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect();
     if last.as_ref() == Some(&names) {
         return None;
@@ -185,9 +182,9 @@ mod tests {
         let changed = Interface { mac: Mac([2; 6]), up: true, ..eth0.clone() };
         let eth1 = Interface { index: 3, name: "eth1".into(), ..eth0.clone() };
         let mut named = None;
-        assert!(news(&mut named, std::slice::from_ref(&eth0)).is_some());
-        assert!(news(&mut named, &[changed]).is_none());
-        assert_eq!(news(&mut named, &[eth0, eth1]).map(<[_]>::len), Some(2));
-        assert!(news(&mut named, &[]).is_some_and(<[_]>::is_empty));
+        assert!(other_names(&mut named, std::slice::from_ref(&eth0)).is_some());
+        assert!(other_names(&mut named, &[changed]).is_none());
+        assert_eq!(other_names(&mut named, &[eth0, eth1]).map(<[_]>::len), Some(2));
+        assert!(other_names(&mut named, &[]).is_some_and(<[_]>::is_empty));
     }
 }

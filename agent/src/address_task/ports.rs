@@ -1,7 +1,7 @@
 //! VIPs on an interface that is a port of a bridge, bond or team: they may be there, and never answer.
 
 use super::kernel::Kernel;
-use super::task::Task;
+use super::task::{Task, news};
 use crate::datapath::Interface;
 
 impl<K: Kernel> Task<K> {
@@ -9,10 +9,9 @@ impl<K: Kernel> Task<K> {
     pub(super) fn warn_of_ports<'a>(&mut self, used: impl Iterator<Item = &'a Interface>) {
         let ports: Vec<String> = used.filter_map(advice).collect();
         let waits = (!ports.is_empty()).then(|| ports.join("; "));
-        if let Some(text) = waits.as_ref().filter(|text| self.ports != **text) {
+        if let Some(text) = news(&mut self.ports, waits.as_deref()) {
             tracing::warn!("{text}: VIPs on a port may not answer");
         }
-        self.ports = waits.clone().unwrap_or_default();
         self.ops.readiness.set(self.policy.port_reason(), waits);
     }
 }

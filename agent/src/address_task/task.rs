@@ -258,3 +258,10 @@ impl<K: Kernel> Task<K> {
         self.known.as_ref().and_then(|(all, _)| all.first()).map(|one| one.index)
     }
 }
+
+/// What people are to be told, unless they were told the same last. None: nothing is wrong any more.
+pub(super) fn news<'a>(told: &mut String, text: Option<&'a str>) -> Option<&'a str> {
+    let new = text.filter(|text| told != text);
+    text.unwrap_or_default().clone_into(told);
+    new
+}

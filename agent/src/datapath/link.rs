@@ -120,6 +120,13 @@ fn ports_of(links: &[LinkSeen], index: u32) -> Vec<Mac> {
     ports.into_iter().collect()
 }
 
+/// An Ethernet interface among these links, without addresses and gateways.
+fn bare(links: &[LinkSeen], link: LinkSeen, mac: Mac) -> Interface {
+    let (ports, port_of) = (ports_of(links, link.index), name_above(links, &link));
+    let LinkSeen { index, name, up, .. } = link;
+    Interface { index, name, mac, ports, port_of, up, addresses: vec![], link_local: None, gateways: vec![] }
+}
+
 /// The name of the interface that a link is a port of.
 fn name_above(links: &[LinkSeen], link: &LinkSeen) -> Option<String> {
     let index = link.port_of?;
@@ -159,9 +166,7 @@ impl Datapath {
         let gateways = gateways_of(&routes, link.index);
         let (addresses, link_local) = self.own_addresses(link.index).await?;
         let links = self.links().await?;
-        let (ports, port_of) = (ports_of(&links, link.index), name_above(&links, &link));
-        let LinkSeen { index, name, up, .. } = link;
-        Ok(Interface { index, name, mac, ports, port_of, up, addresses, link_local, gateways })
+        Ok(Interface { addresses, link_local, gateways, ..bare(&links, link, mac) })
     }
 
     /// All Ethernet interfaces of the node.
@@ -175,9 +180,7 @@ impl Datapath {
         let interfaces = ethernet.map(|(mac, link)| {
             let (addresses, link_local) = own_of(&seen, link.index);
             let gateways = gateways_of(&routes, link.index);
-            let (ports, port_of) = (ports_of(&links, link.index), name_above(&links, &link));
-            let LinkSeen { index, name, up, .. } = link;
-            Interface { index, name, mac, ports, port_of, up, addresses, link_local, gateways }
+            Interface { addresses, link_local, gateways, ..bare(&links, link, mac) }
         });
         Ok(interfaces.collect())
     }
@@ -285,6 +288,7 @@ mod tests {
         let ports: Vec<_> = [10, 13, 20, 21, 22].map(|index| ports_of(&links, index)).into();
         assert_eq!(ports, [vec![mac(1), mac(2)], vec![mac(1), mac(2)], vec![], vec![], vec![]]);
     }
+
     #[test]
     fn a_port_is_one_of_a_bridge_a_bond_or_a_team_and_not_of_a_vrf() {
         let other = InfoPortKind::Other("openvswitch".into());

@@ -21,26 +21,32 @@ pub(super) fn lease_of(leases: &Leases, catalog: &Catalog, address: IpAddr) -> S
     own.map_or_else(|| shared(leases), |(namespace, name)| format!("{namespace}/{name}"))
 }
 
-/// `interfaces`: those of this node. `had_first`: the first of them existed since this process began. A `drained` node campaigns for no Lease. `reserved`: the control plane's VIPs, which are carried by
-/// no other Lease.
-///
+/// What this node is like.
+#[derive(Clone, Copy)]
+pub(super) struct ThisNode<'a> {
+    pub(super) name: &'a str,
+    pub(super) interfaces: &'a [Interface],
+    /// The first of them existed since this process began.
+    pub(super) had_first: bool,
+    /// It campaigns for no Lease.
+    pub(super) drained: bool,
+    /// The control plane's VIPs, which are carried by no other Lease.
+    pub(super) reserved: &'a BTreeSet<IpAddr>,
+}
+
 /// Any node may take the shared Lease, as with kube-vip; a VIP that the holder cannot have is then on no node. A
 /// Service's own Lease is for nodes that can have all its VIPs: with a ready endpoint of the Services, where
 /// `externalTrafficPolicy` is `Local`.
 ///
 /// Where the first interface does not exist, it matters whether it did: another node has it, if this one has lost it, and should get the
 /// Lease. If it was never there, it may be on no node: only the VIPs that belong there are left out.
-#[expect(clippy::too_many_arguments, reason = "each is another part of what this node knows")]
 pub(super) fn assignments(
     leases: &Leases,
     catalog: &Catalog,
     core: &LeaseVips,
-    node: &str,
-    interfaces: &[Interface],
-    had_first: bool,
-    drained: bool,
-    reserved: &BTreeSet<IpAddr>,
+    node: ThisNode<'_>,
 ) -> BTreeMap<String, Assignment> {
+    let ThisNode { name: node, interfaces, had_first, drained, reserved } = node;
     let links: Vec<Link> = interfaces.iter().map(|one| one.link.clone()).collect();
     let mut assignments = BTreeMap::<String, Assignment>::new();
     let shared = shared(leases);
@@ -130,6 +136,15 @@ mod tests {
             .collect()
     }
 
+    fn this<'a>(
+        interfaces: &'a [Interface],
+        had_first: bool,
+        drained: bool,
+        reserved: &'a BTreeSet<IpAddr>,
+    ) -> ThisNode<'a> {
+        ThisNode { name: "w1", interfaces, had_first, drained, reserved }
+    }
+
     #[test]
     fn one_lease_has_all_or_each_service_its_own() {
         let shared_by = json!({"kube-vip.io/leaseName": "vips/both"});
@@ -142,7 +157,7 @@ mod tests {
         let eth0 = [interface(2, "eth0", true)];
         let none = BTreeSet::new();
         let of = |per_service, drained| {
-            assignments(&leases(per_service), &catalog, &lease_vips, "w1", &eth0, true, drained, &none)
+            assignments(&leases(per_service), &catalog, &lease_vips, this(&eth0, true, drained, &none))
         };
         assert_eq!(names(&of(false, false)), [("kube-system/plndr-svcs-lock", 4, true)]);
         assert_eq!(names(&of(true, false)), [("shop/kubevip-a", 2, true), ("vips/both", 2, true)]);
@@ -160,15 +175,16 @@ mod tests {
         let all = vec![service("a", "10.0.0.1", &json!({})), service("b", "10.0.0.2", &elsewhere)];
         let (catalog, lease_vips) = (catalog(all), LeaseVips::new(Rules::default()));
         let (eth0, none) = ([interface(2, "eth0", false)], BTreeSet::new());
-        let found = assignments(&leases(false), &catalog, &lease_vips, "w1", &eth0, true, false, &none);
+        let found = assignments(&leases(false), &catalog, &lease_vips, this(&eth0, true, false, &none));
         assert_eq!(names(&found), [("kube-system/plndr-svcs-lock", 1, true)]);
         assert!(!found["kube-system/plndr-svcs-lock"].up);
-        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &eth0, true, false, &none);
+        let found = assignments(&leases(true), &catalog, &lease_vips, this(&eth0, true, false, &none));
         assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 0, false)]);
         let both = [interface(2, "eth0", true), interface(3, "eth1", true)];
-        let found = assignments(&leases(true), &catalog, &lease_vips, "w1", &both, true, false, &none);
+        let found = assignments(&leases(true), &catalog, &lease_vips, this(&both, true, false, &none));
         assert_eq!(names(&found), [("shop/kubevip-a", 1, true), ("shop/kubevip-b", 1, true)]);
     }
+
     #[test]
     fn each_link_counts_for_its_own_vips_and_a_missing_interface_for_all() {
         let elsewhere = json!({"kube-vip.io/serviceInterface": "eth1"});
@@ -177,7 +193,7 @@ mod tests {
         let (shared, none) = ("kube-system/plndr-svcs-lock", BTreeSet::new());
         let of = |first: Interface, up, reserved| {
             let interfaces = [first, interface(3, "eth1", up)];
-            let mut all = assignments(&leases(false), &catalog, &lease_vips, "w1", &interfaces, true, false, reserved);
+            let mut all = assignments(&leases(false), &catalog, &lease_vips, this(&interfaces, true, false, reserved));
             let found = all.remove(shared).unwrap();
             (found.up, found.unheard.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
@@ -191,7 +207,7 @@ mod tests {
         assert_eq!(of(gone(), true, &reserved), (true, vec![]));
         let own = |first| {
             let interfaces = [first, interface(3, "eth1", true)];
-            assignments(&leases(true), &catalog, &lease_vips, "w1", &interfaces, true, false, &none)
+            assignments(&leases(true), &catalog, &lease_vips, this(&interfaces, true, false, &none))
         };
         assert!(!own(gone())["shop/kubevip-a"].up && own(gone())["shop/kubevip-b"].up);
     }
@@ -204,7 +220,7 @@ mod tests {
         let interfaces = [interface(NO_INTERFACE, "", false), interface(3, "eth1", true)];
         let of = |per_service, had_first| {
             let leases = leases(per_service);
-            assignments(&leases, &catalog, &lease_vips, "w1", &interfaces, had_first, false, &BTreeSet::new())
+            assignments(&leases, &catalog, &lease_vips, this(&interfaces, had_first, false, &BTreeSet::new()))
         };
         let shared = "kube-system/plndr-svcs-lock";
         assert_eq!((names(&of(false, true)), of(false, true)[shared].up), (vec![(shared, 2, true)], false));

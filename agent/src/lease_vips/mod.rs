@@ -34,7 +34,7 @@ use crate::segments::Segments;
 use crate::services::{interfaces, start_address_task, tell_remarks, tell_reserved};
 use crate::settings::{Leases, Services, Settings};
 use crate::watches::{ADDRESSES, Lost, Message, Name, Watches};
-use assignments::assignments;
+use assignments::{ThisNode, assignments};
 use lease_clients::{LeaseClients, OfLease as LeaseAnswer};
 use records::Records;
 use service_status::ServiceStatus;
@@ -212,16 +212,14 @@ impl LeaseVipsAdapter {
             found
         } else {
             let declared: Vec<Declared> = interfaces.iter().map(declare).collect();
-            assignments(
-                &self.leases,
-                &self.catalog,
-                core,
-                &self.node,
-                &declared,
-                self.had_first,
-                self.drained,
-                &self.reserved,
-            )
+            let node = ThisNode {
+                name: &self.node,
+                interfaces: &declared,
+                had_first: self.had_first,
+                drained: self.drained,
+                reserved: &self.reserved,
+            };
+            assignments(&self.leases, &self.catalog, core, node)
         };
         if self.assignments.as_ref() == Some(&found) {
             return None;

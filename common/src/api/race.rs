@@ -4,8 +4,8 @@
 //! once. If it is silent for a while, the next one is asked *in parallel*, and the first answer counts; a list may take
 //! longer, as long as parts of it arrive. This is
 //! safe for writes too: each write carries the version that it is based on, so at most one is applied. One API server
-//! that forbids a call (403; not because the namespace is being deleted) or does not accept the credentials (401) does not prove that all do, so the next one is
-//! asked.
+//! that forbids a call (403; not because the namespace is being deleted) or does not accept the credentials (401) does not
+//! prove that all do, so the next one is asked.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
