@@ -93,29 +93,33 @@ fn harms(class: Class, lasts: Duration, stacked: bool) -> bool {
 }
 
 /// Whether a cut heals while nobody can ask the API.
-fn heals_without_api(faults: &[(Class, bool, Duration)]) -> bool {
+fn heals_without_api(faults: &[(Class, bool, Duration)], leader_isolated: bool) -> bool {
     let any = |wanted: fn(&Class) -> bool| faults.iter().any(|(class, ..)| wanted(class));
-    any(|class| matches!(class, Class::ApisStopped | Class::ApisFrozen | Class::EtcdFrozen))
-        && any(|class| matches!(class, Class::Cut | Class::CutOneWay | Class::Isolated))
+    leader_isolated
+        || any(|class| matches!(class, Class::ApisStopped | Class::ApisFrozen | Class::EtcdFrozen))
+            && any(|class| matches!(class, Class::Cut | Class::CutOneWay | Class::Isolated))
 }
 
 /// What the faults of a round may cost. Each fault is given as its class, whether it affects the holder, and how long
 /// it lasts. `spent`: the VIP has moved so often recently that the witness may not decide. `stacked`: see [`alone`].
+/// `leader_isolated`: a host was isolated whose etcd member led; until the other members have elected another leader, nobody can ask the API.
 #[must_use]
-pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool, stacked: bool) -> Bound {
+pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool, stacked: bool, leader_isolated: bool) -> Bound {
+    let both_yield = heals_without_api(faults, leader_isolated);
+    let yields = if both_yield { BOTH_YIELD } else { 0 };
     match faults {
         [] => Bound { outage: HARMLESS, moves: 0 },
         [(class, on_holder, lasts)] => {
             let bound = alone(*class, *on_holder, *lasts, stacked);
+            let bound = Bound { moves: bound.moves + if *on_holder { yields } else { 0 }, ..bound };
             let slow = spent && bound.outage >= WITNESSED && !matches!(class, Class::Claimed | Class::Stranger);
             if slow { Bound { outage: bound.outage + EXPIRED, ..bound } } else { bound }
         }
         several => {
-            let both_yield = heals_without_api(several);
             // Without an API nobody hands over because of its health.
             let stacked = stacked && !both_yield;
             let moves: usize = several.iter().map(|(class, _, lasts)| alone(*class, true, *lasts, stacked).moves).sum();
-            let moves = moves + if both_yield { BOTH_YIELD } else { 0 };
+            let moves = moves + yields;
             // A host that is not the holder now may be the holder when its fault begins.
             let harmful = several.iter().any(|(class, _, lasts)| harms(*class, *lasts, stacked));
             let own = several.iter().filter(|(class, ..)| matches!(class, Class::Loss | Class::Stranger));
@@ -146,7 +150,7 @@ pub fn for_people() -> String {
     }
     let rest = format!(
         "Loss and strangers: their own duration on top. Several at once, or after 3 moves in 180 s: outage {} s.\n\
-         Stacked: a cut of {} s or more, one move more. A cut that heals while nobody can ask the API: {BOTH_YIELD} moves more.\n\
+         Stacked: a cut of {} s or more, one move more. A cut that heals while nobody can ask the API, or an isolation of etcd's leader: {BOTH_YIELD} moves more.\n\
          Two owners that can hear each other: {} ms; {} ms more if the agent of one is starved. One holder after all is healed: {} s. Requests of all agents: {BURST} \
          in a second, {RATE} a second over a round. Lifetime of the address: {LIFETIME} s. Memory of an agent: {} MiB.\n",
         EXPIRED.as_secs(),
@@ -167,28 +171,28 @@ mod tests {
 
     #[test]
     fn what_harms_nobody_is_allowed_nothing() {
-        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true, false);
+        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true, false, false);
         assert_eq!(harmless, Bound { outage: HARMLESS, moves: 0 });
-        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true, false), Bound { outage: HARMLESS, moves: 0 });
-        let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false, false);
+        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true, false, false), Bound { outage: HARMLESS, moves: 0 });
+        let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false, false, false);
         assert_eq!(two, Bound { outage: HARMLESS * 2, moves: 0 });
     }
 
     #[test]
     fn a_spent_witness_and_company_cost_a_lease() {
-        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], false, false).outage, WITNESSED);
-        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], true, false).outage, WITNESSED + EXPIRED);
-        let company = of_round(&[(Class::Crash, false, SHORT), (Class::PortDown, true, SHORT)], false, false);
+        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], false, false, false).outage, WITNESSED);
+        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], true, false, false).outage, WITNESSED + EXPIRED);
+        let company = of_round(&[(Class::Crash, false, SHORT), (Class::PortDown, true, SHORT)], false, false, false);
         assert_eq!(company, Bound { outage: EXPIRED, moves: 4 });
     }
 
     #[test]
     fn a_cut_that_heals_without_an_api_makes_both_yield() {
-        let moves = |one, other| of_round(&[(one, true, SHORT), (other, true, SHORT)], false, false).moves;
+        let moves = |one, other| of_round(&[(one, true, SHORT), (other, true, SHORT)], false, false, false).moves;
         assert_eq!(moves(Class::ApisStopped, Class::Cut), 3 + BOTH_YIELD);
         assert_eq!(moves(Class::EtcdFrozen, Class::Isolated), 2 + BOTH_YIELD);
         let long = |class| (class, true, UNWELL);
-        assert_eq!(of_round(&[long(Class::ApisStopped), long(Class::Cut)], false, true).moves, 3 + BOTH_YIELD);
+        assert_eq!(of_round(&[long(Class::ApisStopped), long(Class::Cut)], false, true, false).moves, 3 + BOTH_YIELD);
         // With an API the Lease decides; without a cut nobody hears another; a crashed host comes back without the VIP.
         assert_eq!(moves(Class::ApiStopped, Class::Cut), 4);
         assert_eq!(moves(Class::ApisStopped, Class::Claimed), 1);
@@ -196,11 +200,19 @@ mod tests {
     }
 
     #[test]
+    fn an_isolation_of_etcds_leader_that_heals_makes_both_yield() {
+        let isolated = |on_holder, leader| of_round(&[(Class::Isolated, on_holder, UNWELL)], false, true, leader).moves;
+        assert_eq!(isolated(true, true), 2 + BOTH_YIELD);
+        assert_eq!(isolated(true, false), 2, "the API answers the other hosts");
+        assert_eq!(isolated(false, true), 0, "the holder needs no API");
+    }
+
+    #[test]
     fn a_cut_between_etcd_members_makes_an_api_server_unhealthy() {
-        let moves = |lasts, stacked| of_round(&[(Class::CutOneWay, true, lasts)], false, stacked).moves;
+        let moves = |lasts, stacked| of_round(&[(Class::CutOneWay, true, lasts)], false, stacked, false).moves;
         assert_eq!(moves(UNWELL, true), 3);
         assert_eq!(moves(SHORT, true), 2, "too short for two bad answers");
         assert_eq!(moves(UNWELL, false), 2, "etcd is elsewhere");
-        assert_eq!(of_round(&[(Class::CutGateway, true, UNWELL)], false, true).moves, 0);
+        assert_eq!(of_round(&[(Class::CutGateway, true, UNWELL)], false, true, false).moves, 0);
     }
 }

@@ -178,10 +178,13 @@ impl Chaos {
         tokio::time::sleep(plan.pause).await;
         let hosts = self.rig.lab.control_planes();
         let casts: Vec<Cast> = plan.orders.iter().map(|order| Cast::of(*order, &self.holder, &hosts)).collect();
+        let leader = if self.stacked { self.rig.lab.cluster()?.etcd_leader().await.ok() } else { None };
         let started = now();
         let (faults, breaches) = self.make(&casts).await?;
-        let made =
-            Made { started, texts: casts.iter().map(Cast::text).collect(), faults, breaches, spent, counts: true };
+        let leader_isolated =
+            faults.iter().any(|fault| fault.class == Class::Isolated && Some(&fault.host) == leader.as_ref());
+        let texts = casts.iter().map(Cast::text).collect();
+        let made = Made { started, texts, faults, breaches, spent, leader_isolated, counts: true };
         if !self.judge(plan, made, report).await? {
             // This state does not heal by itself: the report has it, and the run continues from a healthy state.
             self.afresh().await?;
@@ -211,6 +214,7 @@ impl Chaos {
         record.seen.spent = made.spent;
         record.seen.left = self.left;
         record.seen.stacked = self.stacked;
+        record.seen.leader_isolated = made.leader_isolated;
         record.seen.services = self.services.is_some();
         breaches.extend(rules::judge(&record.seen));
         let mut allowed = rules::allowances(&record.seen);
@@ -313,7 +317,15 @@ impl Chaos {
             to: now(),
         };
         let texts = vec!["all agents are restarted, to count moves anew".to_owned()];
-        let made = Made { started, texts, faults: vec![fault], breaches: Vec::new(), spent: false, counts: false };
+        let made = Made {
+            started,
+            texts,
+            faults: vec![fault],
+            breaches: Vec::new(),
+            spent: false,
+            leader_isolated: false,
+            counts: false,
+        };
         let came = self.judge(plan, made, report).await?;
         ensure!(came, "the VIP does not settle after all agents were restarted; {}", self.rig.logs());
         self.moves.clear();
@@ -353,6 +365,8 @@ struct Made {
     faults: Vec<Happened>,
     breaches: Vec<Breach>,
     spent: bool,
+    /// A host was isolated whose etcd member led when the round began.
+    leader_isolated: bool,
     /// Whether the faults belong to the plan.
     counts: bool,
 }

@@ -75,6 +75,8 @@ pub struct Seen {
     pub named: Option<Time>,
     /// Each control plane has an etcd member of its own.
     pub stacked: bool,
+    /// A host was isolated whose etcd member led when the round began: until another member leads, nobody can ask the API.
+    pub leader_isolated: bool,
     /// The agents carry VIPs of Services as well.
     pub services: bool,
     /// When agents sent requests to the API.

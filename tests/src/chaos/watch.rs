@@ -105,6 +105,7 @@ impl Watch {
             gaps: probes.outages(),
             named: end.named,
             stacked: false,
+            leader_isolated: false,
             services: false,
             requests: self.requests()?,
             unasked: agents.take(),

@@ -54,6 +54,7 @@ fn good() -> Seen {
         gaps: vec![Gap { from: at(1_000), to: at(1_410), lost: 410 }],
         named: Some(at(5_000)),
         stacked: false,
+        leader_isolated: false,
         services: false,
         requests: (0..20).map(|n| at(n * 500)).collect(),
         unasked: Vec::new(),
