@@ -28,7 +28,8 @@ impl Cluster {
             file("service-account-signing-key-file", "sa.key"),
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local".into(),
             "--authorization-mode=Node,RBAC".into(),
-            "--enable-admission-plugins=NodeRestriction".into(),
+            // The second one as in OpenShift: to name an owner that waits needs a right on the owner's finalizers.
+            "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement".into(),
             "--allow-privileged=true".into(),
         ]);
         match &self.audit_policy {

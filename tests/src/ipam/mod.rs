@@ -2,6 +2,7 @@
 
 pub mod allocators;
 pub mod audit;
+pub mod component;
 pub mod scope;
 pub mod server;
 pub mod services;

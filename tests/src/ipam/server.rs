@@ -65,6 +65,11 @@ impl Server {
 
     /// An API server with these CRDs.
     pub async fn with(crds: Crds) -> Result<Self> {
+        Self::shaped(Shape::api_servers(1), crds).await
+    }
+
+    /// The first API server of a new lab of that shape, with these CRDs.
+    pub async fn shaped(shape: Shape, crds: Crds) -> Result<Self> {
         // The first download of the CRDs takes long: it is done before the server starts.
         let fetched = tokio::task::spawn_blocking(move || match crds {
             Crds::Standalone => Ok(vec![]),
@@ -74,7 +79,7 @@ impl Server {
             }
         });
         let files = fetched.await??;
-        let server = Self::bare().await?;
+        let server = Self::of(Lab::up(shape).await?).await?;
         for file in files {
             server.install_all(documents(&file)?).await?;
         }

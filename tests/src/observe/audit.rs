@@ -40,6 +40,26 @@ pub struct Request {
     pub user: String,
     /// The user agent of the program.
     pub agent: String,
+    /// The objects it is about; none: another path.
+    pub object: Option<Object>,
+    /// Whether the roles of the user do not allow it.
+    pub refused: bool,
+}
+
+/// What a request is about. Empty: not said in the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Object {
+    /// The API group.
+    pub api_group: String,
+    /// `leases` for example.
+    pub resource: String,
+    /// `status` for example.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name; of a list or watch the only one that it selects.
+    pub name: String,
 }
 
 impl Request {
@@ -69,6 +89,9 @@ struct Line {
     #[serde(default)]
     user_agent: String,
     request_received_timestamp: Timestamp,
+    object_ref: Option<Object>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +157,8 @@ impl Tail {
             let at = SystemTime::from(line.request_received_timestamp);
             if self.seen.insert(line.id) {
                 let (verb, uri, user, agent) = (line.verb, line.uri, line.user.username, line.user_agent);
-                found.push(Request { at, verb, uri, user, agent });
+                let refused = line.annotations.get("authorization.k8s.io/decision").is_some_and(|one| one == "forbid");
+                found.push(Request { at, verb, uri, user, agent, object: line.object_ref, refused });
             }
         }
     }

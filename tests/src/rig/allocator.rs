@@ -17,7 +17,7 @@ use crate::ipam::world::World;
 /// The file with the allocators' kubeconfig, in the lab's folder.
 const KUBECONFIG: &str = "allocator.conf";
 /// The user that the manifests' service account is.
-const USER: &str = "system:serviceaccount:mooring-system:mooring-allocator";
+pub const USER: &str = "system:serviceaccount:mooring-system:mooring-allocator";
 /// The host on which allocators run.
 const HOST: &str = "client";
 
@@ -71,14 +71,25 @@ impl AllocatorRig {
         Self::on(server, Crds::Standalone, binary, false).await
     }
 
+    /// On a server that has these CRDs: allocators have the rights that these roles and bindings give.
+    ///
+    /// # Errors
+    /// As [`AllocatorRig::up`].
+    pub async fn confined(server: Server, crds: Crds, roles: &[Value]) -> Result<Self> {
+        let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
+        Self::with_roles(server, crds, binary, true, roles).await
+    }
+
     async fn on(server: Server, crds: Crds, binary: PathBuf, all: bool) -> Result<Self> {
+        // With exactly the rights that the manifests give it.
+        Self::with_roles(server, crds, binary, all, &documents_in("allocator/rbac.yaml")?).await
+    }
+
+    async fn with_roles(server: Server, crds: Crds, binary: PathBuf, all: bool, roles: &[Value]) -> Result<Self> {
         let cluster = server.lab().cluster()?;
         let url = cluster.servers().first().cloned().context("no API server")?;
-        // With exactly the rights that the manifests give it.
-        for file in ["allocator/namespace.yaml", "allocator/rbac.yaml"] {
-            for object in documents_in(file)? {
-                server.apply(&object).await.with_context(|| format!("{file} is refused"))?;
-            }
+        for object in documents_in("allocator/namespace.yaml")?.iter().chain(roles) {
+            server.apply(object).await.with_context(|| format!("refused: {object}"))?;
         }
         let identity = cluster.pki().client(USER, &["system:serviceaccounts"], None)?;
         let kubeconfig = cluster.pki().kubeconfig(&identity, &url)?;

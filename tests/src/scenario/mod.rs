@@ -15,6 +15,7 @@ mod mixed;
 mod named;
 mod outage;
 mod rig;
+mod rights;
 mod service_addresses;
 pub(crate) mod services;
 pub(crate) mod traffic;
@@ -55,6 +56,7 @@ pub fn all() -> Vec<Test<()>> {
         families::all,
         mixed::all,
         named::all,
+        rights::all,
         kinds::all,
         contract::all,
         services::all,
