@@ -83,7 +83,7 @@ pub fn wrong(rights: &[Right], asked: &[Request]) -> Vec<String> {
     let mut wrong: Vec<String> = asked
         .iter()
         .filter(|request| request.refused)
-        .map(|request| format!("refused: {} {}", request.verb, request.uri))
+        .map(|request| format!("refused: {} {}", request.verb, request.uri.split('?').next().unwrap_or_default()))
         .collect();
     wrong.sort();
     wrong.dedup();

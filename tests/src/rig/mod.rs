@@ -2,6 +2,7 @@
 
 pub mod allocator;
 pub mod control_plane;
+pub(crate) mod kube_vip;
 pub(crate) mod shared;
 pub(crate) mod traffic;
 pub(crate) mod worker;

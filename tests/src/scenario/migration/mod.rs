@@ -2,6 +2,7 @@
 //! what they tolerate. After the switch no address changes hands, none is lost, and nothing is written that is not
 //! Mooring's.
 
+mod back;
 mod cloud_provider;
 mod in_cluster;
 mod installed;
@@ -32,6 +33,8 @@ pub fn all() -> Vec<Test<()>> {
         rule!(odd::odd, "in-cluster-whatever-it-tolerated", "migration", ClusterApi),
         rule!(odd::paused, "in-cluster-a-paused-cluster-is-left-alone", "migration", ClusterApi),
         rule!(moved::moved, "clusterctl-move-changes-no-address", "migration", ClusterApi),
+        story!("migration", back::control_plane, "back-to-kube-vip-control-plane", 5),
+        story!("migration", back::services, "back-to-kube-vip-services", 8),
         story!("migration", installed::pools, "installed-a-pool-in-use-stays", 5),
         story!("migration", installed::leases, "installed-agents-write-sessions-only", 5),
     ]
