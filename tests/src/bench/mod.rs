@@ -74,7 +74,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 28] = [
+pub const ALL: [Bench; 29] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -98,6 +98,7 @@ pub const ALL: [Bench; 28] = [
     bench!("services-create", 1, Both, services::create::measure),
     bench!("services-api", 1, Both, services::steady::measure),
     bench!("services-crash", 3, Agent, services::crash::measure),
+    bench!("services-lease-crash", 3, Agent, services::lease_crash::measure),
     bench!("services-handover", 1, Agent, services::handover::measure),
     bench!("services-takeover-ratio", 3, Agent, services::takeover::measure),
     bench!("floor", 10, Peer, peers::floor),

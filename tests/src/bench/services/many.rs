@@ -1,6 +1,8 @@
 //! Many VIPs of Services whose `IPAddress` objects are made by hand, on nodes with agents.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,9 +12,9 @@ use rtnetlink::RouteMessageBuilder;
 use serde_json::{Value, json};
 
 use super::super::Order;
-use crate::agents::AgentBinary;
+use crate::agents::{AgentBinary, AgentOptions};
 use crate::host::Netns;
-use crate::ipam::server::IPAM;
+use crate::ipam::server::{IPAM, documents_in};
 use crate::lab::Shape;
 use crate::observe::echo::PORT;
 use crate::observe::echoes::Echoes;
@@ -45,9 +47,26 @@ pub(super) fn vip(n: usize) -> IpAddr {
 }
 
 impl Many {
-    /// So many workers with agents, and VIPs with these annotations, carried by `node` if one is named; the client
-    /// finds them on its segment.
-    pub async fn up(order: &Order, logs: &std::path::Path, workers: u8, count: usize, more: &Value) -> Result<Self> {
+    /// So many workers with agents, and VIPs with these annotations; the client finds them on its segment.
+    pub async fn up(order: &Order, logs: &Path, workers: u8, count: usize, more: &Value) -> Result<Self> {
+        Self::placed(order, logs, workers, count, more, (&options(), &[])).await
+    }
+
+    /// As [`Many::up`], with the VIPs placed by a Lease for each Service, as kube-vip does it.
+    pub async fn by_leases(order: &Order, logs: &Path, workers: u8, count: usize) -> Result<Self> {
+        let options = options().env("MOORING_SERVICES_PLACEMENT", "lease-per-service");
+        let roles = documents_in("agent/kube-vip-placement/rbac.yaml")?;
+        Self::placed(order, logs, workers, count, &json!({}), (&options, &roles)).await
+    }
+
+    async fn placed(
+        order: &Order,
+        logs: &Path,
+        workers: u8,
+        count: usize,
+        more: &Value,
+        (options, roles): (&AgentOptions, &[Value]),
+    ) -> Result<Self> {
         let shape = Shape::api_servers(1).with_agent(AgentBinary::Path(order.agent.clone()));
         let workers = WorkerRig::on(logs, shape, workers, 0, true).await?;
         reach(&workers.lab().netns("client")?)?;
@@ -55,7 +74,10 @@ impl Many {
         for name in &workers.nodes {
             echoes.push(Echoes::start(&workers.lab().netns(name)?, name, PORT)?);
         }
-        workers.start_agents(&options())?;
+        for object in roles {
+            workers.server.apply(object).await.context("the role is refused")?;
+        }
+        workers.start_agents(options)?;
         let vips: Vec<IpAddr> = (0..count).map(vip).collect();
         let many = Self { workers, vips, _echoes: echoes };
         many.make(more).await?;
@@ -107,6 +129,27 @@ impl Many {
         }
     }
 
+    /// Waits until every VIP's Lease names a holder; returns the holders, in the order of the VIPs.
+    pub async fn leased(&self) -> Result<Vec<String>> {
+        let deadline = now() + LIMIT;
+        loop {
+            let list = self.workers.server.get("/apis/coordination.k8s.io/v1/namespaces/default/leases").await?;
+            let holder = |one: &Value| {
+                let nth: usize = one["metadata"]["name"].as_str()?.strip_prefix("kubevip-m")?.parse().ok()?;
+                let holder = one["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty())?;
+                Some((nth, holder.to_owned()))
+            };
+            let held: BTreeMap<usize, String> =
+                list["items"].as_array().into_iter().flatten().filter_map(holder).collect();
+            if held.len() == self.vips.len() {
+                return Ok(held.into_values().collect());
+            }
+            let count = self.vips.len();
+            ensure!(now() < deadline, "{} of {count} Leases have a holder; {}", held.len(), self.workers.logs());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
     /// A client of all of them, that has heard each once.
     pub async fn swarm(&self) -> Result<Swarm> {
         let swarm = Swarm::start(&self.workers.lab().netns("client")?, &self.vips, PORT, PACE)?;
@@ -123,7 +166,7 @@ impl Many {
 }
 
 /// The agents' settings: VIPs of a subnet that no interface has.
-pub(super) fn options() -> crate::agents::AgentOptions {
+pub(super) fn options() -> AgentOptions {
     WorkerRig::options().env("vip_servicesinterface", "eth0")
 }
 

@@ -3,6 +3,7 @@
 pub mod crash;
 pub mod create;
 pub mod handover;
+pub mod lease_crash;
 mod many;
 mod raw;
 pub mod steady;
