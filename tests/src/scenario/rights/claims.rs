@@ -1,7 +1,8 @@
 //! The allocator without Services (`manifests/allocator` with the component `claims-only`), beside Cluster API.
 
 use anyhow::{Context as _, Result, ensure};
-use mooring_api::annotations::CONFLICT;
+use mooring_api::annotations::{CONFLICT, PAUSED};
+use mooring_api::finalizers::PROTECT_ADDRESS;
 use serde_json::{Value, json};
 
 use super::{exact, refused};
@@ -13,7 +14,9 @@ use crate::rig::allocator::{AllocatorRig, USER};
 use crate::runner::Ctx;
 
 /// The kinds of pools that give one address or prefix to each claim here.
-const POOLS: [&str; 4] = [POOL, "GlobalInClusterIPPool", "InClusterPrefixPool", "GlobalInClusterPrefixPool"];
+const POOLS: [&str; 4] = [POOL, GLOBAL, "InClusterPrefixPool", "GlobalInClusterPrefixPool"];
+/// The one of them that has addresses for all that happens.
+const GLOBAL: &str = "GlobalInClusterIPPool";
 /// As the component's Deployment is started.
 const ARGS: [&str; 1] = ["--services=off"];
 /// What the service account may not read.
@@ -24,8 +27,8 @@ const OTHERS: [&str; 4] = [
     "/apis/coordination.k8s.io/v1/namespaces/mooring-system/leases",
 ];
 
-/// Claims of every kind of pool: answered, refused for want of an address, released, in conflict; by two allocators of which
-/// the first ends.
+/// Claims of every kind of pool: answered, refused for want of an address, released, in conflict; addresses that another program
+/// made; by two allocators of which the first ends.
 pub async fn all_that_it_does(_: &mut Ctx<()>) -> Result<()> {
     let roles = component::roles("allocator/rbac.yaml", "allocator/claims-only")?;
     let server = Server::shaped(Shape::api_servers(1).audited(), Crds::ClusterApi).await?;
@@ -35,9 +38,13 @@ pub async fn all_that_it_does(_: &mut Ctx<()>) -> Result<()> {
     let second = rig.start_with("second", &ARGS).await?;
     let scope = rig.scope().await?;
 
-    let v4 = |first, last| with(scope.range(first, last), json!({"quarantine": {"afterConflictSeconds": 3600}}));
+    // The name of a namespace is a label of it.
+    let ours = json!({"selector": {"matchLabels": {"kubernetes.io/metadata.name": scope.ns}}});
+    let rests = json!({"quarantine": {"afterConflictSeconds": 3600}, "allowedNamespaces": ours});
     let v6 = |rest: &str| json!({"prefixes": [format!("{}/64", scope.ip6(rest))], "allocationPrefixLength": 64});
-    for (kind, spec) in POOLS.into_iter().zip([v4(10, 10), v4(20, 24), v6("1:0:0:0:0"), v6("2:0:0:0:0")]) {
+    for (kind, spec) in
+        POOLS.into_iter().zip([scope.range(10, 10), with(scope.range(20, 29), rests), v6("1:0:0:0:0"), v6("2:0:0:0:0")])
+    {
         scope.create(kind, &name(&scope, kind), spec, json!({})).await?;
         claim(&scope, kind, "a").await?;
         scope.bound(&format!("{}-a", kind.to_lowercase())).await?;
@@ -47,10 +54,12 @@ pub async fn all_that_it_does(_: &mut Ctx<()>) -> Result<()> {
         exhausted(&scope, kind).await?;
     }
     conflict(&scope, "globalinclusterippool-a").await?;
+    adopted(&scope).await?;
+    leaked(&scope).await?;
 
     // The first one ends, and the second one goes on.
     first.stop().await?;
-    claim(&scope, "GlobalInClusterIPPool", "b").await?;
+    claim(&scope, GLOBAL, "b").await?;
     scope.bound("globalinclusterippool-b").await?;
     scope.sound().await?;
     scope.leave().await?;
@@ -92,8 +101,7 @@ async fn exhausted(scope: &Scope<'_>, kind: &str) -> Result<()> {
 /// A Cluster is paused: its claim waits.
 async fn paused(scope: &Scope<'_>) -> Result<()> {
     scope.cluster("w", json!({"paused": true})).await?;
-    let kind = "GlobalInClusterIPPool";
-    let spec = json!({"clusterName": "w", "poolRef": reference(kind, &name(scope, kind))});
+    let spec = json!({"clusterName": "w", "poolRef": reference(GLOBAL, &name(scope, GLOBAL))});
     scope.create(CLAIM, "of-a-cluster", spec, json!({})).await?;
     scope.canary().await?;
     ensure!(scope.seen(ADDRESS, "of-a-cluster").is_none(), "it got an address");
@@ -111,4 +119,35 @@ async fn conflict(scope: &Scope<'_>, claim: &str) -> Result<()> {
         (state.get(ADDRESS, &scope.ns, to)?["spec"]["address"] != had).then_some(())
     });
     moved.await.context("after a conflict")
+}
+
+/// The `IPAddress` of a claim of the global pool, as another program makes it.
+async fn made(scope: &Scope<'_>, claim: &str, uid: &str, last: u8) -> Result<()> {
+    let spec = json!({
+        "claimRef": {"name": claim}, "poolRef": reference(GLOBAL, &name(scope, GLOBAL)),
+        "address": scope.ip(last), "prefix": 24,
+    });
+    let owner = json!({
+        "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": CLAIM, "name": claim, "uid": uid,
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    let meta = json!({"ownerReferences": [owner], "finalizers": [PROTECT_ADDRESS]});
+    scope.create(ADDRESS, claim, spec, meta).await.map(drop)
+}
+
+/// A claim gets the address that another program has made for it.
+async fn adopted(scope: &Scope<'_>) -> Result<()> {
+    let paused = json!({"annotations": {PAUSED: ""}});
+    let claim = scope.claim_with("adopted", GLOBAL, &name(scope, GLOBAL), paused).await?;
+    made(scope, "adopted", claim["metadata"]["uid"].as_str().unwrap_or_default(), 28).await?;
+    scope.merge(CLAIM, "adopted", json!({"metadata": {"annotations": {PAUSED: null}}})).await?;
+    let has = scope.bound("adopted").await?;
+    ensure!(has.ip() == scope.ip(28), "{}", has.ip());
+    Ok(())
+}
+
+/// An address whose claim is gone: the claim is looked for, and the address is released.
+async fn leaked(scope: &Scope<'_>) -> Result<()> {
+    made(scope, "leaked", "8f6ae7a4-2c6f-4f0c-9d3e-0a0a0a0a0a0a", 29).await?;
+    scope.gone(ADDRESS, "leaked").await
 }
