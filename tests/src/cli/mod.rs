@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod door;
 mod kubeadm;
 mod release;
 mod sim;
@@ -135,10 +136,10 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             userns::become_root()?;
             tokio::runtime::Runtime::new()?.block_on(standing::stand(&args.name, shape, agents))?;
         }
-        Verb::Down => standing::down(&args.name)?,
+        Verb::Down => door::down(&args.name)?,
         Verb::Enter { host, command } => {
-            let (init, programs) = standing::init_of(&args.name, &host)?;
-            let status = enter::enter(init, &command, programs.as_deref())?;
+            let (init, inside) = door::init_of(&args.name, &host)?;
+            let status = enter::enter(init, &command, &inside)?;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }
@@ -146,7 +147,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             userns::become_root()?;
             return tokio::runtime::Runtime::new()?.block_on(test::run(&choice));
         }
-        Verb::Fault(fault) => standing::fault(&args.name, fault)?,
+        Verb::Fault(fault) => door::fault(&args.name, fault)?,
         Verb::Sim(order) => return sim::run(&order),
         Verb::Release(order) => release::run(order)?,
         Verb::Version { version } => release::write_version(&version)?,
@@ -156,7 +157,7 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Kubeadm(order) => {
             userns::become_root()?;
-            return kubeadm::run(&order);
+            return kubeadm::run(&args.name, &order);
         }
         Verb::Chaos(order) => {
             userns::become_root()?;

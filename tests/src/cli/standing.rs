@@ -1,51 +1,26 @@
 //! A lab that stands until `lab down`: a process of its own, asked over a socket.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use nix::sys::socket::getsockopt;
-use nix::sys::socket::sockopt::PeerCredentials;
-use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot};
+use anyhow::{Context as _, bail};
+use tokio::sync::oneshot;
 
-use super::{Kind, socket};
+use super::Kind;
+use super::door::{self, Door};
 use crate::agents::AgentOptions;
-use crate::fault::Fault;
 use crate::guard;
 use crate::lab::Lab;
 use crate::progress;
 
 /// The hidden word of the process that keeps a lab.
 pub const WORD: &str = "__stand";
-/// How long a request may take: a first fault may install nftables.
-const ANSWER: Duration = Duration::from_mins(3);
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Request {
-    Down,
-    Init { host: String },
-    Fault(Fault),
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-enum Answer {
-    Done(String),
-    /// The PID of a host's init, and where its agent's program is.
-    Init(u32, Option<PathBuf>),
-    Failed(String),
-}
 
 /// Brings a lab up in a process of its own, shows what it says, and returns when it stands.
 pub fn up(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
-    let path = socket(name)?;
-    if UnixStream::connect(&path).is_ok() {
-        bail!("the lab {name} is up already; `cargo lab down` ends it, or take another --name");
-    }
+    door::free(name)?;
     let shape = clap::ValueEnum::to_possible_value(&kind).context("no shape")?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--name", name, WORD, shape.get_name()]).args(agents.then_some("--agents"));
@@ -73,7 +48,6 @@ const STANDS: &str = "__stands";
 
 /// Keeps a lab until it is told to end.
 pub async fn stand(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
-    let path = socket(name)?;
     let work = async {
         let lab = Lab::up(kind.shape()).await?;
         if agents {
@@ -89,125 +63,20 @@ pub async fn stand(name: &str, kind: Kind, agents: bool) -> anyhow::Result<()> {
         by = guard::interrupted() => bail!("interrupted by {by}"),
         () = deserted() => bail!("nobody waits for it any more"),
     };
-    // The file was left by a lab that was killed.
-    drop(std::fs::remove_file(&path));
-    let listener = UnixListener::bind(&path).with_context(|| format!("cannot listen at {}", path.display()))?;
+    let mut door = Door::open(name)?;
     tell(&lab, name);
     let log = std::fs::File::create(lab.dir().join("lab.log")).context("cannot write lab.log")?;
     progress::line(STANDS);
     nix::unistd::dup2_stderr(&log).context("cannot redirect")?;
-    let (requests, mut asked) = mpsc::channel::<(Request, oneshot::Sender<Answer>)>(1);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else { return };
-            if let Err(error) = serve(&stream, &requests) {
-                progress::line(format_args!("a request: {error:#}"));
-            }
-        }
-    });
-    loop {
-        let (request, reply) = tokio::select! {
-            request = asked.recv() => request.context("the socket's thread ended")?,
-            _ = guard::interrupted() => break,
-        };
-        if matches!(request, Request::Down) {
-            let (dir, kept) = (lab.dir().display().to_string(), name.to_owned());
-            lab.down();
-            drop(std::fs::remove_file(&path));
-            // The process that asked may be gone by now.
-            drop(reply.send(Answer::Done(format!("the lab {kept} is down ({dir} is deleted)"))));
-            // Let the socket's thread pass it on.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            return Ok(());
-        }
-        let lab = lab.clone();
-        let answer = tokio::task::spawn_blocking(move || answer(&lab, request)).await?;
-        drop(reply.send(answer));
-    }
-    drop(std::fs::remove_file(&path));
+    let leave = tokio::select! {
+        leave = door.keep(&lab, || lab.agent_folder().into_iter().collect()) => Some(leave?),
+        _ = guard::interrupted() => None,
+    };
+    let folder = lab.dir().to_owned();
     lab.down();
-    Ok(())
-}
-
-fn answer(lab: &Lab, request: Request) -> Answer {
-    match request {
-        Request::Fault(fault) => match lab.apply(&fault) {
-            Ok(at) => Answer::Done(format!("done at {at}")),
-            Err(error) => Answer::Failed(error.to_string()),
-        },
-        Request::Init { host } => match lab.host(&host).map(|host| host.pid()) {
-            Ok(Some(pid)) => Answer::Init(pid, lab.agent_folder()),
-            Ok(None) => Answer::Failed(format!("{host} is down")),
-            Err(error) => {
-                let all: Vec<_> = lab.hosts().iter().map(|host| host.name().to_owned()).collect();
-                Answer::Failed(format!("{error}; there are: {}", all.join(" ")))
-            }
-        },
-        Request::Down => Answer::Failed("is handled elsewhere".into()),
-    }
-}
-
-fn serve(stream: &UnixStream, requests: &mpsc::Sender<(Request, oneshot::Sender<Answer>)>) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    if line.is_empty() {
-        return Ok(());
-    }
-    let (reply, answer) = oneshot::channel();
-    requests.blocking_send((serde_json::from_str(&line)?, reply))?;
-    writeln!({ stream }, "{}", serde_json::to_string(&answer.blocking_recv()?)?)?;
-    Ok(())
-}
-
-fn ask(name: &str, request: &Request) -> anyhow::Result<Answer> {
-    let path = socket(name)?;
-    let stream = UnixStream::connect(&path).with_context(|| nobody(name))?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    writeln!(&stream, "{}", serde_json::to_string(request)?)?;
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).context("the lab does not answer")?;
-    serde_json::from_str(&line).context("the lab ended while it was asked")
-}
-
-/// `lab down`
-pub fn down(name: &str) -> anyhow::Result<()> {
-    let elector =
-        getsockopt(&UnixStream::connect(socket(name)?).with_context(|| nobody(name))?, PeerCredentials)?.pid();
-    done(ask(name, &Request::Down)?)?;
-    // Its process has nothing left to do; a shell that goes on after this shall not see it.
-    let end = Instant::now() + Duration::from_secs(5);
-    while Path::new("/proc").join(elector.to_string()).exists() {
-        if Instant::now() > end {
-            bail!("its process {elector} does not end");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
-}
-
-fn nobody(name: &str) -> String {
-    format!("no lab {name} is up; `cargo lab up` starts one")
-}
-
-/// `lab fault`
-pub fn fault(name: &str, fault: Fault) -> anyhow::Result<()> {
-    done(ask(name, &Request::Fault(fault))?)
-}
-
-/// The PID of a host's init, and where its agent's program is.
-pub fn init_of(name: &str, host: &str) -> anyhow::Result<(u32, Option<PathBuf>)> {
-    match ask(name, &Request::Init { host: host.to_owned() })? {
-        Answer::Init(pid, programs) => Ok((pid, programs)),
-        Answer::Failed(why) | Answer::Done(why) => bail!("{why}"),
-    }
-}
-
-fn done(answer: Answer) -> anyhow::Result<()> {
-    match answer {
-        Answer::Done(text) => progress::line(text),
-        Answer::Init(pid, _) => progress::line(pid),
-        Answer::Failed(why) => bail!("{why}"),
+    drop(door);
+    if let Some(leave) = leave {
+        leave.gone(&folder).await;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub const READY: Duration = Duration::from_mins(3);
 /// For one command of kubectl.
 const ASKED: Duration = Duration::from_secs(30);
 /// What kubeadm finds wrong with a namespace and need not: the kernel of a machine, and programs that only it would use.
-const IGNORED: &str = "SystemVerification,ImagePull,FileExisting-conntrack,FileExisting-crictl,FileExisting-ethtool,\
+pub const IGNORED: &str = "SystemVerification,ImagePull,FileExisting-conntrack,FileExisting-crictl,FileExisting-ethtool,\
                        FileExisting-iptables,FileExisting-socat,FileExisting-tc,Swap,NumCPU,Mem";
 /// Where a control plane has our static pod.
 const STATIC_POD: &str = "etc/kubernetes/manifests/mooring-agent.yaml";
@@ -143,10 +143,8 @@ impl KubeadmCluster {
         let machine = self.machine("cp1")?;
         let file = put(machine, "init.yaml", &config::init(&machine.host, self.rig.lab.vip()))?;
         let init = machine.kubeadm("kubeadm-init").args(["init", "--config", &file, "--upload-certs"]);
-        let init =
-            init.args(["--skip-phases=addon/coredns".to_owned(), format!("--ignore-preflight-errors={IGNORED}")]);
         let ran = run(&machine.host, init, MADE).await.with_context(|| machine.log("kubelet", 8))?;
-        fs::copy(machine.file("etc/kubernetes/admin.conf"), &self.kubeconfig).context("copy admin.conf")?;
+        fs::copy(self.admin_conf(), &self.kubeconfig).context("copy admin.conf")?;
         Ok(ran)
     }
 
@@ -158,7 +156,6 @@ impl KubeadmCluster {
         let machine = self.machine(node)?;
         let file = put(machine, "join.yaml", &config::join(&machine.host, self.rig.lab.vip(), what))?;
         let join = machine.kubeadm("kubeadm-join").args(["join", "--config", &file]);
-        let join = join.args([format!("--ignore-preflight-errors={IGNORED}")]);
         run(&machine.host, join, MADE).await.with_context(|| machine.log("kubelet", 8))
     }
 
@@ -283,17 +280,24 @@ impl KubeadmCluster {
         self.machines.values().map(of).collect()
     }
 
-    /// How a person gets onto the hosts, and kubectl onto the cluster.
+    /// Where the first control plane's `admin.conf` is, for all hosts.
     #[must_use]
-    pub fn way_in(&self) -> String {
-        let onto = |host: &Host| {
-            let pid = host.pid().unwrap_or_default();
-            format!("nsenter --target {pid} --mount --uts --net --pid")
-        };
-        let hosts = self.machines.values().map(|machine| format!("{:<8} {}", machine.host.name(), onto(&machine.host)));
-        let (kubectl, file) = (self.kubectl.display(), self.kubeconfig.display());
-        let kubectl = format!("{:<8} {} {kubectl} --kubeconfig={file} get nodes", "kubectl", onto(&self.client));
+    pub fn admin_conf(&self) -> PathBuf {
+        self.rig.lab.dir().join("cp1/disk/etc/kubernetes/admin.conf")
+    }
+
+    /// How a person gets onto the hosts, and kubectl onto the cluster. `enter`: the command that enters a host, up to its name.
+    #[must_use]
+    pub fn way_in(&self, enter: &str) -> String {
+        let hosts = self.machines.keys().map(|name| format!("{name:<8} {enter} {name}"));
+        let kubectl = format!("kubectl  {enter} client kubectl --kubeconfig={} get nodes", self.kubeconfig.display());
         hosts.chain([kubectl]).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The folders of the programs that a person uses on the hosts.
+    #[must_use]
+    pub fn programs(&self) -> Vec<PathBuf> {
+        self.machines.values().next().map(|machine| machine.programs.folders()).unwrap_or_default()
     }
 
     /// Keeps the logs of all hosts, and says where they are.
@@ -333,7 +337,11 @@ pub fn replace(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("write {}", path.display()))
 }
 
-fn put(machine: &Machine, name: &str, text: &str) -> Result<String> {
+/// Writes a file on a machine, and answers its path as everybody sees it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn put(machine: &Machine, name: &str, text: &str) -> Result<String> {
     let path = machine.file(name);
     fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     Ok(path.display().to_string())

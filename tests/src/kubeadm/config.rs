@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
+use super::cluster::IGNORED;
 use super::images::REPOSITORY;
 use super::machine::SOCKET;
 use crate::assets::KUBERNETES;
@@ -31,6 +32,7 @@ pub fn init(host: &Host, vip: IpAddr) -> String {
         json!({
             "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
             "localAPIEndpoint": endpoint(host), "certificateKey": CERTIFICATE_KEY, "nodeRegistration": node(host),
+            "skipPhases": ["addon/coredns"],
             "bootstrapTokens": [{
                 "token": TOKEN, "ttl": "24h0m0s", "usages": ["signing", "authentication"],
                 "groups": ["system:bootstrappers:kubeadm:default-node-token"],
@@ -83,6 +85,7 @@ fn endpoint(host: &Host) -> Value {
 fn node(host: &Host) -> Value {
     json!({
         "name": host.name(), "criSocket": format!("unix://{SOCKET}"), "imagePullPolicy": "IfNotPresent",
+        "ignorePreflightErrors": IGNORED.split(',').collect::<Vec<_>>(),
         "kubeletExtraArgs": [{"name": "node-ip", "value": host.ip4().to_string()}],
     })
 }

@@ -31,6 +31,8 @@ pub struct Images {
     pub agent: String,
     /// The same under the name of a next version.
     pub agent_next: String,
+    /// The allocator, by the name that the manifests have.
+    pub allocator: String,
 }
 
 impl Images {
@@ -61,13 +63,18 @@ impl Images {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let agent = named_in(&root.join("manifests/agent/daemonset.yaml"))?;
         let agent_next = format!("{agent}-next");
-        let allocator = named_in(&root.join("manifests/allocator/deployment.yaml"))?;
+        let name = named_in(&root.join("manifests/allocator/deployment.yaml"))?;
         let program = in_path("pod");
         let pause = single(&[&format!("{REPOSITORY}/pause:{PAUSE}")], &[&program], &program, pod.clone());
         let backend = single(&[BACKEND], &[&program, "serve"], &program, pod);
-        let ours = |names: &[&str], file: &str, path| single(names, &[&format!("/{file}")], &format!("/{file}"), path);
-        let agents = ours(&[&agent, &agent_next], "mooring-agent", assets::agent(Profile::Release)?);
-        let allocator = ours(&[&allocator], "mooring-allocator", assets::allocator(Profile::Release)?);
+        let ours = |names: &[&str], file: &str, path| -> Result<Image> {
+            let mut image = single(names, &[&format!("/{file}")], &format!("/{file}"), path);
+            // A build is static; a program that a person names may not be.
+            image.files.extend(libraries(&image.files[0].1)?);
+            Ok(image)
+        };
+        let agents = ours(&[&agent, &agent_next], "mooring-agent", assets::agent(Profile::Release)?)?;
+        let allocator = ours(&[&name], "mooring-allocator", assets::allocator(Profile::Release)?)?;
         let node = vec![
             save("pause", &pause)?,
             save("kube-proxy", &proxy()?)?,
@@ -75,7 +82,7 @@ impl Images {
             save("mooring-allocator", &allocator)?,
             save("backend", &backend)?,
         ];
-        Ok(Self { node, control_plane, agent, agent_next })
+        Ok(Self { node, control_plane, agent, agent_next, allocator: name })
     }
 }
 
@@ -93,14 +100,19 @@ fn in_path(program: &str) -> String {
 /// kube-proxy with nft and its libraries: in nftables mode it runs that program.
 fn proxy() -> Result<Image> {
     let nft = assets::ensure("nft", "nftables")?;
-    let output = Command::new("ldd").arg(&nft).output().context("run ldd")?;
-    let mut files =
-        vec![(in_path("kube-proxy"), assets::one(Product::KubeProxy)?.path), ("/usr/sbin/nft".to_owned(), nft)];
-    // "libnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x...)"; a static one has none.
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let libraries = said.split_whitespace().filter(|word| word.starts_with('/'));
-    files.extend(libraries.map(|path| (path.to_owned(), PathBuf::from(path))));
+    let mut files = libraries(&nft)?;
+    files.push((in_path("kube-proxy"), assets::one(Product::KubeProxy)?.path));
+    files.push(("/usr/sbin/nft".to_owned(), nft));
     Ok(Image { names: vec![format!("{REPOSITORY}/kube-proxy:v{KUBERNETES}")], entry: Vec::new(), files })
+}
+
+/// The libraries of a program, each where the program looks for it; a static one has none.
+fn libraries(program: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let output = Command::new("ldd").arg(program).output().context("run ldd")?;
+    // "libnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x...)"
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let paths = said.split_whitespace().filter(|word| word.starts_with('/') && !word.ends_with(':'));
+    Ok(paths.map(|path| (path.to_owned(), PathBuf::from(path))).collect())
 }
 
 /// The image that a manifest of ours names.

@@ -52,10 +52,17 @@ impl Programs {
         })
     }
 
+    /// The folders of PATH that a machine has before others.
+    #[must_use]
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let own = [&self.kubelet, &self.kubeadm, &self.kubectl, &self.containers.runc];
+        let own = own.into_iter().filter_map(|path| path.parent());
+        own.chain([self.containers.folder.as_path()]).map(Path::to_owned).collect()
+    }
+
     /// PATH on a machine.
     fn path(&self) -> Result<String> {
-        let own = [&self.kubelet, &self.kubeadm, &self.containers.runc].into_iter().filter_map(|path| path.parent());
-        let own = own.chain([self.containers.folder.as_path()]).map(Path::to_owned);
+        let own = self.folders().into_iter();
         let rest = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
         let path = std::env::join_paths(own.chain(rest)).context("a folder's name has a colon")?;
         Ok(path.to_string_lossy().into_owned())
@@ -172,10 +179,11 @@ fn disk(host: &Host) -> PathBuf {
     host.dir().join("disk")
 }
 
-/// A line for each other host: its pods, and its address.
+/// A line for each other host: its pods, and its address. What is none of theirs goes to the client, which drops it.
 fn routes(lab: &Lab, host: &Host) -> String {
+    let outside = lab.host("client").map_or_else(|_| "\n".to_owned(), |client| format!("\ndefault {}\n", client.ip4()));
     let others = lab.hosts().into_iter().filter(|other| other.name() != host.name());
-    others.map(|other| format!("{} {}", pods_of(&other), other.ip4())).collect::<Vec<_>>().join("\n") + "\n"
+    others.map(|other| format!("{} {}", pods_of(&other), other.ip4())).collect::<Vec<_>>().join("\n") + &outside
 }
 
 fn containerd(disk: &Path, plugins: &Path) -> String {

@@ -75,21 +75,28 @@ impl Story {
     }
 }
 
-/// Makes the cluster, does everything to it, and answers whether all was well. The cluster is taken down at the end; `stay`: it stays
-/// until somebody interrupts.
+/// What clusters are made of, where the machine can have one.
 ///
 /// # Errors
-/// [`Skip`] where the machine cannot do it; or the cluster cannot be made.
-pub async fn tell(wanted: Vec<Act>, stay: bool) -> Result<bool> {
+/// [`Skip`] where it cannot; or a program or an image cannot be made.
+pub async fn parts() -> Result<Parts> {
     if !userns::is_machine_root() {
         return Err(Skip("containers need the machine's root".into()).into());
     }
     for program in ["ip", "ldd", "mount", "umount", "unshare"] {
         assets::on_path(program).ok_or_else(|| Skip(format!("{program} is not installed")))?;
     }
+    tokio::task::spawn_blocking(Parts::find).await?.map_err(missing)
+}
+
+/// Makes the cluster, does everything to it, and answers with it, and whether all was well.
+///
+/// # Errors
+/// [`Skip`] where the machine cannot do it; or the cluster cannot be made.
+pub async fn tell(wanted: Vec<Act>) -> Result<(KubeadmCluster, bool)> {
     let mut story = Story { report: Report::to_stdout(), judged: Vec::new(), acts: wanted };
     story.report.title("Programs and images");
-    let parts = tokio::task::spawn_blocking(Parts::find).await?.map_err(missing)?;
+    let parts = parts().await?;
     story.report.event(Tone::Good, "all there");
 
     let mut compared = None;
@@ -126,13 +133,13 @@ pub async fn tell(wanted: Vec<Act>, stay: bool) -> Result<bool> {
     };
     let rows: Vec<_> = std::iter::once(head).chain(story.judged.iter().map(row)).collect();
     story.report.table(&rows);
-    if stay && done.is_ok() {
-        story.report.title("The cluster stays until Ctrl-C");
-        story.report.detail(&cluster.way_in());
-        std::future::pending::<()>().await;
+    match done {
+        Ok(()) => Ok((cluster, good)),
+        Err(error) => {
+            cluster.down();
+            Err(error)
+        }
     }
-    cluster.down();
-    done.map(|()| good)
 }
 
 /// A program that cannot be had is no failure.
