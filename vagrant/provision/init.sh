@@ -34,6 +34,7 @@ controlPlaneEndpoint: $VIP:6443
 imageRepository: ${IMAGE_REPOSITORY:-registry.k8s.io}
 encryptionAlgorithm: ECDSA-P256
 networking: {podSubnet: 10.244.0.0/16}
+dns: {disabled: $([ "$COREDNS" = on ] && echo false || echo true)}
 etcd: {local: {extraArgs: ${etcd-[]}}}
 controllerManager: {extraArgs: [${elect-}${grace-}]}
 scheduler: {extraArgs: [${elect-}]}
@@ -49,9 +50,7 @@ mode: $KUBE_PROXY
 ipvs: {strictARP: $([ "$KUBE_PROXY" = ipvs ] && echo true || echo false)}
 END
 
-skip=()
-[ "$COREDNS" = on ] || skip=(--skip-phases addon/coredns)
-kubeadm init --config /root/init.yaml --upload-certs "${skip[@]}" --ignore-preflight-errors NumCPU,Mem
+kubeadm init --config /root/init.yaml --upload-certs --ignore-preflight-errors NumCPU,Mem
 
 for home in /root /home/vagrant; do
   mkdir -p "$home/.kube"
