@@ -8,8 +8,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 # shellcheck source=prove/settings.sh
 . prove/settings.sh
-[ "${PROVE_INSIDE-}" = yes ] || exec prove/namespaces.sh "$PWD/prove.sh"
-
 vip=$LAB_NETWORK.$LAB_VIP
 service=$LAB_NETWORK.${LAB_SERVICES%-*}
 say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
@@ -19,17 +17,22 @@ stamped() {
     while IFS= read -r line; do say "$line"; done
 }
 
+# The box needs packages, and within the namespaces there is no network. The seconds go on there.
 if [ ! -e "$PROVE_FOLDER/mooring.box" ]; then
   prove/offline.sh "$PROVE_FOLDER/offline" 2>&1 | stamped
   prove/box.sh "$PROVE_FOLDER/offline" "$PROVE_FOLDER/mooring.box" 2>&1 | stamped
 fi
+export SECONDS
+[ "${PROVE_INSIDE-}" = yes ] || exec prove/namespaces.sh "$PWD/prove.sh"
+
 rm -rf "$VAGRANT_DOTFILE_PATH"
 vagrant box add --force --name "$LAB_BOX" --provider libvirt "$PROVE_FOLDER/mooring.box" 2>&1 | stamped
 trap 'vagrant destroy --force 2>&1 | stamped' EXIT
 vagrant up --no-parallel 2>&1 | stamped
 ./check.sh 2>&1 | stamped
 
-api() { curl --silent --insecure --fail --max-time 10 --output /dev/null "https://$vip:6443/readyz"; }
+# ready ADDRESS: asks the API server there.
+ready() { curl --silent --insecure --fail --max-time 10 --output /dev/null "https://$1:6443/readyz"; }
 # The machine whose MAC address this host has for the VIP.
 holder() {
   local mac machine
@@ -39,7 +42,7 @@ holder() {
   done
 }
 
-api
+ready "$vip"
 first=$(holder)
 say "the VIP is on $first; now it loses its power"
 begin=${EPOCHREALTIME/./}
@@ -47,11 +50,14 @@ since() { echo "$(((${EPOCHREALTIME/./} - begin) / 1000)) ms"; }
 virsh --quiet destroy "$first"
 until ping -c 1 -W 1 "$vip" > /dev/null 2>&1; do :; done
 say "after $(since) the VIP answers on $(holder)"
-until api; do sleep 0.2; done
+until ready "$vip"; do sleep 0.2; done
 say "after $(since) the API server on the VIP is ready"
 curl --silent --fail --max-time 60 "http://$service/" | stamped
 
 virsh --quiet start "$first"
+begin=${EPOCHREALTIME/./}
 say "$first has its power back"
+until ready "$LAB_NETWORK.1${first#mooring-cp}"; do sleep 2; done
+say "after $(since) its own API server is ready"
 ./check.sh 2>&1 | stamped
 say "all of it was seen"
