@@ -19,7 +19,7 @@ until_true() {
   shift
   until "$@"; do
     [ $((SECONDS - begin)) -lt "$wait" ] || { echo "waited $wait s for $what" >&2; exit 1; }
-    sleep 2
+    sleep $(((wait + 149) / 150))
   done
   echo "$what: after $((SECONDS - begin)) s"
 }

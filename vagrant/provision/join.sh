@@ -33,5 +33,5 @@ kubeadm join --config /root/join.yaml --ignore-preflight-errors NumCPU,Mem
 end=$((SECONDS + WAIT))
 until kubectl --kubeconfig /etc/kubernetes/kubelet.conf get node "$(hostname)" |& grep -w Ready; do
   [ $SECONDS -lt $end ] || { echo "$(hostname) is not ready" >&2; exit 1; }
-  sleep 2
+  sleep $((WAIT / 300))
 done

@@ -3,6 +3,7 @@
 set -euo pipefail
 export KUBECONFIG=/etc/kubernetes/admin.conf
 cd /home/vagrant/lab
+tar --extract --file manifests.tar
 
 # An archive names its image.
 archived() {
@@ -31,7 +32,7 @@ END
 end=$((SECONDS + WAIT))
 until kubectl apply --server-side --force-conflicts --kustomize .; do
   [ $SECONDS -lt $end ] || exit 1
-  sleep 2
+  sleep $((WAIT / 300))
 done
 kubectl --namespace kube-system create configmap kubevip --from-literal "range-global=$SERVICES" --dry-run=client --output yaml |
   kubectl apply --filename -
