@@ -10,6 +10,7 @@ if [ "$SLOW" = yes ]; then
   elect='{name: leader-elect-lease-duration, value: 3m0s}, {name: leader-elect-renew-deadline, value: 2m30s}'
   elect+=', {name: leader-elect-retry-period, value: 10s}'
   grace=', {name: node-monitor-grace-period, value: 5m0s}'
+  patches='{directory: /root/patches}'
   kubelet=$'nodeStatusUpdateFrequency: 30s\nnodeLeaseDurationSeconds: 240\nsyncFrequency: 2m0s'
 fi
 
@@ -26,6 +27,7 @@ bootstrapTokens:
 nodeRegistration:
   kubeletExtraArgs: [{name: node-ip, value: $NODE_IP}]
 timeouts: ${timeouts-{\}}
+patches: ${patches-{\}}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration

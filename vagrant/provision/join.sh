@@ -10,8 +10,10 @@ until curl --silent --insecure --max-time 10 --output /dev/null --fail "https://
   sleep 2
 done
 
-[ "$SLOW" != yes ] ||
+if [ "$SLOW" = yes ]; then
   timeouts='{kubeletHealthCheck: 40m0s, kubernetesAPICall: 10m0s, etcdAPICall: 20m0s, tlsBootstrap: 40m0s, discovery: 40m0s}'
+  [ "$ROLE" != control-plane ] || patches='{directory: /root/patches}'
+fi
 {
   cat << END
 apiVersion: kubeadm.k8s.io/v1beta4
@@ -21,6 +23,7 @@ discovery:
 nodeRegistration:
   kubeletExtraArgs: [{name: node-ip, value: $NODE_IP}]
 timeouts: ${timeouts-{\}}
+patches: ${patches-{\}}
 END
   [ "$ROLE" != control-plane ] || cat << END
 controlPlane:
