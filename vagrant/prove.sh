@@ -48,8 +48,8 @@ say "the VIP is on $first; now it loses its power"
 begin=${EPOCHREALTIME/./}
 since() { echo "$(((${EPOCHREALTIME/./} - begin) / 1000)) ms"; }
 virsh --quiet destroy "$first"
-until ping -c 1 -W 1 "$vip" > /dev/null 2>&1; do :; done
-say "after $(since) the VIP answers on $(holder)"
+until timeout 1 bash -c "exec 3<> /dev/tcp/$vip/6443" 2> /dev/null; do sleep 0.1; done
+say "after $(since) the VIP takes connections on $(holder)"
 until ready "$vip"; do sleep 0.2; done
 say "after $(since) the API server on the VIP is ready"
 curl --silent --fail --max-time 60 "http://$service/" | stamped
