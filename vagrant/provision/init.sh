@@ -1,11 +1,11 @@
 #!/bin/bash
 # kubeadm init on the first control plane, with the VIP as the cluster's endpoint.
 set -euo pipefail
-[ ! -e /etc/kubernetes/kubelet.conf ] || exit 0
+[ ! -e /etc/kubernetes/lab-made ] || exit 0
 
 # For machines that take minutes for what others do in seconds.
 if [ "$SLOW" = yes ]; then
-  timeouts='{controlPlaneComponentHealthCheck: 40m0s, kubeletHealthCheck: 40m0s, kubernetesAPICall: 10m0s, tlsBootstrap: 40m0s}'
+  timeouts='{controlPlaneComponentHealthCheck: 40m0s, kubeletHealthCheck: 40m0s, kubernetesAPICall: 40m0s, tlsBootstrap: 40m0s}'
   etcd='[{name: heartbeat-interval, value: "1000"}, {name: election-timeout, value: "10000"}]'
   elect='{name: leader-elect-lease-duration, value: 3m0s}, {name: leader-elect-renew-deadline, value: 2m30s}'
   elect+=', {name: leader-elect-retry-period, value: 10s}'
@@ -53,6 +53,7 @@ ipvs: {strictARP: $([ "$KUBE_PROXY" = ipvs ] && echo true || echo false)}
 END
 
 kubeadm init --config /root/init.yaml --upload-certs --ignore-preflight-errors NumCPU,Mem
+touch /etc/kubernetes/lab-made
 
 for home in /root /home/vagrant; do
   mkdir -p "$home/.kube"

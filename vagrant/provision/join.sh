@@ -1,7 +1,7 @@
 #!/bin/bash
 # kubeadm join through the VIP, as a further control plane or as a worker.
 set -euo pipefail
-[ ! -e /etc/kubernetes/kubelet.conf ] || exit 0
+[ ! -e /etc/kubernetes/lab-made ] || exit 0
 
 # Machines are made side by side: the first control plane may not be there yet.
 end=$((SECONDS + WAIT))
@@ -11,7 +11,7 @@ until curl --silent --insecure --max-time 10 --output /dev/null --fail "https://
 done
 
 if [ "$SLOW" = yes ]; then
-  timeouts='{kubeletHealthCheck: 40m0s, kubernetesAPICall: 10m0s, etcdAPICall: 20m0s, tlsBootstrap: 40m0s, discovery: 40m0s}'
+  timeouts='{kubeletHealthCheck: 40m0s, kubernetesAPICall: 40m0s, etcdAPICall: 20m0s, tlsBootstrap: 40m0s, discovery: 40m0s}'
   [ "$ROLE" != control-plane ] || patches='{directory: /root/patches}'
 fi
 {
@@ -32,6 +32,7 @@ controlPlane:
 END
 } > /root/join.yaml
 kubeadm join --config /root/join.yaml --ignore-preflight-errors NumCPU,Mem
+touch /etc/kubernetes/lab-made
 
 end=$((SECONDS + WAIT))
 until kubectl --kubeconfig /etc/kubernetes/kubelet.conf get node "$(hostname)" |& grep -w Ready; do

@@ -2,6 +2,9 @@
 # What a machine needs before it can be a node: no swap, modules, forwarding, and the names of the others.
 set -euo pipefail
 
+# What kubeadm began and did not end begins anew; init.sh and join.sh leave the file when it has ended.
+if [ -e /etc/kubernetes/kubelet.conf ] && [ ! -e /etc/kubernetes/lab-made ]; then kubeadm reset --force; fi
+
 swapoff --all
 sed -i '/\sswap\s/d' /etc/fstab
 
