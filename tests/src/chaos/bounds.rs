@@ -49,6 +49,19 @@ pub const BOTH_YIELD: usize = 2;
 /// Resident memory of an agent, in kilobytes.
 pub const MEMORY: u64 = 48 * 1_024;
 
+/// Where etcd's members are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Etcd {
+    /// On a host apart.
+    #[default]
+    Apart,
+    /// One on each control plane.
+    Stacked,
+    /// One on each control plane, and a fault isolated the one that led when the round began: until another one leads, nobody can ask the
+    /// API.
+    LeaderIsolated,
+}
+
 /// What one fault may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
@@ -93,19 +106,19 @@ fn harms(class: Class, lasts: Duration, stacked: bool) -> bool {
 }
 
 /// Whether a cut heals while nobody can ask the API.
-fn heals_without_api(faults: &[(Class, bool, Duration)], leader_isolated: bool) -> bool {
+fn heals_without_api(faults: &[(Class, bool, Duration)], etcd: Etcd) -> bool {
     let any = |wanted: fn(&Class) -> bool| faults.iter().any(|(class, ..)| wanted(class));
-    leader_isolated
+    etcd == Etcd::LeaderIsolated
         || any(|class| matches!(class, Class::ApisStopped | Class::ApisFrozen | Class::EtcdFrozen))
             && any(|class| matches!(class, Class::Cut | Class::CutOneWay | Class::Isolated))
 }
 
 /// What the faults of a round may cost. Each fault is given as its class, whether it affects the holder, and how long
-/// it lasts. `spent`: the VIP has moved so often recently that the witness may not decide. `stacked`: see [`alone`].
-/// `leader_isolated`: a host was isolated whose etcd member led; until the other members have elected another leader, nobody can ask the API.
+/// it lasts. `spent`: the VIP has moved so often recently that the witness may not decide.
 #[must_use]
-pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool, stacked: bool, leader_isolated: bool) -> Bound {
-    let both_yield = heals_without_api(faults, leader_isolated);
+pub fn of_round(faults: &[(Class, bool, Duration)], spent: bool, etcd: Etcd) -> Bound {
+    let both_yield = heals_without_api(faults, etcd);
+    let stacked = etcd != Etcd::Apart;
     let yields = if both_yield { BOTH_YIELD } else { 0 };
     match faults {
         [] => Bound { outage: HARMLESS, moves: 0 },
@@ -171,28 +184,28 @@ mod tests {
 
     #[test]
     fn what_harms_nobody_is_allowed_nothing() {
-        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true, false, false);
+        let harmless = of_round(&[(Class::ApisFrozen, true, SHORT)], true, Etcd::Apart);
         assert_eq!(harmless, Bound { outage: HARMLESS, moves: 0 });
-        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true, false, false), Bound { outage: HARMLESS, moves: 0 });
-        let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false, false, false);
+        assert_eq!(of_round(&[(Class::Crash, false, SHORT)], true, Etcd::Apart), Bound { outage: HARMLESS, moves: 0 });
+        let two = of_round(&[(Class::ApisFrozen, true, SHORT), (Class::CutGateway, true, SHORT)], false, Etcd::Apart);
         assert_eq!(two, Bound { outage: HARMLESS * 2, moves: 0 });
     }
 
     #[test]
     fn a_spent_witness_and_company_cost_a_lease() {
-        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], false, false, false).outage, WITNESSED);
-        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], true, false, false).outage, WITNESSED + EXPIRED);
-        let company = of_round(&[(Class::Crash, false, SHORT), (Class::PortDown, true, SHORT)], false, false, false);
+        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], false, Etcd::Apart).outage, WITNESSED);
+        assert_eq!(of_round(&[(Class::Crash, true, SHORT)], true, Etcd::Apart).outage, WITNESSED + EXPIRED);
+        let company = of_round(&[(Class::Crash, false, SHORT), (Class::PortDown, true, SHORT)], false, Etcd::Apart);
         assert_eq!(company, Bound { outage: EXPIRED, moves: 4 });
     }
 
     #[test]
     fn a_cut_that_heals_without_an_api_makes_both_yield() {
-        let moves = |one, other| of_round(&[(one, true, SHORT), (other, true, SHORT)], false, false, false).moves;
+        let moves = |one, other| of_round(&[(one, true, SHORT), (other, true, SHORT)], false, Etcd::Apart).moves;
         assert_eq!(moves(Class::ApisStopped, Class::Cut), 3 + BOTH_YIELD);
         assert_eq!(moves(Class::EtcdFrozen, Class::Isolated), 2 + BOTH_YIELD);
         let long = |class| (class, true, UNWELL);
-        assert_eq!(of_round(&[long(Class::ApisStopped), long(Class::Cut)], false, true, false).moves, 3 + BOTH_YIELD);
+        assert_eq!(of_round(&[long(Class::ApisStopped), long(Class::Cut)], false, Etcd::Stacked).moves, 3 + BOTH_YIELD);
         // With an API the Lease decides; without a cut nobody hears another; a crashed host comes back without the VIP.
         assert_eq!(moves(Class::ApiStopped, Class::Cut), 4);
         assert_eq!(moves(Class::ApisStopped, Class::Claimed), 1);
@@ -201,18 +214,18 @@ mod tests {
 
     #[test]
     fn an_isolation_of_etcds_leader_that_heals_makes_both_yield() {
-        let isolated = |on_holder, leader| of_round(&[(Class::Isolated, on_holder, UNWELL)], false, true, leader).moves;
-        assert_eq!(isolated(true, true), 2 + BOTH_YIELD);
-        assert_eq!(isolated(true, false), 2, "the API answers the other hosts");
-        assert_eq!(isolated(false, true), 0, "the holder needs no API");
+        let isolated = |on_holder, leader| of_round(&[(Class::Isolated, on_holder, UNWELL)], false, leader).moves;
+        assert_eq!(isolated(true, Etcd::LeaderIsolated), 2 + BOTH_YIELD);
+        assert_eq!(isolated(true, Etcd::Stacked), 2, "the API answers the other hosts");
+        assert_eq!(isolated(false, Etcd::LeaderIsolated), 0, "the holder needs no API");
     }
 
     #[test]
     fn a_cut_between_etcd_members_makes_an_api_server_unhealthy() {
-        let moves = |lasts, stacked| of_round(&[(Class::CutOneWay, true, lasts)], false, stacked, false).moves;
-        assert_eq!(moves(UNWELL, true), 3);
-        assert_eq!(moves(SHORT, true), 2, "too short for two bad answers");
-        assert_eq!(moves(UNWELL, false), 2, "etcd is elsewhere");
-        assert_eq!(of_round(&[(Class::CutGateway, true, UNWELL)], false, true, false).moves, 0);
+        let moves = |lasts, etcd| of_round(&[(Class::CutOneWay, true, lasts)], false, etcd).moves;
+        assert_eq!(moves(UNWELL, Etcd::Stacked), 3);
+        assert_eq!(moves(SHORT, Etcd::Stacked), 2, "too short for two bad answers");
+        assert_eq!(moves(UNWELL, Etcd::Apart), 2, "etcd is elsewhere");
+        assert_eq!(of_round(&[(Class::CutGateway, true, UNWELL)], false, Etcd::Stacked).moves, 0);
     }
 }

@@ -35,7 +35,7 @@ use crate::progress;
 use crate::rig::control_plane::ControlPlaneRig;
 use act::Cast;
 use agents::Agents;
-use bounds::SETTLED;
+use bounds::{Etcd, SETTLED};
 use class::{Class, INTRUDER};
 use draw::{Draw, Plan};
 use quiesce::After;
@@ -213,8 +213,11 @@ impl Chaos {
         let mut record = self.watch.end(&self.rig, &mut self.agents, made.faults, healed).await?;
         record.seen.spent = made.spent;
         record.seen.left = self.left;
-        record.seen.stacked = self.stacked;
-        record.seen.leader_isolated = made.leader_isolated;
+        record.seen.etcd = match (self.stacked, made.leader_isolated) {
+            (false, _) => Etcd::Apart,
+            (true, false) => Etcd::Stacked,
+            (true, true) => Etcd::LeaderIsolated,
+        };
         record.seen.services = self.services.is_some();
         breaches.extend(rules::judge(&record.seen));
         let mut allowed = rules::allowances(&record.seen);

@@ -153,7 +153,7 @@ fn one_holder(seen: &Seen) -> Vec<Breach> {
 
 fn allowed(seen: &Seen) -> bounds::Bound {
     let faults: Vec<_> = seen.faults.iter().map(|one| (one.class, one.on_holder, one.lasts)).collect();
-    bounds::of_round(&faults, seen.spent, seen.stacked, seen.leader_isolated)
+    bounds::of_round(&faults, seen.spent, seen.etcd)
 }
 
 fn outage(seen: &Seen) -> Vec<Breach> {

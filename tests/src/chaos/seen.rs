@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mooring_agent::core::time::Time;
 
+use super::bounds::Etcd;
 use super::class::Class;
 use super::floor::Lapse;
 use crate::observe::probes::Gap;
@@ -73,10 +74,8 @@ pub struct Seen {
     pub gaps: Vec<Gap>,
     /// Since when the Lease names the holder, at the end; `None`: the Lease does not name the holder.
     pub named: Option<Time>,
-    /// Each control plane has an etcd member of its own.
-    pub stacked: bool,
-    /// A host was isolated whose etcd member led when the round began: until another member leads, nobody can ask the API.
-    pub leader_isolated: bool,
+    /// Where etcd's members are.
+    pub etcd: Etcd,
     /// The agents carry VIPs of Services as well.
     pub services: bool,
     /// When agents sent requests to the API.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use mooring_agent::core::time::Time;
 
 use super::agents::Agents;
+use super::bounds::Etcd;
 use super::floor::Floor;
 use super::seen::{Happened, Lifetime, Seen};
 use crate::observe::addresses::{Change, Event};
@@ -104,8 +105,7 @@ impl Watch {
             lifetimes: lifetimes(&events, from),
             gaps: probes.outages(),
             named: end.named,
-            stacked: false,
-            leader_isolated: false,
+            etcd: Etcd::Apart,
             services: false,
             requests: self.requests()?,
             unasked: agents.take(),

@@ -125,8 +125,8 @@ mod tests {
             "apiGroups": ["coordination.k8s.io"], "resources": ["leases", "leases/finalizers"],
             "resourceNames": ["mine"], "verbs": ["get", "update"],
         });
-        let role = json!({"kind": "Role", "metadata": {"namespace": "kube-system"}, "rules": [rule]});
-        let rights = Right::all(&[role]);
+        let in_namespace = json!({"kind": "Role", "metadata": {"namespace": "kube-system"}, "rules": [rule]});
+        let rights = Right::all(&[in_namespace]);
         assert_eq!(rights.len(), 4);
         let (get, update) = (request("get", "mine", false), request("update", "mine", false));
         assert_eq!(wrong(&rights, &[get.clone(), update]), [""; 0]);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use netlink_packet_route::address::AddressFlags;
 
+use super::super::bounds::Etcd;
 use super::super::class::Class;
 use super::super::floor::Lapse;
 use super::super::seen::{Happened, Lifetime, Unasked};
@@ -53,8 +54,7 @@ fn good() -> Seen {
         lifetimes: [0, 2_000, 4_000, 6_000, 8_000].map(|ms| lifetime(if ms == 0 { "a" } else { "b" }, ms, 13)).into(),
         gaps: vec![Gap { from: at(1_000), to: at(1_410), lost: 410 }],
         named: Some(at(5_000)),
-        stacked: false,
-        leader_isolated: false,
+        etcd: Etcd::Apart,
         services: false,
         requests: (0..20).map(|n| at(n * 500)).collect(),
         unasked: Vec::new(),
