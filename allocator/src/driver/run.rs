@@ -136,7 +136,8 @@ impl Driver {
         let leads = self.leads.is_some_and(|until| clock::now() < until);
         let machines = machines.into_iter().flatten().min().filter(|_| leads);
         let paced = self.pace.next().filter(|_| !self.out.queue.is_empty() && self.writing < self.settings.writes);
-        let shown = self.services.as_ref().and_then(ServiceController::next_show);
+        let services_shown = self.services.as_ref().and_then(ServiceController::next_show);
+        let shown = services_shown.into_iter().chain(self.claims.waiting.next_show());
         machines.into_iter().chain(ClaimController::next_hold(index)).chain(paced).chain(shown).min()
     }
 
@@ -145,6 +146,9 @@ impl Driver {
         let change = Change::of(&event);
         ClaimController::step(&mut self.index, event, &mut self.out);
         let Some(change) = change else { return };
+        if matches!(change, Change::Claims(_) | Change::Claim(..) | Change::ClaimGone(..)) {
+            self.claims.waiting.changed();
+        }
         if let Some(services) = &mut self.services {
             services.observe(&self.index, &change, &mut self.out);
         }
@@ -241,6 +245,7 @@ impl Driver {
         metrics.waiting.set(i64::try_from(self.out.queue.len()).unwrap_or(i64::MAX));
         metrics.under_way.set(i64::try_from(self.writing).unwrap_or(i64::MAX));
         self.claims.intake.take_times().into_iter().for_each(|time| metrics.bound_after(time));
+        self.claims.waiting.show(&self.index, &self.out);
         if let Some(services) = &mut self.services {
             services.show(&self.out);
         }

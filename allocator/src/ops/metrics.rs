@@ -69,6 +69,7 @@ pub struct Metrics {
     /// Addresses that a node heard another host have.
     pub conflicts: Counter,
     failures: Family<ByReason, Counter>,
+    claims_waiting: Family<ByReason, Gauge>,
     latency: Histogram,
     calls: Family<ByOutcome, Counter>,
     call_seconds: Family<ByCall, Histogram, fn() -> Histogram>,
@@ -104,6 +105,7 @@ impl Default for Metrics {
             duplicates: Counter::default(),
             conflicts: Counter::default(),
             failures: Family::default(),
+            claims_waiting: Family::default(),
             latency: Histogram::new(ALLOCATION),
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(call_seconds),
@@ -127,6 +129,11 @@ impl Default for Metrics {
             "failures",
             "Claims that could not have an address when they were looked at, by reason",
             m.failures.clone(),
+        );
+        registry.register(
+            "claims_waiting",
+            "Claims without an address, by the reason of their condition Ready. Paused: the claim or its Cluster is. Pending: no condition yet",
+            m.claims_waiting.clone(),
         );
         registry.register(
             "withdrawn",
@@ -176,6 +183,11 @@ impl Default for Metrics {
             Unit::Seconds,
             m.started.clone(),
         );
+        // From the start: a counter that appears with its first event hides that event from rate() and increase().
+        for reason in FAILURES {
+            m.failures.get_or_create(&ByReason { reason: reason.name() }).inc_by(0);
+        }
+        m.claims_waiting(&BTreeMap::new());
         let info = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "What this program is", info);
         let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
@@ -218,6 +230,15 @@ impl Metrics {
     /// A claim could not have an address.
     pub fn failed(&self, reason: Reason) {
         self.failures.get_or_create(&ByReason { reason: reason.name() }).inc();
+    }
+
+    /// The number of claims that wait, for each reason.
+    pub fn claims_waiting(&self, counts: &BTreeMap<&'static str, usize>) {
+        let conditions = FAILURES.map(Reason::name);
+        for reason in conditions.into_iter().chain([Reason::Other.name(), "Paused", "Pending"]) {
+            let count = counts.get(reason).copied().unwrap_or_default();
+            self.claims_waiting.get_or_create(&ByReason { reason }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// A claim is bound; the time since it was first seen.
@@ -275,6 +296,9 @@ impl Metrics {
     }
 }
 
+/// Why this program gives a claim no address.
+const FAILURES: [Reason; 3] = [Reason::AllocationFailed, Reason::PoolNotReady, Reason::PoolExhausted];
+
 /// The value of a label, and the thing it counts.
 type State = (&'static str, fn(&Counts) -> i64);
 
@@ -311,7 +335,7 @@ mod tests {
         let page = metrics.page().unwrap();
         let exist: Vec<&str> = page.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/monitoring");
-        for file in ["allocator-rules.yaml", "mooring.json"] {
+        for file in ["allocator-rules.yaml", "mooring.json", "tests/allocator.yaml"] {
             let text = std::fs::read_to_string(folder.join(file)).unwrap();
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let asked: Vec<&str> = words.filter(|word| word.starts_with("mooring_allocator_")).collect();
@@ -319,6 +343,40 @@ mod tests {
             let unknown: Vec<&&str> = asked.iter().filter(|word| !exist.contains(*word)).collect();
             assert!(unknown.is_empty(), "{file} asks for what the allocator does not have: {unknown:?}");
         }
+    }
+
+    #[test]
+    fn every_reason_is_there_from_the_start_and_back_to_none() {
+        let metrics = Metrics::default();
+        let page = metrics.page().unwrap();
+        for line in [r#"failures_total{reason="PoolExhausted"} 0"#, r#"claims_waiting{reason="Pending"} 0"#] {
+            assert!(page.contains(&format!("mooring_allocator_{line}\n")), "{line} is not in {page}");
+        }
+        metrics.claims_waiting(&BTreeMap::from([("PoolExhausted", 2)]));
+        assert!(metrics.page().unwrap().contains(r#"claims_waiting{reason="PoolExhausted"} 2"#));
+        metrics.claims_waiting(&BTreeMap::new());
+        assert!(metrics.page().unwrap().contains(r#"claims_waiting{reason="PoolExhausted"} 0"#));
+    }
+
+    #[test]
+    fn the_book_names_every_metric() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
+        let page = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        let book = page("allocator.md") + &page("services.md");
+        let shown = Metrics::default().page().unwrap();
+        let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE mooring_allocator_")?.rsplit_once(' '));
+        let mut count = 0;
+        for (name, kind) in types {
+            let name = match kind {
+                "counter" => format!("{name}_total"),
+                "info" => format!("{name}_info"),
+                _ => name.to_owned(),
+            };
+            let is_explained = book.contains(&format!("`{name}`")) || book.contains(&format!("`{name}{{"));
+            assert!(is_explained, "neither docs/src/allocator.md nor docs/src/services.md explains {name}");
+            count += 1;
+        }
+        assert!(count > 15, "only {count} metrics");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod pool_status;
 mod pools;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod writes;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use mooring_allocator_core::work::Failure;
 
 pub use answers::{claim_path, read_then_patch};
 pub use intake::{Intake, Unreadable, turned};
+pub use waiting::Waiting;
 
 use super::controller::{ClaimRead, Controller, Outbox, Outcome, Prepared};
 use super::index::Index;
@@ -28,6 +30,8 @@ use crate::clock;
 pub struct ClaimController {
     /// The events of lists and watches.
     pub intake: Intake,
+    /// The claims that wait for an address.
+    pub waiting: Waiting,
 }
 
 impl ClaimController {
@@ -60,6 +64,7 @@ impl ClaimController {
         for key in self.intake.take_changed_holds(clock::now(), index) {
             if let Some(claim) = index.protocol.claim(&key) {
                 let held = index.held((**claim).clone());
+                self.waiting.changed();
                 Self::step(index, Event::Claim(held), out);
             }
         }

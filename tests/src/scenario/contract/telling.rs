@@ -111,6 +111,19 @@ async fn events(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     Ok(())
 }
 
+/// Waits until so many claims wait because their pool is exhausted, as the metric says it.
+async fn waiting(allocator: &Allocator, wanted: u8) -> Result<()> {
+    let deadline = now() + SOON;
+    loop {
+        let shown = allocator.metric("mooring_allocator_claims_waiting", &["PoolExhausted"]).await?;
+        if shown == Some(wanted.into()) {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "{shown:?} claims wait, not {wanted}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
 async fn metrics(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     let count = async |name: &str| Ok::<f64, anyhow::Error>(allocator.metric(name, &[]).await?.unwrap_or_default());
     let allocated = count("mooring_allocator_allocations_total").await?;
@@ -123,8 +136,10 @@ async fn metrics(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     }
     scope.claim("c", "p").await?;
     scope.refused("c", "PoolExhausted").await?;
+    waiting(allocator, 1).await?;
     scope.delete(CLAIM, "a").await?;
     scope.bound("c").await?;
+    waiting(allocator, 0).await?;
     scope.counts(POOL, "p", [2, 0, 2, 0]).await?;
     let allocated = count("mooring_allocator_allocations_total").await? - allocated;
     let released = count("mooring_allocator_releases_total").await? - released;
