@@ -257,12 +257,17 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// The reasons of the Events about an object of that name, in a namespace.
+    /// The reasons and notes of the Events about an object of that name, in a namespace.
+    ///
+    /// Without the API server's own: its repair of cluster IPs watches Services and their IPs apart, and reports a Service
+    /// which it sees before the IP (`ClusterIPNotAllocated`).
     pub async fn events_of(&self, namespace: &str, object: &str) -> Result<Vec<(String, String)>> {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         let list = self.rig.server.ask(Method::GET, &path, None, "application/json").await?;
         let all = list["items"].as_array().cloned().unwrap_or_default();
-        let about = all.iter().filter(|one| one["regarding"]["name"] == object);
+        let about = all.iter().filter(|one| {
+            one["regarding"]["name"] == object && one["reportingController"] != "ipallocator-repair-controller"
+        });
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Ok(about.map(|one| (text(&one["reason"]), text(&one["note"]))).collect())
     }

@@ -8,13 +8,13 @@ use serde_json::json;
 use super::super::Order;
 use super::super::stats::{Figure, Statistic, percentile};
 use super::many::Many;
-use crate::observe::swarm::first;
+use crate::observe::swarm::{Swarm, first};
 
 /// VIPs of the node.
 const VIPS: usize = 250;
-/// Watchers have to have heard it.
-const SETTLED: Duration = Duration::from_secs(8);
-/// Longer than a session lives without being renewed.
+/// Those that take part have to have heard of each other.
+pub(super) const SETTLED: Duration = Duration::from_secs(8);
+/// Longer than a session, or a Lease of kube-vip, lives without being renewed.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// The last one, and the one in the middle.
@@ -27,12 +27,7 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         many.carried(Some("w1")).await?;
         let swarm = many.swarm().await?;
         tokio::time::sleep(SETTLED).await;
-        let crash = many.workers.crash("w1")?;
-        swarm.all_answered(crash, Some("w1"), LIMIT).await.with_context(|| many.workers.logs())?;
-        let seen = swarm.finish()?;
-        let answered = seen.iter().filter_map(|one| first(one, crash, Some("w1")));
-        let mut times: Vec<f64> = answered.map(|at| at.since(crash).as_secs_f64() * 1_000.0).collect();
-        times.sort_unstable_by(f64::total_cmp);
+        let times = power_lost(&mut many, swarm, "w1", |_| true).await?;
         last.extend(times.last());
         middle.extend(percentile(&times, 50));
     }
@@ -41,4 +36,23 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         figure("services-crash", &last)?.goal(Statistic::Max, 1_500.0),
         figure("services-crash-median", &middle)?.goal(Statistic::Max, 700.0),
     ])
+}
+
+/// A node loses its power: after how many milliseconds each of its VIPs answered again, in ascending order.
+///
+/// `is_its` says of a VIP, by its number, whether the node held it.
+pub(super) async fn power_lost(
+    many: &mut Many,
+    swarm: Swarm,
+    node: &str,
+    is_its: impl Fn(usize) -> bool,
+) -> Result<Vec<f64>> {
+    let crash = many.workers.crash(node)?;
+    swarm.all_answered(crash, Some(node), LIMIT).await.with_context(|| many.workers.logs())?;
+    let seen = swarm.finish()?;
+    let its = seen.iter().enumerate().filter(|(n, _)| is_its(*n));
+    let answered = its.filter_map(|(_, one)| first(one, crash, Some(node)));
+    let mut times: Vec<f64> = answered.map(|at| at.since(crash).as_secs_f64() * 1_000.0).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    Ok(times)
 }

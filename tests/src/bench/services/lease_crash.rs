@@ -1,21 +1,15 @@
 //! VIPs by kube-vip's Leases, one for each Service (`svc_election=true`): a node of ours loses its power with all Leases it
 //! holds. Until each of its VIPs answers again; the Leases themselves would last for 15 s.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
 
 use super::super::Order;
 use super::super::stats::{Figure, Statistic, percentile};
+use super::crash::{SETTLED, power_lost};
 use super::many::Many;
-use crate::observe::swarm::first;
 
 /// VIPs of all nodes, when nobody says how many.
 const VIPS: usize = 50;
-/// Those that take part have to have heard of each other.
-const SETTLED: Duration = Duration::from_secs(8);
-/// Longer than a Lease lasts.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// The last one, and the one in the middle, of the node that held the most.
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
@@ -30,13 +24,7 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let of = |node: &str| holders.iter().filter(|holder| *holder == node).count();
         let victim = many.workers.nodes.iter().max_by_key(|node| of(node)).cloned().context("no node")?;
         held.push(of(&victim));
-        let crash = many.workers.crash(&victim)?;
-        swarm.all_answered(crash, Some(&victim), LIMIT).await.with_context(|| many.workers.logs())?;
-        let seen = swarm.finish()?;
-        let its = seen.iter().zip(&holders).filter(|(_, holder)| **holder == victim);
-        let answered = its.filter_map(|(one, _)| first(one, crash, Some(&victim)));
-        let mut times: Vec<f64> = answered.map(|at| at.since(crash).as_secs_f64() * 1_000.0).collect();
-        times.sort_unstable_by(f64::total_cmp);
+        let times = power_lost(&mut many, swarm, &victim, |vip| holders.get(vip) == Some(&victim)).await?;
         last.extend(times.last());
         middle.extend(percentile(&times, 50));
     }
