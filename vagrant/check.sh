@@ -11,7 +11,7 @@ done < settings
 wait=${LAB_WAIT:-$([ "$LAB_SLOW" = yes ] && echo 3600 || echo 300)}
 vip=$LAB_NETWORK.$LAB_VIP
 service=$LAB_NETWORK.${LAB_SERVICES%-*}
-nodes=$((3 + LAB_WORKERS))
+nodes=$((LAB_CONTROL_PLANES + LAB_WORKERS))
 
 # until_true WHAT COMMAND...: again and again, until it succeeds.
 until_true() {
