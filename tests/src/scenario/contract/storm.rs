@@ -173,11 +173,11 @@ async fn under<T>(storm: impl Future<Output = Result<()>>, faults: impl Future<O
 }
 
 async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
-    const CLAIMS: usize = 5_000;
+    const CLAIMS: usize = 3_500;
     const KILLS: usize = 20;
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let allocator = rig.start("allocator").await?;
-    let storm = Storm::brew(&rig, 3_000).await?;
+    let storm = Storm::brew(&rig, 2_100).await?;
     let kills = async {
         for n in 1..=KILLS {
             storm.begun(n * CLAIMS / (KILLS + 1)).await;
@@ -195,10 +195,10 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
 }
 
 async fn doubled(ctx: &mut Ctx<()>) -> Result<()> {
-    const CLAIMS: usize = 3_000;
+    const CLAIMS: usize = 2_000;
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let twins = [rig.start("one").await?, rig.start("two").await?];
-    let storm = Storm::brew(&rig, 2_000).await?;
+    let storm = Storm::brew(&rig, 1_400).await?;
     storm.blow(CLAIMS).await?;
     ctx.note(&withdrawn(&twins).await?);
     storm.judge(CLAIMS, ctx).await
@@ -216,10 +216,10 @@ async fn withdrawn(all: &[Allocator]) -> Result<String> {
 
 /// The leader is frozen for longer than its Lease lasts, and then continues with its pending work.
 async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
-    const CLAIMS: usize = 3_000;
+    const CLAIMS: usize = 2_000;
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let pair = [rig.start_with("one", &[]).await?, rig.start_with("two", &[]).await?];
-    let storm = Storm::brew(&rig, 2_000).await?;
+    let storm = Storm::brew(&rig, 1_400).await?;
     let faults = async {
         for round in 1..=2 {
             storm.begun(round * CLAIMS / 4).await;
@@ -251,10 +251,10 @@ async fn frozen(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// Without any election, a second allocator is frozen and resumed with an old view and a full queue, again and again.
 async fn stale(ctx: &mut Ctx<()>) -> Result<()> {
-    const CLAIMS: usize = 3_000;
+    const CLAIMS: usize = 2_000;
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let twins = [rig.start("one").await?, rig.start("two").await?];
-    let storm = Storm::brew(&rig, 2_000).await?;
+    let storm = Storm::brew(&rig, 1_400).await?;
     let faults = async {
         for round in 1..=8 {
             storm.begun(round * CLAIMS / 10).await;
