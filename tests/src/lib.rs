@@ -13,6 +13,7 @@ pub mod demo;
 pub mod fault;
 pub mod guard;
 pub mod host;
+pub mod image;
 pub mod ipam;
 pub mod kubeadm;
 pub mod lab;

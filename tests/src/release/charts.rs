@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::archive::{self, Entry};
 use super::{Error, replaced};
+use crate::image::archive::{self, Entry};
 
 /// Packs the chart in a folder; `name` is the chart's name and the folder's. With a registry, its values name the image there.
 ///
@@ -26,7 +26,8 @@ pub fn package(folder: &Path, name: &str, registry: Option<&str>, time: u64) -> 
         }
         entries.push(Entry::new(format!("{name}/{path}"), content));
     }
-    archive::gzip(&archive::tar(entries, time)?)
+    let packed = archive::tar(entries, time).and_then(|files| archive::gzip(&files));
+    packed.map_err(Error::io(format!("pack the chart {name}")))
 }
 
 /// Whether a line of `.helmignore` matches a file: the forms that our charts use.

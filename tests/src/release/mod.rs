@@ -1,8 +1,7 @@
 //! `cargo lab release`: all that a release is, into `dist/`. The same commit, toolchain and registry give the same bytes.
 //!
-//! [`version`] and [`source`] say of what; [`archive`], [`oci`], [`sbom`], [`charts`] and [`manifests`] make one kind of file each.
+//! [`version`] and [`source`] say of what; [`oci`], [`sbom`], [`charts`] and [`manifests`] make one kind of file each.
 
-mod archive;
 mod charts;
 mod error;
 mod manifests;

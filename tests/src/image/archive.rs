@@ -2,18 +2,16 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::io::Write;
+use std::io::{self, Write as _};
 use tar::{Builder, EntryType, Header};
 
-use super::Error;
-
-/// A file of an archive.
+/// A file of an archive, or a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path in the archive.
+    /// Its path in the archive; that of a folder ends with a slash.
     pub path: String,
-    /// Whether it is a program.
-    pub executable: bool,
+    /// Who may do what with it.
+    pub mode: u32,
     /// What is in it.
     pub bytes: Vec<u8>,
 }
@@ -22,53 +20,58 @@ impl Entry {
     /// A file with that content.
     #[must_use]
     pub fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        Self { path: path.into(), executable: false, bytes: bytes.into() }
+        Self { path: path.into(), mode: 0o644, bytes: bytes.into() }
+    }
+
+    /// A folder.
+    #[must_use]
+    pub fn folder(path: &str, mode: u32) -> Self {
+        Self { path: format!("{path}/"), mode, bytes: Vec::new() }
     }
 
     /// The same, as a program.
     #[must_use]
     pub fn executable(self) -> Self {
-        Self { executable: true, ..self }
+        Self { mode: 0o755, ..self }
     }
 }
 
-/// A tar archive of these files, all from that time.
+/// A tar archive of these, all from that time, in seconds since 1970.
 ///
 /// # Errors
 /// A path is too long for a tar archive.
-pub fn tar(mut entries: Vec<Entry>, time: u64) -> Result<Vec<u8>, Error> {
+pub fn tar(mut entries: Vec<Entry>, time: u64) -> io::Result<Vec<u8>> {
     entries.sort_by(|one, other| one.path.cmp(&other.path));
     let mut archive = Builder::new(Vec::new());
     for entry in &entries {
-        let writing = || Error::io(format!("put {} into an archive", entry.path));
+        let writing = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", entry.path));
         let mut header = Header::new_ustar();
-        header.set_entry_type(EntryType::Regular);
-        header.set_path(&entry.path).map_err(writing())?;
+        header.set_entry_type(if entry.path.ends_with('/') { EntryType::Directory } else { EntryType::Regular });
+        header.set_path(&entry.path).map_err(writing)?;
         header.set_size(entry.bytes.len() as u64);
-        header.set_mode(if entry.executable { 0o755 } else { 0o644 });
+        header.set_mode(entry.mode);
         header.set_uid(0);
         header.set_gid(0);
         header.set_mtime(time);
         header.set_cksum();
-        archive.append(&header, entry.bytes.as_slice()).map_err(writing())?;
+        archive.append(&header, entry.bytes.as_slice()).map_err(writing)?;
     }
-    archive.into_inner().map_err(Error::io("end an archive"))
+    archive.into_inner()
 }
 
 /// Packs bytes, without a name or a time.
 ///
 /// # Errors
 /// None that is known: it writes to memory.
-pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let packing = || Error::io("pack an archive");
+pub fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(bytes).map_err(packing())?;
-    packed.finish().map_err(packing())
+    packed.write_all(bytes)?;
+    packed.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::Read as _;
 
     use super::*;
 
@@ -76,8 +79,9 @@ mod tests {
     fn the_order_of_the_entries_does_not_count_and_all_is_found_again() {
         let a = Entry::new("a/one", "1");
         let b = Entry::new("b", vec![7; 1000]).executable();
-        let one = tar(vec![a.clone(), b.clone()], 1_700_000_000).unwrap();
-        assert_eq!(one, tar(vec![b, a], 1_700_000_000).unwrap());
+        let folder = Entry::folder("a", 0o1777);
+        let one = tar(vec![a.clone(), folder.clone(), b.clone()], 1_700_000_000).unwrap();
+        assert_eq!(one, tar(vec![b, a, folder], 1_700_000_000).unwrap());
         assert_eq!(gzip(&one).unwrap(), gzip(&one).unwrap());
 
         let packed = gzip(&one).unwrap();
@@ -92,7 +96,8 @@ mod tests {
             assert_eq!((header.uid().unwrap(), time), (0, 1_700_000_000));
             seen.push((entry.path().unwrap().display().to_string(), mode, bytes.len()));
         }
-        assert_eq!(seen, [("a/one".to_owned(), 0o644, 1), ("b".to_owned(), 0o755, 1000)]);
+        let seen: Vec<_> = seen.iter().map(|(path, mode, size)| (path.as_str(), *mode, *size)).collect();
+        assert_eq!(seen, [("a/", 0o1777, 0), ("a/one", 0o644, 1), ("b", 0o755, 1000)]);
     }
 
     #[test]
