@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::cluster::{IGNORED, KubeadmCluster, Parts, WORKERS};
-use super::images::{BACKEND, REPOSITORY};
+use super::cluster::{ALL, IGNORED, KubeadmCluster, Parts, WORKERS};
+use super::images::BACKEND;
 use super::{config, story};
-use crate::assets::KUBERNETES;
+use crate::assets::{KUBERNETES, Profile};
 
 /// Where the first control plane has the file for `kubeadm init`.
 const FILE: &str = "etc/kubernetes/lab.yaml";
@@ -15,8 +15,8 @@ const FILE: &str = "etc/kubernetes/lab.yaml";
 /// # Errors
 /// [`Skip`](crate::runner::Skip) where the machine cannot do it; or the machines do not start.
 pub async fn machines() -> Result<(KubeadmCluster, Parts)> {
-    let parts = story::parts().await?;
-    let cluster = KubeadmCluster::machines(&parts, true).await?;
+    let parts = story::parts(Profile::Release).await?;
+    let cluster = KubeadmCluster::machines(&parts, &ALL).await?;
     let machine = cluster.machine("cp1")?;
     super::cluster::put(machine, FILE, &config::init(&machine.host, cluster.rig.lab.vip()))?;
     Ok((cluster, parts))
@@ -35,7 +35,9 @@ pub fn explain(cluster: &KubeadmCluster, parts: &Parts, enter: &str) -> String {
         ("kubeconfig", format!("{}, once kubeadm has made it", cluster.admin_conf().display())),
         ("addresses", format!("10.77.0.0/24; {vip} is free for the VIP, 10.77.0.200 to 10.77.0.203 for Services")),
         ("our images", format!("{}, {}: imported; nothing is pulled", images.agent, images.allocator)),
-        ("for pods", format!("{BACKEND} answers HTTP on port 8080; --image-repository is {REPOSITORY}")),
+        ("for pods", format!("{BACKEND} answers HTTP on port 8080")),
+        ("manifest", format!("ctr --namespace k8s.io run --rm docker.io/library/{} print \\", images.agent)),
+        ("", format!("  /mooring-agent manifest static-pod --address {vip} --image {}", images.agent)),
         ("init", format!("kubeadm init --config /{FILE} --upload-certs")),
         ("", format!("the file has --control-plane-endpoint {vip}:6443, Kubernetes {KUBERNETES}, and what")),
         ("", "network namespaces need: limits of the kubelet and of kube-proxy, no CoreDNS".to_owned()),

@@ -23,6 +23,8 @@ use crate::observe::https::{Https, Target};
 use crate::observe::now;
 use crate::rig::control_plane::ControlPlaneRig;
 
+/// All machines.
+pub const ALL: [&str; 5] = ["cp1", "cp2", "cp3", "w1", "w2"];
 /// The workers, and the last part of their addresses.
 pub const WORKERS: [(&str, u8); 2] = [("w1", 31), ("w2", 32)];
 /// How long `kubeadm init` or `join` may take on a busy machine.
@@ -49,15 +51,15 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Finds or builds all: minutes the first time.
+    /// Finds or builds all: minutes the first time. `profile`: how our programs are built.
     ///
     /// # Errors
     /// Something cannot be had.
-    pub fn find() -> Result<Self> {
+    pub fn find(profile: Profile) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("mooring-images-").tempdir().context("make a folder")?;
         let programs = Programs::find()?;
-        let images = Images::write(folder.path())?;
-        Ok(Self { programs, images, agent: assets::agent(Profile::Release)?, _folder: folder })
+        let images = Images::write(folder.path(), profile)?;
+        Ok(Self { programs, images, agent: assets::agent(profile)?, _folder: folder })
     }
 }
 
@@ -75,30 +77,24 @@ pub struct KubeadmCluster {
 }
 
 impl KubeadmCluster {
-    /// Starts the machines; no cluster is made yet. `whole`: all of them, or the first control plane alone.
+    /// Starts machines; no cluster is made yet. `names`: which of `cp1` to `cp3` and [`WORKERS`].
     ///
     /// # Errors
     /// The kernel refuses something, or an image is refused.
-    pub async fn machines(parts: &Parts, whole: bool) -> Result<Self> {
+    pub async fn machines(parts: &Parts, names: &[&str]) -> Result<Self> {
         let shape = WORKERS.iter().fold(Shape::segment(), |shape, (name, number)| shape.with_host(name, *number));
         // Before the hosts, so that it ends after them.
         let cgroups = Cgroups::new();
         let lab = Lab::up(shape).await?;
-        let mut names = lab.control_planes();
-        if whole {
-            names.extend(WORKERS.iter().map(|(name, _)| (*name).to_owned()));
-        } else {
-            names.truncate(1);
-        }
-        let starting = names.iter().map(|name| {
+        let starting = names.iter().map(|&name| {
             let (lab, cgroups) = (&lab, &cgroups);
             async move {
                 let host = lab.host(name)?;
-                let control_plane = lab.control_planes().contains(name);
+                let control_plane = lab.control_planes().iter().any(|one| one == name);
                 let more = if control_plane { &parts.images.control_plane[..] } else { &[] };
                 let images = [&parts.images.node[..], more].concat();
                 let machine = Machine::start(lab, &host, &parts.programs, cgroups, &images).await?;
-                anyhow::Ok((name.clone(), machine))
+                anyhow::Ok((name.to_owned(), machine))
             }
         });
         let machines = try_join_all(starting).await?.into_iter().collect();

@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use super::cluster::IGNORED;
 use super::images::REPOSITORY;
 use super::machine::SOCKET;
+use super::proxy::Mode;
 use crate::assets::KUBERNETES;
 use crate::host::Host;
 
 /// Of the lab alone, which nobody else can reach.
 const TOKEN: &str = "abcdef.0123456789abcdef";
 const CERTIFICATE_KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-/// The mode of kube-proxy.
-const PROXY: &str = "nftables";
 
 /// What a node becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +27,11 @@ pub enum Join {
 /// The file for `kubeadm init` on the first control plane, whose endpoint is the VIP.
 #[must_use]
 pub fn init(host: &Host, vip: IpAddr) -> String {
+    let mut proxy = json!({
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+        "conntrack": {"maxPerCore": 0}, "oomScoreAdj": 0,
+    });
+    Mode::default().put(&mut proxy);
     documents(&[
         json!({
             "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration",
@@ -52,10 +56,7 @@ pub fn init(host: &Host, vip: IpAddr) -> String {
             "oomScoreAdj": 0, "failSwapOn": false, "fileCheckFrequency": "2s", "resolvConf": "/etc/resolv.conf",
             "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         }),
-        json!({
-            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-            "mode": PROXY, "conntrack": {"maxPerCore": 0}, "oomScoreAdj": 0,
-        }),
+        proxy,
     ])
 }
 

@@ -9,8 +9,8 @@ use mooring_agent::core::time::Time;
 use serde_json::Value;
 
 use super::cluster::{KubeadmCluster, READY, is, replace};
+use super::containers::signal;
 use super::images::Images;
-use super::run::run;
 use super::story::{PATIENCE, s};
 use crate::chaos::bounds::{HARMLESS, WITNESSED};
 use crate::observe::https::{Attempt, Https, outages};
@@ -21,44 +21,46 @@ use crate::report::{Report, Tone};
 /// How long the API may be away after the crash of a control plane: etcd may elect a leader, on a busy machine.
 const API_AWAY: Duration = Duration::from_secs(15);
 /// How long it may be away when the API server of the VIP's node ends in order.
-const API_RESTARTED: Duration = Duration::from_secs(5);
+pub(super) const API_RESTARTED: Duration = Duration::from_secs(5);
 /// How long a kubelet may take to end a pod and to start it again: probes, the pod's grace, its own rounds.
 const REPLACED: Duration = Duration::from_mins(3);
-/// A command on a machine.
-const COMMAND: Duration = Duration::from_secs(20);
 
 /// A client's view of the VIP: packets, and requests by HTTPS.
-struct Traffic {
+pub(super) struct Traffic {
     prober: Prober,
     https: Https,
     from: Time,
 }
 
 /// What it was.
-struct Cost {
-    silent: Duration,
+pub(super) struct Cost {
+    pub(super) silent: Duration,
     lost: usize,
     all: usize,
     failed: Vec<Attempt>,
     requests: usize,
-    /// Of the failed requests those that were under way when the VIP moved: their connection was to the node that had it.
-    cut: usize,
-    away: Duration,
+    /// Of the failed requests those that were under way when the VIP moved, and the moment of the move: their connection was to the
+    /// node that had it, and the next one knows no such connection.
+    cut: Vec<(Attempt, Time)>,
+    pub(super) away: Duration,
 }
 
 impl Traffic {
-    async fn start(cluster: &KubeadmCluster) -> Result<Self> {
+    pub(super) async fn start(cluster: &KubeadmCluster) -> Result<Self> {
         let (prober, https, from) = (cluster.rig.prober()?, cluster.https()?, now());
         prober.answer_after(from, None, PATIENCE).await?;
         https.success_after(from, PATIENCE).await?;
         Ok(Self { prober, https, from })
     }
 
-    fn end(self, cluster: &KubeadmCluster) -> Result<Cost> {
+    pub(super) fn end(self, cluster: &KubeadmCluster) -> Result<Cost> {
         let attempts = self.https.finish()?;
         let timeline = cluster.rig.timeline();
         let moves: Vec<Time> = timeline.holds().iter().map(|hold| hold.from).collect();
-        let cut = |one: &&Attempt| !one.ok() && moves.iter().any(|at| one.from <= *at && *at <= one.to);
+        let cut = |one: &Attempt| {
+            let at = moves.iter().find(|at| !one.ok() && one.from <= **at && **at <= one.to)?;
+            Some((one.clone(), *at))
+        };
         let probes = self.prober.finish()?.between(self.from, Time::from_nanos(u64::MAX));
         Ok(Cost {
             silent: probes.outages().iter().map(|gap| gap.to.since(gap.from)).max().unwrap_or_default(),
@@ -66,19 +68,23 @@ impl Traffic {
             all: probes.all().len(),
             away: outages(&attempts).iter().map(|one| one.to.since(one.from)).max().unwrap_or_default(),
             requests: attempts.len(),
-            cut: attempts.iter().filter(cut).count(),
+            cut: attempts.iter().filter_map(cut).collect(),
             failed: attempts.into_iter().filter(|one| !one.ok()).collect(),
         })
     }
 }
 
 impl Cost {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Self { lost, all, requests, .. } = self;
         let failed = self.failed.len();
         let mut text = format!("{lost} of {all} packets lost, {failed} of {requests} HTTPS requests failed");
-        if self.cut > 0 {
-            text = format!("{text}, {} of them under way when the VIP moved", self.cut);
+        if let Some((one, at)) = self.cut.first() {
+            let (before, after) = (s(at.since(one.from)), s(one.to.since(*at)));
+            let count = self.cut.len();
+            text = format!(
+                "{text}, {count} of them under way when the VIP moved (one from {before} before until {after} after)"
+            );
         }
         if *lost > 0 {
             text = format!("{text}, the VIP silent for {} at most", s(self.silent));
@@ -132,7 +138,7 @@ pub async fn upgrade(report: &mut Report<Stdout>, cluster: &KubeadmCluster, imag
     }
     let cost = traffic.end(cluster)?;
     let found = format!("three agents in {}; {}", s(now().since(begin)), cost.text());
-    let others = cost.failed.len() - cost.cut;
+    let others = cost.failed.len() - cost.cut.len();
     ensure!(
         others == 0 && cost.silent <= HARMLESS,
         "{found}; allowed: no other failed request, {} silent",
@@ -179,18 +185,12 @@ pub async fn hang(report: &mut Report<Stdout>, cluster: &KubeadmCluster) -> Resu
     let others = cluster.rig.lab.control_planes();
     let node = others.iter().find(|node| **node != holder).context("there is one control plane only")?;
     let machine = cluster.machine(node)?;
-    let filter = "labels.\"io.kubernetes.container.name\"==mooring-agent,labels.\"io.cri-containerd.kind\"==container";
-    let all =
-        run(&machine.host, machine.ctr("containers").args(["containers", "list", "--quiet", filter]), COMMAND).await?;
-    let running = run(&machine.host, machine.ctr("tasks").args(["tasks", "list"]), COMMAND).await?;
-    let is_running = |id: &&str| running.text.lines().any(|line| line.starts_with(id) && line.contains("RUNNING"));
-    let id = all.text.lines().map(str::trim).find(is_running).context("containerd runs no agent")?;
     let pod = format!("mooring-agent-{node}");
     let restarts = |pod: &Value| pod.pointer("/status/containerStatuses/0/restartCount").and_then(Value::as_u64);
     let what = ["--namespace=kube-system", "pod", &pod];
     let before = restarts(&cluster.get(&what).await?).unwrap_or_default();
     let traffic = Traffic::start(cluster).await?;
-    run(&machine.host, machine.ctr("stop").args(["tasks", "kill", "--signal", "SIGSTOP", id]), COMMAND).await?;
+    signal(machine, "mooring-agent", "SIGSTOP").await?;
     let at = now();
     report.event_at(at, Tone::Fault, &format!("the agent of {node} stands still"));
     let again = |pod: &Value| restarts(pod).is_some_and(|count| count > before) && is(pod, "Ready");

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use super::image::Image;
+use super::proxy_image;
 use crate::assets::{self, ETCD, KUBERNETES, Product, Profile};
 
 /// Where kubeadm is told to find its images. They are imported: nothing is ever pulled.
@@ -36,11 +37,11 @@ pub struct Images {
 }
 
 impl Images {
-    /// Writes them into a folder. The first time the binaries are fetched or built, which takes minutes.
+    /// Writes them into a folder; `profile`: how our programs are built. The first time binaries are fetched or built, which takes minutes.
     ///
     /// # Errors
     /// A binary cannot be had.
-    pub fn write(folder: &Path) -> Result<Self> {
+    pub fn write(folder: &Path, profile: Profile) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
         let save = |file: &str, image: &Image| -> Result<PathBuf> {
             let path = folder.join(format!("{file}.tar"));
@@ -69,15 +70,15 @@ impl Images {
         let backend = single(&[BACKEND], &[&program, "serve"], &program, pod);
         let ours = |names: &[&str], file: &str, path| -> Result<Image> {
             let mut image = single(names, &[&format!("/{file}")], &format!("/{file}"), path);
-            // A build is static; a program that a person names may not be.
+            // A release build is static and has none.
             image.files.extend(libraries(&image.files[0].1)?);
             Ok(image)
         };
-        let agents = ours(&[&agent, &agent_next], "mooring-agent", assets::agent(Profile::Release)?)?;
-        let allocator = ours(&[&name], "mooring-allocator", assets::allocator(Profile::Release)?)?;
+        let agents = ours(&[&agent, &agent_next], "mooring-agent", assets::agent(profile)?)?;
+        let allocator = ours(&[&name], "mooring-allocator", assets::allocator(profile)?)?;
         let node = vec![
             save("pause", &pause)?,
-            save("kube-proxy", &proxy()?)?,
+            save("kube-proxy", &proxy_image::image()?)?,
             save("mooring-agent", &agents)?,
             save("mooring-allocator", &allocator)?,
             save("backend", &backend)?,
@@ -93,21 +94,12 @@ fn single(names: &[&str], entry: &[&str], at: &str, program: PathBuf) -> Image {
 }
 
 /// Where a program is found by its name.
-fn in_path(program: &str) -> String {
+pub(super) fn in_path(program: &str) -> String {
     format!("{BIN}/{program}")
 }
 
-/// kube-proxy with nft and its libraries: in nftables mode it runs that program.
-fn proxy() -> Result<Image> {
-    let nft = assets::ensure("nft", "nftables")?;
-    let mut files = libraries(&nft)?;
-    files.push((in_path("kube-proxy"), assets::one(Product::KubeProxy)?.path));
-    files.push(("/usr/sbin/nft".to_owned(), nft));
-    Ok(Image { names: vec![format!("{REPOSITORY}/kube-proxy:v{KUBERNETES}")], entry: Vec::new(), files })
-}
-
 /// The libraries of a program, each where the program looks for it; a static one has none.
-fn libraries(program: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub(super) fn libraries(program: &Path) -> Result<Vec<(String, PathBuf)>> {
     let output = Command::new("ldd").arg(program).output().context("run ldd")?;
     // "libnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x...)"
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -27,6 +27,8 @@ const BACKEND_PORT: u16 = 8_080;
 const POOL: &str = "10.77.0.200/30";
 /// How long a Service may take from its creation to an answer, on a busy machine.
 const EXPOSED: Duration = Duration::from_secs(20);
+/// Questions in a row.
+const QUESTIONS: usize = 20;
 /// Questions that may fail while a Service's VIP or its endpoints move.
 const FAILED: usize = 3;
 
@@ -147,6 +149,20 @@ async fn moved(cluster: &KubeadmCluster, from: &str) -> Result<String> {
 
 fn host(service: &Value) -> Option<String> {
     service.pointer("/metadata/annotations/kube-vip.io~1vipHost").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Asks the Service until it answers, and some times more: then every question must be answered.
+pub async fn answer(cluster: &KubeadmCluster) -> Result<String> {
+    let to = SocketAddr::new(external_ip(cluster).await?, PORT);
+    answered(cluster, to, |_| true).await?;
+    let client: IpAddr = cluster.rig.lab.host("client")?.ip4().into();
+    for _ in 0..QUESTIONS {
+        let from = cluster.rig.client()?;
+        let answer = tokio::task::spawn_blocking(move || ask(&from, Protocol::Tcp, to, QUESTION)).await??;
+        let answer = answer.with_context(|| format!("{to} answers no more"))?;
+        ensure!(answer.sees == client, "{} sees {}, not the client's {client}", answer.backend, answer.sees);
+    }
+    Ok(format!("{to} answers {QUESTIONS} of {QUESTIONS} questions, and sees the client's address"))
 }
 
 /// Asks from the client until the wanted backend answers.
