@@ -37,7 +37,8 @@ pub async fn install(cluster: &KubeadmCluster) -> Result<String> {
     let begin = now();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/overlays/services");
     let folder = folder.canonicalize().context("find the manifests")?;
-    cluster.kubectl(["apply", "--kustomize", &folder.display().to_string()]).await?;
+    // Dozens of objects, some of which the API server has to compile.
+    cluster.kubectl_within(["apply", "--kustomize", &folder.display().to_string()], READY).await?;
     let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip", "namespace": "kube-system"},
         "data": {"cidr-global": POOL},
