@@ -9,6 +9,7 @@ mod election;
 mod families;
 mod health;
 mod kinds;
+mod kubeadm;
 mod link;
 mod migration;
 mod mixed;
@@ -63,6 +64,7 @@ pub fn all() -> Vec<Test<()>> {
         service_addresses::all,
         migration::all,
         traffic::all,
+        kubeadm::all,
     ] {
         all.extend(theme());
     }
