@@ -1,8 +1,9 @@
 //! The settings that a manifest gives: a static pod, a `DaemonSet`, or the values of kube-vip's Helm chart.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use serde_json::Value;
 
@@ -130,16 +131,20 @@ fn is_read(name: &str) -> bool {
     ENTRIES.iter().any(|entry| entry.env == name) || SETTINGS.iter().any(|spec| spec.env() == name)
 }
 
-/// Reads a file.
+/// Reads a file; `-` is standard input.
 ///
 /// # Errors
 /// It cannot be read, or it does not have exactly one object with settings.
 pub fn read(path: &Path) -> Result<Source, SourceError> {
     let unreadable = |error| SourceError::Unreadable { path: path.to_owned(), error };
-    if fs::metadata(path).map_err(unreadable)?.len() > LONGEST {
+    let file: Box<dyn io::Read> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LONGEST {
         return Err(SourceError::TooLong { path: path.to_owned() });
     }
-    parse(path, &fs::read_to_string(path).map_err(unreadable)?)
+    parse(path, &text)
 }
 
 fn parse(path: &Path, text: &str) -> Result<Source, SourceError> {

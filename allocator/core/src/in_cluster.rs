@@ -171,8 +171,10 @@ impl InCluster {
         }
         self.book.next_free(pool, ask.seed).ok_or_else(|| {
             let counts = self.book.counts(pool);
+            // Those that are in no object of this pool: promised a moment ago, kept (preAllocations), or an overlapping pool's.
+            let others = if counts.free > 0 { format!(", {} for other claims", counts.free) } else { String::new() };
             let message = format!(
-                "{} has no free address ({} in all, {} used, {} resting): add addresses to it, or delete claims",
+                "{} has no free address ({} in all, {} used, {} resting{others}): add addresses to it, or delete claims",
                 ask.pool, counts.total, counts.used, counts.resting
             );
             Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree, held_by: None }

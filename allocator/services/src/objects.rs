@@ -188,6 +188,19 @@ impl fmt::Display for Scope {
     }
 }
 
+impl Scope {
+    /// Where people change the addresses: an entry of the `ConfigMap`, if there is one.
+    #[must_use]
+    pub fn entry(&self) -> Option<String> {
+        let end = match self {
+            Self::Global => "global",
+            Self::Namespace(name) => name,
+            Self::Kept => return None,
+        };
+        Some(format!("cidr-{end} or range-{end} in the ConfigMap kubevip"))
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.scope, self.family)

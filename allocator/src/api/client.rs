@@ -8,7 +8,7 @@ use mooring_common::api::client::{self, BodyError, Head, body, may_be_sent};
 use mooring_common::api::{Call, Observe, Refusal};
 use mooring_common::connection::Options;
 use mooring_common::kubeconfig::{ConfigError, Loaded, Source};
-use mooring_common::text::chain;
+use mooring_common::text::{chain, cut};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::{ApiError, LONGEST};
@@ -32,10 +32,17 @@ const THROTTLED: Duration = Duration::from_secs(1);
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    /// The client with the credentials that were read last.
-    current: Mutex<client::Client>,
+    current: Mutex<Current>,
     /// Number of idle connections that are kept open.
     idle: usize,
+}
+
+/// What was read last.
+#[derive(Clone)]
+struct Current {
+    client: client::Client,
+    /// The API server's URL, for messages.
+    server: Arc<str>,
 }
 
 impl std::fmt::Debug for Client {
@@ -100,9 +107,9 @@ impl Client {
     /// Sends a request. Returns the head of a good answer, whose body is still to come.
     pub(super) async fn open(&self, call: &Call) -> Result<Head, ApiError> {
         let request = call.request().map_err(|error| ApiError::NotSent(error.to_string()))?;
-        let client = self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Current { client, server } = self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let response = client.send(request).await.map_err(|error| {
-            let text = chain(&*error, LONGEST);
+            let text = cut(&format!("{server}: {}", chain(&*error, LONGEST)), LONGEST);
             if may_be_sent(&error) { ApiError::Lost(text) } else { ApiError::NotSent(text) }
         })?;
         let status = response.status();
@@ -123,13 +130,13 @@ impl Client {
                 continue;
             }
             let taken = match source.load().await {
-                Ok(new) => build(&new.config, self.0.idle).map(|client| (new, client)),
+                Ok(new) => build(&new.config, self.0.idle).map(|current| (new, current)),
                 Err(error) => Err(error),
             };
             match taken {
-                Ok((new, client)) => {
+                Ok((new, current)) => {
                     tracing::info!("credentials changed; the new ones are used from now on");
-                    *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = client;
+                    *self.0.current.lock().unwrap_or_else(PoisonError::into_inner) = current;
                     loaded = new;
                 }
                 Err(error) => tracing::warn!(%error, "credentials changed and cannot be used; the old ones stay"),
@@ -138,6 +145,7 @@ impl Client {
     }
 }
 
-fn build(config: &kube::Config, idle: usize) -> Result<client::Client, ConfigError> {
-    client::Client::new(config.clone(), Options { agent: AGENT, connect_timeout: CONNECT, idle })
+fn build(config: &kube::Config, idle: usize) -> Result<Current, ConfigError> {
+    let client = client::Client::new(config.clone(), Options { agent: AGENT, connect_timeout: CONNECT, idle })?;
+    Ok(Current { client, server: config.cluster_url.to_string().into() })
 }

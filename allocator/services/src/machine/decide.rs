@@ -184,7 +184,11 @@ impl Machine {
         let refused = slot.seen.as_ref().and_then(|claim| claim.refused());
         if let Some((reason, message)) = refused.filter(|_| !slot.going()) {
             let reason = Reason::of_claim(reason);
-            let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}"), until);
+            let pool = slot.seen.as_ref().and_then(|claim| self.seen.pools.get(&claim.pool));
+            let made = pool.and_then(|pool| pool.made.as_ref()).filter(|_| reason == Reason::PoolExhausted);
+            let entry = made.and_then(|made| made.source.scope.entry());
+            let entry = entry.map(|entry| format!("; its addresses are those of {entry}")).unwrap_or_default();
+            let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}{entry}"), until);
             if reason == Reason::PoolExhausted {
                 // Another pool of the same rank may have free addresses.
                 trouble.until.push(Topic::Pools);
