@@ -26,6 +26,19 @@ fn a_namespaces_range_is_not_shadowed_and_scopes_may_overlap() {
 }
 
 #[test]
+fn who_finds_no_address_is_told_which_entry_to_change() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.1"), ("cidr-team", "10.0.1.1/32")]);
+    for name in ["one", "two"] {
+        world.apply(service("team", name));
+        world.apply(service("other", name));
+        world.run();
+    }
+    let key = |namespace| service(namespace, "two").key;
+    world.refused(&key("team"), "PoolExhausted", "cidr-team or range-team in the ConfigMap kubevip");
+    world.refused(&key("other"), "PoolExhausted", "cidr-global or range-global in the ConfigMap kubevip");
+}
+
+#[test]
 fn one_bad_entry_is_told_and_the_rest_works() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24,10.0.0.300/32"), ("cidr-team", "nonsense")]);
     let problems = world.reports.iter().filter(|report| matches!(report, Report::Problem(_))).count();
