@@ -4,7 +4,7 @@
 #
 # It needs root, vagrant, vagrant-libvirt, libvirt, qemu, mmdebstrap, nft, the programs of `cargo lab kubeadm` (run that once), and
 # the archives of `cargo lab release` in LAB_RELEASE. PROVE_FOLDER: 10 GB for the box and the disks. LAB_CONTROL_PLANES=1 is for
-# two processors: an emulated control plane takes more than half of one, even if nothing happens.
+# two processors: an emulated control plane takes one of its own, even if nothing happens.
 set -euo pipefail
 cd "$(dirname "$0")"
 # shellcheck source=prove/settings.sh
