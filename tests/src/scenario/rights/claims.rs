@@ -62,6 +62,9 @@ pub async fn all_that_it_does(_: &mut Ctx<()>) -> Result<()> {
     claim(&scope, GLOBAL, "b").await?;
     scope.bound("globalinclusterippool-b").await?;
     scope.sound().await?;
+    for kind in POOLS {
+        counted(&scope, kind).await?;
+    }
     scope.leave().await?;
     for kind in POOLS {
         let what = format!("{kind} to be gone");
@@ -87,6 +90,17 @@ fn name(scope: &Scope<'_>, kind: &str) -> String {
 async fn claim(scope: &Scope<'_>, kind: &str, which: &str) -> Result<()> {
     let claim = format!("{}-{which}", kind.to_lowercase());
     scope.claim_with(&claim, kind, &name(scope, kind), json!({})).await.map(drop)
+}
+
+/// The pool says how many addresses are used: that is written behind all else, and a quick test would be over before.
+async fn counted(scope: &Scope<'_>, kind: &'static str) -> Result<()> {
+    let namespace = if kind.starts_with("Global") { "" } else { &scope.ns };
+    let (pool, what) = (name(scope, kind), format!("the {kind} to be counted"));
+    let counted = scope.rig.world.until(&what, |state| {
+        let used = state.get(kind, namespace, &pool)?.pointer("/status/ipAddresses/used")?;
+        used.as_i64().filter(|&used| used > 0).map(drop)
+    });
+    counted.await
 }
 
 /// The pool has no address left; a claim waits for the release of another one.
