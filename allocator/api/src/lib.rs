@@ -14,11 +14,10 @@ pub mod claim;
 pub mod cluster;
 pub mod conditions;
 pub mod crds;
-pub mod finalizers;
 mod kind;
 pub mod patch;
 pub mod pool;
 mod rules;
 pub mod versions;
 
-pub use mooring_names::{GROUP, annotations, labels};
+pub use mooring_names::{GROUP, annotations, finalizers, labels};

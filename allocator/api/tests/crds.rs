@@ -1,4 +1,5 @@
-//! The CRDs in `manifests/crds` and in the chart are those that the Rust types make. `UPDATE_CRDS=1 cargo test -p mooring-api
+//! The CRDs in `manifests/crds` and in the chart are those that the Rust types make, and the book's page of kinds says the same.
+//! `UPDATE_CRDS=1 cargo test -p mooring-api
 //! --test crds` writes them anew. The chart's other files are those of `manifests/monitoring`, and are written anew with them: Helm
 //! reads nothing outside a chart's folder.
 #![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
@@ -27,6 +28,12 @@ fn the_manifests_are_up_to_date() {
             is_up_to_date(&root().join(folder).join(&file.path), &file.text);
         }
     }
+}
+
+#[test]
+fn the_page_of_kinds_is_up_to_date() {
+    let page = crds::reference::page().expect("the page can be made");
+    is_up_to_date(&root().join("docs/src/reference/kinds.md"), &page);
 }
 
 #[test]

@@ -1,66 +1,99 @@
-//! Annotations. Those of Mooring begin with [`OURS`].
+//! Annotations of claims, addresses and pools. Those of Mooring begin with [`OURS`].
 
 /// The prefix of all annotations of Mooring.
 pub const OURS: &str = "mooring.dev/";
 
-/// On a claim, before it has an address: the address it wants, `10.0.0.7` say. It gets that one or none, and its condition
-/// says why.
-pub const REQUESTED_ADDRESS: &str = "mooring.dev/requested-address";
+crate::mark::marks! {
+    /// The address that the claim wants. It gets that one or none, and its condition says why.
+    Annotation REQUESTED_ADDRESS = "mooring.dev/requested-address" {
+        on: "IPAddressClaim, before it has an address", value: "an address, `10.0.0.7` say", "people, allocator" => "allocator"
+    }
 
-/// On a claim: how many of its `IPAddress` objects were declared void, one after another had its address earlier. None of a
-/// lower number may ever be bound.
-pub const VOIDED: &str = "mooring.dev/voided";
+    /// How many of the claim's `IPAddress` objects were declared void, one after another had its address earlier. None of a
+    /// lower number may ever be bound.
+    Annotation VOIDED = "mooring.dev/voided" {
+        on: "IPAddressClaim", value: "a number", "allocator" => "allocator"
+    }
 
-/// On an `IPAddress`: for which claim it was made or adopted, and its number: `UID NUMBER`, or `UID NUMBER adopted`.
-pub const ATTEMPT: &str = "mooring.dev/attempt";
+    /// For which claim the `IPAddress` was made or adopted, and its number.
+    Annotation ATTEMPT = "mooring.dev/attempt" {
+        on: "IPAddress", value: "`UID NUMBER`, or `UID NUMBER adopted`", "allocator" => "allocator"
+    }
 
-/// On an `IPAddress` without a claim: the uid of the one whose address it keeps back, until [`QUARANTINED_UNTIL`].
-pub const RESTS_FOR: &str = "mooring.dev/rests-for";
+    /// The claim whose address this `IPAddress` keeps back, until the moment in `mooring.dev/quarantined-until`.
+    Annotation RESTS_FOR = "mooring.dev/rests-for" {
+        on: "IPAddress without a claim", value: "the claim's uid", "allocator" => "allocator"
+    }
 
-/// On an `IPAddress`: nobody may have the address before this moment (RFC 3339, UTC), though its claim is gone.
-pub const QUARANTINED_UNTIL: &str = "mooring.dev/quarantined-until";
+    /// Nobody may have the address before this moment, though its claim is gone.
+    Annotation QUARANTINED_UNTIL = "mooring.dev/quarantined-until" {
+        on: "IPAddress", value: "a time (RFC 3339, UTC)", "allocator" => "allocator"
+    }
 
-/// On an `IPAddress`: a node heard another owner of the address on the wire; the value says who and when, for people. The
-/// address then rests (`quarantine.afterConflictSeconds` of its pool; 600 without), and its claim gets another one. A claim
-/// that was given this very address (by [`REQUESTED_ADDRESS`], by `preAllocations`, or by an `IPAddress` made beforehand)
-/// keeps it: its condition says what to do, until the annotation is taken off.
-pub const CONFLICT: &str = "mooring.dev/conflict";
+    /// A node heard another owner of the address on the wire. The address then rests (`quarantine.afterConflictSeconds` of its
+    /// pool; 600 without), and its claim gets another one. A claim that was given this very address (by
+    /// `mooring.dev/requested-address`, by `preAllocations`, or by an `IPAddress` made beforehand) keeps it: its condition says
+    /// what to do, until the annotation is taken off.
+    Annotation CONFLICT = "mooring.dev/conflict" {
+        on: "IPAddress", value: "who and when, for people", "agent" => "allocator, people"
+    }
 
-/// On an `IPAddress`: which node holds the address, as JSON; `node` is the node's name. Written by the agent that advertises it;
-/// cleared by the allocator once nobody is to.
-pub const HOLDER: &str = "mooring.dev/holder";
+    /// Which node holds the address. The allocator clears it once nobody is to hold the address.
+    Annotation HOLDER = "mooring.dev/holder" {
+        on: "IPAddress", value: "JSON; `node` is the node's name", "the agent that advertises it" => "allocator, agents"
+    }
 
-/// On an `IPAddress`, or on a pool for all of its addresses that agents advertise: the interface, or `auto`.
-pub const INTERFACE: &str = "mooring.dev/interface";
+    /// The interface that carries the address. A pool's value is copied to its addresses that agents advertise.
+    Annotation INTERFACE = "mooring.dev/interface" {
+        on: "IPAddress, pools", value: "a name, or `auto`", "people, allocator" => "allocator, agents"
+    }
 
-/// On an `IPAddress`, or on a pool for all of its addresses that agents advertise: labels that a node must have to hold it,
-/// `key=value,key!=value,key,!key`.
-pub const NODE_SELECTOR: &str = "mooring.dev/node-selector";
+    /// Labels that a node must have to hold the address. A pool's value is copied to its addresses that agents advertise.
+    Annotation NODE_SELECTOR = "mooring.dev/node-selector" {
+        on: "IPAddress, pools", value: "`key=value,key!=value,key,!key`", "people, allocator" => "allocator, agents"
+    }
 
-/// On an `IPAddress`, or on a pool for all of its addresses that agents advertise: nodes that should rather hold it, with
-/// weights, `node1=100,node2`.
-pub const PREFERRED_NODES: &str = "mooring.dev/preferred-nodes";
+    /// Nodes that should rather hold the address, with weights. A pool's value is copied to its addresses that agents
+    /// advertise.
+    Annotation PREFERRED_NODES = "mooring.dev/preferred-nodes" {
+        on: "IPAddress, pools", value: "`node1=100,node2`", "people, allocator" => "allocator, agents"
+    }
 
-/// On an `IPAddress`, written: which of the three before were copied from its pool, as JSON. What differs is somebody's own.
-pub const FROM_POOL: &str = "mooring.dev/from-pool";
+    /// Which of `interface`, `node-selector` and `preferred-nodes` were copied from the address's pool. What differs is
+    /// somebody's own.
+    Annotation FROM_POOL = "mooring.dev/from-pool" {
+        on: "IPAddress", value: "JSON", "allocator" => "allocator"
+    }
 
-/// If an object has this annotation, with any value, all work on the object stops, its deletion too.
-/// Source: `PausedAnnotation` in Cluster API's `api/core/v1beta2`.
-pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    /// All work on the object stops, its deletion too.
+    /// Source: `PausedAnnotation` in Cluster API's `api/core/v1beta2`.
+    Annotation PAUSED = "cluster.x-k8s.io/paused" {
+        on: "IPAddressClaim, pools, Cluster", value: "any", "Cluster API, people" => "allocator"
+    }
 
-/// `clusterctl move` is about to delete the object here, because it has moved to another management cluster.
-/// Source: `DeleteForMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
-pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+    /// `clusterctl move` is about to delete the object here, because it has moved to another management cluster: a pool with it
+    /// may be deleted while addresses of it are in use.
+    /// Source: `DeleteForMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
+    Annotation DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move" {
+        on: "pools", value: "any", "clusterctl" => "the policy `pool-in-use`"
+    }
 
-/// `clusterctl move` waits as long as an object has it.
-/// Source: `BlockMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
-pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
+    /// `clusterctl move` waits as long as an object has it.
+    /// Source: `BlockMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
+    Annotation BLOCK_MOVE = "clusterctl.cluster.x-k8s.io/block-move" {
+        on: "all that moves", value: "any", "nobody here" => "clusterctl"
+    }
 
-/// A pool with it may be deleted while addresses of it are in use.
-/// Source: `SkipValidateDeleteWebhookAnnotation` in `internal/webhooks` of cluster-api-ipam-provider-in-cluster.
-pub const SKIP_VALIDATE_DELETE: &str = "ipam.cluster.x-k8s.io/skip-validate-delete-webhook";
+    /// A pool with it may be deleted while addresses of it are in use.
+    /// Source: `SkipValidateDeleteWebhookAnnotation` in `internal/webhooks` of cluster-api-ipam-provider-in-cluster.
+    Annotation SKIP_VALIDATE_DELETE = "ipam.cluster.x-k8s.io/skip-validate-delete-webhook" {
+        on: "pools", value: "any", "people" => "the policy `pool-in-use`"
+    }
 
-/// The `v1alpha1` form of a pool as JSON: the in-cluster provider's conversion left it there. Mooring does not read it:
-/// the spec says the same.
-/// Source: `DataAnnotation` in Cluster API's `util/conversion`.
-pub const CONVERSION_DATA: &str = "cluster.x-k8s.io/conversion-data";
+    /// The `v1alpha1` form of a pool: the in-cluster provider's conversion left it there. Mooring does not need it: the spec
+    /// says the same.
+    /// Source: `DataAnnotation` in Cluster API's `util/conversion`.
+    Annotation CONVERSION_DATA = "cluster.x-k8s.io/conversion-data" {
+        on: "pools", value: "JSON", "the in-cluster provider" => "nobody here"
+    }
+}

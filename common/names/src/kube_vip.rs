@@ -30,6 +30,11 @@ const TABLE: &[(&str, &str)] = &[
     ("upnp-lease-duration", UPNP),
 ];
 
+/// The table: names, and what to do instead.
+pub(crate) fn not_honoured() -> impl Iterator<Item = (String, &'static str)> {
+    TABLE.iter().map(|(name, instead)| (format!("{PREFIX}{name}"), *instead))
+}
+
 /// Which annotations of the table an object has: a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotHonoured(u16);
@@ -54,8 +59,8 @@ impl NotHonoured {
 
     /// The annotations that were noted, and for each what to do instead.
     pub fn each(self) -> impl Iterator<Item = (String, &'static str)> {
-        let noted = TABLE.iter().enumerate().filter(move |(index, _)| self.0 & (1 << index) != 0);
-        noted.map(|(_, (name, instead))| (format!("{PREFIX}{name}"), *instead))
+        let noted = not_honoured().enumerate().filter(move |(index, _)| self.0 & (1 << index) != 0);
+        noted.map(|(_, row)| row)
     }
 }
 

@@ -1,31 +1,62 @@
 //! Labels.
 
-/// The Cluster to which an object belongs. On claims the deprecated form of `spec.clusterName`; copied to the `IPAddress`.
-/// Source: `ClusterNameLabel` in Cluster API's `api/core/v1beta2`.
-pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+crate::mark::marks! {
+    /// The Cluster to which an object belongs. On claims the deprecated form of `spec.clusterName`; copied to the `IPAddress`.
+    /// Source: `ClusterNameLabel` in Cluster API's `api/core/v1beta2`.
+    Label CLUSTER_NAME = "cluster.x-k8s.io/cluster-name" {
+        on: "IPAddressClaim, IPAddress", value: "the Cluster's name", "Cluster API, allocator" => "allocator"
+    }
 
-/// Which controller looks after an object when several do: one started with a watch filter sees only objects whose label has
-/// its value. Source: `WatchLabel` in Cluster API's `api/core/v1beta2`.
-pub const WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
+    /// Which controller looks after an object when several do: one started with a watch filter sees only objects whose label
+    /// has its value.
+    /// Source: `WatchLabel` in Cluster API's `api/core/v1beta2`.
+    Label WATCH_FILTER = "cluster.x-k8s.io/watch-filter" {
+        on: "IPAddressClaim", value: "that of the allocator's setting `watch-filter`", "people, allocator" => "allocator"
+    }
 
-/// The component that an installed object belongs to, `ipam-NAME` for an IPAM provider. Written by packaging, not by us.
-/// Source: `ProviderNameLabel` in Cluster API's `api/core/v1beta2`.
-pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
+    /// The component that an installed object belongs to.
+    /// Source: `ProviderNameLabel` in Cluster API's `api/core/v1beta2`.
+    Label PROVIDER = "cluster.x-k8s.io/provider" {
+        on: "all that clusterctl installs", value: "`ipam-mooring`", "the manifests of a release" => "clusterctl"
+    }
 
-/// On a CRD: `clusterctl` knows it; `clusterctl move` looks at kinds with this label only. The value is empty.
-/// Source: `ClusterctlLabel` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
-pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
+    /// `clusterctl` knows the CRD; `clusterctl move` looks at kinds with this label only.
+    /// Source: `ClusterctlLabel` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
+    Label CLUSTERCTL = "clusterctl.cluster.x-k8s.io" {
+        on: "CRDs", value: "empty", "the manifests" => "clusterctl"
+    }
 
-/// On a CRD or an object: `clusterctl move` takes it along with all that it owns. The value is empty.
-/// Source: `ClusterctlMoveHierarchyLabel` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
-pub const MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
+    /// `clusterctl move` takes it along with all that it owns.
+    /// Source: `ClusterctlMoveHierarchyLabel` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
+    Label MOVE_HIERARCHY = "clusterctl.cluster.x-k8s.io/move-hierarchy" {
+        on: "CRDs", value: "empty", "the manifests" => "clusterctl"
+    }
 
-/// On a CRD: which of its versions follow the contract `v1beta1` of Cluster API; several are joined by `_`.
-/// Source: Cluster API's book, "Provider contract", API version labels.
-pub const CONTRACT_V1BETA1: &str = "cluster.x-k8s.io/v1beta1";
+    /// Which versions of the CRD follow the contract `v1beta1` of Cluster API.
+    /// Source: Cluster API's book, "Provider contract", API version labels.
+    Label CONTRACT_V1BETA1 = "cluster.x-k8s.io/v1beta1" {
+        on: "CRDs", value: "versions, joined by `_`", "the manifests" => "Cluster API"
+    }
 
-/// The same as [`CONTRACT_V1BETA1`], for the contract `v1beta2`.
-pub const CONTRACT_V1BETA2: &str = "cluster.x-k8s.io/v1beta2";
+    /// Which versions of the CRD follow the contract `v1beta2` of Cluster API.
+    Label CONTRACT_V1BETA2 = "cluster.x-k8s.io/v1beta2" {
+        on: "CRDs", value: "versions, joined by `_`", "the manifests" => "Cluster API"
+    }
 
-/// On an `IPAddress`, `true`: agents advertise it, whoever it is for.
-pub const ADVERTISE: &str = "mooring.dev/advertise";
+    /// Agents advertise the address, whoever it is for.
+    Label ADVERTISE = "mooring.dev/advertise" {
+        on: "IPAddress", value: "`true`", "people" => "allocator, agents"
+    }
+
+    /// The node is last in order among those that may hold an address.
+    /// Source: `LabelNodeExcludeBalancers` in `k8s.io/api/core/v1`.
+    Label EXCLUDE_NODE = "node.kubernetes.io/exclude-from-external-load-balancers" {
+        on: "Node", value: "any", "people, kubeadm" => "agents"
+    }
+
+    /// The Service of an `EndpointSlice`.
+    /// Source: `LabelServiceName` in `k8s.io/api/discovery/v1`.
+    Label SERVICE_NAME = "kubernetes.io/service-name" {
+        on: "EndpointSlice", value: "the Service's name", "Kubernetes" => "allocator, agents"
+    }
+}

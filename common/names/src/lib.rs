@@ -1,11 +1,16 @@
-//! Names of annotations, labels and groups, letter by letter. Each is spelled here and nowhere else.
+//! Names of annotations, labels, finalizers and groups, letter by letter. Each is spelled here and nowhere else.
 
 #![warn(missing_docs)]
 
 pub mod annotations;
+pub mod endpoints;
+pub mod finalizers;
 pub mod kube_vip;
 pub mod labels;
+pub mod mark;
 mod read;
+#[cfg(test)]
+mod reference;
 pub mod services;
 pub mod sessions;
 

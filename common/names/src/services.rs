@@ -1,58 +1,117 @@
-//! Marks for Services of type `LoadBalancer`: on the Services, on their claims and addresses, on their pools.
+//! Marks for Services of type `LoadBalancer`: on the Services, on their claims and addresses, on their pools. Source of those of
+//! `kube-vip.io/`: kube-vip's `pkg/kubevip/annotations.go`.
 
-/// On a Service. Before it has an address: the addresses it wants, comma separated. After: those it has, as kube-vip's users
-/// expect. Source: kube-vip's `pkg/kubevip/annotations.go`, as the others of `kube-vip.io/`.
-pub const ADDRESSES: &str = "kube-vip.io/loadbalancerIPs";
-/// On a Service, written: the node that holds its (first) address.
-pub const VIP_HOST: &str = "kube-vip.io/vipHost";
-/// On a Service, `true`: leave it alone.
-pub const IGNORE: &str = "kube-vip.io/ignore";
-/// On a Service: the interface on which its address is put; written where the `ConfigMap` names one.
-pub const INTERFACE: &str = "kube-vip.io/serviceInterface";
-/// On a Service: kube-vip's name of its Lease. Services that share an address with kube-vip have the same.
-pub const LEASE_NAME: &str = "kube-vip.io/leaseName";
 /// The `loadBalancerClass` of the Services that kube-vip serves unless told otherwise.
 pub const CLASS: &str = "kube-vip.io/kube-vip-class";
 
-/// On a Service: the pool from which its address is to come: `NAME` or `KIND/NAME`, one for each family.
-pub const POOL: &str = "mooring.dev/pool";
-/// On a Service: those of the same key (in one namespace; `NAMESPACE/KEY` for all) share one address.
-pub const SHARING_KEY: &str = "mooring.dev/sharing-key";
-/// On a Service, any value: its pool has changed, and its address may. It is taken off when that is done.
-pub const REALLOCATE: &str = "mooring.dev/reallocate";
-
-/// On a Service, written: the `IPAddress` objects it has, `NAMESPACE/NAME=ADDRESS`, comma separated. Agents go by it.
-pub const RECORD: &str = "mooring.dev/ip-addresses";
-/// On a Service, written: which of its addresses somebody asked for.
-pub const REQUESTED: &str = "mooring.dev/requested-addresses";
-/// On a Service, written: the interface that the `ConfigMap` gave it.
-pub const GIVEN_INTERFACE: &str = "mooring.dev/given-interface";
-
-/// On a claim made for a Service, a label: `ipv4` or `ipv6`. The `IPAddress` gets the same: agents advertise it.
-pub const SERVICE_FAMILY: &str = "mooring.dev/service-family";
-/// On a claim made for Services: who they are, `NAMESPACE/NAME=UID`, comma separated.
-pub const SERVICES: &str = "mooring.dev/services";
-
-/// On a pool, `true`: Services that name no pool get an address out of it. One of a namespace (or that serves certain
-/// namespaces) comes before one for all.
-pub const SERVICE_DEFAULT: &str = "mooring.dev/service-default";
-/// On a pool: only for Services of this `loadBalancerClass`, unless they name it.
-pub const SERVICE_CLASS: &str = "mooring.dev/service-class";
-/// On a pool made here, a label: the `ConfigMap` it was made from, `kubevip`.
-pub const MADE_FROM: &str = "mooring.dev/made-from";
-/// The value of that label.
+/// The value of [`MADE_FROM`].
 pub const MADE_FROM_VALUE: &str = "kubevip";
-/// On a pool made here, an annotation: which part of the `ConfigMap` it is.
-pub const SOURCE: &str = "mooring.dev/source";
 
-/// The label that kube-vip's cloud provider puts on a Service it has served. Written too: were one to go back to it, it would
-/// know what is in use. Source: `pkg/provider/loadBalancer.go` of kube-vip-cloud-provider.
-pub const IMPLEMENTATION: &str = "implementation";
-/// Its value.
+/// The value of [`IMPLEMENTATION`].
 pub const IMPLEMENTATION_VALUE: &str = "kube-vip";
-/// The finalizer that kube-vip's cloud provider leaves on Services. Nobody else would take it off.
-/// Source: `LoadBalancerCleanupFinalizer` in `k8s.io/cloud-provider/service/helpers`.
-pub const CLEANUP: &str = "service.kubernetes.io/load-balancer-cleanup";
 
-/// The type of the condition on a Service.
-pub const CONDITION: &str = "mooring.dev/AddressReady";
+crate::mark::marks! {
+    /// Before the Service has an address: the addresses it wants. After: those it has, as kube-vip's users expect.
+    Annotation ADDRESSES = "kube-vip.io/loadbalancerIPs" {
+        on: "Service", value: "addresses, comma separated", "people, allocator" => "allocator; agents with kube-vip's placements"
+    }
+
+    /// The node that holds the Service's (first) address.
+    Annotation VIP_HOST = "kube-vip.io/vipHost" {
+        on: "Service", value: "a node's name", "allocator; agents with kube-vip's placements" => "people, kube-vip, agents"
+    }
+
+    /// Leave the Service alone.
+    Annotation IGNORE = "kube-vip.io/ignore" {
+        on: "Service", value: "`true`", "people" => "allocator; agents with kube-vip's placements"
+    }
+
+    /// The interface on which the Service's address is put. The allocator writes it where kube-vip's `ConfigMap` names one.
+    Annotation INTERFACE = "kube-vip.io/serviceInterface" {
+        on: "Service", value: "an interface's name", "people, allocator" => "allocator; agents with kube-vip's placements"
+    }
+
+    /// kube-vip's name of the Service's Lease. Services that share an address with kube-vip have the same.
+    Annotation LEASE_NAME = "kube-vip.io/leaseName" {
+        on: "Service", value: "a name", "people" => "allocator; agents with kube-vip's placements"
+    }
+
+    /// The pool from which the Service's address is to come.
+    Annotation POOL = "mooring.dev/pool" {
+        on: "Service", value: "`NAME` or `KIND/NAME`, one for each family", "people" => "allocator"
+    }
+
+    /// Services of the same key share one address.
+    Annotation SHARING_KEY = "mooring.dev/sharing-key" {
+        on: "Service", value: "`KEY` (in one namespace), or `NAMESPACE/KEY` (for all)", "people" => "allocator"
+    }
+
+    /// The Service's pool has changed, and its address may. The allocator takes it off when that is done.
+    Annotation REALLOCATE = "mooring.dev/reallocate" {
+        on: "Service", value: "any", "people" => "allocator"
+    }
+
+    /// The `IPAddress` objects that the Service has. Agents go by it.
+    Annotation RECORD = "mooring.dev/ip-addresses" {
+        on: "Service", value: "`NAMESPACE/NAME=ADDRESS`, comma separated", "allocator" => "allocator, agents"
+    }
+
+    /// Which of the Service's addresses somebody asked for.
+    Annotation REQUESTED = "mooring.dev/requested-addresses" {
+        on: "Service", value: "addresses", "allocator" => "allocator"
+    }
+
+    /// The interface that the `ConfigMap` gave the Service.
+    Annotation GIVEN_INTERFACE = "mooring.dev/given-interface" {
+        on: "Service", value: "an interface's name", "allocator" => "allocator"
+    }
+
+    /// The family of an address for a Service. The `IPAddress` gets the label of its claim: agents advertise it.
+    Label SERVICE_FAMILY = "mooring.dev/service-family" {
+        on: "IPAddressClaim, IPAddress", value: "`ipv4` or `ipv6`", "allocator" => "allocator, agents"
+    }
+
+    /// The Services that a claim was made for.
+    Annotation SERVICES = "mooring.dev/services" {
+        on: "IPAddressClaim", value: "`NAMESPACE/NAME=UID`, comma separated", "allocator" => "allocator"
+    }
+
+    /// Services that name no pool get an address out of this one. A pool of a namespace (or that serves certain namespaces)
+    /// comes before one for all.
+    Annotation SERVICE_DEFAULT = "mooring.dev/service-default" {
+        on: "pools", value: "`true`", "people" => "allocator"
+    }
+
+    /// The pool is only for Services of this `loadBalancerClass`, unless they name it.
+    Annotation SERVICE_CLASS = "mooring.dev/service-class" {
+        on: "pools", value: "a class", "people" => "allocator"
+    }
+
+    /// The `ConfigMap` that the pool was made from.
+    Label MADE_FROM = "mooring.dev/made-from" {
+        on: "pools that the allocator made", value: "`kubevip`", "allocator" => "allocator"
+    }
+
+    /// Which part of the `ConfigMap` the pool is.
+    Annotation SOURCE = "mooring.dev/source" {
+        on: "pools that the allocator made", value: "`SCOPE FAMILY`: `global IPv4`, `namespace/NAME IPv6`", "allocator" => "allocator"
+    }
+
+    /// kube-vip's cloud provider puts it on a Service that it has served. The allocator writes it too: were one to go back, the
+    /// provider would know what is in use.
+    /// Source: `pkg/provider/loadBalancer.go` of kube-vip-cloud-provider.
+    Label IMPLEMENTATION = "implementation" {
+        on: "Service", value: "`kube-vip`", "kube-vip's cloud provider, allocator" => "allocator"
+    }
+
+    /// kube-vip's cloud provider leaves it on Services. The allocator takes it off: nobody else would.
+    /// Source: `LoadBalancerCleanupFinalizer` in `k8s.io/cloud-provider/service/helpers`.
+    Finalizer CLEANUP = "service.kubernetes.io/load-balancer-cleanup" {
+        on: "Service", value: "", "kube-vip's cloud provider" => "allocator"
+    }
+
+    /// Whether the Service has its addresses, and if not, why.
+    Condition CONDITION = "mooring.dev/AddressReady" {
+        on: "Service", value: "`True`, `False`, with reason and message", "allocator" => "people, allocator"
+    }
+}

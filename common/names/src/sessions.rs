@@ -1,24 +1,51 @@
-//! What agents write on Leases: on the control plane's, and on their own sessions.
-
-/// On the Lease of the control plane's VIPs: what its holder declares.
-pub const TENURE: &str = "mooring.dev/tenure";
-/// On the Lease of the control plane's VIPs: who is to take it next.
-pub const HANDOVER: &str = "mooring.dev/handover";
-/// On the Lease of the control plane's VIPs: the nodes that take part, by name.
-pub const PARTICIPANTS: &str = "mooring.dev/participants";
-/// On the Lease of the control plane's VIPs: which node last let go of a hold without the Lease, and when.
-pub const LET_GO: &str = "mooring.dev/let-go";
+//! What agents write on Leases: on the control plane's, and on their own sessions. And what they read on Nodes.
 
 /// The prefix of the names of session Leases; the node's name follows.
 pub const PREFIX: &str = "mooring-session.";
-/// The label of session Leases.
-pub const LABEL: &str = "mooring.dev/session";
-/// On a session Lease: what its node declares.
-pub const DECLARED: &str = "mooring.dev/session";
-/// On a session Lease: who ended it, and why.
-pub const ENDED: &str = "mooring.dev/ended";
 
-/// On a Node, `true`: it hands over its VIPs and takes no more.
-pub const DRAIN: &str = "mooring.dev/drain";
-/// On a Node: another value than before asks it to hand over what belongs elsewhere.
-pub const REBALANCE: &str = "mooring.dev/rebalance";
+crate::mark::marks! {
+    /// What the holder of the control plane's VIPs declares.
+    Annotation TENURE = "mooring.dev/tenure" {
+        on: "Lease of the control plane's VIPs", value: "JSON", "agents" => "agents"
+    }
+
+    /// Who is to take the control plane's VIPs next.
+    Annotation HANDOVER = "mooring.dev/handover" {
+        on: "Lease of the control plane's VIPs", value: "JSON", "agents" => "agents"
+    }
+
+    /// The nodes that take part in holding the control plane's VIPs.
+    Annotation PARTICIPANTS = "mooring.dev/participants" {
+        on: "Lease of the control plane's VIPs", value: "JSON", "agents" => "agents"
+    }
+
+    /// Which node last let go of a hold without the Lease, and when.
+    Annotation LET_GO = "mooring.dev/let-go" {
+        on: "Lease of the control plane's VIPs", value: "JSON", "agents" => "agents"
+    }
+
+    /// The Lease is the session of a node.
+    Label LABEL = "mooring.dev/session" {
+        on: "Leases of sessions", value: "empty", "agents" => "agents"
+    }
+
+    /// What the session's node declares.
+    Annotation DECLARED = "mooring.dev/session" {
+        on: "Leases of sessions", value: "JSON", "agents" => "agents"
+    }
+
+    /// Who ended the session, and why.
+    Annotation ENDED = "mooring.dev/ended" {
+        on: "Leases of sessions", value: "JSON", "agents" => "agents"
+    }
+
+    /// The node hands over its VIPs and takes no more.
+    Annotation DRAIN = "mooring.dev/drain" {
+        on: "Node", value: "`true`", "people" => "the node's agent"
+    }
+
+    /// Another value than before asks the node to hand over what belongs elsewhere.
+    Annotation REBALANCE = "mooring.dev/rebalance" {
+        on: "Node", value: "any", "people" => "the node's agent"
+    }
+}

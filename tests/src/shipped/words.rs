@@ -1,4 +1,5 @@
-//! The words that programs write for people stand in the book: the reasons of Events and conditions, and the metrics.
+//! The words that programs write for people stand in the book: the reasons of Events and conditions, the metrics, and the names of
+//! annotations, labels and finalizers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,6 +30,23 @@ fn read(path: &str) -> String {
     fs::read_to_string(release::root().join(path)).unwrap()
 }
 
+/// Where names on objects are read and written, below the root.
+const MARKED: [&str; 7] = [
+    "agent/src",
+    "agent/core/src",
+    "allocator/src",
+    "allocator/api/src",
+    "allocator/core/src",
+    "allocator/services/src",
+    "common",
+];
+
+/// How names of others and our own begin.
+const PREFIXES: [&str; 3] = ["mooring.dev/", "kube-vip.io/", "service.kubernetes.io/"];
+
+/// Names of programs and of a class, which no object has in its metadata.
+const NO_MARKS: [&str; 3] = ["mooring.dev/agent", "mooring.dev/allocator", "kube-vip.io/kube-vip-class"];
+
 /// The string literals of a Rust file, without its tests.
 fn literals(path: &str) -> BTreeSet<String> {
     let text = read(path);
@@ -44,6 +62,20 @@ fn is_reason(word: &str) -> bool {
         && capitals >= 2
         && word.chars().any(|c| c.is_ascii_lowercase())
         && word.chars().all(|c| c.is_ascii_alphabetic())
+}
+
+/// The Rust files below a folder, without those that only tests have.
+fn rust_files(folder: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(release::root().join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = format!("{folder}/{name}");
+        if entry.file_type().unwrap().is_dir() && name != "tests" {
+            rust_files(&path, found);
+        } else if Path::new(&name).extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
+            found.push(path);
+        }
+    }
 }
 
 fn pages(folder: &Path) -> String {
@@ -92,4 +124,30 @@ fn names_of_metrics(file: &str) -> Vec<String> {
     let calls = text.split(".register(").skip(1);
     let first = calls.filter_map(|call| call.trim_start().strip_prefix('"')?.split('"').next());
     first.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_name_on_objects_is_on_its_page() {
+    let page = read("docs/src/reference/annotations.md");
+    let mut files = Vec::new();
+    for folder in MARKED {
+        rust_files(folder, &mut files);
+    }
+    let mut count = 0;
+    for file in files {
+        for literal in literals(&file) {
+            // A selector has a value too.
+            let name = literal.split('=').next().unwrap_or_default();
+            let mark = PREFIXES.iter().any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()));
+            let name_like = name.chars().all(|c| c.is_ascii_alphanumeric() || "./-".contains(c));
+            if mark && name_like && !NO_MARKS.contains(&name) {
+                assert!(
+                    page.contains(&format!("`{name}`")),
+                    "{file} has {name}, which docs/src/reference/annotations.md has not"
+                );
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 30, "only {count} names: they are elsewhere now");
 }

@@ -5,6 +5,7 @@
 mod build;
 mod columns;
 mod pools;
+pub mod reference;
 mod standalone;
 mod yaml;
 
