@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use mooring_names::annotations::{CONFLICT, HOLDER, INTERFACE, NODE_SELECTOR, PREFERRED_NODES};
 use mooring_names::kube_vip::NotHonoured;
-use mooring_names::labels::ADVERTISE;
+use mooring_names::labels::{ADVERTISE, SERVICE_NAME};
 use mooring_names::{read_by_name, services, sessions};
 use serde::{Deserialize, Deserializer};
 
@@ -55,9 +55,6 @@ impl Meta {
         Key { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 }
-
-/// Label on an `EndpointSlice`: its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 read_by_name! {
     /// The annotations that mean something.

@@ -3,14 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mooring_names::labels::EXCLUDE_NODE;
+
 use super::{Catalog, Change};
 use crate::api::objects::Node;
 use crate::core::session::Standing;
 use crate::core::session_vips::Input;
-
-/// Nodes with this label, whatever its value, are last in order. Source: `LabelNodeExcludeBalancers` in
-/// `k8s.io/api/core/v1`.
-const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 /// What Kubernetes says about a node, as far as it ranks candidates.
 #[must_use]
@@ -18,7 +16,7 @@ pub fn standing(node: &Node) -> Standing {
     Standing {
         ready: node.is_ready(),
         schedulable: !node.is_cordoned(),
-        excluded: node.metadata.labels.contains_key(EXCLUDE),
+        excluded: node.metadata.labels.contains_key(EXCLUDE_NODE),
     }
 }
 

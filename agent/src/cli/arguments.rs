@@ -1,6 +1,6 @@
 //! The command line as clap knows it.
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, Command};
 use mooring_common::settings::flags::flag;
 
@@ -87,7 +87,7 @@ fn manifest_args(from: Arg) -> [Arg; 5] {
     [
         Arg::new("kind").value_name("KIND").value_parser(PossibleValuesParser::new(kinds)).help("What to print"),
         from.help("Translate this static pod, DaemonSet, or values of kube-vip's Helm chart (-: standard input). Settings given beside it count first"),
-        Arg::new("image").long("image").value_name("IMAGE").default_value(IMAGE).help("The image of the agent"),
+        Arg::new("image").long("image").value_name("IMAGE").default_value(IMAGE).value_parser(NonEmptyStringValueParser::new()).help("The image of the agent"),
         switch("in-cluster").alias("inCluster").help("Use the pod's service account [default in a daemonset]"),
         switch("taint").help("A daemonset for control-plane nodes, whatever VIPs it has"),
     ]

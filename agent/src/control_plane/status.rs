@@ -40,10 +40,13 @@ impl Status {
         interface: Option<&Interface>,
         api: &LeaseClient,
     ) {
+        let metrics = &self.ops.metrics;
+        // The Lease of another program ends without a step that would change the snapshot.
+        let is_other = snapshot.lease.as_ref().is_some_and(|lease| lease.is_of_other_program(&settings.node_name));
+        metrics.lease_of_other_program(is_other && snapshot.expires.is_some_and(|end| end > at.now));
         if why.is_none() && self.last.as_ref() == Some(&snapshot) {
             return;
         }
-        let metrics = &self.ops.metrics;
         metrics.lease_held(snapshot.role == "holding");
         let deadline = kernels(snapshot.fence);
         for (address, put) in &snapshot.vips {

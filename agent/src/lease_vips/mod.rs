@@ -313,11 +313,12 @@ impl Adapter for LeaseVipsAdapter {
         others
     }
 
-    fn after_step(&mut self, _: Moment, core: &LeaseVips, listens_anew: bool) {
+    fn after_step(&mut self, at: Moment, core: &LeaseVips, listens_anew: bool) {
         if listens_anew {
             self.clients.set(core.leases().collect::<Vec<_>>().into_iter());
             let (wanted, carried) = core.counts();
             self.ops.metrics.services(wanted, carried);
+            self.ops.metrics.services_of_other_program(core.of_other_program(at.now));
         }
     }
 

@@ -81,15 +81,20 @@ impl Translated {
     pub fn load(&self, flags: &Given) -> Result<Loaded, ManifestError> {
         let mut all = self.flags.clone();
         // Ours is mounted where the node has it.
-        if let Some(path) =
-            self.source.kubeconfig.as_ref().filter(|path| find("kubeconfig").is_some_and(|s| s.default != *path))
-        {
-            all.0.insert("kubeconfig".to_owned(), path.clone());
+        let on_node = self.source.kubeconfig.clone().map(|path| source::for_super_admin(&path).unwrap_or(path));
+        if let Some(path) = on_node.filter(|path| find("kubeconfig").is_some_and(|s| s.default != *path)) {
+            all.0.insert("kubeconfig".to_owned(), path);
+        }
+        let mut env = self.source.environment()?;
+        for value in all.0.values_mut().chain(env.values_mut()) {
+            if let Some(path) = source::for_super_admin(value) {
+                *value = path;
+            }
         }
         all.0.extend(flags.0.clone());
         // A kubeconfig comes with no namespace; a service account does.
         let pod_namespace = self.source.namespace.clone().filter(|_| self.source.kubeconfig.is_none());
-        load(&all, self.source.environment()?, pod_namespace)
+        load(&all, env, pod_namespace)
     }
 }
 

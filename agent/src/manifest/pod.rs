@@ -113,7 +113,7 @@ spec:
   terminationGracePeriodSeconds: {}
 {}",
         settings.lease.namespace,
-        labels(settings),
+        labels(settings, false),
         settings.handover_grace.as_secs() + END,
         indented(&container::render(loaded, &options.image, Account::Kubeconfig, false), 2)
     )
@@ -122,6 +122,8 @@ spec:
 fn daemon_set(loaded: &Loaded, options: &Options, account: Account) -> String {
     let settings = &loaded.settings;
     let on_control_plane = options.taint || settings.control_plane();
+    // Beside the DaemonSet for all other nodes: a name and labels of its own, and the same service account.
+    let beside = on_control_plane && !settings.control_plane();
     let (about, name) = if settings.control_plane() {
         (
             "# One agent on each control-plane node: they elect the holder of the control plane's VIP.",
@@ -145,7 +147,7 @@ fn daemon_set(loaded: &Loaded, options: &Options, account: Account) -> String {
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
-  name: {name}
+  name: {name}{}
   namespace: {}
   labels: {{{PART}}}
 spec:
@@ -173,9 +175,10 @@ spec:
       tolerations:
       - {{operator: Exists}}
 {}",
+        if beside { "-services-on-control-planes" } else { "" },
         settings.lease.namespace,
-        vips(settings),
-        labels(settings),
+        vips(settings, beside),
+        labels(settings, beside),
         settings.handover_grace.as_secs() + END,
         if on_control_plane { "Exists" } else { "DoesNotExist" },
         indented(&container::render(loaded, &options.image, account, true), 6)
@@ -184,12 +187,16 @@ spec:
 
 const PART: &str = "app.kubernetes.io/name: mooring-agent, app.kubernetes.io/part-of: mooring";
 
-fn labels(settings: &Settings) -> String {
-    format!("{PART}, mooring.dev/vips: {}", vips(settings))
+fn labels(settings: &Settings, beside: bool) -> String {
+    format!("{PART}, mooring.dev/vips: {}", vips(settings, beside))
 }
 
-const fn vips(settings: &Settings) -> &'static str {
-    if settings.addresses.is_empty() { "services" } else { "control-plane" }
+const fn vips(settings: &Settings, beside: bool) -> &'static str {
+    match (settings.addresses.is_empty(), beside) {
+        (true, false) => "services",
+        (true, true) => "services-on-control-planes",
+        (false, _) => "control-plane",
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::source::{NODE_NAME, Source, Variable};
+use super::source::{NODE_NAME, Source, Variable, for_super_admin};
 use crate::settings::Given;
 use crate::settings::kube_vip::{ENTRIES, Entry, Meaning};
 use crate::settings::spec::{ENV_PREFIX, SETTINGS, Spec, find};
@@ -59,6 +59,10 @@ pub struct Row {
     pub note: String,
 }
 
+/// Why another kubeconfig is taken.
+const SUPER_ADMIN: &str =
+    "kubeadm makes super-admin.conf on the first node only; admin.conf has the rights that the agent needs";
+
 /// All settings of a manifest, flags first.
 #[must_use]
 pub fn rows(source: &Source, flags: &Given) -> Vec<Row> {
@@ -75,7 +79,31 @@ pub fn rows(source: &Source, flags: &Given) -> Vec<Row> {
         let theirs = ENTRIES.iter().find(|entry| entry.env == name);
         row(name, value, &shown, theirs, SETTINGS.iter().find(|spec| spec.env() == *name))
     });
-    of_flags.chain(of_env).collect()
+    let left = source.left.iter().map(|(field, value)| Row {
+        setting: (*field).to_owned(),
+        value: value.clone(),
+        verdict: Verdict::Different,
+        ours: String::new(),
+        note: "not carried over: write it into the new manifest".to_owned(),
+    });
+    let elsewhere = source.env_from.iter().map(|from| Row {
+        setting: "envFrom".to_owned(),
+        value: from.clone(),
+        verdict: Verdict::Invalid,
+        ours: String::new(),
+        note: "its settings are not in the file: write them there, as env".to_owned(),
+    });
+    let on_node = source.kubeconfig.iter().filter_map(|path| {
+        let ours = for_super_admin(path)?;
+        Some(Row {
+            setting: "hostPath".to_owned(),
+            value: path.clone(),
+            verdict: Verdict::Different,
+            ours: format!("{}={ours}", env("kubeconfig")),
+            note: SUPER_ADMIN.to_owned(),
+        })
+    });
+    of_flags.chain(of_env).chain(on_node).chain(elsewhere).chain(left).collect()
 }
 
 /// `value`: None: the kubelet fills it in, from what `shown` says.
@@ -86,9 +114,11 @@ fn row(
     theirs: Option<&'static Entry>,
     ours: Option<&'static Spec>,
 ) -> Row {
+    // What nobody here knows may be a password of something else.
+    let is_hidden = theirs.map_or_else(|| ours.is_none(), Entry::is_secret);
     let row = |verdict, ours: String, note: &str| Row {
         setting: setting.to_owned(),
-        value: if theirs.is_some_and(Entry::is_secret) { "(hidden)".to_owned() } else { shown.to_owned() },
+        value: if is_hidden { "(hidden)".to_owned() } else { shown.to_owned() },
         verdict,
         ours,
         note: note.to_owned(),
@@ -114,13 +144,17 @@ fn row(
         return row(Verdict::NoEffect, String::new(), "an empty value counts as unset, in kube-vip as well");
     }
     match translate(entry, value) {
+        Translation::Ours { name, value } if for_super_admin(&value).is_some() => {
+            let ours = for_super_admin(&value).unwrap_or(value);
+            row(Verdict::Different, format!("{}={ours}", env(name)), SUPER_ADMIN)
+        }
         Translation::Ours { name, value: ours } => {
             let same = ours == *value || matches!(entry.meaning, Meaning::Same(_));
             let verdict = if same { Verdict::Same } else { Verdict::Different };
             let note = if same { "" } else { "the same meaning, in another form" };
             row(verdict, format!("{}={ours}", env(name)), note)
         }
-        Translation::Fine => row(Verdict::Same, String::new(), "Mooring always does that"),
+        Translation::Fine => row(Verdict::Same, String::new(), "that is what Mooring does"),
         Translation::NoEffect { why, .. } => row(Verdict::NoEffect, String::new(), why),
         Translation::Refused(advice) => row(Verdict::NotSupported, String::new(), advice),
         Translation::Invalid { problem, advice, .. } => {

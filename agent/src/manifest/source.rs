@@ -48,7 +48,23 @@ pub struct Source {
     pub kubeconfig: Option<String>,
     /// The object's namespace, if it says one.
     pub namespace: Option<String>,
+    /// Where more of the environment stands: the kind and the name.
+    pub env_from: Vec<String>,
+    /// Fields of the pod that no setting has, and that are not carried over.
+    pub left: Vec<(&'static str, String)>,
 }
+
+/// The kubeconfig that kubeadm makes on the first node only. kube-vip needs it there; Mooring does with `admin.conf`.
+const SUPER_ADMIN: &str = "super-admin.conf";
+
+/// The kubeconfig that every control-plane node has in its place; None: it is another one.
+#[must_use]
+pub fn for_super_admin(path: &str) -> Option<String> {
+    path.ends_with(SUPER_ADMIN).then(|| path.replace(SUPER_ADMIN, "admin.conf"))
+}
+
+/// Fields of a pod, and values of the chart, that decide where an agent runs or whether its image can be pulled.
+const LEFT: [&str; 2] = ["nodeSelector", "imagePullSecrets"];
 
 /// Why a manifest gives no settings.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +129,9 @@ impl Source {
     /// A setting's value stands elsewhere, as in a `ConfigMap`.
     pub fn environment(&self) -> Result<BTreeMap<String, String>, SourceError> {
         let mut all = BTreeMap::new();
+        if let Some(from) = self.env_from.first() {
+            return Err(SourceError::Elsewhere { name: "envFrom".to_owned(), from: from.clone() });
+        }
         for (name, variable) in &self.env {
             match variable {
                 Variable::Text(text) => _ = all.insert(name.clone(), text.clone()),
@@ -150,7 +169,8 @@ pub fn read(path: &Path) -> Result<Source, SourceError> {
 fn parse(path: &Path, text: &str) -> Result<Source, SourceError> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| SourceError::NotYaml { path: path.to_owned(), problem: error.to_string() })?;
-    let mut found: Vec<Source> = documents.iter().filter_map(settings).collect();
+    let documents: Vec<&Value> = documents.iter().flat_map(objects).collect();
+    let mut found: Vec<Source> = documents.iter().copied().filter_map(settings).collect();
     match (found.len(), found.pop()) {
         (1, Some(source)) => Ok(source),
         (0, _) => {
@@ -162,8 +182,23 @@ fn parse(path: &Path, text: &str) -> Result<Source, SourceError> {
     }
 }
 
+/// The objects of a document: a List, as `kubectl get -o yaml` prints several, has them as items.
+fn objects(document: &Value) -> Vec<&Value> {
+    match document["items"].as_array() {
+        Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items.iter().collect(),
+        _ => vec![document],
+    }
+}
+
 fn settings(object: &Value) -> Option<Source> {
     match object["kind"].as_str() {
+        // Those of k3s and RKE2, and that of Flux: values of any chart.
+        Some("HelmChart" | "HelmChartConfig") if is_kube_vip(object, &object["spec"]["chart"]) => {
+            of_chart(&serde_saphyr::from_str::<Value>(object["spec"]["valuesContent"].as_str()?).ok()?)
+        }
+        Some("HelmRelease") if is_kube_vip(object, &object["spec"]["chart"]["spec"]["chart"]) => {
+            of_chart(&object["spec"]["values"])
+        }
         Some("Pod") => of_pod(Shape::Pod, &object["spec"], &object["metadata"]),
         Some("DaemonSet") => of_pod(Shape::DaemonSet, &object["spec"]["template"]["spec"], &object["metadata"]),
         Some(_) => None,
@@ -171,12 +206,16 @@ fn settings(object: &Value) -> Option<Source> {
     }
 }
 
+fn is_kube_vip(object: &Value, chart: &Value) -> bool {
+    [chart, &object["metadata"]["name"]].iter().any(|name| name.as_str().is_some_and(|name| name.contains("kube-vip")))
+}
+
 fn of_pod(shape: Shape, spec: &Value, metadata: &Value) -> Option<Source> {
     let containers = spec["containers"].as_array()?;
     let runs = |container: &&Value| {
-        let image = container["image"].as_str().unwrap_or_default();
-        let args = texts(&container["args"]);
-        image.contains("kube-vip") || image.contains("mooring-agent") || args.iter().any(|arg| arg == "manager")
+        let names = [&container["image"], &container["name"]].map(|name| name.as_str().unwrap_or_default());
+        let is_known = |name: &str| name.contains("kube-vip") || name.contains("mooring-agent");
+        names.into_iter().any(is_known) || texts(&container["args"]).iter().any(|arg| arg == "manager")
     };
     let container = containers.iter().find(runs)?;
     let env = container["env"].as_array().into_iter().flatten().filter_map(|one| {
@@ -190,7 +229,8 @@ fn of_pod(shape: Shape, spec: &Value, metadata: &Value) -> Option<Source> {
     let env: BTreeMap<String, Variable> = env.collect();
     let kubeconfig = kubeconfig(spec, container, &env);
     let namespace = text(&metadata["namespace"]);
-    Some(Source { shape, args: texts(&container["args"]), env, kubeconfig, namespace })
+    let (args, env_from, left) = (texts(&container["args"]), env_from(&container["envFrom"]), left(spec));
+    Some(Source { shape, args, env, kubeconfig, namespace, env_from, left })
 }
 
 /// The path on the node of what is mounted where the container looks for its kubeconfig.
@@ -228,7 +268,27 @@ fn of_chart(values: &Value) -> Option<Source> {
         env: address.into_iter().chain(given).chain(by_kubelet).collect(),
         kubeconfig: None,
         namespace: text(&values["namespaceOverride"]).filter(|name| !name.is_empty()),
+        env_from: env_from(&values["envFrom"]),
+        left: left(values),
     })
+}
+
+/// The objects whose keys are variables of a container.
+fn env_from(list: &Value) -> Vec<String> {
+    let of = |one: &Value| {
+        let (kind, object) = one.as_object()?.iter().find(|(_, object)| object["name"].is_string())?;
+        Some(format!("{kind} {}", object["name"].as_str()?))
+    };
+    list.as_array().into_iter().flatten().filter_map(of).collect()
+}
+
+fn left(of: &Value) -> Vec<(&'static str, String)> {
+    let is_empty = |value: &Value| match value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => true,
+    };
+    LEFT.into_iter().filter(|field| !is_empty(&of[*field])).map(|field| (field, of[field].to_string())).collect()
 }
 
 /// What the kubelet takes a value from, in words.

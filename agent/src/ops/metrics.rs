@@ -84,6 +84,8 @@ pub struct Metrics {
     netlink_errors: Family<ByOperation, Counter>,
     services_wanted: Gauge,
     services_carried: Gauge,
+    lease_of_other_program: Gauge,
+    services_of_other_program: Gauge,
 }
 
 impl Metrics {
@@ -104,6 +106,8 @@ impl Metrics {
             netlink_errors: Family::default(),
             services_wanted: Gauge::default(),
             services_carried: Gauge::default(),
+            lease_of_other_program: Gauge::default(),
+            services_of_other_program: Gauge::default(),
         };
         metrics.register(node);
         metrics
@@ -154,9 +158,19 @@ impl Metrics {
             self.api_errors.clone(),
         );
         r.register("netlink_errors", "Requests to the kernel that failed, by operation", self.netlink_errors.clone());
+        r.register(
+            "lease_held_by_other_program",
+            "Whether another program (kube-vip) holds the Lease (1) or not (0)",
+            self.lease_of_other_program.clone(),
+        );
         let services = [
             ("services_vips", "How many VIPs of Services and the like there should be", &self.services_wanted),
             ("services_vips_held", "How many VIPs of Services and the like this node carries", &self.services_carried),
+            (
+                "services_vips_of_other_program",
+                "How many VIPs of Services have a Lease that another program (kube-vip) holds",
+                &self.services_of_other_program,
+            ),
         ];
         for (name, help, gauge) in services {
             r.register(name, help, gauge.clone());
@@ -178,6 +192,16 @@ impl Metrics {
     /// Whether this node holds the Lease.
     pub fn lease_held(&self, held: bool) {
         self.lease_held.set(i64::from(held));
+    }
+
+    /// Whether another program (kube-vip) holds the Lease: then no agent carries the VIP, and nothing is wrong.
+    pub fn lease_of_other_program(&self, is_other: bool) {
+        self.lease_of_other_program.set(i64::from(is_other));
+    }
+
+    /// How many VIPs of Services have a Lease that another program holds.
+    pub fn services_of_other_program(&self, vips: usize) {
+        self.services_of_other_program.set(i64::try_from(vips).unwrap_or(i64::MAX));
     }
 
     /// Counts a beginning or end of carrying.

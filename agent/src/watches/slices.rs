@@ -14,6 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mooring_names::labels::SERVICE_NAME;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -139,8 +140,7 @@ async fn follow_some(follow: Follow, mut wanted: watch::Receiver<Dealt>, told: m
 fn selector(services: &BTreeSet<Key>) -> String {
     let names: BTreeSet<&str> = services.iter().map(|key| key.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
-    let label = "kubernetes.io/service-name";
-    if names.len() > NAMED { label.to_owned() } else { format!("{label} in ({})", names.join(",")) }
+    if names.len() > NAMED { SERVICE_NAME.to_owned() } else { format!("{SERVICE_NAME} in ({})", names.join(",")) }
 }
 
 /// Waits until another watch is to begin, because other Services than these are wanted. So it is with the same Services in a

@@ -9,11 +9,11 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 use proptest::{collection, prop_oneof};
 
-use crate::check::TARGETS;
+use crate::check::{CORPUS, TARGETS};
 
 /// Kept files of a target, each an input; each has been found by the fuzzer, or stands for a mended fault.
 fn kept(name: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CORPUS).join(name);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.unwrap().path());
     let mut all: Vec<_> = paths.map(|path| (path.display().to_string(), fs::read(&path).unwrap())).collect();
@@ -35,7 +35,7 @@ fn the_kept_corpus_holds() {
 
 #[test]
 fn the_corpus_is_small_and_of_targets_only() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(CORPUS);
     for entry in fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(TARGETS.iter().any(|(there, _)| *there == name), "{name} is no target");

@@ -83,14 +83,41 @@ subjects:
 {{- end }}
 {{- end }}
 
-{{/* Whether VIPs of Services are placed as kube-vip places them, by the agents of either DaemonSet. */}}
-{{- define "mooring-agent.kubeVipPlacement" -}}
-{{- $kubeVip := list "global-lease" "lease-per-service" -}}
-{{- $services := fromJson (include "mooring-agent.servicesSettings" .) -}}
-{{- $controlPlane := fromJson (include "mooring-agent.controlPlaneSettings" .) -}}
-{{- if and .Values.services.enabled (has (get $services "services-placement") $kubeVip) -}}true
-{{- else if and (include "mooring-agent.controlPlaneCarriesServices" .) (has (get $controlPlane "services-placement") $kubeVip) -}}true
+{{/* What extraEnv says of kube-vip's placements, by kube-vip's names too: a dict of our settings. */}}
+{{- define "mooring-agent.extraPlacement" -}}
+{{- $found := dict -}}
+{{- range .Values.extraEnv -}}
+{{- $value := .value | toString -}}
+{{- if eq .name "MOORING_SERVICES_PLACEMENT" }}{{ $_ := set $found "services-placement" $value }}{{ end -}}
+{{- if eq .name "MOORING_SERVICE_UPDATES" }}{{ $_ := set $found "service-updates" $value }}{{ end -}}
+{{- if has .name (list "MOORING_SERVICES_LEASE_NAME" "svc_leasename") }}{{ $_ := set $found "services-lease-name" $value }}{{ end -}}
+{{- if and (eq .name "svc_election") (not (hasKey $found "services-placement")) -}}
+{{- $_ := set $found "services-placement" (ternary "lease-per-service" "global-lease" (has $value (list "true" "1" "t" "T" "TRUE" "True"))) -}}
 {{- end -}}
+{{- if and (eq .name "disable_service_updates") (not (hasKey $found "service-updates")) -}}
+{{- $_ := set $found "service-updates" (ternary "off" "on" (has $value (list "true" "1" "t" "T" "TRUE" "True"))) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end }}
+
+{{/* How VIPs of Services are placed as kube-vip places them, by the agents of either DaemonSet: a list of dicts of placement, lease
+(NAMESPACE/NAME) and updates. */}}
+{{- define "mooring-agent.kubeVipPlacements" -}}
+{{- $extra := fromJson (include "mooring-agent.extraPlacement" .) -}}
+{{- $all := list -}}
+{{- if .Values.services.enabled }}{{ $all = append $all (fromJson (include "mooring-agent.servicesSettings" .)) }}{{ end -}}
+{{- if include "mooring-agent.controlPlaneCarriesServices" . }}{{ $all = append $all (fromJson (include "mooring-agent.controlPlaneSettings" .)) }}{{ end -}}
+{{- $found := list -}}
+{{- range $all -}}
+{{- $own := merge (dict) . $extra -}}
+{{- if has (get $own "services-placement") (list "global-lease" "lease-per-service") -}}
+{{- $lease := get $own "services-lease-name" | default "plndr-svcs-lock" -}}
+{{- if not (contains "/" $lease) }}{{ $lease = printf "%s/%s" (get $own "namespace" | default "kube-system") $lease }}{{ end -}}
+{{- $found = append $found (dict "placement" (get $own "services-placement") "lease" $lease "updates" (ne (get $own "service-updates" | toString) "off")) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $found -}}
 {{- end }}
 
 {{- define "mooring-agent.sessionsNamespace" -}}
@@ -106,11 +133,20 @@ subjects:
 {{- if contains "/" $name -}}{{ $name }}{{- else -}}{{ printf "%s/%s" (get $own "namespace" | default "kube-system") $name }}{{- end -}}
 {{- end }}
 
+{{/* Seconds of a duration as the agent reads it: a number with a unit. Empty: another form. */}}
+{{- define "mooring-agent.seconds" -}}
+{{- if regexMatch "^[0-9]+s$" . }}{{ trimSuffix "s" . }}{{ else if regexMatch "^[0-9]+m$" . }}{{ mul 60 (trimSuffix "m" . | int) }}{{ end -}}
+{{- end }}
+
 {{/* A DaemonSet. A dict of: root, and what differs between the two. */}}
 {{- define "mooring-agent.daemonSet" -}}
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
 {{- $metrics := $values.metrics -}}
+{{- $grace := include "mooring-agent.seconds" (get .settings "handover-grace" | toString) -}}
+{{- if and $grace (lt (int $values.terminationGracePeriodSeconds) (add (int $grace) 15 | int)) -}}
+{{- fail (printf "terminationGracePeriodSeconds is %d: with handover-grace %ss it must be %d or more, or the agent is killed while it hands over" (int $values.terminationGracePeriodSeconds) $grace (add (int $grace) 15)) -}}
+{{- end -}}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:

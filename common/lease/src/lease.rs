@@ -149,6 +149,12 @@ impl LeaseView {
         })
     }
 
+    /// Whether a node other than `node` has the Lease and declares nothing: kube-vip, or another program with client-go's elector.
+    #[must_use]
+    pub fn is_of_other_program(&self, node: &str) -> bool {
+        !self.record.holder.is_empty() && self.record.holder != node && self.declaration().is_none()
+    }
+
     /// The hand-over under way, if the Lease is released for one.
     #[must_use]
     pub fn handover(&self) -> Option<&Handover> {

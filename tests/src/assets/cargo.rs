@@ -1,6 +1,7 @@
 //! The agent and the allocator, built by Cargo.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -75,9 +76,47 @@ pub fn static_program(ours: &str, target: &str, variables: &[(String, String)]) 
         flags.extend(folder.map(|folder| format!("--remap-path-prefix={}={name}", folder.display())));
     }
     command.args(["--target", target, "--config", &format!("target.{target}.rustflags={flags:?}")]);
-    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    keep_out(&mut command, std::env::vars_os().map(|(name, _)| name));
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     build(ours, &mut command)
+}
+
+/// Takes the variables away that would change the bytes of a program.
+fn keep_out(command: &mut Command, names: impl Iterator<Item = OsString>) {
+    for name in names.filter(|name| name.to_str().is_some_and(changes_bytes)) {
+        command.env_remove(name);
+    }
+}
+
+/// Whether a variable changes what a release build makes. Which Rust (`RUSTC`, `RUSTUP_TOOLCHAIN`) and which C compiler and linker
+/// (`CC`, `CARGO_TARGET_…_LINKER`) build is the person's choice. Sources: Cargo's book, "Environment variables" and
+/// "Configuration"; the crate `cc`, "External configuration via environment variables".
+fn changes_bytes(name: &str) -> bool {
+    // `cc` knows NAME, TARGET_NAME, HOST_NAME, NAME_triple.
+    let of_cc = ["CFLAGS", "CXXFLAGS", "ASFLAGS", "ARFLAGS", "RANLIBFLAGS"];
+    let flags = of_cc.into_iter().any(|known| {
+        let name = name.strip_prefix("TARGET_").or_else(|| name.strip_prefix("HOST_")).unwrap_or(name);
+        name.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+    });
+    let others = [
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_INCREMENTAL",
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "CRATE_CC_NO_DEFAULTS",
+        "LIBRARY_PATH",
+        // What `mooring-agent manifest` prints.
+        "MOORING_IMAGE",
+        "RUSTC_BOOTSTRAP",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTC_WRAPPER",
+        "RUSTFLAGS",
+    ];
+    flags
+        || others.contains(&name)
+        || name.starts_with("CARGO_BUILD_RUSTC_")
+        || name.starts_with("CARGO_PROFILE_")
+        || (name.starts_with("CARGO_") && name.ends_with("_RUSTFLAGS"))
 }
 
 /// The program `cargo`.
@@ -89,8 +128,15 @@ pub fn cargo() -> Result<PathBuf, Error> {
     std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo")).ok_or_else(missing)
 }
 
+/// The compiler that Cargo calls.
+#[must_use]
+pub fn rustc() -> OsString {
+    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+}
+
 /// Where Cargo keeps the sources of crates.
-fn cargo_home() -> Option<PathBuf> {
+#[must_use]
+pub fn cargo_home() -> Option<PathBuf> {
     let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     set.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
 }
@@ -127,8 +173,54 @@ fn build(ours: &str, command: &mut Command) -> Result<PathBuf, Error> {
 }
 
 fn host_triple() -> Result<String, Error> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let said = tools::run(Command::new(rustc).arg("-vV"))?;
+    let said = tools::run(Command::new(rustc()).arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| Error::Failed { command: "rustc -vV".into(), detail: said.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_environment_changes_a_release() {
+        let gone = [
+            "RUSTFLAGS",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "CARGO_BUILD_RUSTFLAGS",
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "CARGO_PROFILE_RELEASE_BUILD_OVERRIDE_OPT_LEVEL",
+            "CARGO_INCREMENTAL",
+            "RUSTC_WRAPPER",
+            "CARGO_BUILD_RUSTC_WRAPPER",
+            "RUSTC_BOOTSTRAP",
+            "CFLAGS",
+            "TARGET_CFLAGS",
+            "HOST_CFLAGS",
+            "CFLAGS_x86_64_unknown_linux_gnu",
+            "CFLAGS_x86_64-unknown-linux-gnu",
+            "LIBRARY_PATH",
+            "MOORING_IMAGE",
+        ];
+        let kept = [
+            "PATH",
+            "HOME",
+            "CARGO_HOME",
+            "CARGO_TARGET_DIR",
+            "CARGO_NET_OFFLINE",
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            "CC",
+            "RUSTC",
+            "RUSTUP_TOOLCHAIN",
+            "SOURCE_DATE_EPOCH",
+        ];
+        let mut command = Command::new("cargo");
+        keep_out(&mut command, gone.into_iter().chain(kept).map(OsString::from));
+        let mut removed: Vec<_> = command.get_envs().map(|(name, value)| (name.to_str().unwrap(), value)).collect();
+        removed.sort_unstable();
+        let mut gone = gone.map(|name| (name, None));
+        gone.sort_unstable();
+        assert_eq!(removed, gone);
+    }
 }

@@ -7,6 +7,7 @@ mod error;
 mod manifests;
 mod oci;
 mod program;
+mod runtime;
 mod sbom;
 mod source;
 mod target;
@@ -27,7 +28,7 @@ pub use version::Version;
 use crate::assets;
 
 /// The most that a program may take: what is in an image is the program.
-const LARGEST: usize = 12_000_000;
+pub(crate) const LARGEST: usize = 12_000_000;
 
 /// What a release is made of, besides the source's files.
 #[derive(Clone, Debug)]

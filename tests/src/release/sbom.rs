@@ -1,4 +1,5 @@
-//! What a program is made of, as `CycloneDX` JSON: every crate of its tree of dependencies, with its license and its digest.
+//! What a program is made of, as `CycloneDX` JSON: every crate of its tree of dependencies, with its license and its digest; and
+//! what the linker puts into every program ([`runtime`]).
 //!
 //! The tree is that of `cargo metadata`, for the release's target, without what only builds or tests need. Features are those
 //! of the whole workspace, so that a crate may be named that a program does not use.
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::program::Program;
 use super::source::Commit;
-use super::{Error, Target};
+use super::{Error, Target, runtime};
 use crate::assets;
 
 /// What `cargo metadata` says, as far as it is needed.
@@ -116,6 +117,10 @@ pub fn of(root: &Path, program: Program, target: Target, digest: &str, commit: &
         .filter_map(|id| packages.get(id))
         .map(|one| (one.purl(), one.component("library", &sums)))
         .collect();
+    let linked = runtime::components(target)?.into_iter();
+    let linked: Vec<_> = linked.map(|one| (one["bom-ref"].as_str().unwrap_or_default().to_owned(), one)).collect();
+    let refs: Vec<String> = linked.iter().map(|(name, _)| name.clone()).collect();
+    components.extend(linked);
     components.sort_by(|one, other| one.0.cmp(&other.0));
     let mut dependencies: Vec<(String, Vec<String>)> = tree
         .iter()
@@ -123,6 +128,11 @@ pub fn of(root: &Path, program: Program, target: Target, digest: &str, commit: &
             Some((purl(id)?, needs.iter().filter_map(purl).collect::<BTreeSet<_>>().into_iter().collect()))
         })
         .collect();
+    for (_, needs) in dependencies.iter_mut().filter(|(name, _)| *name == own.purl()) {
+        needs.extend(refs.iter().cloned());
+        needs.sort();
+    }
+    dependencies.extend(refs.into_iter().map(|name| (name, Vec::new())));
     dependencies.sort();
 
     let mut subject = own.component("application", &sums);
@@ -213,7 +223,15 @@ mod tests {
                 count += 1;
             }
             assert!(count > 100, "only {count}");
-            for component in components {
+            let (linked, crates): (Vec<_>, Vec<_>) =
+                components.iter().partition(|one| !one["purl"].as_str().unwrap().starts_with("pkg:cargo/"));
+            assert_eq!(linked.len(), 3, "{linked:?}");
+            let all = said["dependencies"].as_array().unwrap();
+            let own = all.iter().find(|one| one["ref"] == said["metadata"]["component"]["bom-ref"]).unwrap();
+            for part in linked {
+                assert!(own["dependsOn"].as_array().unwrap().contains(&part["bom-ref"]), "{own}");
+            }
+            for component in crates {
                 assert!(component["licenses"][0]["expression"].is_string(), "{component}");
                 let ours = component["name"].as_str().unwrap().starts_with("mooring-");
                 assert_eq!(component["hashes"][0]["content"].is_string(), !ours, "{component}");

@@ -68,8 +68,8 @@ impl Target {
     /// rustc cannot be asked.
     pub fn missing(self) -> Result<Option<String>, Error> {
         let triple = self.triple();
-        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let library = assets::run(Command::new(rustc).args(["--print", "target-libdir", "--target", triple]))?;
+        let library =
+            assets::run(Command::new(assets::rustc()).args(["--print", "target-libdir", "--target", triple]))?;
         if !Path::new(library.trim()).is_dir() {
             return Ok(Some(format!("the Rust toolchain has no {triple}: rustup target add {triple}")));
         }

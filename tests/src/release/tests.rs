@@ -18,11 +18,16 @@ fn release() -> Release {
     }
 }
 
+/// This machine has the linker for its own kind.
+fn target() -> Target {
+    Target::of_host().unwrap_or(Target::Amd64)
+}
+
 fn binaries() -> Vec<Binary> {
     let binary = |program: Program| {
         // Something that gzip has work with.
         let bytes = (0..50_000_u32).flat_map(|n| (n * 7 + n / 251).to_le_bytes()).chain(program.name().bytes());
-        Binary { program, target: Target::Amd64, bytes: bytes.collect() }
+        Binary { program, target: target(), bytes: bytes.collect() }
     };
     Program::ALL.map(binary).into()
 }
@@ -63,7 +68,7 @@ fn a_release_made_twice_is_the_same_and_whole() {
     assert_eq!(String::from_utf8(all[Path::new("SHA256SUMS")].clone()).unwrap().lines().count(), all.len() - 1);
     let version = env!("CARGO_PKG_VERSION");
     let mode = |name: &str| fs::metadata(one.join(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&format!("mooring-agent-{version}-linux-amd64")), 0o755);
+    assert_eq!(mode(&format!("mooring-agent-{version}-linux-{}", target().arch())), 0o755);
 
     // No manifest names an image that is not the release's.
     let mut images = 0;

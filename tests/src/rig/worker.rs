@@ -30,7 +30,7 @@ pub const SOON: Duration = Duration::from_secs(15);
 /// Two owners for longer than this is a failure.
 const SHARED: Duration = Duration::from_millis(500);
 /// The user that the manifests' service account is.
-const USER: &str = "system:serviceaccount:kube-system:mooring-agent";
+pub const USER: &str = "system:serviceaccount:kube-system:mooring-agent";
 /// The namespace of objects made by hand.
 const NAMESPACE: &str = "default";
 

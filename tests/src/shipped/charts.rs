@@ -22,9 +22,15 @@ struct Same {
     components: &'static [&'static str],
 }
 
-const SAME: [Same; 6] = [
+const SAME: [Same; 8] = [
     Same { chart: Program::Agent, values: "services", folders: &["agent"], components: &[] },
     Same { chart: Program::Agent, values: "kube-vip", folders: &["agent"], components: &["agent/kube-vip-placement"] },
+    Same {
+        chart: Program::Agent,
+        values: "lease-per-service",
+        folders: &["agent"],
+        components: &["agent/kube-vip-placement", "agent/kube-vip-placement/lease-per-service"],
+    },
     Same { chart: Program::Agent, values: "control-plane", folders: &["agent-control-plane"], components: &[] },
     Same {
         chart: Program::Agent,
@@ -34,6 +40,12 @@ const SAME: [Same; 6] = [
     },
     Same { chart: Program::Allocator, values: "claims-only", folders: &["overlays/management"], components: &[] },
     Same { chart: Program::Allocator, values: "services", folders: &["allocator"], components: &["crds/standalone"] },
+    Same {
+        chart: Program::Allocator,
+        values: "endpoints",
+        folders: &["allocator"],
+        components: &["crds/standalone", "allocator/endpoints"],
+    },
 ];
 
 /// Labels that a chart gives to all that it makes, and manifests give otherwise.

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod alerts;
 mod charts;
+mod container;
+mod containerfiles;
 mod crates;
 mod images;
 mod objects;
@@ -14,6 +16,7 @@ mod workflows;
 
 use std::time::Duration;
 
+use containerfiles::Compiler;
 pub use objects::objects;
 
 use crate::runner::{Test, Work};
@@ -37,6 +40,17 @@ pub fn all() -> Vec<Test<()>> {
             })
         })
         .alone(),
+        test("containerfiles-build", 10, |ctx| {
+            let folder = ctx.dir.clone();
+            Box::pin(apart(move || containerfiles::build(&folder, Compiler::StandIn)))
+        }),
+        // It compiles both programs, each with all of its crates.
+        test("containerfiles-compile", 60, |ctx| {
+            let folder = ctx.dir.clone();
+            Box::pin(apart(move || containerfiles::build(&folder, Compiler::Cargo)))
+        })
+        .alone()
+        .only_named(),
         // It builds both programs as a release does.
         test("images-start", 40, |ctx| {
             let folder = ctx.dir.clone();

@@ -120,8 +120,6 @@ impl Elector {
     /// Another node that declares nothing (kube-vip) has the Lease: which VIPs it has is its own matter, and all are asked for
     /// before this node takes the Lease from it.
     pub(super) fn leaves_owners_to_holder(&self) -> bool {
-        let holder = self.lease.holder();
-        let declared = self.lease.view().is_some_and(|view| view.declaration().is_some());
-        !holder.is_empty() && holder != self.rules.node && !declared
+        self.lease.view().is_some_and(|view| view.is_of_other_program(&self.rules.node))
     }
 }

@@ -72,6 +72,12 @@ impl Elector {
         self.lease.view()
     }
 
+    /// Whether another program (kube-vip) has the Lease, and has not lost it: its VIPs are that program's matter.
+    #[must_use]
+    pub fn is_held_by_other_program(&self, now: Time) -> bool {
+        self.leaves_owners_to_holder() && self.lease.expires(&self.rules).is_some_and(|end| end > now)
+    }
+
     /// The Lease's version, as last seen.
     #[must_use]
     pub fn version(&self) -> Option<&str> {

@@ -215,6 +215,12 @@ impl LeaseSlot {
         self.elector.as_ref().map_or("", Elector::holder)
     }
 
+    /// How many of its VIPs are those of another program (kube-vip) that has the Lease.
+    pub(super) fn of_other_program(&self, now: Time) -> usize {
+        let is_other = self.elector.as_ref().is_some_and(|elector| elector.is_held_by_other_program(now));
+        if is_other { self.given.len() } else { 0 }
+    }
+
     /// The VIPs that the elector has and does not hold back.
     pub(super) fn given(&self) -> impl Iterator<Item = IpAddr> {
         self.given.iter().copied().filter(|address| self.is_given(*address))

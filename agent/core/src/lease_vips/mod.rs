@@ -317,6 +317,12 @@ impl LeaseVips {
         (self.by_vip.len(), carried.sum())
     }
 
+    /// How many of the VIPs belong to Leases that another program (kube-vip) has.
+    #[must_use]
+    pub fn of_other_program(&self, now: Time) -> usize {
+        self.slots.values().map(|slot| slot.of_other_program(now)).sum()
+    }
+
     /// The holder of a Lease, as last seen; empty: none.
     #[must_use]
     pub fn holder(&self, name: &str) -> &str {

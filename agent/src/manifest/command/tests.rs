@@ -131,6 +131,92 @@ fn a_value_that_is_not_in_the_file_is_asked_for() {
 }
 
 #[test]
+fn what_is_not_carried_over_is_said() {
+    let source =
+        "{image: kube-vip, args: [manager], env: [{name: svc_enable, value: 'true'}, {name: TOKEN, value: s3cret}]";
+    let pod = |more: &str, container: &str| {
+        let text =
+            format!("kind: DaemonSet\nspec: {{template: {{spec: {{{more}containers: [{source}{container}}}]}}}}}}\n");
+        read(&text).unwrap()
+    };
+    let from = pod("nodeSelector: {role: lb}, imagePullSecrets: [{name: pull}], ", "");
+    let rows = from.rows();
+    assert_eq!(
+        (verdict(&rows, "nodeSelector"), verdict(&rows, "imagePullSecrets")),
+        (Verdict::Different, Verdict::Different)
+    );
+    assert!(rows.iter().all(|row| !row.value.contains("s3cret")), "{rows:?}");
+    made(&from).unwrap();
+    let from = pod("", ", envFrom: [{configMapRef: {name: settings}}]");
+    assert_eq!(verdict(&from.rows(), "envFrom"), Verdict::Invalid);
+    let error = made(&from).unwrap_err().to_string();
+    assert!(error.contains("envFrom is taken from configMapRef settings"), "{error}");
+}
+
+#[test]
+fn admin_conf_takes_the_place_of_super_admin_conf() {
+    let on_node = STATIC_POD.replace("{path: /etc/kubernetes/admin.conf}", "{path: /etc/kubernetes/super-admin.conf}");
+    let everywhere = STATIC_POD.replace("/etc/kubernetes/admin.conf", "/etc/kubernetes/super-admin.conf").replace(
+        "{name: port,",
+        "{name: k8s_config_file, value: /etc/kubernetes/super-admin.conf}\n    - {name: port,",
+    );
+    for (text, setting) in [(on_node, "hostPath"), (everywhere, "k8s_config_file")] {
+        let from = read(&text).unwrap();
+        assert_eq!(verdict(&from.rows(), setting), Verdict::Different, "{:?}", from.rows());
+        let made = made(&from).unwrap();
+        assert!(made.contains("hostPath: {path: /etc/kubernetes/admin.conf"), "{made}");
+        assert!(!made.contains("path: /etc/kubernetes/super-admin.conf"), "{made}");
+    }
+}
+
+#[test]
+fn a_container_is_known_by_its_name_too() {
+    let from = read(&STATIC_POD.replace("image: example.org/kube-vip/kube-vip:v1.0.0", "image: mirror/vip:1"));
+    made(&from.unwrap()).unwrap();
+}
+
+#[test]
+fn daemonsets_for_other_nodes_have_other_names() {
+    let of = |taint| {
+        let flags = Given([("services".to_owned(), "on".to_owned())].into());
+        manifest(Some(What::Pod(Kind::DaemonSet)), &flags, None, Options { taint, ..options() }).unwrap().0
+    };
+    let (workers, control_planes) = (of(false), of(true));
+    assert!(
+        workers.contains("  name: mooring-agent\n") && workers.contains("mooring.dev/vips: services}"),
+        "{workers}"
+    );
+    let name = "services-on-control-planes";
+    assert!(control_planes.contains(&format!("  name: mooring-agent-{name}\n")), "{control_planes}");
+    assert!(control_planes.contains(&format!("mooring.dev/vips: {name}}}")), "{control_planes}");
+    assert!(control_planes.contains("serviceAccountName: mooring-agent\n"), "{control_planes}");
+}
+
+#[test]
+fn the_rights_follow_the_settings() {
+    let rbac = |flags: &[(&str, &str)]| {
+        let flags = Given(flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect());
+        manifest(Some(What::Rbac), &flags, None, options()).unwrap().0
+    };
+    let text = rbac(&[("address", "ipaddress:team/api"), ("control-plane", "on")]);
+    assert!(text.contains("resources: [ipaddresses, ipaddressclaims]"), "{text}");
+    let text = rbac(&[("services", "on"), ("sessions-namespace", "team"), ("namespace", "vips")]);
+    assert!(text.contains("namespace: team") && text.contains("metadata.name: team"), "{text}");
+    assert!(text.contains("system:serviceaccount:vips:mooring-agent'"), "{text}");
+    assert!(!text.contains("namespace: mooring-system") && !text.contains("kube-system:"), "{text}");
+    assert!(!text.contains("ipaddressclaims"), "{text}");
+    let shared = [("services", "on"), ("services-placement", "global-lease"), ("services-lease-name", "team/vips")];
+    let text = rbac(&shared);
+    assert!(text.contains("resourceNames: [vips]") && text.contains("namespace: team\n"), "{text}");
+    assert!(
+        text.contains("name: mooring-agent-service-updates") && !text.contains("[get, list, watch, create, update]")
+    );
+    let each = [("services", "on"), ("services-placement", "lease-per-service"), ("service-updates", "off")];
+    let text = rbac(&each);
+    assert!(text.contains("[get, list, watch, create, update]") && !text.contains("service-updates"), "{text}");
+}
+
+#[test]
 fn every_setting_survives_its_way_through_a_manifest() {
     let flags = Given(
         [

@@ -53,6 +53,29 @@ fn values_of_the_chart_are_read_with_and_without_quotes() {
 }
 
 #[test]
+fn a_chart_is_found_in_the_object_that_installs_it() {
+    let values = "config: {address: 192.0.2.1}\n    env: {svc_enable: true}";
+    let k3s = format!(
+        "kind: HelmChart\nmetadata: {{name: vip}}\nspec:\n  chart: kube-vip\n  valuesContent: |\n    {values}\n"
+    );
+    let flux = "kind: HelmRelease\nmetadata: {name: kube-vip}\nspec: {values: {config: {address: 192.0.2.1}, env: {svc_enable: true}}}\n";
+    for text in [k3s.as_str(), flux] {
+        let source = parsed(text).unwrap();
+        assert_eq!(source.shape, Shape::ChartValues);
+        assert_eq!(source.env["address"], Variable::Text("192.0.2.1".into()));
+        assert_eq!(source.env["svc_enable"], Variable::Text("true".into()));
+    }
+    assert!(parsed(&k3s.replace("kube-vip", "traefik")).is_err());
+}
+
+#[test]
+fn a_list_is_its_items() {
+    let pod = POD.trim_start_matches('\n').replace('\n', "\n  ");
+    let text = format!("kind: List\nitems:\n- kind: ServiceAccount\n- {pod}\n");
+    assert_eq!(parsed(&text).unwrap().shape, Shape::Pod);
+}
+
+#[test]
 fn a_file_without_settings_is_refused_and_what_it_has_is_named() {
     let none = parsed("kind: ConfigMap\n---\nkind: Secret\n").unwrap_err().to_string();
     assert!(none.contains("it has ConfigMap, Secret"), "{none}");

@@ -20,6 +20,8 @@ fn filled() -> Metrics {
     metrics.api_request(Verb::Update, "conflict", Duration::from_millis(4));
     metrics.netlink_error(Netlink::Refresh);
     metrics.services(3, 1);
+    metrics.services_of_other_program(1);
+    metrics.lease_of_other_program(true);
     metrics
 }
 
@@ -68,6 +70,8 @@ fn the_page_can_be_read_and_every_metric_is_explained() {
     for wanted in [
         r#"mooring_vip_held{address="192.0.2.10"} 1"#,
         "mooring_lease_held 1",
+        "mooring_lease_held_by_other_program 1",
+        "mooring_services_vips_of_other_program 1",
         r#"mooring_transitions_total{cause="taken"} 1"#,
         r#"mooring_takeovers_total{cause="witness"} 1"#,
         r#"mooring_fence_left_seconds{address="192.0.2.10"} 10.5"#,

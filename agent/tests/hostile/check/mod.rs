@@ -31,3 +31,6 @@ pub const TARGETS: &[Target] = &[
     ("trace", trace::check),
     ("elector", elector::check),
 ];
+/// Where their corpora are, from the crate's folder.
+#[allow(dead_code, reason = "the coverage-guided targets are told which")]
+pub const CORPUS: &str = "../fuzz/corpus";

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::agents::AgentOptions;
 use crate::assets::{self, Profile};
-use crate::ipam::server::{IPAM, Server, documents_in};
+use crate::ipam::server::{IPAM, Server, kube_vip_placement_roles};
 use crate::ipam::services::{ADDRESSES, ingress};
 use crate::lab::{Lab, Shape};
 use crate::observe::echo;
@@ -92,7 +92,7 @@ pub async fn services(ctx: &mut Ctx<()>) -> Result<()> {
     let rig = WorkerRig::set(ctx, 3, COUNT, true).await?;
     let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
     let allocators = AllocatorRig::unwatched(Server::of(rig.lab().clone()).await?, binary).await?;
-    for object in documents_in("agent/kube-vip-placement/rbac.yaml")? {
+    for object in kube_vip_placement_roles(false)? {
         rig.server.apply(&object).await.context("the role is refused")?;
     }
     let config = json!({

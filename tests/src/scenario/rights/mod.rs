@@ -3,6 +3,7 @@
 
 mod claims;
 mod control_plane;
+mod services;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::story;
 use crate::ipam::server::Server;
 use crate::lab::Lab;
-use crate::observe::audit::Tail;
+use crate::observe::audit::{Request, Tail};
 use crate::observe::rights::{Right, wrong};
 use crate::runner::Test;
 
@@ -19,6 +20,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("rights", control_plane::all_that_it_does, "control-plane-daemonset", 5),
         story!("rights", claims::all_that_it_does, "claims-only-allocator", 5),
+        story!("rights", services::all_that_they_do, "agents-and-allocator", 5),
     ]
 }
 
@@ -43,13 +45,18 @@ async fn refused(server: &Server, user: &str, paths: &[&str]) -> Result<()> {
 /// Fails when the audit logs of the control planes show that `user`, by the program `agent`, was refused anything, or that it
 /// did not need one of the rights in `roles`.
 fn exact(lab: &Lab, (user, agent): (&str, &str), roles: &[Value]) -> Result<()> {
+    let wrong = wrong(&Right::all(roles), &asked(lab, user, agent)?);
+    ensure!(wrong.is_empty(), "the roles of {user}: {wrong:#?}");
+    Ok(())
+}
+
+/// What `user` asked for by the program `agent`, as the audit logs of the control planes have it.
+fn asked(lab: &Lab, user: &str, agent: &str) -> Result<Vec<Request>> {
     let mut asked = Vec::new();
     for host in lab.control_planes() {
         let all = Tail::of(&lab.host(&host)?.dir().join("audit.log")).read()?;
         asked.extend(all.into_iter().filter(|one| one.user == user && one.agent.starts_with(agent)));
     }
     ensure!(asked.len() > 10, "{user} asked for only {} things", asked.len());
-    let wrong = wrong(&Right::all(roles), &asked);
-    ensure!(wrong.is_empty(), "the roles of {user}: {wrong:#?}");
-    Ok(())
+    Ok(asked)
 }

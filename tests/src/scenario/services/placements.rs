@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::agents::AgentOptions;
 use crate::assets;
 use crate::host::{Process, Spec};
-use crate::ipam::server::documents_in;
+use crate::ipam::server::kube_vip_placement_roles;
 use crate::observe::echo;
 use crate::observe::now;
 use crate::observe::timeline::total;
@@ -43,9 +43,9 @@ fn each() -> AgentOptions {
     kube_vips().env("svc_election", "true")
 }
 
-/// Grants the rights that the manifests give for the Lease.
-async fn allow(rig: &WorkerRig) -> Result<()> {
-    for object in documents_in("agent/kube-vip-placement/rbac.yaml")? {
+/// Grants the rights that the manifests give for the Lease, or for a Lease of each Service.
+async fn allow(rig: &WorkerRig, per_service: bool) -> Result<()> {
+    for object in kube_vip_placement_roles(per_service)? {
         rig.server.apply(&object).await.context("the role is refused")?;
     }
     Ok(())
@@ -100,7 +100,7 @@ async fn placed(rig: &WorkerRig, n: u8, node: &str) -> Result<()> {
 
 async fn global(ctx: &mut Ctx<()>) -> Result<()> {
     let mut rig = WorkerRig::set(ctx, 3, 4, true).await?;
-    allow(&rig).await?;
+    allow(&rig, false).await?;
     let kube_vip = elector(&rig, SHARED).await?;
     named(&rig, SHARED, "kube-vip", SOON).await?;
     let from = now();
@@ -168,7 +168,7 @@ async fn global(ctx: &mut Ctx<()>) -> Result<()> {
 
 async fn per_service(ctx: &mut Ctx<()>) -> Result<()> {
     let rig = WorkerRig::set(ctx, 3, 4, true).await?;
-    allow(&rig).await?;
+    allow(&rig, true).await?;
     let own = ("default", "kubevip-s0");
     let kube_vip = elector(&rig, own).await?;
     named(&rig, own, "kube-vip", SOON).await?;
@@ -221,7 +221,7 @@ async fn per_service(ctx: &mut Ctx<()>) -> Result<()> {
 /// that is kube-vip, and dies at the same time, is waited for.
 async fn per_service_crash(ctx: &mut Ctx<()>) -> Result<()> {
     let mut rig = WorkerRig::set(ctx, 3, 5, true).await?;
-    allow(&rig).await?;
+    allow(&rig, true).await?;
     let theirs = ("default", "kubevip-s4");
     let kube_vip = elector(&rig, theirs).await?;
     named(&rig, theirs, "kube-vip", SOON).await?;
@@ -352,7 +352,7 @@ async fn told(rig: &WorkerRig, node: &str) -> Result<()> {
 
 async fn to_sessions(ctx: &mut Ctx<()>) -> Result<()> {
     let rig = WorkerRig::set(ctx, 3, 6, true).await?;
-    allow(&rig).await?;
+    allow(&rig, false).await?;
     let from = now();
     rig.start_agents(&kube_vips())?;
     for n in 0..6 {
