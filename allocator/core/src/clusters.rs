@@ -24,6 +24,18 @@ enum Kind {
     Listed,
 }
 
+/// What claims depend on of a Cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// It is not paused.
+    None,
+    /// It is paused, and has no control-plane endpoint yet, or waits for nothing else.
+    BeforeEndpoint,
+    /// It has its control-plane endpoint, and is paused for something else: it may be on its way from another management
+    /// cluster, and its claims' addresses with it.
+    WithEndpoint,
+}
+
 /// The existing Clusters, and the claims that wait for theirs.
 ///
 /// Invariants: a claim has its grace once, from the first time it is shown until [`GRACE`] is over, and `waiting` has
@@ -33,9 +45,9 @@ enum Kind {
 pub struct Clusters {
     kind: Kind,
     /// Whether each Cluster that was seen is paused.
-    paused: HashMap<Key, bool>,
+    paused: HashMap<Key, Pause>,
     /// The same, of the pages of an unfinished list. The list counts once it is complete.
-    listing: HashMap<Key, bool>,
+    listing: HashMap<Key, Pause>,
     /// Claims in their grace period.
     waiting: HashMap<Uid, Key>,
     ends: VecDeque<(Duration, Uid)>,
@@ -54,13 +66,13 @@ impl Clusters {
     }
 
     /// A page of a list has shown a Cluster.
-    pub fn listed(&mut self, cluster: Key, paused: bool) {
-        self.listing.insert(cluster, paused);
+    pub fn listed(&mut self, cluster: Key, pause: Pause) {
+        self.listing.insert(cluster, pause);
     }
 
     /// A Cluster was shown. Returns whether claims must be judged again.
-    pub fn shown(&mut self, cluster: Key, paused: bool) -> bool {
-        self.paused.insert(cluster, paused) != Some(paused)
+    pub fn shown(&mut self, cluster: Key, pause: Pause) -> bool {
+        self.paused.insert(cluster, pause) != Some(pause)
     }
 
     /// A Cluster is gone. Returns whether claims must be judged again.
@@ -101,7 +113,7 @@ impl Clusters {
 
     /// Whether the Cluster that a claim names was not seen.
     fn lacks(&self, claim: &Claim) -> bool {
-        cluster(claim).is_some_and(|cluster| self.kind != Kind::Absent && !self.paused.contains_key(&cluster))
+        depends_on(claim).is_some_and(|cluster| self.kind != Kind::Absent && !self.paused.contains_key(&cluster))
     }
 
     /// The claims whose grace period is over: they must be judged again.
@@ -125,15 +137,35 @@ impl Clusters {
         if claim.retained.paused || claim.retained.elsewhere {
             return Hold::Paused;
         }
-        let Some(cluster) = cluster(claim) else { return Hold::None };
+        let Some(cluster) = cluster(claim) else { return self.hold_for_endpoint(claim) };
         match self.paused.get(&cluster) {
             _ if self.kind == Kind::Absent => Hold::None,
-            Some(true) => Hold::Paused,
-            Some(false) => Hold::None,
+            Some(Pause::BeforeEndpoint | Pause::WithEndpoint) => Hold::Paused,
+            Some(Pause::None) => Hold::None,
             None if self.waiting.contains_key(&claim.uid) && !claim.deleting => Hold::Paused,
             None => Hold::NoCluster(Box::from(&*cluster.name)),
         }
     }
+
+    /// The same, of a claim that is for the endpoint or the Services of a Cluster. Such a claim gets its address although the
+    /// Cluster is paused, since the Cluster waits for it; but not while the Cluster has its endpoint already: then the claim's
+    /// own `IPAddress` is still to come, from the management cluster where both were, or from a backup.
+    fn hold_for_endpoint(&self, claim: &Claim) -> Hold {
+        let Some(cluster) = endpoints_cluster(claim) else { return Hold::None };
+        match self.paused.get(&cluster) {
+            _ if self.kind == Kind::Absent => Hold::None,
+            Some(Pause::WithEndpoint) => Hold::Paused,
+            Some(Pause::None | Pause::BeforeEndpoint) => Hold::None,
+            None if self.waiting.contains_key(&claim.uid) => Hold::Paused,
+            None => Hold::NoCluster(Box::from(&*cluster.name)),
+        }
+    }
+}
+
+/// The Cluster on which the hold of a claim depends.
+#[must_use]
+pub fn depends_on(claim: &Claim) -> Option<Key> {
+    cluster(claim).or_else(|| endpoints_cluster(claim))
 }
 
 /// The Cluster that a claim names.
@@ -142,13 +174,19 @@ fn cluster(claim: &Claim) -> Option<Key> {
     Some(Key { namespace: claim.key.namespace.clone(), name })
 }
 
+/// The Cluster whose endpoint, or whose Services, a claim without address is for.
+fn endpoints_cluster(claim: &Claim) -> Option<Key> {
+    let mark = claim.retained.endpoint.as_ref().filter(|_| claim.bound.is_none() && !claim.deleting)?;
+    Some(Key { namespace: claim.key.namespace.clone(), name: mark.cluster()?.clone() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::names::{PoolKind, PoolRef, Version};
-    use crate::retained_meta::RetainedMeta;
+    use crate::retained_meta::{ClusterOwner, ForCluster, RetainedMeta};
 
     const NOW: Duration = Duration::from_secs(9);
 
@@ -183,9 +221,11 @@ mod tests {
         assert!(clusters.end_of_grace(NOW).is_empty());
         assert_eq!(clusters.end_of_grace(NOW + GRACE), [Key::new("n", "c")]);
         assert_eq!(clusters.hold(&claim), Hold::NoCluster("k".into()));
-        for (paused, hold) in [(true, Hold::Paused), (false, Hold::None)] {
-            assert!(clusters.shown(Key::new("n", "k"), paused));
-            assert!(!clusters.shown(Key::new("n", "k"), paused), "nothing new");
+        for (pause, hold) in
+            [(Pause::WithEndpoint, Hold::Paused), (Pause::BeforeEndpoint, Hold::Paused), (Pause::None, Hold::None)]
+        {
+            assert!(clusters.shown(Key::new("n", "k"), pause));
+            assert!(!clusters.shown(Key::new("n", "k"), pause), "nothing new");
             assert_eq!(clusters.hold(&claim), hold);
         }
         assert!(clusters.gone(&Key::new("n", "k")) && !clusters.gone(&Key::new("n", "k")));
@@ -222,5 +262,30 @@ mod tests {
         assert_eq!(clusters.hold(&claim), Hold::Paused);
         (claim.retained.paused, claim.retained.elsewhere) = (false, true);
         assert_eq!(clusters.hold(&claim), Hold::Paused);
+    }
+    #[test]
+    fn a_claim_for_an_endpoint_waits_for_its_cluster_and_for_the_address_that_comes_with_it() {
+        let mut clusters = Clusters::default();
+        clusters.list_ends();
+        let mut claim = claim(None);
+        let owner = Some(ClusterOwner { name: "k".into(), uid: Uid::from("u-k") });
+        let mark = ForCluster { label: Some("other".into()), owner, given: false, owners: Vec::new(), condition: None };
+        claim.retained.endpoint = Some(Box::new(mark));
+        clusters.claim_shown_first(NOW, &claim);
+        assert_eq!(clusters.hold(&claim), Hold::Paused, "its Cluster may be on its way");
+        assert_eq!(clusters.end_of_grace(NOW + GRACE), [Key::new("n", "c")]);
+        assert_eq!(clusters.hold(&claim), Hold::NoCluster("k".into()), "a backup may bring the Cluster later");
+        assert_eq!(clusters.hold(&Claim { deleting: true, ..claim.clone() }), Hold::None);
+        for (pause, hold) in
+            [(Pause::WithEndpoint, Hold::Paused), (Pause::BeforeEndpoint, Hold::None), (Pause::None, Hold::None)]
+        {
+            assert!(clusters.shown(Key::new("n", "k"), pause));
+            assert_eq!(clusters.hold(&claim), hold, "{pause:?}");
+            assert_eq!(depends_on(&claim), Some(Key::new("n", "k")));
+            let bound = Claim { bound: Some("c".into()), ..claim.clone() };
+            assert_eq!(clusters.hold(&bound), Hold::None, "{pause:?}");
+            let deleting = Claim { deleting: true, ..claim.clone() };
+            assert_eq!(clusters.hold(&deleting), Hold::None, "{pause:?}");
+        }
     }
 }

@@ -32,6 +32,10 @@ pub struct RetainedMeta {
     pub api: &'static str,
     /// The Services that have the claim.
     pub service: Option<Box<ForServices>>,
+    /// The Cluster whose endpoint, or whose Services, the claim is for.
+    pub endpoint: Option<Box<ForCluster>>,
+    /// The claim has an owner of any kind.
+    pub owned: bool,
 }
 
 /// The claim's data about the Services that have it.
@@ -45,6 +49,38 @@ pub struct ForServices {
     pub owned: bool,
     /// Owners that are not Services.
     pub owners: Vec<Owner>,
+}
+
+/// The data of a claim that is for the endpoint, or the Services, of a Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForCluster {
+    /// Its label: the Cluster's name. None: somebody took the label off, and the claim still has the finalizer.
+    pub label: Option<Arc<str>>,
+    /// The Cluster that owns the claim.
+    pub owner: Option<ClusterOwner>,
+    /// Its annotation: the address was the Cluster's before the claim was made.
+    pub given: bool,
+    /// Owners that are not Clusters.
+    pub owners: Vec<Owner>,
+    /// The reason and message of its condition.
+    pub condition: Option<(Box<str>, Box<str>)>,
+}
+
+/// A Cluster that owns a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterOwner {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Uid,
+}
+
+impl ForCluster {
+    /// The name of the Cluster. A label is easily changed by mistake: the owner counts more.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&Arc<str>> {
+        self.owner.as_ref().map(|owner| &owner.name).or(self.label.as_ref())
+    }
 }
 
 /// An entry of `ownerReferences`.

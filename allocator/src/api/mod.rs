@@ -10,4 +10,4 @@ pub use error::ApiError;
 pub use follow::{Fed, Follow, Turned, What};
 pub use mooring_common::api::{Call, Observe, Verb};
 pub use mooring_common::backoff::{Backoff, jitter, random};
-pub use resource::{POOLS, Resource};
+pub use resource::{CONTROL_PLANES, POOLS, PartKind, Resource};

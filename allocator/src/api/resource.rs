@@ -8,6 +8,38 @@ use mooring_api::cluster::{self, Cluster};
 use mooring_api::pool::{GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool};
 use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
 
+/// A kind of object that Clusters name: infrastructure clusters, or control planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartKind {
+    /// The API group.
+    pub group: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// The name in URLs. By Cluster API's contract it follows from the kind (`CalculateCRDName` in its `util/contract`).
+    pub plural: &'static str,
+    /// Whether it is of control planes; otherwise of infrastructure clusters.
+    pub of_control_planes: bool,
+}
+
+/// The kinds of control planes that are followed.
+pub const CONTROL_PLANES: [PartKind; 2] = [
+    PartKind {
+        group: "controlplane.cluster.x-k8s.io",
+        kind: "KubeadmControlPlane",
+        plural: "kubeadmcontrolplanes",
+        of_control_planes: true,
+    },
+    PartKind {
+        group: "controlplane.cluster.x-k8s.io",
+        kind: "KamajiControlPlane",
+        plural: "kamajicontrolplanes",
+        of_control_planes: true,
+    },
+];
+
+/// The versions in which such a kind may be served, newest first. The fields that are read are the same in all.
+const PART_VERSIONS: [&str; 5] = ["v1beta2", "v1beta1", "v1", "v1alpha2", "v1alpha1"];
+
 /// A kind that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Resource {
@@ -31,6 +63,8 @@ pub enum Resource {
     Config,
     /// The `ConfigMap` that says where the control plane is.
     ClusterInfo,
+    /// A kind that Clusters name.
+    Parts(PartKind),
 }
 
 /// The kinds of pools.
@@ -58,6 +92,7 @@ impl Resource {
             Self::Endpoints => "endpointslices",
             Self::Nodes => "nodes",
             Self::Config | Self::ClusterInfo => "configmaps",
+            Self::Parts(kind) => kind.plural,
         }
     }
 
@@ -77,6 +112,15 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
+    /// The group of a kind of Clusters, or of what these name.
+    const fn foreign_group(self) -> Option<&'static str> {
+        match self {
+            Self::Clusters => Some(cluster::GROUP),
+            Self::Parts(kind) => Some(kind.group),
+            _ => None,
+        }
+    }
+
     /// The versions that can be read, newest first.
     #[must_use]
     pub fn versions(self) -> Vec<&'static str> {
@@ -84,6 +128,7 @@ impl Resource {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Parts(_) => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {
                 vec!["v1"]
             }
@@ -99,16 +144,19 @@ impl Resource {
             }
             Self::Endpoints => format!("/apis/discovery.k8s.io/{version}/{}", self.plural()),
             Self::Clusters => format!("/apis/{}/{version}/{}", cluster::GROUP, self.plural()),
+            Self::Parts(kind) => format!("/apis/{}/{version}/{}", kind.group, kind.plural),
             _ => format!("/apis/{GROUP}/{version}/{}", self.plural()),
         }
     }
 
-    /// The path of one object of the kind, in this version. For claims, addresses, pools and Services.
+    /// The path of one object of the kind, in this version. For claims, addresses, pools, Services, Clusters and what these name.
     #[must_use]
     pub fn object(self, version: &str, namespace: &str, name: &str) -> String {
         let plural = self.plural();
         if self == Self::Services {
             format!("/api/v1/namespaces/{namespace}/{plural}/{name}")
+        } else if let Some(group) = self.foreign_group() {
+            format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}/{name}")
         } else if namespace.is_empty() {
             format!("/apis/{GROUP}/{version}/{plural}/{name}")
         } else {

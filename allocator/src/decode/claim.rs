@@ -5,12 +5,12 @@ use std::sync::Arc;
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, Uid, Version};
 use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
-use mooring_allocator_core::retained_meta::{ForServices, Owner, RetainedMeta};
+use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, ForServices, Owner, RetainedMeta};
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_services::members;
 use mooring_api::claim::IpAddressClaimStatus;
 use mooring_api::versions::{IpamVersion, Version as _};
-use mooring_api::{conditions, finalizers};
+use mooring_api::{cluster, conditions, finalizers};
 use mooring_common::text::cut_bytes;
 use serde::Deserialize;
 
@@ -96,7 +96,9 @@ impl ClaimJson<'_> {
         let its = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
         let cluster = its.filter(|name| !name.is_empty()).map(|name| names.text(name));
         let label = labels.and_then(|l| l.watch_filter.as_deref());
-        let status = if self.is_plain() { None } else { whole()? };
+        // The condition of an endpoint is written beside the others.
+        let for_cluster = self.for_cluster(names, api);
+        let status = if self.is_plain() && for_cluster.is_none() { None } else { whole()? };
         let retained = RetainedMeta {
             finalizers: names.finalizers(all),
             cluster,
@@ -105,6 +107,8 @@ impl ClaimJson<'_> {
             status: status.map(|status| serde_json::to_string(&status)).transpose()?.map(Into::into),
             api: api.name(),
             service: for_services(meta).map(Box::new),
+            endpoint: for_cluster.map(Box::new),
+            owned: meta.owner_references.as_ref().is_some_and(|all| !all.is_empty()),
         };
         Ok(Some(Claim {
             uid: Uid::from(&*meta.uid),
@@ -133,13 +137,39 @@ impl ClaimJson<'_> {
         (!name.is_empty()).then(|| if **name == *key.name { key.name.clone() } else { Arc::from(&**name) })
     }
 
-    fn ready(&self, api: IpamVersion) -> Option<Condition> {
+    /// The data of a claim that is for the endpoint, or the Services, of a Cluster: it has our label, or our finalizer.
+    fn for_cluster(&self, names: &mut Names, api: IpamVersion) -> Option<ForCluster> {
+        let meta = &self.metadata;
+        let label = meta.labels.as_ref().and_then(|labels| labels.endpoint.as_ref()).filter(|name| !name.is_empty());
+        let in_use = meta.finalizers.iter().flatten().any(|one| **one == *mooring_names::endpoints::IN_USE);
+        if label.is_none() && !in_use {
+            return None;
+        }
+        let is_cluster =
+            |one: &&OwnerJson<'_>| &*one.kind == "Cluster" && one.api_version.split('/').next() == Some(cluster::GROUP);
+        let (clusters, others): (Vec<_>, Vec<_>) = meta.owner_references.iter().flatten().partition(is_cluster);
+        let condition = self.condition(api, mooring_names::endpoints::CONDITION);
+        Some(ForCluster {
+            label: label.map(|name| names.text(name)),
+            owner: clusters.first().map(|one| ClusterOwner { name: names.text(&one.name), uid: Uid::from(&*one.uid) }),
+            given: meta.annotations.as_ref().is_some_and(|a| a.given.is_some()),
+            owners: others.into_iter().map(owner).collect(),
+            condition: condition.map(|one| (Box::from(&*one.reason), Box::from(&*one.message))),
+        })
+    }
+
+    /// The condition of this type.
+    fn condition(&self, api: IpamVersion, kind: &str) -> Option<&ConditionJson<'_>> {
         let status = self.status.as_ref()?;
         let all = match (&status.new_style, api) {
             (Some(new_style), IpamVersion::V1beta1) => &new_style.conditions,
             _ => &status.conditions,
         };
-        let ready = all.iter().find(|one| &*one.kind == conditions::READY)?;
+        all.iter().find(|one| &*one.kind == kind)
+    }
+
+    fn ready(&self, api: IpamVersion) -> Option<Condition> {
+        let ready = self.condition(api, conditions::READY)?;
         Some(Condition {
             ready: &*ready.status == "True",
             reason: reason(&ready.reason),
@@ -187,15 +217,18 @@ fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
     let members = meta.annotations.as_ref().and_then(|a| a.services.as_deref()).map(members::read).unwrap_or_default();
     let (services, others): (Vec<_>, Vec<_>) =
         meta.owner_references.iter().flatten().partition(|one| &*one.api_version == "v1" && &*one.kind == "Service");
-    let owner = |one: &OwnerJson<'_>| Owner {
+    Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
+}
+
+fn owner(one: &OwnerJson<'_>) -> Owner {
+    Owner {
         api_version: Box::from(&*one.api_version),
         kind: Box::from(&*one.kind),
         name: Box::from(&*one.name),
         uid: Box::from(&*one.uid),
         controller: one.controller,
         block_owner_deletion: one.block_owner_deletion,
-    };
-    Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
+    }
 }
 
 /// The value of the label for a family.
@@ -311,6 +344,24 @@ mod tests {
         assert!(one(NEW, IpamVersion::V1beta2).retained.service.is_none());
         let other = text.replace("\"ipv6\"", "\"ipx\"");
         assert!(one(&other, IpamVersion::V1beta2).retained.service.is_none());
+    }
+
+    #[test]
+    fn what_a_cluster_has_is_read_also_without_its_label() {
+        let cluster = r#""ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Cluster","name":"prod","uid":"u1"},
+            {"apiVersion":"x/v1","kind":"Cluster","name":"y","uid":"u2"}],"annotations":{"mooring.dev/endpoint-given":""},"#;
+        let whole =
+            NEW.replace(r#""labels":{"#, &format!(r#"{cluster}"labels":{{"mooring.dev/endpoint-cluster":"foo","#));
+        let read = one(&whole, IpamVersion::V1beta2).retained.endpoint.unwrap();
+        let owner = ClusterOwner { name: "prod".into(), uid: Uid::from("u1") };
+        assert_eq!((read.label.as_deref(), &read.owner, read.given), (Some("foo"), &Some(owner), true));
+        assert_eq!((read.cluster().map(|name| &**name), read.owners.len()), (Some("prod"), 1));
+        let no_label = NEW.replace(r#""labels":{"#, &format!(r#"{cluster}"labels":{{"#));
+        assert!(one(&no_label, IpamVersion::V1beta2).retained.endpoint.is_none(), "nobody's of ours");
+        let finalizer = r#""finalizers":["mooring.dev/endpoint-in-use"],"labels":{"#;
+        let ours = no_label.replace(r#""labels":{"#, finalizer);
+        let read = one(&ours, IpamVersion::V1beta2).retained.endpoint.unwrap();
+        assert_eq!((read.label.as_deref(), read.cluster().map(|name| &**name)), (None, Some("prod")));
     }
 
     #[test]

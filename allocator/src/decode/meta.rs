@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mooring_allocator_services::words;
-use mooring_names::{annotations, labels, read_by_name};
+use mooring_names::{annotations, endpoints, labels, read_by_name};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -63,6 +63,7 @@ read_by_name! {
         labels::WATCH_FILTER => watch_filter: Text<'a>,
         words::SERVICE_FAMILY => family: Text<'a>,
         labels::ADVERTISE => advertise: Text<'a>,
+        endpoints::CLUSTER => endpoint: Text<'a>,
     }
 }
 
@@ -83,6 +84,8 @@ read_by_name! {
         annotations::NODE_SELECTOR => node_selector: Text<'a>,
         annotations::PREFERRED_NODES => preferred_nodes: Text<'a>,
         annotations::FROM_POOL => from_pool: Text<'a>,
+        endpoints::PAUSED_FOR_ENDPOINT => paused_for_endpoint: Text<'a>,
+        endpoints::GIVEN => given: IgnoredAny,
     }
 }
 
@@ -122,7 +125,7 @@ pub struct NameJson<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Annotations, Labels, annotations, labels, words};
+    use super::{Annotations, Labels, annotations, endpoints, labels, words};
 
     #[test]
     fn the_names_are_the_apis() {
@@ -150,6 +153,8 @@ mod tests {
             annotations::NODE_SELECTOR,
             annotations::PREFERRED_NODES,
             annotations::FROM_POOL,
+            endpoints::PAUSED_FOR_ENDPOINT,
+            endpoints::GIVEN,
         ];
         let text: Vec<String> = all.iter().enumerate().map(|(n, name)| format!(r#""{name}":"{n}""#)).collect();
         let text = format!("{{{}}}", text.join(","));
@@ -160,5 +165,6 @@ mod tests {
         assert_eq!((&*read.services.unwrap(), &*read.holder.unwrap()), ("7", "8"));
         let placement_hints = [read.interface, read.node_selector, read.preferred_nodes, read.from_pool];
         assert_eq!(placement_hints.map(|one| one.unwrap().0.into_owned()), ["9", "10", "11", "12"]);
+        assert_eq!((read.paused_for_endpoint.as_deref(), read.given.is_some()), (Some("13"), true));
     }
 }

@@ -6,6 +6,7 @@
 pub mod address;
 pub mod claim;
 pub mod cluster;
+pub mod endpoint;
 pub mod frame;
 mod meta;
 pub mod names;

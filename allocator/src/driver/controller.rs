@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mooring_allocator_core::names::{Key, Uid};
 use mooring_allocator_core::work::Target;
+use mooring_allocator_endpoints::objects::Companion;
 use mooring_api::patch::MetaChange;
 use tokio::sync::{mpsc, watch};
 
@@ -87,6 +88,15 @@ pub struct ClaimRead {
     pub owner: Uid,
 }
 
+/// An object to read because of a Cluster.
+#[derive(Debug)]
+pub struct CompanionRead {
+    /// The action's number.
+    pub id: u64,
+    /// The object.
+    pub what: Companion,
+}
+
 /// The place where controllers put their actions.
 #[derive(Debug)]
 pub struct Outbox {
@@ -94,12 +104,26 @@ pub struct Outbox {
     pub queue: Queue,
     /// Claims to read.
     pub reads: Vec<ClaimRead>,
+    /// Objects to read for Clusters.
+    pub companions: Vec<CompanionRead>,
     /// Asks the follower of addresses for a list.
     pub lists: mpsc::Sender<u64>,
-    /// Asks for lists of all kinds that Services depend on.
+    /// Asks for lists of all kinds that Services or endpoints depend on.
     pub relist: watch::Sender<u64>,
     /// Kubernetes Events.
     pub events: Events,
     /// Metrics, health and the log.
     pub ops: Arc<Ops>,
+}
+
+impl Outbox {
+    /// Asks for lists of all kinds. Returns the number of the request: it grows.
+    pub fn ask_for_lists(&self) -> u64 {
+        let mut number = 0;
+        self.relist.send_modify(|last| {
+            *last += 1;
+            number = *last;
+        });
+        number
+    }
 }

@@ -3,6 +3,7 @@
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::endpoint_controller::EndpointController;
 use super::run::Driver;
 use super::service_controller::{ServiceController, kind_of};
 use crate::api::{Fed, Follow, POOLS, Resource};
@@ -13,7 +14,7 @@ pub(super) struct Followers {
     tell: mpsc::Sender<Fed>,
     /// Asks for a list of addresses.
     lists_asked: Option<mpsc::Receiver<u64>>,
-    /// Asks for lists of all kinds that Services depend on.
+    /// Asks for lists of all kinds that Services or endpoints depend on.
     relist: watch::Receiver<u64>,
     tasks: JoinSet<()>,
     started: Vec<Resource>,
@@ -41,6 +42,10 @@ impl Driver {
             wanted.push(Resource::Namespaces);
         }
         wanted.extend(self.services.iter().flat_map(ServiceController::wanted));
+        wanted.extend(self.endpoints.iter().flat_map(EndpointController::wanted));
+        let for_endpoints = |one| self.endpoints.as_ref().is_some_and(|endpoints| endpoints.waits_for(one));
+        let relisted: Vec<Resource> =
+            wanted.iter().copied().filter(|one| kind_of(*one).is_some() || for_endpoints(*one)).collect();
         let followers = &mut self.followers;
         for resource in wanted {
             if followers.started.contains(&resource) {
@@ -55,7 +60,7 @@ impl Driver {
                 deadline: self.settings.list_deadline,
                 tell: followers.tell.clone(),
                 asks: asks.unwrap_or_else(|| mpsc::channel(1).1),
-                relist: kind_of(resource).map(|_| followers.relist.clone()),
+                relist: relisted.contains(&resource).then(|| followers.relist.clone()),
                 observe: self.out.ops.metrics.clone(),
             };
             followers.tasks.spawn(follow.run());

@@ -1,10 +1,12 @@
-//! Connects the API server with the deciding machines: one loop over three controllers. See [`controller`].
+//! Connects the API server with the deciding machines: one loop over four controllers. See [`controller`].
 
 mod change;
 mod claims;
 mod controller;
+mod endpoint_controller;
 mod follow;
 mod index;
+mod owners;
 mod pace;
 mod placement_hints;
 mod queue;

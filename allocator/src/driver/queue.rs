@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use mooring_allocator_core::placement_hints;
 use mooring_allocator_core::protocol::Write;
+use mooring_allocator_endpoints::machine as endpoints;
 use mooring_allocator_services::machine as services;
 
 /// A write, and the number under which its machine is told the result.
@@ -22,6 +23,8 @@ pub enum Job {
     Claims(Numbered<Write>),
     /// On behalf of Services.
     Services(Numbered<services::Write>),
+    /// On behalf of Clusters.
+    Endpoints(Numbered<endpoints::Write>),
     /// Placement hints, on an address.
     Hints(placement_hints::Write),
 }
@@ -66,12 +69,27 @@ const fn service_lane(write: &services::Write) -> usize {
     }
 }
 
+const fn endpoint_lane(write: &endpoints::Write) -> usize {
+    use endpoints::Write as To;
+    match write {
+        To::Host(..)
+        | To::Unpause(_)
+        | To::Unmark(_)
+        | To::ReleaseClaim(_)
+        | To::DeleteClaim(_)
+        | To::Condition(..) => 0,
+        To::Text(..) | To::ControlPlane(..) | To::Variables(..) | To::AdoptClaim(..) => 1,
+        To::CreateClaim(_) => 2,
+    }
+}
+
 impl Queue {
     /// Puts a write at the end of its lane.
     pub fn push(&mut self, job: Job) {
         let lane = match &job {
             Job::Claims(job) => lane(&job.write),
             Job::Services(job) => service_lane(&job.write),
+            Job::Endpoints(job) => endpoint_lane(&job.write),
             // Many writes at once when a pool is edited, and nobody waits for them.
             Job::Hints(_) => 3,
         };
@@ -116,7 +134,7 @@ mod tests {
         writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Claims(Numbered { id, write })));
         let id = |job| match job {
             Job::Claims(Numbered { id, .. }) | Job::Services(Numbered { id, .. }) => id,
-            Job::Hints(_) => 0,
+            Job::Endpoints(_) | Job::Hints(_) => 0,
         };
         let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(id).collect();
         assert_eq!(order, [3, 1, 2]);

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use super::change::Change;
 use super::claims::ClaimController;
 use super::controller::{Controller as _, Outbox};
+use super::endpoint_controller::EndpointController;
 use super::follow::Followers;
 use super::index::Index;
 use super::pace::Pace;
@@ -56,6 +57,8 @@ pub(super) struct Driver {
     pub(super) claims: ClaimController,
     /// None: Services are left alone.
     pub(super) services: Option<ServiceController>,
+    /// None: Clusters are left alone.
+    pub(super) endpoints: Option<EndpointController>,
     pub(super) hints: HintController,
     pub(super) out: Outbox,
     pub(super) followers: Followers,
@@ -84,11 +87,12 @@ pub async fn run(
     let (scope, pace) = (settings.scope.clone(), Pace::new(settings.writes_per_second));
     let mut driver = Driver {
         services: settings.services.clone().map(|services| ServiceController::new(services, scope.clone(), server)),
+        endpoints: settings.endpoints.clone().map(|endpoints| EndpointController::new(endpoints, scope.clone())),
         client,
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
-        out: Outbox { queue: Queue::default(), reads: Vec::new(), lists, relist, events, ops },
+        out: Outbox { queue: Queue::default(), reads: Vec::new(), companions: Vec::new(), lists, relist, events, ops },
         followers: Followers::new(tell, lists_asked, relist_asked),
         pace,
         calls: FuturesUnordered::new(),
@@ -96,8 +100,9 @@ pub async fn run(
         leads: None,
         settings,
     };
-    let wanted = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
-    for resource in [Resource::Claims, Resource::Addresses].into_iter().chain(wanted) {
+    let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
+    let for_endpoints = driver.endpoints.as_ref().map(EndpointController::wanted).unwrap_or_default();
+    for resource in [Resource::Claims, Resource::Addresses].into_iter().chain(for_services).chain(for_endpoints) {
         driver.out.ops.readiness.set(resource.name(), Some("not listed yet".into()));
     }
     driver.follow_more();
@@ -119,6 +124,7 @@ pub async fn run(
         driver.follow_for_services();
         driver.pump();
         driver.read_claims();
+        driver.read_companions();
         driver.show();
     }
 }
@@ -132,12 +138,14 @@ impl Driver {
     fn next_tick(&self) -> Option<Duration> {
         let index = &self.index;
         let services = self.services.as_ref().and_then(|services| services.next_tick(index));
-        let machines = [self.claims.next_tick(index), services, self.hints.next_tick(index)];
+        let endpoints = self.endpoints.as_ref().and_then(|endpoints| endpoints.next_tick(index));
+        let machines = [self.claims.next_tick(index), services, endpoints, self.hints.next_tick(index)];
         let leads = self.leads.is_some_and(|until| clock::now() < until);
         let machines = machines.into_iter().flatten().min().filter(|_| leads);
         let paced = self.pace.next().filter(|_| !self.out.queue.is_empty() && self.writing < self.settings.writes);
-        let services_shown = self.services.as_ref().and_then(ServiceController::next_show);
-        let shown = services_shown.into_iter().chain(self.claims.waiting.next_show());
+        let services_show = self.services.as_ref().and_then(ServiceController::next_show);
+        let endpoints_show = self.endpoints.as_ref().and_then(EndpointController::next_show);
+        let shown = [services_show, endpoints_show, self.claims.waiting.next_show()].into_iter().flatten();
         machines.into_iter().chain(ClaimController::next_hold(index)).chain(paced).chain(shown).min()
     }
 
@@ -151,6 +159,9 @@ impl Driver {
         }
         if let Some(services) = &mut self.services {
             services.observe(&self.index, &change, &mut self.out);
+        }
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.observe(&self.index, &change, &mut self.out);
         }
         self.hints.observe(&self.index, &change, &mut self.out);
     }
@@ -167,6 +178,12 @@ impl Driver {
             }
             return self.follow_more();
         }
+        if let Resource::Parts(_) = fed.resource {
+            if let Some(endpoints) = &mut self.endpoints {
+                endpoints.received(fed, &self.index, &mut self.out);
+            }
+            return;
+        }
         let Fed { resource, what } = fed;
         let now = clock::now();
         match what {
@@ -180,8 +197,11 @@ impl Driver {
                         for event in events {
                             self.step(event);
                         }
-                        if complete && let Some(services) = &mut self.services {
-                            services.listed(resource, Some(epoch), &self.index, &mut self.out);
+                        if let Some(endpoints) = &mut self.endpoints {
+                            endpoints.page((resource, version), &bytes, (first, complete), &self.index, &mut self.out);
+                        }
+                        if complete {
+                            self.listed(resource, Some(epoch));
                         }
                         self.look_at_namespaces(resource);
                     }
@@ -206,6 +226,9 @@ impl Driver {
                         }
                     }
                 }
+                if let Some(endpoints) = &mut self.endpoints {
+                    endpoints.lines(resource, &bytes, &self.index, &mut self.out);
+                }
                 self.look_at_namespaces(resource);
                 self.follow_more();
             }
@@ -217,9 +240,7 @@ impl Driver {
                 for event in self.claims.intake.missing(&mut self.index, resource) {
                     self.step(event);
                 }
-                if let Some(services) = &mut self.services {
-                    services.listed(resource, None, &self.index, &mut self.out);
-                }
+                self.listed(resource, None);
                 self.follow_more();
             }
             What::Lost(error) => {
@@ -229,6 +250,16 @@ impl Driver {
                 self.out.ops.readiness.set(resource.name(), None);
                 tracing::debug!(resource = resource.plural(), "list is complete; watching");
             }
+        }
+    }
+
+    /// A list of this kind is complete. `epoch`: it began after this request; None: the kind is not served.
+    fn listed(&mut self, resource: Resource, epoch: Option<u64>) {
+        if let Some(services) = &mut self.services {
+            services.listed(resource, epoch, &self.index, &mut self.out);
+        }
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.listed(resource, epoch, &mut self.out);
         }
     }
 
@@ -248,6 +279,9 @@ impl Driver {
         self.claims.waiting.show(&self.index, &self.out);
         if let Some(services) = &mut self.services {
             services.show(&self.out);
+        }
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.show(&self.out);
         }
         self.out.ops.liveness.beat();
     }

@@ -8,7 +8,8 @@ use mooring_allocator_core::protocol::Event;
 use mooring_allocator_core::work::Failure;
 
 use super::claims::{claim_path, read_then_patch};
-use super::controller::{ClaimRead, Controller as _, Outcome, Prepared};
+use super::controller::{ClaimRead, CompanionRead, Controller as _, Outcome, Prepared};
+use super::endpoint_controller::read_call;
 use super::queue::Job;
 use super::run::Driver;
 use crate::api::ApiError;
@@ -20,6 +21,8 @@ pub(super) enum Ended {
     Write(Job, Result<Bytes, ApiError>),
     /// A claim was read.
     Read(ClaimRead, Result<Bytes, ApiError>),
+    /// An object was read for a Cluster.
+    Companion(CompanionRead, Result<Bytes, ApiError>),
 }
 
 impl Driver {
@@ -69,6 +72,9 @@ impl Driver {
             Job::Services(job) => {
                 self.services.as_ref().map_or(Prepared::Stale, |services| services.prepare(index, job))
             }
+            Job::Endpoints(job) => {
+                self.endpoints.as_ref().map_or(Prepared::Stale, |endpoints| endpoints.prepare(index, job))
+            }
             Job::Hints(job) => self.hints.prepare(index, job),
         }
     }
@@ -80,6 +86,11 @@ impl Driver {
             Job::Services(job) => {
                 if let Some(services) = &mut self.services {
                     services.answered(index, job, outcome, out);
+                }
+            }
+            Job::Endpoints(job) => {
+                if let Some(endpoints) = &mut self.endpoints {
+                    endpoints.answered(index, job, outcome, out);
                 }
             }
             Job::Hints(job) => self.hints.answered(index, job, outcome, out),
@@ -100,6 +111,24 @@ impl Driver {
                 });
                 self.step(Event::ClaimRead { id, result });
             }
+            Ended::Companion(read, result) => {
+                if let Some(endpoints) = &mut self.endpoints {
+                    endpoints.read(&read, result, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// Reads what Clusters' endpoints depend on.
+    pub(super) fn read_companions(&mut self) {
+        let Some(endpoints) = &self.endpoints else { return };
+        for read in std::mem::take(&mut self.out.companions) {
+            let (client, ops, deadline) = (self.client.clone(), self.out.ops.clone(), self.settings.call_deadline);
+            let call = read_call(endpoints, &read.what);
+            self.calls.push(Box::pin(async move {
+                let result = client.call(&call, deadline, &ops.metrics).await;
+                Ended::Companion(read, result)
+            }));
         }
     }
 

@@ -87,6 +87,9 @@ pub struct Metrics {
     /// Services that released their addresses.
     pub services_released: Counter,
     services: Family<ByState, Gauge>,
+    /// Writes for Clusters' endpoints.
+    pub endpoint_writes: Counter,
+    endpoints: Family<ByState, Gauge>,
     service_latency: Histogram,
     /// Entries of the `ConfigMap` that cannot be read.
     pub config_problems: Gauge,
@@ -117,6 +120,8 @@ impl Default for Metrics {
             services_assigned: Counter::default(),
             services_released: Counter::default(),
             services: Family::default(),
+            endpoint_writes: Counter::default(),
+            endpoints: Family::default(),
             service_latency: Histogram::new(ALLOCATION),
             config_problems: Gauge::default(),
             started: Gauge::default(),
@@ -210,6 +215,16 @@ impl Metrics {
             self.services_released.clone(),
         );
         registry.register(
+            "endpoint_writes",
+            "Writes for the control-plane endpoints of Clusters",
+            self.endpoint_writes.clone(),
+        );
+        registry.register(
+            "endpoints",
+            "Clusters that ask for a control-plane endpoint, by the reason of their claim's condition mooring.dev/EndpointReady",
+            self.endpoints.clone(),
+        );
+        registry.register(
             "services",
             "Services of type LoadBalancer, by the reason of their condition mooring.dev/AddressReady",
             self.services.clone(),
@@ -257,6 +272,14 @@ impl Metrics {
         for (reason, count) in counts {
             let state = ByState { reason: (*reason).to_owned() };
             self.services.get_or_create(&state).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// The number of Clusters for each reason.
+    pub fn endpoints(&self, counts: &BTreeMap<&'static str, usize>) {
+        for (reason, count) in counts {
+            let state = ByState { reason: (*reason).to_owned() };
+            self.endpoints.get_or_create(&state).set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
     }
 
@@ -362,8 +385,9 @@ mod tests {
     fn the_book_names_every_metric() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
         let page = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-        // One of the two writes the names in full.
-        let book = (page("allocator.md") + &page("services.md")).replace("`mooring_allocator_", "`");
+        // Some write the names in full.
+        let book = page("allocator.md") + &page("services.md") + &page("endpoint.md");
+        let book = book.replace("`mooring_allocator_", "`");
         let shown = Metrics::default().page().unwrap();
         let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE mooring_allocator_")?.rsplit_once(' '));
         let mut count = 0;
@@ -374,7 +398,7 @@ mod tests {
                 _ => name.to_owned(),
             };
             let is_explained = book.contains(&format!("`{name}`")) || book.contains(&format!("`{name}{{"));
-            assert!(is_explained, "neither docs/src/allocator.md nor docs/src/services.md explains {name}");
+            assert!(is_explained, "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md");
             count += 1;
         }
         assert!(count > 15, "only {count} metrics");

@@ -21,7 +21,8 @@ use mooring_common::values::{Problem, duration_within, listen, number, on_off, o
 use mooring_allocator_services::class::ClassRules;
 
 use self::spec::SETTINGS;
-pub use self::types::{Election, Services, Settings};
+pub use self::types::{Election, Endpoints, Services, Settings};
+use crate::api::PartKind;
 use crate::driver::Scope;
 
 /// All errors in the settings.
@@ -101,6 +102,8 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let one_network = g.field("one-network", on_off);
     let serves = g.field("services", on_off);
     let services = services(g, host);
+    let gives = g.field("endpoints", on_off);
+    let kinds = g.field("endpoint-kinds", part_kinds);
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
@@ -125,6 +128,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         scope,
         one_network: one_network?,
         services,
+        endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -152,6 +156,29 @@ fn services(g: &mut Gathered, host: &Host) -> Option<Services> {
     let legacy = g.field("lb-class-legacy-handling", on_off);
     let classes = ClassRules { names: names?, only: only?, legacy: legacy? };
     Some(Services { classes, config_map: config_map?, home: home? })
+}
+
+/// The kinds live as long as the program: the names of followed kinds do.
+fn part_kinds(text: &str) -> Result<Vec<PartKind>, Problem> {
+    let mut all = Vec::new();
+    for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+        let fits = |kind: &str| {
+            kind.chars().all(|c| c.is_ascii_alphanumeric()) && kind.starts_with(|c: char| c.is_ascii_uppercase())
+        };
+        let Some((kind, group)) = one.split_once('.').filter(|(kind, _)| fits(kind)) else {
+            return problem(
+                "not a kind and a group",
+                "give KIND.GROUP: VSphereCluster.infrastructure.cluster.x-k8s.io",
+            );
+        };
+        all.push(PartKind {
+            group: dns_name(group)?.leak(),
+            kind: kind.to_owned().leak(),
+            plural: format!("{}s", kind.to_ascii_lowercase()).leak(),
+            of_control_planes: false,
+        });
+    }
+    Ok(all)
 }
 
 /// `none` is the empty name of kube-vip's setting.
@@ -296,8 +323,17 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 7] =
-        ["services", "services-configmap", "lease-name", "metrics", "kubeconfig", "lease-namespace", "identity"];
+    const NOT_IN_THE_CHART: [&str; 9] = [
+        "services",
+        "services-configmap",
+        "endpoints",
+        "endpoint-kinds",
+        "lease-name",
+        "metrics",
+        "kubeconfig",
+        "lease-namespace",
+        "identity",
+    ];
 
     #[test]
     fn the_charts_schema_names_every_setting() {

@@ -9,6 +9,7 @@ pub const ENV_PREFIX: &str = "MOORING_ALLOCATOR_";
 const API: &str = "Kubernetes API";
 const SCOPE: &str = "Which claims";
 const SERVICES: &str = "Services of type LoadBalancer";
+const ENDPOINTS: &str = "Endpoints of Clusters";
 const ELECTION: &str = "Leader election";
 const OPERATE: &str = "Operations";
 
@@ -109,6 +110,20 @@ pub const SETTINGS: &[Spec] = &[
         "ON|OFF",
         "on",
         "Also serve Services without a loadBalancerClass. off: only if lb-class-name contains none",
+    ),
+    spec(
+        ENDPOINTS,
+        "endpoints",
+        "ON|OFF",
+        "off",
+        "Whether Clusters of Cluster API that ask for it get their control-plane endpoint. It needs further permissions: manifests/allocator/endpoints",
+    ),
+    spec(
+        ENDPOINTS,
+        "endpoint-kinds",
+        "KIND.GROUP,...",
+        "VSphereCluster.infrastructure.cluster.x-k8s.io",
+        "The kinds of infrastructure clusters that get the endpoint: any that has spec.controlPlaneEndpoint.host. The allocator needs permission for each",
     ),
     spec(
         ELECTION,

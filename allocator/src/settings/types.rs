@@ -7,6 +7,7 @@ use mooring_common::kubeconfig::Source;
 use mooring_common::log::LogSettings;
 use mooring_common::values::Listen;
 
+use crate::api::PartKind;
 use crate::driver::Scope;
 
 /// All settings of the allocator.
@@ -32,6 +33,8 @@ pub struct Settings {
     pub election: Option<Election>,
     /// Services of type `LoadBalancer`; None: Services are left alone.
     pub services: Option<Services>,
+    /// Control-plane endpoints of Clusters; None: Clusters are left alone.
+    pub endpoints: Option<Endpoints>,
     /// Whether Events are written.
     pub events: bool,
     /// Where metrics and health are served; None: nowhere.
@@ -49,6 +52,13 @@ pub struct Services {
     pub config_map: (String, String),
     /// The namespace of the claims that Services of several namespaces share.
     pub home: String,
+}
+
+/// How Clusters get their control-plane endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// The kinds of infrastructure clusters.
+    pub kinds: Vec<PartKind>,
 }
 
 /// The election.

@@ -51,6 +51,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- else if ne $configMap "kube-system/kubevip" }}
 - {name: MOORING_ALLOCATOR_SERVICES_CONFIGMAP, value: {{ $configMap | quote }}}
 {{- end }}
+{{- if .Values.endpoints.enabled }}
+- {name: MOORING_ALLOCATOR_ENDPOINTS, value: "on"}
+{{- $kinds := list }}
+{{- range .Values.endpoints.kinds }}
+{{- $kinds = append $kinds (printf "%s.%s" .kind .group) }}
+{{- end }}
+{{- $kinds = join "," $kinds }}
+{{- if ne $kinds "VSphereCluster.infrastructure.cluster.x-k8s.io" }}
+- {name: MOORING_ALLOCATOR_ENDPOINT_KINDS, value: {{ $kinds | quote }}}
+{{- end }}
+{{- end }}
 {{- if ne .Values.leaseName "mooring-allocator" }}
 - {name: MOORING_ALLOCATOR_LEASE_NAME, value: {{ .Values.leaseName | quote }}}
 {{- end }}

@@ -73,6 +73,74 @@ pub fn helm() -> Result<PathBuf, Error> {
     cached("helm", &source, "helm.sh/helm/v3/cmd/helm", &ldflags, " (about 2 min on two cores)")
 }
 
+/// A manager of Cluster API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manager {
+    /// Clusters and Machines.
+    Core,
+    /// `KubeadmConfig`s: the bootstrap data of Machines.
+    Bootstrap,
+    /// `KubeadmControlPlane`s.
+    ControlPlane,
+}
+
+impl Manager {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Core, Self::Bootstrap, Self::ControlPlane];
+
+    /// Its name in the lab.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Core => "capi-core",
+            Self::Bootstrap => "capi-bootstrap",
+            Self::ControlPlane => "capi-control-plane",
+        }
+    }
+
+    /// Its folder in the module: the package, and where its CRDs are.
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Core => "",
+            Self::Bootstrap => "/bootstrap/kubeadm",
+            Self::ControlPlane => "/controlplane/kubeadm",
+        }
+    }
+}
+
+/// The module of Cluster API; `tests/assets/cluster-api` names the version, the last one whose managers can be built.
+const CLUSTER_API: &str = "sigs.k8s.io/cluster-api";
+
+/// A manager of Cluster API, built from its Go module.
+///
+/// # Errors
+/// There is no Go toolchain, or no way to the module.
+pub fn manager(manager: Manager) -> Result<PathBuf, Error> {
+    let package = format!("{CLUSTER_API}{}", manager.folder());
+    // The first one takes the longest: the others find most packages built.
+    cached(manager.name(), &asset("cluster-api"), &package, "-s -w", " (up to 3 min on two cores)")
+}
+
+/// The files with the CRDs of these managers.
+///
+/// # Errors
+/// As [`manager`].
+pub fn managed_crds() -> Result<Vec<PathBuf>, Error> {
+    let mut command = Command::new(toolchain()?);
+    command.current_dir(asset("cluster-api")).env_remove("GOFLAGS");
+    let said = tools::run(command.args(["list", "-m", "-f", "{{.Dir}}", CLUSTER_API]))?;
+    let mut files = Vec::new();
+    for manager in Manager::ALL {
+        let folder = format!("{}{}/config/crd/bases", said.trim(), manager.folder());
+        let reading = || Error::io(format!("read {folder}"));
+        for entry in fs::read_dir(&folder).map_err(reading())? {
+            files.push(entry.map_err(reading())?.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// Builds a package of the module in a folder, unless the cache has it from the same files.
 fn cached(name: &str, source: &Path, package: &str, ldflags: &str, about: &str) -> Result<PathBuf, Error> {
     let cache = Cache::of_user()?;

@@ -20,12 +20,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
-pub use cargo::{Profile, agent, allocator, cargo, static_program};
+pub use cargo::{Profile, agent, allocator, cargo, cargo_home, rustc, static_program};
 pub use containers::{Containers, containers};
 pub use deny::cargo_deny;
 pub use digest::hex;
 pub use find::{Finder, Product, find, kube_proxy, one};
-pub use golang::{go_program, helm};
+pub use golang::{Manager, go_program, helm, managed_crds, manager};
 pub use modules::{Project, crds};
 pub use tools::{ensure, on_path, run};
 

@@ -14,6 +14,8 @@ use crate::progress;
 pub enum Project {
     /// Cluster API: `IPAddressClaim`, `IPAddress`, `Cluster`.
     ClusterApi,
+    /// Cluster API's `KubeadmControlPlane`.
+    KubeadmControlPlane,
     /// Its in-cluster IPAM provider, the last one that is to be had as a module: the two kinds of address pools.
     InClusterProvider,
 }
@@ -21,14 +23,14 @@ pub enum Project {
 impl Project {
     const fn module(self) -> &'static str {
         match self {
-            Self::ClusterApi => "sigs.k8s.io/cluster-api",
+            Self::ClusterApi | Self::KubeadmControlPlane => "sigs.k8s.io/cluster-api",
             Self::InClusterProvider => "sigs.k8s.io/cluster-api-ipam-provider-in-cluster",
         }
     }
 
     const fn version(self) -> &'static str {
         match self {
-            Self::ClusterApi => "v1.14.2",
+            Self::ClusterApi | Self::KubeadmControlPlane => "v1.14.2",
             Self::InClusterProvider => "v1.0.3",
         }
     }
@@ -36,7 +38,7 @@ impl Project {
     /// As in a `go.sum`.
     const fn sum(self) -> &'static str {
         match self {
-            Self::ClusterApi => "h1:o3GFNaeNFAOEEMpDPfhCK+2CjmV6gtQ8yLEcUwCg7bA=",
+            Self::ClusterApi | Self::KubeadmControlPlane => "h1:o3GFNaeNFAOEEMpDPfhCK+2CjmV6gtQ8yLEcUwCg7bA=",
             Self::InClusterProvider => "h1:DO6VrWMAmkX7D50CSLiKR62kcvxtH2Zdm312KB115XE=",
         }
     }
@@ -45,6 +47,7 @@ impl Project {
     const fn folder(self) -> &'static str {
         match self {
             Self::ClusterApi => "core/config/crd/bases",
+            Self::KubeadmControlPlane => "controlplane/kubeadm/config/crd/bases",
             Self::InClusterProvider => "config/crd/bases",
         }
     }
@@ -56,6 +59,7 @@ impl Project {
                 "ipam.cluster.x-k8s.io_ipaddressclaims.yaml",
                 "ipam.cluster.x-k8s.io_ipaddresses.yaml",
             ],
+            Self::KubeadmControlPlane => &["controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml"],
             Self::InClusterProvider => {
                 &["ipam.cluster.x-k8s.io_globalinclusterippools.yaml", "ipam.cluster.x-k8s.io_inclusterippools.yaml"]
             }

@@ -5,6 +5,7 @@ mod api_cut;
 mod api_dead;
 mod claims;
 mod disturbed;
+mod endpoints;
 mod failover;
 pub mod floor;
 mod handover;
@@ -74,7 +75,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 29] = [
+pub const ALL: [Bench; 30] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -95,6 +96,7 @@ pub const ALL: [Bench; 29] = [
     bench!("claims", 1, Allocator, claims::measure),
     bench!("claims-policy", 1, Allocator, claims::with_policy),
     bench!("claims-growth", 1, Allocator, claims::grown),
+    bench!("endpoint", 1, Allocator, endpoints::measure),
     bench!("services-create", 1, Both, services::create::measure),
     bench!("services-api", 1, Both, services::steady::measure),
     bench!("services-crash", 3, Agent, services::crash::measure),

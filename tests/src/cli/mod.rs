@@ -35,7 +35,11 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Show the main job: election, crash, hand-over, API outage, each measured.
-    Demo,
+    Demo {
+        /// One act alone.
+        #[arg(value_enum)]
+        act: Option<Act>,
+    },
     /// Bring a lab up and leave it running.
     Up {
         /// The cluster on it.
@@ -85,6 +89,13 @@ enum Verb {
     },
 }
 
+/// Acts of the demo that can be had alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Act {
+    /// A Cluster of Cluster API gets its control-plane endpoint.
+    Endpoint,
+}
+
 /// The cluster of a standing lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Kind {
@@ -127,9 +138,13 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
-        Verb::Demo => {
+        Verb::Demo { act } => {
             userns::become_root()?;
-            tokio::runtime::Runtime::new()?.block_on(crate::demo::run())?;
+            let runtime = tokio::runtime::Runtime::new()?;
+            match act {
+                None => runtime.block_on(crate::demo::run())?,
+                Some(Act::Endpoint) => runtime.block_on(crate::demo::run_endpoint())?,
+            }
         }
         Verb::Up { shape, agents } => standing::up(&args.name, shape, agents)?,
         Verb::Stand { shape, agents } => {

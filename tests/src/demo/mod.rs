@@ -1,6 +1,7 @@
 //! `cargo lab demo`: the main jobs, for a person to watch.
 
 mod claims;
+mod endpoint;
 mod services;
 
 use std::time::Duration;
@@ -93,6 +94,8 @@ pub async fn run() -> Result<()> {
     claims::act(&mut report, &rig.lab).await?;
     rig.lab.down();
 
+    self::endpoint(&mut report).await?;
+
     report.title("A Service of type LoadBalancer");
     match services::act(&mut report).await {
         // A machine without nft shows the rest all the same.
@@ -100,6 +103,19 @@ pub async fn run() -> Result<()> {
         other => other?,
     }
     Ok(())
+}
+
+/// Shows a Cluster that gets its control-plane endpoint, and nothing else.
+///
+/// # Errors
+/// The lab's, or the Cluster gets no endpoint.
+pub async fn run_endpoint() -> Result<()> {
+    endpoint(&mut Report::to_stdout()).await
+}
+
+async fn endpoint(report: &mut Report<std::io::Stdout>) -> Result<()> {
+    report.title("A Cluster of Cluster API gets its control-plane endpoint");
+    endpoint::act(report).await
 }
 
 /// Something that was done to the cluster, from then to now.

@@ -2,7 +2,11 @@
 
 pub mod allocators;
 pub mod audit;
+pub mod cluster_parts;
 pub mod component;
+pub mod endpoint;
+pub mod endpoint_kinds;
+pub mod managers;
 pub mod scope;
 pub mod server;
 pub mod services;

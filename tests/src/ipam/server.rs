@@ -279,7 +279,19 @@ pub fn documents_in(file: &str) -> Result<Vec<Value>> {
     documents(&manifests()?.join(file))
 }
 
-fn documents(file: &Path) -> Result<Vec<Value>> {
+/// The roles of agents that place VIPs of Services as kube-vip does: by one Lease, or by one for each Service.
+pub fn kube_vip_placement_roles(per_service: bool) -> Result<Vec<Value>> {
+    let leases = if per_service { "lease-per-service/rbac.yaml" } else { "rbac.yaml" };
+    let mut all = documents_in(&format!("agent/kube-vip-placement/{leases}"))?;
+    all.extend(documents_in("agent/kube-vip-placement/service-updates.yaml")?);
+    Ok(all)
+}
+
+/// The objects of a file in YAML.
+///
+/// # Errors
+/// It cannot be read.
+pub fn documents(file: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     objects(&text).with_context(|| format!("{} is no YAML", file.display()))
 }

@@ -123,12 +123,18 @@ impl KubeadmCluster {
     /// # Errors
     /// The agent does not print it, or the file cannot be written.
     pub async fn static_pod(&self, node: &str, image: &str) -> Result<()> {
-        let machine = self.machine(node)?;
-        let vip = self.rig.lab.vip().to_string();
+        let manifest = self.manifest(&self.rig.lab.vip().to_string(), image).await?;
+        replace(&self.machine(node)?.file(STATIC_POD), &manifest)
+    }
+
+    /// The static pod for that VIP, as `mooring-agent manifest` prints it.
+    ///
+    /// # Errors
+    /// The agent does not print it.
+    pub async fn manifest(&self, vip: &str, image: &str) -> Result<String> {
         let print = Run::new("manifest", &self.agent);
-        let print = print.args(["manifest", "static-pod", "--address", &vip, "--image", image]);
-        let manifest = run(&machine.host, print, ASKED).await?.text;
-        replace(&machine.file(STATIC_POD), &manifest)
+        let print = print.args(["manifest", "static-pod", "--address", vip, "--image", image]);
+        Ok(run(&self.client, print, ASKED).await?.text)
     }
 
     /// `kubeadm init` on the first control plane.
@@ -274,6 +280,12 @@ impl KubeadmCluster {
         let of =
             |machine: &Machine| format!("\n--- {}: kubelet\n    {}", machine.host.name(), machine.log("kubelet", 6));
         self.machines.values().map(of).collect()
+    }
+
+    /// What kubectl reads.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// Where the first control plane's `admin.conf` is, for all hosts.

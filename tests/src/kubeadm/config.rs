@@ -48,16 +48,22 @@ pub fn init(host: &Host, vip: IpAddr) -> String {
             "controlPlaneEndpoint": server(vip), "encryptionAlgorithm": "ECDSA-P256",
             "networking": {"podSubnet": "10.244.0.0/16", "serviceSubnet": "10.96.0.0/16"},
         }),
-        json!({
-            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-            "cgroupDriver": "cgroupfs", "failCgroupV1": false, "cgroupsPerQOS": false,
-            // An empty list would be lost: kubeadm writes this file again.
-            "enforceNodeAllocatable": ["none"],
-            "oomScoreAdj": 0, "failSwapOn": false, "fileCheckFrequency": "2s", "resolvConf": "/etc/resolv.conf",
-            "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-        }),
+        kubelet(),
         proxy,
     ])
+}
+
+/// What a kubelet in a namespace needs.
+#[must_use]
+pub fn kubelet() -> Value {
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+        "cgroupDriver": "cgroupfs", "failCgroupV1": false, "cgroupsPerQOS": false,
+        // An empty list would be lost: kubeadm writes this file again.
+        "enforceNodeAllocatable": ["none"],
+        "oomScoreAdj": 0, "failSwapOn": false, "fileCheckFrequency": "2s", "resolvConf": "/etc/resolv.conf",
+        "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+    })
 }
 
 /// The file for `kubeadm join` through the VIP.
@@ -83,7 +89,9 @@ fn endpoint(host: &Host) -> Value {
     json!({"advertiseAddress": host.ip4().to_string(), "bindPort": 6443})
 }
 
-fn node(host: &Host) -> Value {
+/// How the host's node is registered.
+#[must_use]
+pub fn node(host: &Host) -> Value {
     json!({
         "name": host.name(), "criSocket": format!("unix://{SOCKET}"), "imagePullPolicy": "IfNotPresent",
         "ignorePreflightErrors": IGNORED.split(',').collect::<Vec<_>>(),

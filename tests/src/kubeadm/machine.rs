@@ -158,6 +158,12 @@ impl Machine {
         Run::new(name, &self.programs.kubeadm).env("PATH", &self.path)
     }
 
+    /// The shell, with the machine's programs.
+    #[must_use]
+    pub fn shell(&self, name: &str) -> Run {
+        Run::new(name, "/bin/sh").env("PATH", &self.path)
+    }
+
     /// A file on it, wherever this process looks from: `etc/kubernetes/admin.conf`.
     #[must_use]
     pub fn file(&self, path: &str) -> PathBuf {

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::cluster::{ALL, KubeadmCluster, Parts};
 use super::verdict::Verdicts;
-use super::{certificates, control_plane, making, proxies, services};
+use super::{certificates, control_plane, from_pool, making, proxies, services};
 use crate::assets::{self, Profile};
 use crate::report::Tone;
 use crate::runner::Skip;
@@ -20,6 +20,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(40);
 pub enum Act {
     /// `kubeadm init` with the VIP put on by hand, for comparison
     ByHand,
+    /// A cluster whose VIP comes from a pool, by Cluster API's bootstrap data
+    FromPool,
     /// The host with the VIP loses its power
     Crash,
     /// The static pods get another image, one after another
@@ -65,6 +67,14 @@ pub async fn tell(wanted: Vec<Act>) -> Result<(KubeadmCluster, bool)> {
         let took = making::by_hand(&parts).await?;
         story.report.event(Tone::Good, &format!("kubeadm init takes {}", s(took)));
         compared = Some(took);
+    }
+
+    if story.begins(
+        Act::FromPool,
+        "A Cluster of Cluster API gets its VIP from a pool, and kubeadm is fed with its bootstrap data",
+    ) {
+        let outcome = from_pool::all_the_way(&parts).await;
+        story.judge("from a pool to an API that answers", outcome);
     }
 
     story.report.title("A cluster through the VIP of our static pod");

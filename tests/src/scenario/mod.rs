@@ -6,6 +6,7 @@ mod conflict;
 mod contract;
 mod crash;
 mod election;
+mod endpoint;
 mod families;
 mod health;
 mod kinds;
@@ -60,6 +61,7 @@ pub fn all() -> Vec<Test<()>> {
         rights::all,
         kinds::all,
         contract::all,
+        endpoint::all,
         services::all,
         service_addresses::all,
         migration::all,

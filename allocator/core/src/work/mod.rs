@@ -9,14 +9,18 @@ mod back_off;
 mod moment;
 mod order;
 mod queue;
+mod repeats;
 mod target;
+mod writes;
 
 pub use answer::{Done, Failure};
 pub use back_off::{BackOff, Retry};
 pub use moment::Moment;
 pub use order::Order;
 pub use queue::WorkQueue;
+pub use repeats::{Repeatable, Repeats};
 pub use target::{PoolTarget, Target};
+pub use writes::{RETRY, SHOWN_WITHIN, STALE_WITHIN, UNSHOWN, Writes};
 
 /// For a machine with more objects than this, the invariants are not checked after each step: the check would take too
 /// long, in builds that check at all.

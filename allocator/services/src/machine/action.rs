@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::{Key, PoolRef};
-use mooring_allocator_core::work::{PoolTarget, Target};
+use mooring_allocator_core::names::{Key, PoolRef, Version};
+use mooring_allocator_core::work::{PoolTarget, Repeatable, Target};
 
 use crate::configmap::{NewPool, Problem};
 use crate::objects::{Ingress, Member};
@@ -53,6 +53,23 @@ pub enum Write {
     UpdatePool(PoolTarget, Box<NewPool>),
     /// Delete a pool that has no address in use.
     DeletePool(PoolTarget),
+}
+
+impl Repeatable for Write {
+    fn unversioned(&self) -> Self {
+        let mut write = self.clone();
+        match &mut write {
+            Self::UpdateClaim(target, ..)
+            | Self::DeleteClaim(target)
+            | Self::Exchange(target, _)
+            | Self::Annotate(target, _)
+            | Self::Status(target, _)
+            | Self::RemoveCleanup(target) => target.version = Version::from(""),
+            Self::UpdatePool(target, _) | Self::DeletePool(target) => target.version = Version::from(""),
+            Self::CreateClaim(_) | Self::CreatePool(_) => {}
+        }
+        write
+    }
 }
 
 /// A claim to create.

@@ -1,42 +1,8 @@
 //! Results of writes.
 
-use std::time::Duration;
-
-use mooring_allocator_core::names::Version;
 use mooring_allocator_core::work::Retry;
 
-use super::slots::Writes;
 use super::{Done, Failure, Machine, RETRY, Report, SHOWN_WITHIN, STALE_WITHIN, UNSHOWN, Who, Write};
-
-impl Writes {
-    /// The write at `version` ended; `known`: the version that the watch shows.
-    fn ended(
-        &mut self,
-        (now, write): (Duration, &Write),
-        version: &Version,
-        known: &Version,
-        result: &Result<Done, Failure>,
-    ) {
-        self.pending = None;
-        if result.is_ok() {
-            self.repeats.succeeded(now, write);
-        }
-        let conflict = matches!(result, Err(Failure::Conflict | Failure::NotFound));
-        self.stale_until = conflict.then_some(now + STALE_WITHIN);
-        match result {
-            Ok(Done::There(new)) => {
-                self.retry.failures = 0;
-                // The watch will show the new version. (A write that changed nothing left the version unchanged.)
-                self.stale = (known == version && new != version).then(|| version.clone());
-            }
-            Ok(Done::Gone) | Err(Failure::Conflict | Failure::NotFound) => {
-                self.retry.failures = 0;
-                self.stale = (known == version).then(|| version.clone());
-            }
-            Err(Failure::Exists | Failure::Refused(_) | Failure::Unknown) => self.retry.back_off(now, RETRY),
-        }
-    }
-}
 
 impl Machine {
     pub(super) fn answer(&mut self, id: u64, result: Result<Done, Failure>) {
@@ -143,36 +109,5 @@ impl Machine {
             Ok(_) | Err(Failure::Exists) => writes.0.retry.not_before = now + SHOWN_WITHIN,
             Err(_) => writes.0.retry.back_off(now, RETRY),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_write_waits_longer_each_time_and_a_conflict_for_the_watch() {
-        let (mut writes, now) = (Writes::default(), Duration::from_secs(9));
-        let target = super::super::Target {
-            key: mooring_allocator_core::names::Key::new("a", "web"),
-            uid: mooring_allocator_core::names::Uid::from("u"),
-            version: Version::from("1"),
-        };
-        let write = Write::RemoveCleanup(target);
-        let (old, new) = (Version::from("1"), Version::from("2"));
-        writes.ended((now, &write), &old, &old, &Err(Failure::Unknown));
-        assert_eq!((writes.retry.not_before, writes.stale.clone()), (now + RETRY.first, None));
-        writes.ended((now, &write), &old, &old, &Err(Failure::Unknown));
-        assert_eq!(writes.retry.not_before, now + RETRY.first * 2);
-        writes.ended((now, &write), &old, &old, &Err(Failure::Conflict));
-        assert_eq!((writes.stale.clone(), writes.retry.failures), (Some(old.clone()), 0));
-        writes.freshen(now + STALE_WITHIN / 2);
-        assert!(writes.stale.is_some());
-        writes.freshen(now + STALE_WITHIN);
-        assert_eq!(writes.stale, None, "nor for ever");
-        writes.ended((now, &write), &old, &new, &Err(Failure::Conflict));
-        assert_eq!(writes.stale, None);
-        writes.ended((now, &write), &old, &old, &Ok(Done::There(old.clone())));
-        assert_eq!(writes.stale, None, "a write that changes nothing is not waited for");
     }
 }

@@ -16,7 +16,7 @@ use crate::sharing;
 
 use super::flaws::{Flaw, planted};
 use super::place::Want;
-use super::slots::{ClaimSlot, Held, Topic, Writes};
+use super::slots::{ClaimSlot, Held, Topic, Writes, waits};
 use super::{Machine, NewClaim, Target, Who, Write};
 
 impl Machine {
@@ -394,7 +394,7 @@ impl Machine {
 
     fn claim_write(&mut self, key: &Key, write: Write) {
         let now = self.work.now();
-        if let Some(at) = self.claims.get(key).and_then(|slot| slot.writes.waits(now, &write)) {
+        if let Some(at) = self.claims.get(key).and_then(|slot| waits(&slot.writes, now, &write)) {
             return self.work.mark_at(at, Who::Claim(key.clone()));
         }
         let id = self.write(Who::Claim(key.clone()), write);

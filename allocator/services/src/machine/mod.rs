@@ -25,7 +25,6 @@ mod pools;
 mod publish;
 mod recorded;
 mod release;
-mod repeats;
 mod served;
 mod slots;
 mod state;
@@ -41,7 +40,7 @@ use std::time::Duration;
 
 use mooring_allocator_core::names::Key;
 use mooring_allocator_core::scope::Scope;
-use mooring_allocator_core::work::{BackOff, Moment, WorkQueue};
+use mooring_allocator_core::work::{Moment, RETRY, SHOWN_WITHIN, STALE_WITHIN, UNSHOWN, WorkQueue};
 
 use crate::class::ClassRules;
 use crate::configmap::Config;
@@ -56,17 +55,9 @@ use self::flaws::{Flaw, planted};
 use self::slots::{Slot, Topic};
 use self::state::{Claims, MadePools, Seen, Takeover};
 
-/// After this delay without being shown, a created claim is created again.
-const SHOWN_WITHIN: Duration = Duration::from_secs(3);
-/// After a conflict, the watch shows the conflicting change within this delay; otherwise the write is tried again.
-const STALE_WITHIN: Duration = Duration::from_secs(10);
 /// A passing state is written into a condition only after it has lasted this long: of a thousand Services made at once,
 /// none gets a write only to say that it waits.
 const LASTING: Duration = Duration::from_secs(5);
-/// Delay before a claim is created again that exists and is not shown.
-const UNSHOWN: BackOff = BackOff { first: SHOWN_WITHIN, last: Duration::from_mins(1) };
-/// Delay before a failed write is tried again.
-const RETRY: BackOff = BackOff { first: Duration::from_millis(50), last: Duration::from_secs(30) };
 
 /// The settings of the machine.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::configmap::{self, NewPool};
 use crate::naming;
 use crate::objects::{Made, Pool, Scope, Source};
 
-use super::slots::{Topic, Writes};
+use super::slots::{Topic, Writes, waits};
 use super::{Machine, PoolTarget, Who, Write};
 
 /// Writes about a pool, and the version on which the last write was decided.
@@ -144,7 +144,7 @@ impl Machine {
         if writes.0.pending.is_some() || (version.is_some() && writes.0.stale == version) {
             return;
         }
-        if let Some(at) = writes.0.waits(now, &write) {
+        if let Some(at) = waits(&writes.0, now, &write) {
             return self.work.mark_at(at, Who::Pools);
         }
         writes.1 = version;

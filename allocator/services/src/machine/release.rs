@@ -12,7 +12,7 @@ use crate::objects::Service;
 use crate::request::{Origin, Wish, shows};
 use crate::{record, words};
 
-use super::slots::{Contest, Topic};
+use super::slots::{Contest, Topic, waits};
 use super::{Machine, Notice, Report, Status, Target, Who, Write};
 
 /// After this many refused writes to a Service, its old address is released anyway: otherwise the Service could keep it
@@ -177,7 +177,7 @@ impl Machine {
         }
         let Service { key, uid, version, .. } = &**service;
         let write = write(Target { key: key.clone(), uid: uid.clone(), version: version.clone() });
-        if let Some(at) = slot.writes.waits(now, &write) {
+        if let Some(at) = waits(&slot.writes, now, &write) {
             self.work.mark_at(at, Who::Service(service.key.clone()));
             return false;
         }

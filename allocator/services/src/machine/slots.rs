@@ -8,47 +8,21 @@ use std::time::Duration;
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 
-use mooring_allocator_core::work::Retry;
+use mooring_allocator_core::work;
 
 use crate::objects::{Address, Claim, Member, Service};
 use crate::ports::Port;
 use crate::reason::Condition;
 
 use super::Write;
-use super::repeats::Repeats;
+use super::flaws::{Flaw, planted};
 
-/// Writes about one object: one at a time, each on a version that was seen.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Writes {
-    pub(super) pending: Option<u64>,
-    /// A write at this version has taken effect or met a conflict: the watch will show a newer version.
-    pub(super) stale: Option<Version>,
-    /// End of the wait for the newer version, if only an answer reported the conflict.
-    pub(super) stale_until: Option<Duration>,
-    pub(super) retry: Retry,
-    pub(super) repeats: Repeats,
-}
+/// Writes about one object.
+pub(super) type Writes = work::Writes<Write>;
 
-impl Writes {
-    /// The time before which a write may not be sent; None: it may be sent now.
-    pub(super) fn waits(&self, now: Duration, write: &Write) -> Option<Duration> {
-        self.retry.waits(now).max(self.repeats.waits(now, write))
-    }
-
-    /// The object is as wanted, as far as the shown version tells.
-    pub(super) fn settled(&mut self, version: &Version) {
-        if self.pending.is_none() && self.stale.as_ref() != Some(version) {
-            self.repeats.settled();
-        }
-    }
-
-    /// Ends the wait for a version that should have been shown by now.
-    pub(super) fn freshen(&mut self, now: Duration) {
-        if self.stale_until.is_some_and(|until| until <= now) {
-            self.stale = None;
-            self.stale_until = None;
-        }
-    }
+/// The time before which a write may not be sent; None: it may be sent now.
+pub(super) fn waits(writes: &Writes, now: Duration, write: &Write) -> Option<Duration> {
+    if planted(Flaw::RepeatsAtOnce) { writes.retry.waits(now) } else { writes.waits(now, write) }
 }
 
 /// A Service's claims of one family.

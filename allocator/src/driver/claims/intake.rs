@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mooring_allocator_core::clusters::depends_on;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid};
 use mooring_allocator_core::protocol::{Address, Claim, Event};
 use mooring_allocator_core::retained_meta::Finalizers;
@@ -260,7 +261,7 @@ impl Intake {
         }
         for item in page.items.iter().flatten() {
             let key = Key::new(&item.metadata.namespace, &item.metadata.name);
-            index.clusters.listed(key, item.is_paused());
+            index.clusters.listed(key, item.pause());
         }
         if page.metadata.next.is_empty() {
             index.clusters.list_ends();
@@ -269,30 +270,28 @@ impl Intake {
         Ok(turned(&page))
     }
 
-    /// All claims that name a Cluster are judged again.
+    /// All claims that depend on a Cluster are judged again.
     fn judge_by_clusters(&mut self, index: &Index) {
-        let named = index.protocol.claims().filter(|claim| claim.retained.cluster.is_some());
+        let named = index.protocol.claims().filter(|claim| depends_on(claim).is_some());
         self.hold_changed.extend(named.map(|claim| claim.key.clone()));
     }
 
     fn cluster_line(&mut self, index: &mut Index, text: &[u8]) -> Result<(), serde_json::Error> {
-        let (json, paused) = match line::<ClusterJson<'_>>(text)? {
+        let (json, pause) = match line::<ClusterJson<'_>>(text)? {
             Line::Applied(json) => {
-                let paused = json.is_paused();
-                (json, Some(paused))
+                let pause = json.pause();
+                (json, Some(pause))
             }
             Line::Deleted(json) => (json, None),
             Line::Bookmark | Line::Error(_) => return Ok(()),
         };
         let key = Key::new(&json.metadata.namespace, &json.metadata.name);
-        let changed = match paused {
-            Some(paused) => index.clusters.shown(key.clone(), paused),
+        let changed = match pause {
+            Some(pause) => index.clusters.shown(key.clone(), pause),
             None => index.clusters.gone(&key),
         };
         if changed {
-            let its = index.protocol.claims().filter(|claim| {
-                claim.key.namespace == key.namespace && claim.retained.cluster.as_ref() == Some(&key.name)
-            });
+            let its = index.protocol.claims().filter(|claim| depends_on(claim).as_ref() == Some(&key));
             self.hold_changed.extend(its.map(|claim| claim.key.clone()));
         }
         Ok(())

@@ -230,6 +230,28 @@ fn an_addresss_foreign_finalizer_stays() {
 }
 
 #[test]
+fn a_claim_for_an_endpoint_is_held_while_its_cluster_has_its_endpoint_and_is_paused() {
+    let owner = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "k", "uid": "u-k"}]);
+    let marks = json!({"metadata": {"ownerReferences": owner, "labels": {"mooring.dev/endpoint-cluster": "k"}}});
+    let (mut side, events) = ApiSide::with(&[claim("k", &marks)]);
+    let seen = claims(&events)[0].clone();
+    assert_eq!(seen.hold, Hold::Paused, "its Cluster may be on its way");
+    let cluster = |host: &str, annotations: Value| {
+        json!({"metadata": {"name": "k", "namespace": "n", "annotations": annotations},
+            "spec": {"paused": true, "controlPlaneEndpoint": {"host": host, "port": 6443}}})
+    };
+    for (host, annotations, hold) in [
+        ("", json!({}), Hold::None),
+        ("10.0.0.1", json!({}), Hold::Paused),
+        ("10.0.0.1", json!({"mooring.dev/paused-for-endpoint": "true"}), Hold::None),
+    ] {
+        side.line(Resource::Clusters, "MODIFIED", &cluster(host, annotations));
+        assert_eq!(side.intake.take_changed_holds(side.now, &mut side.index), [Key::new("n", "k")]);
+        assert_eq!(side.index.clusters.hold(&seen), hold, "{host}");
+    }
+}
+
+#[test]
 fn claims_of_a_paused_cluster_are_held_and_let_go() {
     let (mut side, events) =
         ApiSide::with(&[claim("a", &json!({"spec": {"clusterName": "k"}})), claim("b", &json!({}))]);

@@ -45,8 +45,8 @@ pub struct ServiceController {
     changed: bool,
     /// When the metrics were last updated.
     shown: Duration,
-    /// The number of the last request for lists of all kinds, and the kinds of which no list has come.
-    asked: (u64, BTreeSet<Resource>),
+    /// The machine's number of the last request for lists of all kinds, that of the lists, and the kinds of which none has come.
+    asked: (u64, u64, BTreeSet<Resource>),
 }
 
 /// The kinds of object that every decision about Services depends on.
@@ -88,7 +88,7 @@ impl ServiceController {
             since: HashMap::new(),
             changed: true,
             shown: Duration::ZERO,
-            asked: (0, BTreeSet::new()),
+            asked: (0, 0, BTreeSet::new()),
         }
     }
 
@@ -171,19 +171,19 @@ impl ServiceController {
             // previous leader wrote.
             return None;
         }
-        let (asked, unlisted) = &mut self.asked;
+        let (_, asked, unlisted) = &mut self.asked;
         if epoch.is_some_and(|epoch| epoch < *asked) || !unlisted.remove(&resource) {
             return None;
         }
         if !labels && kind_of(resource) == Some(Kind::Pools) {
             self.does_without_namespaces();
         }
-        kind_of(resource).filter(|kind| self.asked.1.iter().all(|one| kind_of(*one) != Some(*kind)))
+        kind_of(resource).filter(|kind| self.asked.2.iter().all(|one| kind_of(*one) != Some(*kind)))
     }
 
     /// No pool selects namespaces by label. Whether nothing but a list of them was missing to know the pools.
     fn does_without_namespaces(&mut self) -> bool {
-        let unlisted = &mut self.asked.1;
+        let unlisted = &mut self.asked.2;
         let mut missing = unlisted.iter().filter(|one| kind_of(**one) == Some(Kind::Pools));
         let only = missing.next() == Some(&Resource::Namespaces) && missing.next().is_none();
         only && unlisted.remove(&Resource::Namespaces)
@@ -250,8 +250,8 @@ impl ServiceController {
             match action {
                 Action::Write { id, write } => out.queue.push(Job::Services(Numbered { id, write })),
                 Action::List(asked) => {
-                    self.asked = (asked, KINDS.iter().flat_map(|(_, all)| all.iter().copied()).collect());
-                    out.relist.send_replace(asked);
+                    let all = KINDS.iter().flat_map(|(_, all)| all.iter().copied()).collect();
+                    self.asked = (asked, out.ask_for_lists(), all);
                 }
                 Action::Report(report) => self.note(report, out),
             }

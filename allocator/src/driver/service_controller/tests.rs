@@ -272,7 +272,7 @@ fn pools_are_known_once_the_namespaces_are_that_they_select() {
     use crate::api::{POOLS, Resource};
     use mooring_allocator_services::machine::Kind;
 
-    let asked = || (7, POOLS.map(Resource::Pools).into_iter().chain([Resource::Namespaces]).collect());
+    let asked = || (7, 7, POOLS.map(Resource::Pools).into_iter().chain([Resource::Namespaces]).collect());
     for namespaces_first in [true, false] {
         let mut services = services();
         services.asked = asked();
@@ -295,7 +295,7 @@ fn claims_that_are_not_served_for_a_moment_are_not_listed() {
 
     let mut services = services();
     let others = [Resource::Claims, Resource::Addresses, Resource::Namespaces];
-    services.asked = (7, others.into_iter().chain(POOLS.map(Resource::Pools)).collect());
+    services.asked = (7, 7, others.into_iter().chain(POOLS.map(Resource::Pools)).collect());
     assert_eq!(services.complete(Resource::Claims, None, false), None);
     assert_eq!(services.complete(Resource::Addresses, None, false), None);
     // A kind of pool may be absent for good.

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
-use mooring_allocator_core::retained_meta::Owner;
 use mooring_allocator_services::configmap::NewPool;
 use mooring_allocator_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
 use mooring_allocator_services::objects::{Ingress, Made, Member};
@@ -17,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::controller::Prepared;
 use super::super::index::Index;
+use super::super::owners::owner;
 use super::ServiceController;
 use crate::api::{ApiError, Call, Resource, Verb};
 use crate::decode::claim::family_label;
@@ -160,18 +160,6 @@ fn owners(members: &[Member]) -> Vec<Value> {
     let owner =
         |(key, uid): &Member| json!({"apiVersion": "v1", "kind": "Service", "name": &*key.name, "uid": &*uid.0});
     members.iter().map(owner).collect()
-}
-
-/// An owner that is not a Service, unchanged.
-fn owner(owner: &Owner) -> Value {
-    let Owner { api_version, kind, name, uid, controller, block_owner_deletion } = owner;
-    let mut value = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid});
-    for (field, flag) in [("controller", controller), ("blockOwnerDeletion", block_owner_deletion)] {
-        if let Some(flag) = flag {
-            value[field] = (*flag).into();
-        }
-    }
-    value
 }
 
 fn update_claim(index: &Index, target: &Target, members: &[Member], requested: Option<IpAddr>) -> Prepared {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::super::Order;
 use crate::agents::{AgentBinary, AgentOptions};
 use crate::host::Netns;
-use crate::ipam::server::{IPAM, documents_in};
+use crate::ipam::server::{IPAM, kube_vip_placement_roles};
 use crate::lab::Shape;
 use crate::observe::echo::PORT;
 use crate::observe::echoes::Echoes;
@@ -55,7 +55,7 @@ impl Many {
     /// As [`Many::up`], with the VIPs placed by a Lease for each Service, as kube-vip does it.
     pub async fn by_leases(order: &Order, logs: &Path, workers: u8, count: usize) -> Result<Self> {
         let options = options().env("MOORING_SERVICES_PLACEMENT", "lease-per-service");
-        let roles = documents_in("agent/kube-vip-placement/rbac.yaml")?;
+        let roles = kube_vip_placement_roles(true)?;
         Self::placed(order, logs, workers, count, &json!({}), (&options, &roles)).await
     }
 

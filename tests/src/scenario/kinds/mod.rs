@@ -1,6 +1,7 @@
 //! The kinds on a real API server: CRDs, rules, versions, columns, policies, patches.
 
 mod columns;
+mod endpoint_policies;
 mod install;
 mod policies;
 mod rules;
@@ -25,6 +26,9 @@ pub fn all() -> Vec<Test<()>> {
         story!("kinds", policies::in_use, "policy-pool-in-use", 5),
         story!("kinds", policies::shrink, "policy-pool-shrink", 5),
         story!("kinds", policies::finalizer, "policy-claim-finalizer", 5),
+        story!("kinds", endpoint_policies::in_pool, "policy-endpoint-in-pool", 5),
+        story!("kinds", endpoint_policies::not_anothers, "policy-endpoint-not-anothers", 5),
+        story!("kinds", endpoint_policies::immutable, "policy-endpoint-immutable", 5),
         story!("kinds", writes::locked, "patches-are-locked", 5),
         story!("kinds", writes::statuses, "statuses-of-all-versions", 5),
     ]

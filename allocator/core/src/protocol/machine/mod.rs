@@ -153,6 +153,11 @@ impl<P: Provider> Machine<P> {
         self.addresses.find(uid).and_then(|slot| self.addresses.get(slot)).map(|entry| &entry.address)
     }
 
+    /// The addresses of this name, as last shown: one that is gone may be among them until its end is shown.
+    pub fn addresses_named(&self, key: &Key) -> impl Iterator<Item = &Arc<Address>> {
+        self.addresses.named(key).iter().filter_map(|slot| Some(&self.addresses.get(*slot)?.address))
+    }
+
     /// All addresses, in no order.
     pub fn addresses(&self) -> impl Iterator<Item = &Arc<Address>> {
         self.addresses.slots().filter_map(|slot| Some(&self.addresses.get(slot)?.address))

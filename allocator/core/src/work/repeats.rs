@@ -6,11 +6,7 @@
 use std::mem::discriminant;
 use std::time::Duration;
 
-use mooring_allocator_core::names::Version;
-use mooring_allocator_core::work::BackOff;
-
-use super::Write;
-use super::flaws::{Flaw, planted};
+use super::back_off::BackOff;
 
 /// The delay before a write that had no lasting effect is repeated.
 const REPEAT: BackOff = BackOff { first: Duration::from_secs(1), last: Duration::from_mins(10) };
@@ -18,24 +14,48 @@ const REPEAT: BackOff = BackOff { first: Duration::from_secs(1), last: Duration:
 /// A write that lasts this long has had its effect.
 const REMEMBERED: Duration = Duration::from_mins(1);
 
+/// A write that can be compared with another one.
+pub trait Repeatable: Clone + PartialEq {
+    /// The write without the version of its object: two that are equal have the same content for the same object.
+    #[must_use]
+    fn unversioned(&self) -> Self;
+}
+
 /// The last writes about an object, until the object is as wanted.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Repeats {
+#[derive(Clone, Debug)]
+pub struct Repeats<W> {
     /// The last successful write of each kind, and when it succeeded.
-    last: Vec<(Write, Duration)>,
+    last: Vec<(W, Duration)>,
     /// How many writes were repeats.
     count: u32,
 }
 
-impl Repeats {
+impl<W> Default for Repeats<W> {
+    fn default() -> Self {
+        Self { last: Vec::new(), count: 0 }
+    }
+}
+
+impl<W: Repeatable> Repeats<W> {
+    /// Whether no write is remembered.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    /// How often a write was repeated that was made already, and not since the object was as wanted.
+    pub fn repeated(&self, write: &W) -> u32 {
+        if self.last.iter().any(|(last, _)| same(last, write)) { self.count } else { 0 }
+    }
+
     /// The time before which a write may not be sent; None: it may be sent now.
-    pub(super) fn waits(&self, now: Duration, write: &Write) -> Option<Duration> {
+    pub fn waits(&self, now: Duration, write: &W) -> Option<Duration> {
         let (_, at) = self.last.iter().find(|(last, _)| same(last, write))?;
-        Some(*at + REPEAT.delay(self.count)).filter(|until| *until > now && !planted(Flaw::RepeatsAtOnce))
+        Some(*at + REPEAT.delay(self.count)).filter(|until| *until > now)
     }
 
     /// A write succeeded.
-    pub(super) fn succeeded(&mut self, now: Duration, write: &Write) {
+    pub fn succeeded(&mut self, now: Duration, write: &W) {
         let repeated = self.last.iter().any(|(last, _)| same(last, write));
         self.count = self.count.saturating_add(u32::from(repeated));
         self.last.retain(|(last, _)| discriminant(last) != discriminant(write));
@@ -43,13 +63,13 @@ impl Repeats {
     }
 
     /// The object is as wanted.
-    pub(super) fn settled(&mut self) {
+    pub fn settled(&mut self) {
         *self = Self::default();
     }
 
     /// The object, which other allocators may write too, is as wanted. Another allocator that wants something else writes only
     /// after the watch has shown our value to it, and to us: so the writes are remembered for a while.
-    pub(super) fn settled_for_now(&mut self, now: Duration) {
+    pub fn settled_for_now(&mut self, now: Duration) {
         if self.last.iter().all(|(_, at)| *at + REMEMBERED <= now) {
             self.settled();
         }
@@ -57,20 +77,6 @@ impl Repeats {
 }
 
 /// Whether two writes have the same content for the same object, of whatever version.
-fn same(one: &Write, other: &Write) -> bool {
-    fn unversioned(write: &Write) -> Write {
-        let mut write = write.clone();
-        match &mut write {
-            Write::UpdateClaim(target, ..)
-            | Write::DeleteClaim(target)
-            | Write::Exchange(target, _)
-            | Write::Annotate(target, _)
-            | Write::Status(target, _)
-            | Write::RemoveCleanup(target) => target.version = Version::from(""),
-            Write::UpdatePool(target, _) | Write::DeletePool(target) => target.version = Version::from(""),
-            Write::CreateClaim(_) | Write::CreatePool(_) => {}
-        }
-        write
-    }
-    discriminant(one) == discriminant(other) && unversioned(one) == unversioned(other)
+fn same<W: Repeatable>(one: &W, other: &W) -> bool {
+    discriminant(one) == discriminant(other) && one.unversioned() == other.unversioned()
 }

@@ -1,0 +1,225 @@
+//! The actions of the machine.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
+use mooring_allocator_core::work::{Repeatable, Target};
+use serde_json::Value;
+
+use crate::objects::{Cluster, Companion, Reference};
+use crate::reason::Condition;
+
+/// An action. Actions do not wait for each other; an event reports the result of each.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A write; [`super::Event::Answer`] reports the result.
+    Write {
+        /// Repeated in the answer.
+        id: u64,
+        /// The write itself.
+        write: Write,
+    },
+    /// Read an object, consistently; [`super::Event::Read`] reports the result.
+    Read {
+        /// Repeated in the answer.
+        id: u64,
+        /// What to read.
+        what: Companion,
+    },
+    /// List every kind anew, because this allocator begins to lead: [`super::Event::Listed`] reports the end of each list. A
+    /// list that began before this action does not count.
+    List(u64),
+    /// A report to people.
+    Report(Report),
+}
+
+/// A write. Each but the creation of a claim takes effect only on the object that it rests on, at the version seen.
+#[derive(Clone, PartialEq)]
+pub enum Write {
+    /// Create a claim, with label, finalizer and owner.
+    CreateClaim(Box<NewClaim>),
+    /// Put label, finalizer and owner on a claim that exists.
+    AdoptClaim(Target, Parent),
+    /// Take our finalizer off a claim.
+    ReleaseClaim(Target),
+    /// Delete a claim.
+    DeleteClaim(Target),
+    /// Set our condition on a claim.
+    Condition(Target, Condition),
+    /// Set the text of a companion.
+    Text(Target, Companion, String),
+    /// Change a control plane.
+    ControlPlane(Target, Reference, Box<Change>),
+    /// Set `spec.controlPlaneEndpoint.host` of an infrastructure cluster, which is empty; and the port, if there is none.
+    Host(Target, Reference, IpAddr, Option<u16>),
+    /// Set the variables of a Cluster's topology: all of them.
+    Variables(Target, Vec<Value>),
+    /// Set a Cluster's `spec.paused` to false and take [`crate::words::PAUSED_FOR_ENDPOINT`] off.
+    Unpause(Target),
+    /// Take [`crate::words::PAUSED_FOR_ENDPOINT`] off a Cluster.
+    Unmark(Target),
+}
+
+/// A claim to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewClaim {
+    /// Its namespace and name.
+    pub key: Key,
+    /// The Cluster that owns it.
+    pub parent: Parent,
+    /// `spec.poolRef`.
+    pub pool: Arc<PoolRef>,
+    /// The annotation `mooring.dev/requested-address`: the host that the Cluster has. The claim is marked with
+    /// [`crate::words::GIVEN`] then.
+    pub requested: Option<IpAddr>,
+}
+
+/// A Cluster as the owner of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Uid,
+    /// The version of its group.
+    pub api: &'static str,
+}
+
+impl Parent {
+    /// This Cluster.
+    #[must_use]
+    pub fn of(cluster: &Cluster) -> Self {
+        Self { name: cluster.key.name.clone(), uid: cluster.uid.clone(), api: cluster.api }
+    }
+}
+
+/// The changes to a control plane; what is None stays.
+#[derive(Clone, Default, PartialEq)]
+pub struct Change {
+    /// All files.
+    pub files: Option<Vec<Value>>,
+    /// All `certSANs`.
+    pub sans: Option<Vec<Box<str>>>,
+    /// `spec.network.serviceAddress`, which is empty.
+    pub address: Option<IpAddr>,
+}
+
+/// For the log: what is written, and nothing that stands in a `Secret`, a file or a variable.
+impl fmt::Debug for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateClaim(new) => write!(f, "CreateClaim({new:?})"),
+            Self::AdoptClaim(at, parent) => write!(f, "AdoptClaim({at:?}, {parent:?})"),
+            Self::ReleaseClaim(at) => write!(f, "ReleaseClaim({at:?})"),
+            Self::DeleteClaim(at) => write!(f, "DeleteClaim({at:?})"),
+            Self::Condition(at, condition) => write!(f, "Condition({at:?}, {condition:?})"),
+            Self::Text(at, what, text) => write!(f, "Text({at:?}, {what}, {} bytes)", text.len()),
+            Self::ControlPlane(at, reference, change) => write!(f, "ControlPlane({at:?}, {reference}, {change:?})"),
+            Self::Host(at, reference, ip, port) => write!(f, "Host({at:?}, {reference}, {ip}, {port:?})"),
+            Self::Variables(at, all) => write!(f, "Variables({at:?}, {} of them)", all.len()),
+            Self::Unpause(at) => write!(f, "Unpause({at:?})"),
+            Self::Unmark(at) => write!(f, "Unmark({at:?})"),
+        }
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = self.files.as_ref().map(Vec::len);
+        f.debug_struct("Change")
+            .field("files", &files)
+            .field("sans", &self.sans)
+            .field("address", &self.address)
+            .finish()
+    }
+}
+
+impl Write {
+    /// The object that it is about; None: one that does not exist yet.
+    #[must_use]
+    pub const fn target(&self) -> Option<&Target> {
+        match self {
+            Self::CreateClaim(_) => None,
+            Self::AdoptClaim(target, _)
+            | Self::ReleaseClaim(target)
+            | Self::DeleteClaim(target)
+            | Self::Condition(target, _)
+            | Self::Text(target, ..)
+            | Self::ControlPlane(target, ..)
+            | Self::Host(target, ..)
+            | Self::Variables(target, _)
+            | Self::Unpause(target)
+            | Self::Unmark(target) => Some(target),
+        }
+    }
+}
+
+impl Repeatable for Write {
+    fn unversioned(&self) -> Self {
+        let mut write = self.clone();
+        match &mut write {
+            Self::CreateClaim(_) => {}
+            Self::AdoptClaim(target, _)
+            | Self::ReleaseClaim(target)
+            | Self::DeleteClaim(target)
+            | Self::Condition(target, _)
+            | Self::Text(target, ..)
+            | Self::ControlPlane(target, ..)
+            | Self::Host(target, ..)
+            | Self::Variables(target, _)
+            | Self::Unpause(target)
+            | Self::Unmark(target) => target.version = Version::from(""),
+        }
+        write
+    }
+}
+
+/// A report for people; it becomes Events, metrics and log lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A place of a Cluster was written.
+    Wrote {
+        /// The Cluster.
+        cluster: Key,
+        /// What was written, and where.
+        what: String,
+    },
+    /// The endpoint of a Cluster stands elsewhere than before; or still stands where no claim of its says so.
+    ConditionChanged {
+        /// The Cluster.
+        cluster: Key,
+        /// Where it stands.
+        condition: Condition,
+        /// Somebody should look.
+        warning: bool,
+    },
+    /// A Cluster is gone, and the claim is released.
+    Released {
+        /// The claim.
+        claim: Key,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_no_content() {
+        let at = Target { key: Key::new("n", "x"), uid: Uid::from("u"), version: Version::from("7") };
+        let what = Companion::Secret(at.key.clone(), "content".into());
+        let file = serde_json::json!({"path": "/a", "content": "hush"});
+        let reference = Reference { group: "g".into(), kind: "KubeadmControlPlane".into(), key: at.key.clone() };
+        let change = Change { files: Some(vec![file.clone()]), ..Change::default() };
+        for write in [
+            Write::Text(at.clone(), what, "hush".to_owned()),
+            Write::ControlPlane(at.clone(), reference, Box::new(change)),
+            Write::Variables(at, vec![file]),
+        ] {
+            let text = format!("{write:?}");
+            assert!(!text.contains("hush") && text.contains('x'), "{text}");
+        }
+    }
+}

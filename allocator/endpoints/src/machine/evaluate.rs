@@ -1,0 +1,199 @@
+//! Evaluates a Cluster again: what to do is decided elsewhere, and done here, one write for each object at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_allocator_core::names::{Key, PoolRef, Version};
+use mooring_allocator_core::work::STALE_WITHIN;
+
+use crate::notes::{RequestError, pool};
+use crate::objects::{Cluster, Reference};
+use crate::reason::{Condition, Reason};
+use crate::{variables, words};
+
+use super::decide::{Finding, endpoint};
+use super::flaws::{Flaw, planted};
+use super::slots::{Object, Writes};
+use super::view::{Step, View};
+use super::{Action, Kind, Machine, Write, for_services};
+
+impl Machine {
+    pub(super) fn look_at(&mut self, key: &Key) {
+        let now = self.work.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.writes.values_mut().for_each(|writes| writes.freshen(now));
+        slot.unhide(now);
+        match slot.cluster.clone() {
+            None => self.release(key),
+            Some(cluster) if cluster.deleting && !planted(Flaw::IgnoresDeletion) => {}
+            Some(cluster) => self.settle(key, &cluster),
+        }
+        if self.slots.get(key).is_some_and(super::slots::Slot::is_empty) {
+            self.slots.remove(key);
+        }
+    }
+
+    fn settle(&mut self, key: &Key, cluster: &Arc<Cluster>) {
+        let mut finding = self.find(key, cluster);
+        if let Some(until) = self.unsure_until(key) {
+            self.work.mark_at(until, key.clone());
+        }
+        let mut written = BTreeSet::new();
+        let mut trouble = None;
+        for step in std::mem::take(&mut finding.steps) {
+            match step {
+                Step::Read(what) => {
+                    written.insert(Object::Companion(what.clone()));
+                    self.ask(key, what);
+                }
+                Step::Write(write) => {
+                    written.insert(Object::of(&write));
+                    trouble = trouble.or_else(|| self.without_effect(key, &write));
+                    self.write(key, write);
+                }
+            }
+        }
+        let finished = finding.verdict.as_ref().is_none_or(Condition::ready);
+        self.read_again(key, &finding.wants, finished);
+        if let Some(condition) = finding.verdict {
+            let condition = self.refusal(key, &written).or(trouble).unwrap_or(condition);
+            self.judge(key, cluster, condition, &mut written);
+        } else if let Some(slot) = self.slots.get_mut(key) {
+            (slot.verdict, slot.reported) = (None, None);
+        }
+        self.settled(key, &written);
+    }
+
+    fn find(&self, key: &Key, cluster: &Cluster) -> Finding {
+        let Some(slot) = self.slots.get(key) else { return Finding::default() };
+        let wish = self.wish(cluster);
+        if let Some(verdict) = self.unlisted_part(cluster) {
+            return Finding { verdict: Some(verdict).filter(|_| wish != Ok(None)), ..Finding::default() };
+        }
+        let infrastructure = &cluster.infrastructure;
+        let followed =
+            |reference: &Reference| self.settings.kinds.contains(&(reference.group.clone(), reference.kind.clone()));
+        let view = View {
+            cluster,
+            wish,
+            claims: &slot.claims,
+            hidden: &|name| slot.hidden.contains(name),
+            followed: infrastructure.as_ref().is_none_or(followed),
+            infrastructure: infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference)),
+            control_plane: cluster.control_plane.as_ref().and_then(|reference| self.control_planes.get(reference)),
+            read: &|what| slot.known.get(what).map(|known| known.reading.clone()),
+            shared: &|secret| self.other_users(key, secret),
+            unsure: self.unsure_until(key).is_some(),
+        };
+        let mut finding = endpoint(&view);
+        let of_services = for_services::add(&view, &mut finding);
+        let of_services =
+            of_services.unwrap_or_else(|error| Some(Condition::new(Reason::InvalidRequest, error.to_string())));
+        if let Some(trouble) = of_services
+            && finding.verdict.as_ref().is_none_or(Condition::ready)
+        {
+            finding.verdict = Some(trouble);
+        }
+        finding
+    }
+
+    /// A Cluster that names a kind of which no list has come waits for it, and no other does.
+    fn unlisted_part(&self, cluster: &Cluster) -> Option<Condition> {
+        let unlisted = |reference: &&Reference| {
+            self.unlisted.contains(&Kind::Parts(reference.group.clone(), reference.kind.clone()))
+        };
+        let said = |reason, reference: &Reference| {
+            let message = format!(
+                "the allocator has not listed the kind of {reference} yet: if this lasts, its log says why; it needs the right to \
+                 list and watch it"
+            );
+            Condition::new(reason, message)
+        };
+        if planted(Flaw::ViewsOfDifferentAge) {
+            return None;
+        }
+        let infrastructure = cluster.infrastructure.as_ref().filter(unlisted);
+        let control_plane = cluster.control_plane.as_ref().filter(unlisted);
+        infrastructure
+            .map(|one| said(Reason::WaitingForInfrastructure, one))
+            .or_else(|| control_plane.map(|one| said(Reason::WaitingForControlPlane, one)))
+    }
+
+    /// The pool of a Cluster's endpoint; None: none is wanted.
+    fn wish(&self, cluster: &Cluster) -> Result<Option<Arc<PoolRef>>, RequestError> {
+        let variable = cluster.variables.as_deref().and_then(|all| variables::text(all, words::POOL_VARIABLE));
+        let variable = variable.map(str::trim).filter(|text| !text.is_empty());
+        let default = self.defaults.get(&cluster.key.namespace).map(|text| &**text);
+        let text = cluster.notes.pool.as_deref().or(variable).or(default);
+        text.map_or(Ok(None), |text| pool(text, &cluster.key.namespace))
+    }
+
+    /// Writes, unless a write about the object is under way, its known version is stale, or the write has to wait.
+    pub(super) fn write(&mut self, key: &Key, write: Write) {
+        let now = self.work.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let object = Object::of(&write);
+        let writes = slot.writes.entry(object.clone()).or_default();
+        let version = write.target().map(|target| &target.version);
+        if writes.pending.is_some() || (version.is_some() && writes.stale.as_ref() == version) {
+            return;
+        }
+        let waits = if planted(Flaw::RepeatsAtOnce) { writes.retry.waits(now) } else { writes.waits(now, &write) };
+        if let Some(at) = waits {
+            return self.work.mark_at(at, key.clone());
+        }
+        let id = self.work.write(key.clone(), write, |id, write| Action::Write { id, write });
+        if let Some(writes) = self.slots.get_mut(key).and_then(|slot| slot.writes.get_mut(&object)) {
+            writes.pending = Some(id);
+        }
+    }
+
+    /// Until when a write to an object other than a claim may take effect that is not shown yet; None: none may.
+    fn unsure_until(&self, key: &Key) -> Option<Duration> {
+        let (now, slot) = (self.work.now(), self.slots.get(key)?);
+        let of_others = slot.writes.iter().filter(|(object, _)| !matches!(object, Object::Claim(_)));
+        let until = of_others.filter_map(|(object, writes)| {
+            let unshown = writes.stale.is_some() && writes.stale == self.shown(key, object);
+            match writes.retry.failures {
+                _ if writes.pending.is_some() || unshown => Some(now + STALE_WITHIN),
+                0 => None,
+                _ => Some(writes.retry.not_before + STALE_WITHIN),
+            }
+        });
+        until.max().filter(|until| *until > now)
+    }
+
+    /// The version of an object that the watch, or a read, shows.
+    pub(super) fn shown(&self, key: &Key, object: &Object) -> Option<Version> {
+        let slot = self.slots.get(key)?;
+        let cluster = slot.cluster.as_ref();
+        match object {
+            Object::Cluster => Some(cluster?.version.clone()),
+            Object::ControlPlane => Some(self.control_planes.get(cluster?.control_plane.as_ref()?)?.version.clone()),
+            Object::Infrastructure => {
+                Some(self.infrastructures.get(cluster?.infrastructure.as_ref()?)?.version.clone())
+            }
+            Object::Claim(name) => Some(slot.claims.get(name)?.version.clone()),
+            Object::Companion(what) => Some(slot.known.get(what)?.reading.as_ref()?.version.clone()),
+        }
+    }
+
+    /// The objects that need no write: those that were written are as wanted.
+    fn settled(&mut self, key: &Key, written: &BTreeSet<Object>) {
+        let now = self.work.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        for (_, writes) in slot.writes.iter_mut().filter(|(object, _)| !written.contains(object)) {
+            if writes.pending.is_none() {
+                writes.repeats.settled_for_now(now);
+            }
+        }
+        slot.writes.retain(|object, writes| written.contains(object) || !is_idle(writes));
+        slot.refused.retain(|object, _| written.contains(object));
+    }
+}
+
+/// Whether there is nothing to remember about the writes of an object.
+fn is_idle(writes: &Writes) -> bool {
+    writes.pending.is_none() && writes.stale.is_none() && writes.retry.failures == 0 && writes.repeats.is_settled()
+}

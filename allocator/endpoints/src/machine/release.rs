@@ -1,0 +1,65 @@
+//! Releasing the claims of a Cluster that is gone.
+
+use std::time::Duration;
+
+use mooring_allocator_core::names::Key;
+
+use crate::objects::{Claim, Companion};
+
+use super::flaws::{Flaw, planted};
+use super::reading::RECHECK_WRITTEN;
+use super::view::claim_target;
+use super::{Machine, Write};
+
+/// A claim that nobody deletes is deleted after this time without its Cluster. Mostly the garbage collector does it; and a backup
+/// may bring back a claim before its Cluster.
+const ORPHANED: Duration = Duration::from_mins(5);
+
+impl Machine {
+    /// The Cluster of these claims is not shown. They are released if the API server says that it does not exist: the watch of
+    /// Clusters may be behind the watch of claims.
+    pub(super) fn release(&mut self, key: &Key) {
+        let now = self.work.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        // A claim without our marks is nobody's of ours, and one of another namespace or label is another allocator's.
+        let ours = slot.claims.values().filter(|claim| claim.mark().is_some() && !claim.retained.elsewhere);
+        let ours: Vec<Claim> = ours.cloned().collect();
+        if ours.is_empty() {
+            return;
+        }
+        let what = Companion::Cluster(key.clone());
+        let Some(known) = slot.known.get(&what) else {
+            if planted(Flaw::ReleasesUnasked) {
+                return ours.iter().for_each(|claim| self.end(key, claim));
+            }
+            return self.ask(key, what);
+        };
+        if known.reading.is_some() {
+            // The watch will show it; or never does, since it is none of ours. A change of a claim has it read at once.
+            slot.orphaned = None;
+            let again = known.at + RECHECK_WRITTEN;
+            if again > now {
+                return self.work.mark_at(again, key.clone());
+            }
+            return self.ask(key, what);
+        }
+        let orphaned = *slot.orphaned.get_or_insert(known.at) + ORPHANED;
+        let fresh = known.at >= orphaned;
+        for claim in ours.iter().filter(|claim| claim.deleting || fresh) {
+            self.end(key, claim);
+        }
+        if ours.iter().all(|claim| claim.deleting) || fresh {
+            return;
+        }
+        if orphaned > now { self.work.mark_at(orphaned, key.clone()) } else { self.ask(key, what) }
+    }
+
+    /// The next write to the end of a claim.
+    fn end(&mut self, key: &Key, claim: &Claim) {
+        if !claim.deleting {
+            self.write(key, Write::DeleteClaim(claim_target(claim)));
+        } else if claim.in_use() {
+            self.write(key, Write::ReleaseClaim(claim_target(claim)));
+        }
+    }
+}

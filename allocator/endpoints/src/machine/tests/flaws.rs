@@ -1,0 +1,74 @@
+//! Leaves out one guard at a time: a test must notice.
+
+use super::{given, letting_go, many, moved, random, shared, unseen};
+use crate::machine::flaws::{Flaw, plant};
+
+/// Whether a test fails without this guard.
+fn noticed(flaw: Flaw, test: impl FnOnce() + std::panic::UnwindSafe) {
+    plant(Some(flaw));
+    let seen = std::panic::catch_unwind(test).is_err();
+    plant(None);
+    assert!(seen, "nothing was noticed of {flaw:?}");
+}
+
+macro_rules! at_random {
+    ($($name:ident: $flaw:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            noticed(Flaw::$flaw, || random::lives(0..400));
+        })*
+    };
+}
+
+at_random! {
+    host_first: HostFirst,
+    unpauses_early: UnpausesEarly,
+    unpauses_any_pause: UnpausesAnyPause,
+    overwrites_host: OverwritesHost,
+    acts_while_paused: ActsWhilePaused,
+    repairs_after_init: RepairsAfterInit,
+    no_preconditions: NoPreconditions,
+    ignores_deletion: IgnoresDeletion,
+    pins_under_move: PinsUnderMove,
+    empty_host_is_settled: EmptyHostIsSettled,
+    no_finalizer: NoFinalizer,
+}
+
+#[test]
+fn lets_go_of_what_stands() {
+    noticed(Flaw::LetsGoOfWhatStands, letting_go::what_stands_in_places_stays);
+    noticed(Flaw::LetsGoOfWhatStands, || random::lives(0..400));
+}
+
+#[test]
+fn writes_shared_secrets() {
+    noticed(Flaw::WritesSharedSecrets, shared::one_has_its_address_and_the_other_waits);
+    noticed(Flaw::WritesSharedSecrets, || random::lives(0..400));
+}
+
+#[test]
+fn believes_labels() {
+    noticed(Flaw::BelievesLabels, moved::labels_are_put_back);
+    noticed(Flaw::BelievesLabels, || random::lives(0..400));
+}
+
+#[test]
+fn hidden_for_ever() {
+    noticed(Flaw::HiddenForEver, unseen::what_hid_the_name_is_deleted);
+    noticed(Flaw::HiddenForEver, || random::lives(0..400));
+}
+
+#[test]
+fn releases_unasked() {
+    noticed(Flaw::ReleasesUnasked, given::what_is_shown_before_its_cluster_stays);
+}
+
+#[test]
+fn views_of_different_age() {
+    noticed(Flaw::ViewsOfDifferentAge, many::what_is_done_is_not_done_again_after_a_restart);
+}
+
+#[test]
+fn repeats_at_once() {
+    noticed(Flaw::RepeatsAtOnce, many::what_is_put_back_is_not_written_for_ever);
+}

@@ -1,0 +1,685 @@
+//! An API server that keeps versions, an allocator that gives the lowest free address, and a garbage collector.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mooring_allocator_core::clusters::{Clusters, Pause};
+use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
+use mooring_allocator_core::protocol::{self, Hold};
+use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, RetainedMeta};
+use mooring_allocator_core::work::Moment;
+
+use crate::machine::flaws::{Flaw, planted};
+use crate::machine::{Action, Event, Failure, Kind, Machine, Report, Settings, Write};
+use crate::objects::{Claim, Cluster, Companion, ControlPlane, Infrastructure, Place, Reading, Reference};
+use crate::words;
+
+use super::objects::{INFRASTRUCTURE, PLANE, carries, key};
+
+/// A claim, as a store keeps it.
+#[expect(clippy::struct_excessive_bools, reason = "as its object has them")]
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Stored {
+    pub(super) key: Key,
+    pub(super) uid: Uid,
+    pub(super) version: Version,
+    pub(super) label: Option<Arc<str>>,
+    pub(super) owner: Option<ClusterOwner>,
+    pub(super) given: bool,
+    pub(super) in_use: bool,
+    pub(super) deleting: bool,
+    pub(super) pool: Arc<PoolRef>,
+    pub(super) requested: Option<IpAddr>,
+    pub(super) address: Option<IpAddr>,
+    pub(super) refused: bool,
+    pub(super) condition: Option<(Box<str>, Box<str>)>,
+}
+
+impl Stored {
+    pub(super) fn is_owned_by(&self, uid: &Uid) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
+    }
+
+    fn shown(&self) -> protocol::Claim {
+        let finalizers: Vec<Box<str>> = self.in_use.then(|| words::IN_USE.into()).into_iter().collect();
+        let endpoint = (self.label.is_some() || self.in_use).then(|| {
+            let (label, owner, condition) = (self.label.clone(), self.owner.clone(), self.condition.clone());
+            Box::new(ForCluster { label, owner, given: self.given, owners: Vec::new(), condition })
+        });
+        let refused = protocol::Condition {
+            ready: false,
+            reason: protocol::Reason::PoolExhausted,
+            message: "no free address".to_owned(),
+        };
+        protocol::Claim {
+            key: self.key.clone(),
+            uid: self.uid.clone(),
+            version: self.version.clone(),
+            created: 0,
+            pool: self.pool.clone(),
+            deleting: self.deleting,
+            finalizer: true,
+            others: self.in_use,
+            bound: self.address.map(|_| self.key.name.clone()),
+            voided: 0,
+            requested: self.requested.map(|ip| ip.to_string().into()),
+            hold: Hold::None,
+            condition: self.refused.then_some(refused),
+            retained: RetainedMeta {
+                finalizers: finalizers.into(),
+                endpoint,
+                owned: self.owner.is_some(),
+                ..RetainedMeta::default()
+            },
+        }
+    }
+}
+
+/// What claims depend on of a Cluster.
+fn pause(one: &Cluster) -> Pause {
+    match one.paused || one.held {
+        false => Pause::None,
+        true if one.host.is_some() && (one.held || !one.notes.paused_for_endpoint) => Pause::WithEndpoint,
+        true => Pause::BeforeEndpoint,
+    }
+}
+
+/// What the machine was shown.
+impl Machine {
+    /// Whether it knows a control plane as it is.
+    fn shows(&self, one: &ControlPlane) -> bool {
+        self.control_planes.get(&one.reference).is_some_and(|seen| seen.version == one.version)
+    }
+
+    /// Whether it has read a companion as it is, or not at all.
+    fn read_so(&self, what: &Companion, is: &Reading) -> bool {
+        let mut read = self.slots.values().filter_map(|slot| slot.known.get(what));
+        read.all(|known| known.reading.as_ref() == Some(is))
+    }
+
+    /// The Clusters whose machines get a `Secret`.
+    pub(super) fn users_of(&self, what: &Companion) -> Vec<Key> {
+        let gets = |one: &Cluster| {
+            let plane = one.control_plane.as_ref().and_then(|reference| self.control_planes.get(reference));
+            !one.deleting && plane.is_some_and(|one| !one.deleting && one.secrets().any(|(_, secret)| secret == *what))
+        };
+        let clusters = self.slots.values().filter_map(|slot| slot.cluster.as_deref());
+        clusters.filter(|one| gets(one)).map(|one| one.key.clone()).collect()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) machine: Machine,
+    pub(super) now: Duration,
+    revision: u64,
+    pub(super) clusters: BTreeMap<Key, Cluster>,
+    pub(super) infrastructures: BTreeMap<Reference, Infrastructure>,
+    pub(super) planes: BTreeMap<Reference, ControlPlane>,
+    pub(super) texts: BTreeMap<Companion, Reading>,
+    pub(super) claims: BTreeMap<Key, Stored>,
+    pub(super) defaults: BTreeMap<Arc<str>, Box<str>>,
+    /// Names of claims that exist and are not shown: of another provider's pools.
+    pub(super) foreign: BTreeSet<Key>,
+    /// `IPAddress` objects that have come from elsewhere, for claims that are not bound yet.
+    pub(super) moved: BTreeMap<Key, IpAddr>,
+    /// Clusters that have come from elsewhere, and the addresses that are still to come.
+    pub(super) arriving: BTreeMap<Key, IpAddr>,
+    /// Kinds that may not be listed.
+    pub(super) denied: BTreeSet<Kind>,
+    /// The addresses of each pool.
+    pub(super) pools: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
+    /// What the allocator has not seen yet, of each kind in order.
+    queues: BTreeMap<Kind, VecDeque<Event>>,
+    own: VecDeque<Event>,
+    lists: Vec<(Kind, u64)>,
+    pub(super) todo: VecDeque<(u64, Write)>,
+    reads: VecDeque<(u64, Companion)>,
+    /// Writes of an allocator that led before, and was frozen.
+    pub(super) ghosts: Vec<Write>,
+    /// Clusters of which somebody has edited a part: what stands there is not the allocator's doing alone.
+    pub(super) touched: BTreeSet<Key>,
+    /// Puts back what was written, as an admission webhook does.
+    pub(super) reverts: bool,
+    pub(super) writes: usize,
+    pub(super) reports: Vec<Report>,
+    traces: bool,
+}
+
+/// Infrastructure clusters, or control planes.
+pub(super) fn parts((group, name): (&str, &str)) -> Kind {
+    Kind::Parts(group.into(), name.into())
+}
+
+pub(super) fn settings() -> Settings {
+    Settings { kinds: [(INFRASTRUCTURE.0.into(), INFRASTRUCTURE.1.into())].into() }
+}
+
+impl World {
+    pub(super) fn new(addresses: u8) -> Self {
+        let ips = |third: u8, count: u8| (1..=count).map(move |last| IpAddr::from([10, 0, third, last])).collect();
+        let mut world = Self {
+            machine: Machine::new(settings()),
+            now: Duration::from_secs(100),
+            revision: 0,
+            clusters: BTreeMap::new(),
+            infrastructures: BTreeMap::new(),
+            planes: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            defaults: BTreeMap::new(),
+            foreign: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            denied: BTreeSet::new(),
+            pools: [("cp".into(), ips(0, addresses)), ("lb".into(), ips(1, 99))].into(),
+            queues: BTreeMap::new(),
+            own: VecDeque::new(),
+            lists: Vec::new(),
+            todo: VecDeque::new(),
+            reads: VecDeque::new(),
+            ghosts: Vec::new(),
+            touched: BTreeSet::new(),
+            reverts: false,
+            writes: 0,
+            reports: Vec::new(),
+            traces: std::env::var_os("ENDPOINTS_TRACE").is_some(),
+        };
+        world.start();
+        world
+    }
+
+    pub(super) fn trace(&self, what: &str) {
+        if self.traces {
+            eprintln!("{:?} {what}", self.now);
+        }
+    }
+
+    /// The allocator is killed, and another one starts and leads.
+    pub(super) fn start(&mut self) {
+        self.trace("start");
+        self.machine = Machine::new(settings());
+        self.ghosts.extend(self.todo.drain(..).map(|(_, write)| write));
+        (self.queues, self.own) = (BTreeMap::new(), VecDeque::new());
+        self.reads.clear();
+        self.lists.clear();
+        self.own.push_back(Event::Leading(Some(Duration::MAX)));
+    }
+
+    fn fresh(&mut self) -> Version {
+        self.revision += 1;
+        Version::from(&*self.revision.to_string())
+    }
+
+    pub(super) fn uid(&mut self) -> Uid {
+        self.revision += 1;
+        Uid::from(&*format!("uid-{}", self.revision))
+    }
+
+    fn push(&mut self, kind: Kind, event: Event) {
+        self.queues.entry(kind).or_default().push_back(event);
+    }
+
+    // What is stored, by whomever.
+
+    pub(super) fn put_cluster(&mut self, mut cluster: Cluster) {
+        cluster.version = self.fresh();
+        self.clusters.insert(cluster.key.clone(), cluster.clone());
+        self.push(Kind::Clusters, Event::Cluster(Box::new(cluster)));
+    }
+
+    pub(super) fn put_infrastructure(&mut self, mut one: Infrastructure) {
+        one.version = self.fresh();
+        self.infrastructures.insert(one.reference.clone(), one.clone());
+        self.push(parts(INFRASTRUCTURE), Event::Infrastructure(Box::new(one)));
+    }
+
+    pub(super) fn put_plane(&mut self, mut one: ControlPlane) {
+        one.version = self.fresh();
+        self.planes.insert(one.reference.clone(), one.clone());
+        self.push(parts(PLANE), Event::ControlPlane(Box::new(one)));
+    }
+
+    pub(super) fn put_text(&mut self, what: &Companion, text: &str) {
+        let (uid, version) = (Uid::from(&*format!("uid-{what}")), self.fresh());
+        self.texts.insert(what.clone(), Reading { uid, version, text: Some(text.into()), other: false });
+    }
+
+    pub(super) fn put_claim(&mut self, mut claim: Stored) {
+        claim.version = self.fresh();
+        if claim.deleting && !claim.in_use {
+            self.claims.remove(&claim.key);
+            self.law_of_release(&claim);
+            return self.push(Kind::Claims, Event::ClaimGone(claim.key, claim.uid));
+        }
+        self.push(Kind::Claims, Event::Claim(Box::new(self.shown(&claim))));
+        self.claims.insert(claim.key.clone(), claim);
+    }
+
+    fn shown(&self, claim: &Stored) -> Claim {
+        let new = |is_cluster: &dyn Fn(&Key) -> bool| Claim::new(Arc::new(claim.shown()), claim.address, is_cluster);
+        new(&|key| self.clusters.contains_key(key)).or_else(|| new(&|_| true)).unwrap()
+    }
+
+    /// An address is released when its Cluster is gone, or does not have it: as its endpoint, or where machines get it from.
+    fn law_of_release(&self, claim: &Stored) {
+        let Some(cluster) = self.clusters.values().find(|one| claim.is_owned_by(&one.uid)) else { return };
+        let Some(ip) = claim.address.filter(|_| claim.key.name == cluster.key.name) else { return };
+        // Somebody may set the host to the address at the very moment.
+        let part = cluster.infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference));
+        let current = part.is_none_or(|one| self.machine.infrastructures.get(&one.reference) == Some(one));
+        assert!(!current || self.host(&cluster.key) != Some(ip), "the endpoint of {} goes: {claim:?}", cluster.key);
+        let plane = cluster.control_plane.as_ref().and_then(|reference| self.planes.get(reference));
+        if let Some(one) = plane.filter(|one| self.machine.shows(one)) {
+            assert!(!one.sans.iter().any(|san| **san == *ip.to_string()), "{ip} stands in certSANs: {one:?}");
+            let quoted = format!("\"{ip}\"");
+            let Place::Files(files) = &one.place else { return };
+            let inline = files.iter().filter_map(|file| file.content.as_deref());
+            let secrets = one
+                .secrets()
+                .filter_map(|(_, what)| self.texts.get(&what).filter(|it| self.machine.read_so(&what, it)));
+            let all = inline.chain(secrets.filter_map(|reading| reading.text.as_deref()));
+            assert!(
+                !all.into_iter().any(|text| text.contains(&quoted)),
+                "{ip} is released, and machines get it: {one:?}"
+            );
+        }
+        let seen = self.machine.seen(&cluster.key);
+        assert!(!seen.is_some_and(|one| one.initialised), "{ip} is released, and machines may have it: {cluster:?}");
+    }
+
+    /// Somebody takes the finalizers off a claim by hand.
+    pub(super) fn gone(&mut self, claim: &Stored) {
+        self.push(Kind::Claims, Event::ClaimGone(claim.key.clone(), claim.uid.clone()));
+    }
+
+    /// The Cluster's last finalizer is taken off.
+    pub(super) fn remove_cluster(&mut self, key: &Key) {
+        let Some(cluster) = self.clusters.remove(key) else { return };
+        self.push(Kind::Clusters, Event::ClusterGone(key.clone(), cluster.uid.clone()));
+        for reference in cluster.infrastructure.iter().chain(&cluster.control_plane) {
+            let uids = [
+                self.infrastructures.remove(reference).map(|one| one.uid),
+                self.planes.remove(reference).map(|one| one.uid),
+            ];
+            for uid in uids.into_iter().flatten() {
+                let kind = Kind::Parts(reference.group.clone(), reference.kind.clone());
+                self.push(kind, Event::Gone(reference.clone(), uid));
+            }
+        }
+        self.touched.remove(key);
+        // The garbage collector.
+        let owned = self.claims.values().filter(|claim| claim.is_owned_by(&cluster.uid)).cloned();
+        for claim in owned.collect::<Vec<_>>() {
+            self.put_claim(Stored { deleting: true, ..claim });
+        }
+    }
+
+    pub(super) fn host(&self, key: &Key) -> Option<IpAddr> {
+        let cluster = self.clusters.get(key)?;
+        let one = cluster.infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference));
+        one.and_then(|one| one.host.as_ref()).or(cluster.host.as_ref())?.parse().ok()
+    }
+
+    // What goes on.
+
+    fn list(&self, kind: &Kind) -> Event {
+        match kind {
+            Kind::Clusters => Event::Clusters(self.clusters.values().cloned().collect()),
+            Kind::Namespaces => Event::Namespaces(self.defaults.clone()),
+            Kind::Claims => Event::Claims(self.claims.values().map(|claim| self.shown(claim)).collect()),
+            Kind::Parts(group, name) if **name == *INFRASTRUCTURE.1 => {
+                Event::Infrastructures(group.clone(), name.clone(), self.infrastructures.values().cloned().collect())
+            }
+            Kind::Parts(group, name) => {
+                let all = self.planes.values().filter(|one| one.reference.kind == *name).cloned().collect();
+                Event::ControlPlanes(group.clone(), name.clone(), all)
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let moment = Moment { now: self.now, wall: 0 };
+        for action in self.machine.step(moment, event) {
+            match action {
+                Action::Write { id, write } => {
+                    self.trace(&format!("{id}: {write:?}"));
+                    self.law_of_what_was_seen(&write);
+                    self.writes += 1;
+                    assert!(self.writes < 5_000, "it writes for ever");
+                    self.todo.push_back((id, write));
+                }
+                Action::Read { id, what } => self.reads.push_back((id, what)),
+                Action::List(asked) => {
+                    self.queues.clear();
+                    let all = settings().all().into_iter().filter(|kind| !self.denied.contains(kind));
+                    self.lists = all.map(|kind| (kind, asked)).collect();
+                }
+                Action::Report(report) => {
+                    self.trace(&format!("{report:?}"));
+                    self.reports.push(report);
+                }
+            }
+        }
+    }
+
+    /// What must hold for a write, as far as the allocator has seen.
+    fn law_of_what_was_seen(&self, write: &Write) {
+        let of = |key: &Key| self.machine.seen(key);
+        let (key, to_places) = match write {
+            Write::CreateClaim(new) => {
+                let cluster = of(&new.key);
+                let paused = |one: &&Cluster| (one.paused || one.held) && !one.notes.paused_for_endpoint;
+                let paused = cluster.filter(paused).filter(|_| new.requested.is_some());
+                return assert!(paused.is_none(), "a claim for a host under a foreign pause: {new:?}");
+            }
+            Write::Text(_, what @ Companion::Secret(..), _) => {
+                let users = self.machine.users_of(what);
+                assert!(users.len() < 2, "{what} is written, and {users:?} get it");
+                let Some(user) = users.first() else { return };
+                return self.law_of_places(write, user, true);
+            }
+            Write::ControlPlane(target, ..) => (&target.key, true),
+            Write::Host(target, ..) | Write::Variables(target, _) | Write::Unpause(target) => (&target.key, false),
+            _ => return,
+        };
+        self.law_of_places(write, &super::objects::cluster_of(key), to_places);
+    }
+
+    fn law_of_places(&self, write: &Write, key: &Key, to_places: bool) {
+        let Some(cluster) = self.machine.seen(key) else { return };
+        assert!(!cluster.deleting, "{write:?} for a Cluster that is being deleted");
+        let for_us = cluster.paused && cluster.notes.paused_for_endpoint;
+        assert!(!cluster.held && (!cluster.paused || for_us), "{write:?} under a foreign pause: {cluster:?}");
+        assert!(!to_places || !cluster.initialised || for_us, "{write:?} although initialised");
+    }
+
+    /// One thing that goes on by itself; whether there was any. `at`: chooses among several.
+    pub(super) fn go_on(&mut self, at: usize) -> bool {
+        if let Some(event) = self.own.pop_front() {
+            self.step(event);
+            return true;
+        }
+        if !self.lists.is_empty() {
+            let (kind, asked) = self.lists.swap_remove(at % self.lists.len());
+            let list = self.list(&kind);
+            self.step(list);
+            self.queues.remove(&kind);
+            self.step(Event::Listed(kind, asked));
+            return true;
+        }
+        let busy: Vec<Kind> =
+            self.queues.iter().filter(|(_, all)| !all.is_empty()).map(|(kind, _)| kind.clone()).collect();
+        let choices = busy.len() + usize::from(!self.todo.is_empty()) + usize::from(!self.reads.is_empty()) + 1;
+        match at % choices {
+            which if which < busy.len() => {
+                if let Some(event) = self.queues.get_mut(&busy[which]).and_then(VecDeque::pop_front) {
+                    self.step(event);
+                }
+            }
+            which if which == busy.len() && !self.todo.is_empty() => self.execute(at / choices),
+            which if which + 1 < choices && !self.reads.is_empty() => self.answer_read(),
+            _ => return self.allocate() || choices > 1,
+        }
+        true
+    }
+
+    /// The watch of a kind comes before the others.
+    pub(super) fn deliver(&mut self, kind: &Kind) {
+        while let Some(event) = self.queues.get_mut(kind).and_then(VecDeque::pop_front) {
+            self.step(event);
+        }
+    }
+
+    fn answer_read(&mut self) {
+        let Some((id, what)) = self.reads.pop_front() else { return };
+        let reading = match &what {
+            Companion::Cluster(key) => self.clusters.get(key).map(|one| Reading {
+                uid: one.uid.clone(),
+                version: one.version.clone(),
+                text: None,
+                other: false,
+            }),
+            _ => self.texts.get(&what).cloned(),
+        };
+        self.step(Event::Read { id, result: Ok(reading) });
+    }
+
+    /// The first write that waits reaches the store, or is lost; nothing else goes on.
+    pub(super) fn execute_first(&mut self, lost: bool) {
+        self.execute(usize::from(lost));
+    }
+
+    /// A write reaches the store, or is lost before or after that.
+    fn execute(&mut self, fate: usize) {
+        let Some((id, write)) = self.todo.pop_front() else { return };
+        let result = match fate % 16 {
+            1 => Err(Failure::Unknown),
+            2 => self.apply(&write).and(Err(Failure::Unknown)),
+            _ => self.apply(&write),
+        };
+        self.trace(&format!("{id}: {result:?}"));
+        self.step(Event::Answer { id, result });
+    }
+
+    /// The Clusters on which claims depend, as the allocation protocol knows them.
+    fn pauses(&self) -> Clusters {
+        let mut clusters = Clusters::default();
+        self.clusters.values().for_each(|one| clusters.listed(one.key.clone(), pause(one)));
+        clusters.list_ends();
+        clusters
+    }
+
+    /// The allocation protocol gives one claim its address; whether there was any to be had.
+    fn allocate(&mut self) -> bool {
+        let used: BTreeSet<IpAddr> = self.claims.values().filter_map(|claim| claim.address).collect();
+        let pauses = self.pauses();
+        let waiting = self.claims.values().filter(|claim| claim.address.is_none() && !claim.deleting);
+        let free = waiting.filter(|claim| pauses.hold(&claim.shown()) == Hold::None).cloned();
+        for claim in free.collect::<Vec<_>>() {
+            if let Some(ip) = self.moved.remove(&claim.key) {
+                self.put_claim(Stored { address: Some(ip), refused: false, ..claim });
+                return true;
+            }
+            let pool = self.pools.get(&*claim.pool.name).cloned().unwrap_or_default();
+            let wanted = |ip: &&IpAddr| !used.contains(*ip) && claim.requested.is_none_or(|asked| asked == **ip);
+            if let Some(ip) = pool.iter().find(wanted) {
+                self.put_claim(Stored { address: Some(*ip), refused: false, ..claim });
+                return true;
+            }
+            if !claim.refused {
+                self.put_claim(Stored { refused: true, ..claim });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Everything that goes on by itself, in order, and then time passes; until nothing is to be waited for within this time.
+    pub(super) fn settle(&mut self, within: Duration) {
+        let end = self.now + within;
+        for _ in 0..200_000 {
+            let mut at = 0;
+            while at < 8 && !self.go_on(at) {
+                at += 1;
+            }
+            if at < 8 {
+                continue;
+            }
+            match self.machine.next_tick().filter(|tick| *tick <= end) {
+                Some(tick) => {
+                    self.now = self.now.max(tick);
+                    self.step(Event::Tick);
+                }
+                None => return self.now = end,
+            }
+        }
+        panic!("it does not come to rest");
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.step(Event::Tick);
+    }
+
+    // What the store does with a write.
+
+    fn same(uid: &Uid, version: &Version, target: &crate::machine::Target) -> Result<(), Failure> {
+        let same = *uid == target.uid && *version == target.version;
+        if same || planted(Flaw::NoPreconditions) { Ok(()) } else { Err(Failure::Conflict) }
+    }
+
+    pub(super) fn apply(&mut self, write: &Write) -> Result<crate::machine::Done, Failure> {
+        self.store(write)?;
+        let version = match write.target() {
+            Some(target) => Version::from(&*format!("after-{}", target.version.0)),
+            None => Version::from("1"),
+        };
+        Ok(crate::machine::Done::There(version))
+    }
+
+    fn store(&mut self, write: &Write) -> Result<(), Failure> {
+        match write {
+            Write::CreateClaim(new) => {
+                if self.claims.contains_key(&new.key) || self.foreign.contains(&new.key) {
+                    return Err(Failure::Exists);
+                }
+                let uid = self.uid();
+                self.put_claim(Stored {
+                    key: new.key.clone(),
+                    uid,
+                    version: Version::from(""),
+                    label: Some(new.parent.name.clone()),
+                    owner: Some(ClusterOwner { name: new.parent.name.clone(), uid: new.parent.uid.clone() }),
+                    given: new.requested.is_some(),
+                    in_use: !planted(Flaw::NoFinalizer),
+                    deleting: false,
+                    pool: new.pool.clone(),
+                    requested: new.requested,
+                    address: None,
+                    refused: false,
+                    condition: None,
+                });
+                // The owner may be gone by now: then the garbage collector takes the claim.
+                if !self.clusters.values().any(|one| one.uid == new.parent.uid)
+                    && let Some(claim) = self.claims.get(&new.key).cloned()
+                {
+                    self.put_claim(Stored { deleting: true, ..claim });
+                }
+                Ok(())
+            }
+            Write::AdoptClaim(target, _)
+            | Write::ReleaseClaim(target)
+            | Write::DeleteClaim(target)
+            | Write::Condition(target, _) => {
+                let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
+                Self::same(&claim.uid, &claim.version, target)?;
+                match write {
+                    Write::AdoptClaim(_, parent) => {
+                        claim.label = Some(parent.name.clone());
+                        claim.owner = Some(ClusterOwner { name: parent.name.clone(), uid: parent.uid.clone() });
+                        claim.in_use = !planted(Flaw::NoFinalizer);
+                    }
+                    Write::ReleaseClaim(_) => claim.in_use = false,
+                    Write::DeleteClaim(_) => {
+                        let lives = self.clusters.values().any(|one| claim.is_owned_by(&one.uid));
+                        let has = claim.address.is_some();
+                        assert!(!lives || !has, "{claim:?} is deleted although its Cluster lives");
+                        claim.deleting = true;
+                    }
+                    Write::Condition(_, condition) => {
+                        let (reason, message) = (condition.reason.name(), condition.message.as_str());
+                        claim.condition = Some((reason.into(), message.into()));
+                    }
+                    _ => {}
+                }
+                self.put_claim(claim);
+                Ok(())
+            }
+            Write::Text(target, what, text) => {
+                let reading = self.texts.get(what).ok_or(Failure::NotFound)?;
+                Self::same(&reading.uid, &reading.version, target)?;
+                if !self.reverts {
+                    self.put_text(what, text);
+                }
+                Ok(())
+            }
+            Write::ControlPlane(target, reference, change) => {
+                let mut one = self.planes.get(reference).cloned().ok_or(Failure::NotFound)?;
+                Self::same(&one.uid, &one.version, target)?;
+                super::objects::change(&mut one, change);
+                self.put_plane(one);
+                Ok(())
+            }
+            Write::Host(target, reference, ip, port) => {
+                let mut one = self.infrastructures.get(reference).cloned().ok_or(Failure::NotFound)?;
+                Self::same(&one.uid, &one.version, target)?;
+                assert!(one.host.is_none(), "a host was overwritten: {one:?} by {ip}");
+                self.law_of_order(&super::objects::cluster_of(&reference.key), *ip);
+                let twice = self.infrastructures.values().any(|other| other.host.as_deref() == Some(&*ip.to_string()));
+                assert!(!twice || !self.touched.is_empty(), "two Clusters have {ip}");
+                one.host = Some(ip.to_string().into());
+                one.port = one.port.or(*port);
+                assert!(one.port.is_some(), "{one:?}");
+                self.put_infrastructure(one);
+                Ok(())
+            }
+            Write::Variables(target, _) | Write::Unpause(target) | Write::Unmark(target) => {
+                let mut cluster = self.clusters.get(&target.key).cloned().ok_or(Failure::NotFound)?;
+                Self::same(&cluster.uid, &cluster.version, target)?;
+                match write {
+                    Write::Variables(_, all) => cluster.variables = Some(all.clone()),
+                    Write::Unpause(_) => self.law_of_unpausing(&mut cluster),
+                    _ => {}
+                }
+                if !matches!(write, Write::Variables(..)) {
+                    cluster.notes.paused_for_endpoint = false;
+                }
+                self.put_cluster(cluster);
+                Ok(())
+            }
+        }
+    }
+
+    /// The host comes last, and is the address that the Cluster's claim has.
+    fn law_of_order(&self, key: &Key, ip: IpAddr) {
+        let Some(cluster) = self.clusters.get(key).filter(|_| !self.touched.contains(key)) else { return };
+        let claim = self.claims.get(key);
+        assert!(claim.is_some_and(|claim| claim.address == Some(ip)), "{key} gets {ip}, and has {claim:?}");
+        assert!(cluster.initialised || carries(self, cluster, ip), "the host of {key} before the other places");
+    }
+
+    fn law_of_unpausing(&self, cluster: &mut Cluster) {
+        assert!(cluster.paused && cluster.notes.paused_for_endpoint, "{} was paused by somebody else", cluster.key);
+        if !self.touched.contains(&cluster.key) {
+            let ip = self.claims.get(&cluster.key).and_then(|claim| claim.address);
+            let everywhere = ip.is_some_and(|ip| carries(self, cluster, ip));
+            let has_host = cluster.variables.is_some() || self.host(&cluster.key) == ip;
+            assert!(everywhere && has_host, "{} is unpaused too early", cluster.key);
+        }
+        cluster.paused = false;
+    }
+
+    /// Somebody's hand: a claim that a chart makes.
+    pub(super) fn chart_claim(&mut self, name: &str) {
+        let pool = super::objects::pool("cp");
+        let (uid, version) = (self.uid(), Version::from(""));
+        let (key, none) = (key(name), None);
+        self.put_claim(Stored {
+            key,
+            uid,
+            version,
+            label: none,
+            owner: None,
+            given: false,
+            in_use: false,
+            deleting: false,
+            pool,
+            requested: None,
+            address: None,
+            refused: false,
+            condition: None,
+        });
+    }
+}

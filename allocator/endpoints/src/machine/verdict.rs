@@ -1,0 +1,79 @@
+//! Where the endpoint of a Cluster stands: kept, reported to people, and written on the claim.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mooring_allocator_core::names::Key;
+
+use crate::objects::Cluster;
+use crate::reason::{Condition, Reason};
+
+use super::answers::said;
+use super::slots::Object;
+use super::view::{claim_target, is_owned};
+use super::{LASTING, Machine, Report, Write};
+
+/// What stands on no claim is reported again after this time: an Event is kept for an hour.
+pub(super) const REMIND: Duration = Duration::from_mins(50);
+
+impl Machine {
+    /// The refusal of one of these writes.
+    pub(super) fn refusal(&self, key: &Key, written: &BTreeSet<Object>) -> Option<Condition> {
+        let refused = &self.slots.get(key)?.refused;
+        let why = written.iter().find_map(|object| refused.get(object))?;
+        Some(Condition::new(Reason::WriteRefused, format!("the API server refuses: {why}")))
+    }
+
+    /// What to say of a write that is needed although it was made more than twice.
+    pub(super) fn without_effect(&self, key: &Key, write: &Write) -> Option<Condition> {
+        let writes = self.slots.get(key)?.writes.get(&Object::of(write))?;
+        let fresh = writes.pending.is_none() && writes.stale.as_ref() != write.target().map(|target| &target.version);
+        if !fresh || writes.repeats.repeated(write) < 2 {
+            return None;
+        }
+        let message = format!(
+            "{} was written again and again, and does not stay: another controller puts back what was there, or the kind's CRD lacks \
+             the field",
+            said(write)?
+        );
+        Some(Condition::new(Reason::WriteRefused, message))
+    }
+
+    /// Records the verdict, reports it to people, and writes it on the claim. A verdict that may pass by itself only when it
+    /// lasts.
+    pub(super) fn judge(&mut self, key: &Key, cluster: &Cluster, condition: Condition, written: &mut BTreeSet<Object>) {
+        let now = self.work.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let since = match &slot.verdict {
+            Some((before, since)) if before.reason == condition.reason => *since,
+            _ => now,
+        };
+        slot.verdict = Some((condition.clone(), since));
+        if condition.reason.passes() && since + LASTING > now {
+            return self.work.mark_at(since + LASTING, key.clone());
+        }
+        let claim = slot.claims.get(&cluster.key.name).filter(|claim| is_owned(claim, cluster));
+        let shown = claim.and_then(|claim| claim.mark()?.condition.clone());
+        let same = shown
+            .is_some_and(|(reason, message)| *reason == *condition.reason.name() && *message == *condition.message);
+        let write = claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone()));
+        let lasts = claim.is_some() || condition.ready();
+        let said = |(before, at): &(Condition, Duration)| *before == condition && (lasts || *at + REMIND > now);
+        if !slot.reported.as_ref().is_some_and(said) {
+            slot.reported = Some((condition.clone(), now));
+            // After a restart the condition is not new.
+            if !same {
+                let waits = cluster.paused && cluster.notes.paused_for_endpoint;
+                let warning = condition.reason.warns() || (waits && condition.reason == Reason::EndpointIsAName);
+                self.report(Report::ConditionChanged { cluster: key.clone(), condition, warning });
+            }
+        }
+        if !lasts && let Some((_, at)) = self.slots.get(key).and_then(|slot| slot.reported.as_ref()) {
+            self.work.mark_at(*at + REMIND, key.clone());
+        }
+        if let Some(write) = write {
+            written.insert(Object::of(&write));
+            self.write(key, write);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The control-plane endpoint of a Cluster, on a real API server: from a pool to every place that needs the address.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::story;
+use crate::assets;
+use crate::ipam::allocators::Allocator;
+use crate::ipam::cluster_parts::{Parts, pod_with};
+use crate::ipam::endpoint::{ARGS, kill_again_and_again, rights, up};
+use crate::ipam::endpoint_kinds::{self, CONTROL_PLANE, INFRASTRUCTURE};
+use crate::ipam::managers::{Managers, infrastructure, until};
+use crate::ipam::scope::{ADDRESS, CLAIM, POOL, Scope};
+use crate::ipam::server::Crds;
+use crate::observe::now;
+use crate::rig::allocator::AllocatorRig;
+use crate::runner::{Ctx, Skip, Test};
+
+/// The stories of this theme.
+pub fn all() -> Vec<Test<()>> {
+    vec![
+        story!("endpoint", created_at_once, "created-at-once-and-unpaused-with-its-address", 10),
+        story!("endpoint", inline_files, "files-of-capvs-own-templates", 10),
+        story!("endpoint", kamaji, "a-control-plane-of-kamaji", 10),
+        story!("endpoint", moved, "moved-by-clusterctl-it-keeps-its-address", 10),
+        story!("endpoint", without_rights, "without-its-rights-it-says-which-are-missing", 10),
+        story!("endpoint", with_managers, "with-the-managers-of-cluster-api", 10),
+        story!("endpoint", killed, "killed-again-and-again-and-the-end-is-the-same", 10),
+    ]
+}
+
+async fn created_at_once(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+    parts.create().await?;
+    let host = parts.written().await?;
+    ensure!(host == scope.ip(10), "{host}");
+    parts.says("Written").await?;
+    // Nobody releases it while the Cluster lives.
+    scope.delete(CLAIM, "prod").await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    ensure!(scope.seen(CLAIM, "prod").is_some(), "the endpoint was released");
+    scope.delete_cluster("prod").await?;
+    scope.gone(CLAIM, "prod").await?;
+    ensure!(allocator.process().is_running(), "it ended");
+    Ok(())
+}
+
+/// The static pod is inline, beside a script that speaks of it: only the address comes in.
+async fn inline_files(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+    let mut files = parts.create_inline().await?;
+    let host = parts.host().await?;
+    files[0]["content"] = json!(pod_with(&host));
+    let plane = parts.read(CONTROL_PLANE, "kubeadmcontrolplanes").await?;
+    let spec = &plane["spec"]["kubeadmConfigSpec"];
+    ensure!(spec["files"] == files, "{spec}");
+    ensure!(spec["clusterConfiguration"]["apiServer"]["certSANs"] == json!([host]), "{spec}");
+    parts.says("Written").await?;
+    allocator.stop().await
+}
+
+async fn kamaji(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+    parts.create_kamaji().await?;
+    let host = parts.host().await?;
+    let plane = parts.read(CONTROL_PLANE, "kamajicontrolplanes").await?;
+    let network = json!({"serviceType": "LoadBalancer", "serviceAddress": host, "certSANs": ["localhost", host]});
+    ensure!(plane["spec"]["network"] == network, "{plane}");
+    parts.says("Written").await?;
+    allocator.stop().await
+}
+
+/// What `clusterctl move` does on the side to which it moves: objects group after group, an owner before what it owns, and no
+/// status. The claim stands there for a while before its `IPAddress` does.
+async fn moved(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let host = scope.ip(15);
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+
+    let endpoint = json!({"host": host, "port": 6443});
+    let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "prod"});
+    let pool = scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+    let cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": "prod", "annotations": {"mooring.dev/endpoint-pool": "InClusterIPPool/endpoints"}},
+        "spec": {"paused": true, "controlPlaneEndpoint": endpoint, "infrastructureRef": reference(INFRASTRUCTURE, "VSphereCluster"),
+            "controlPlaneRef": reference(CONTROL_PLANE, "KubeadmControlPlane")}});
+    let clusters = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/clusters", scope.ns);
+    let cluster = rig.server.create(&clusters, &cluster).await?;
+    parts.create_secret(&pod_with(&host)).await?;
+    let claim = json!({
+        "labels": {"mooring.dev/endpoint-cluster": "prod"}, "ownerReferences": [owner(&cluster)],
+        "finalizers": ["ipam.cluster.x-k8s.io/ReleaseAddress", "mooring.dev/endpoint-in-use"]});
+    let claim = scope.claim_with("prod", POOL, "endpoints", claim).await?;
+    quiet(&scope).await?;
+    parts.create_infrastructure(&endpoint).await?;
+    parts.create_kubeadm(&parts.files_by_secret(), &["localhost", &host]).await?;
+    quiet(&scope).await?;
+    let written = versions(&parts).await?;
+    scope.address("prod", "endpoints", &host, json!({"ownerReferences": [owner(&claim), owner(&pool)]})).await?;
+    // As long as the Cluster is paused nothing is written, not even the claim's status.
+    scope.canary().await?;
+    scope.merge_cluster("prod", json!({"spec": {"paused": null}})).await?;
+    ensure!(scope.bound("prod").await?.ip() == host, "another address");
+    parts.says("Written").await?;
+    ensure!(parts.written().await? == host, "another host");
+    ensure!(versions(&parts).await? == written, "something was written again");
+    let given = rig.world.look(|state| {
+        let is = |id: &(&str, String, String)| id.0 == ADDRESS && id.1 == scope.ns && id.2 == "prod";
+        state.history.iter().filter(|one| is(&one.id)).map(|one| one.uid.clone()).collect::<BTreeSet<_>>()
+    });
+    ensure!(given.len() == 1, "IPAddresses prod: {given:?}");
+    scope.sound().await?;
+    allocator.stop().await
+}
+
+/// An owner reference.
+fn owner(object: &Value) -> Value {
+    json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"],
+        "uid": object["metadata"]["uid"], "controller": object["kind"] == CLAIM, "blockOwnerDeletion": true})
+}
+
+/// The allocator has seen all that there is, and has given the claim no address.
+async fn quiet(scope: &Scope<'_>) -> Result<()> {
+    scope.canary().await?;
+    let claim = scope.rig.server.get(&scope.path(CLAIM, "prod")).await?;
+    ensure!(claim.pointer("/status/addressRef/name").is_none(), "the claim has an address already: {claim}");
+    let address = scope.rig.server.get(&scope.path(ADDRESS, "prod")).await;
+    ensure!(address.as_ref().is_err_and(|error| error.code == 404), "there is one already: {address:?}");
+    Ok(())
+}
+
+/// The versions of the objects with the address.
+async fn versions(parts: &Parts<'_>) -> Result<Vec<Value>> {
+    let secret = parts.scope.rig.server.get(&format!("{}/prod-kubevip-pod", parts.secrets())).await?;
+    let all = [
+        parts.read(INFRASTRUCTURE, "vsphereclusters").await?,
+        parts.read(CONTROL_PLANE, "kubeadmcontrolplanes").await?,
+        secret,
+    ];
+    Ok(all.iter().map(|one| one["metadata"]["resourceVersion"].clone()).collect())
+}
+
+/// An allocator that may not list the kinds that Clusters name says so until it may.
+async fn without_rights(_: &mut Ctx<()>) -> Result<()> {
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    endpoint_kinds::install(&rig.server).await?;
+    let allocator = rig.spawn("allocator", &ARGS)?;
+    let deadline = now() + Duration::from_mins(1);
+    loop {
+        let said = allocator.get("/readyz").await;
+        let kinds = ["vsphereclusters", "kubeadmcontrolplanes", "kamajicontrolplanes"];
+        let named = |text: &str| kinds.iter().all(|kind| text.contains(&format!("cannot list resource \"{kind}\"")));
+        match said {
+            Ok((503, text)) if named(&text) => break,
+            said => ensure!(now() < deadline, "it says {said:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    rights(&rig).await?;
+    allocator.ready().await?;
+    let scope = rig.scope().await?;
+    scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+    parts.create().await?;
+    parts.written().await?;
+    allocator.stop().await
+}
+
+/// Cluster API's own managers, and no address typed by anybody: the bootstrap data of the first Machine has the VIP in the static
+/// pod and in the certificates, and the Cluster's kubeconfig points at it.
+async fn with_managers(_: &mut Ctx<()>) -> Result<()> {
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let managers = Managers::start(&rig.server).await.map_err(|error| match error.downcast::<assets::Error>() {
+        // There is no Go, or no way to its modules.
+        Ok(error) => Skip(error.to_string()).into(),
+        Err(other) => other,
+    })?;
+    rights(&rig).await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let work = async {
+        scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+        let parts = Parts { scope: &scope, name: "prod".to_owned() };
+        parts.create_for_managers().await?;
+        let host = parts.written().await?;
+
+        let server = &rig.server;
+        let cluster = until(&managers, "the Cluster's endpoint", || async {
+            let cluster = parts.read("cluster.x-k8s.io", "clusters").await?;
+            Ok((cluster["spec"]["controlPlaneEndpoint"]["host"] == *host).then_some(cluster))
+        });
+        ensure!(cluster.await?["spec"]["controlPlaneEndpoint"]["port"] == 6443, "another port");
+        let configs = format!("/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/{}/kubeadmconfigs", scope.ns);
+        let secret = until(&managers, "bootstrap data", || async {
+            let list = server.get(&configs).await?;
+            let name = list.pointer("/items/0/status/dataSecretName").and_then(Value::as_str).map(str::to_owned);
+            Ok(name)
+        });
+        let data = parts.secret(&secret.await?, "value").await?;
+        ensure!(data.contains(&format!("value: \"{host}\"")), "the static pod lacks {host}:\n{data}");
+        let sans = data.split("certSANs:").nth(1).context("no certSANs")?;
+        let sans: String = sans.lines().skip(1).take_while(|line| line.trim_start().starts_with('-')).collect();
+        ensure!(sans.contains(&host) && sans.contains("localhost"), "certSANs: {sans}");
+        ensure!(data.contains(&format!("controlPlaneEndpoint: {host}:6443")), "no endpoint:\n{data}");
+        let kubeconfig =
+            until(&managers, "a kubeconfig", async || Ok(parts.secret("prod-kubeconfig", "value").await.ok()));
+        let kubeconfig = kubeconfig.await?;
+        ensure!(kubeconfig.contains(&format!("server: https://{host}:6443")), "{kubeconfig}");
+        parts.says("Written").await
+    };
+    tokio::select! {
+        ended = work => ended?,
+        ended = infrastructure(&rig.server, &scope.ns) => ended?,
+    }
+    allocator.stop().await
+}
+
+/// Kills the allocator, again and again, while Clusters get their endpoints.
+async fn killed(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator: Allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    scope.create(POOL, "endpoints", scope.range(10, 60), json!({})).await?;
+    let all: Vec<Parts<'_>> = (0..20).map(|n| Parts { scope: &scope, name: format!("c{n}") }).collect();
+    let work = async {
+        let mut hosts = BTreeSet::new();
+        for parts in &all {
+            parts.create().await?;
+        }
+        for parts in &all {
+            hosts.insert(parts.written().await?);
+        }
+        Ok::<_, anyhow::Error>(hosts)
+    };
+    let hosts = tokio::select! {
+        ended = work => ended?,
+        ended = kill_again_and_again(&allocator) => { ended?; BTreeSet::new() }
+    };
+    ensure!(hosts.len() == all.len(), "an address twice: {hosts:?}");
+    Ok(())
+}
