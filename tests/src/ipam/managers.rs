@@ -138,7 +138,7 @@ async fn stand_ins(server: &Server) -> Result<()> {
 
 async fn add(server: &Server, kind: &Value) -> Result<()> {
     server.apply(kind).await?;
-    Ok(server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await?)
+    server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await
 }
 
 /// Stands in for the infrastructure provider, for ever: it does what Cluster API's contract asks of one, no more. An
