@@ -105,6 +105,23 @@ impl Parts<'_> {
         self.create_secret(pod).await
     }
 
+    /// As [`Parts::create_for_managers`], for the provider for development, which simulates the machines and serves their API at
+    /// `port`.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn create_simulated(&self, port: u16) -> Result<()> {
+        let backend = json!({"inMemory": {}});
+        let machine = json!({"template": {"spec": {"backend": backend}}});
+        self.create_object(INFRASTRUCTURE, "DevMachineTemplate", &machine).await?;
+        self.create_cluster_with("KubeadmControlPlane", "DevCluster").await?;
+        let spec = json!({"backend": backend, "controlPlaneEndpoint": {"port": port}});
+        self.create_object(INFRASTRUCTURE, "DevCluster", &spec).await?;
+        let kubeadm = json!({"files": self.files_by_secret(), "clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}});
+        self.create_control_plane_of("DevMachineTemplate", "v1.34.0", &kubeadm).await?;
+        self.create_secret(POD).await
+    }
+
     /// As [`Parts::create`], with the files of CAPV's own templates, all inline. Returns these.
     ///
     /// # Errors
@@ -136,12 +153,16 @@ impl Parts<'_> {
 
     /// Creates the Cluster, paused for its endpoint.
     async fn create_cluster(&self, plane: &str) -> Result<()> {
+        self.create_cluster_with(plane, "VSphereCluster").await
+    }
+
+    async fn create_cluster_with(&self, plane: &str, infrastructure: &str) -> Result<()> {
         let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": self.name});
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": self.name, "annotations": {
                 "mooring.dev/endpoint-pool": "InClusterIPPool/endpoints", "mooring.dev/paused-for-endpoint": "true"}},
-            "spec": {"paused": true, "infrastructureRef": reference(INFRASTRUCTURE, "VSphereCluster"),
+            "spec": {"paused": true, "infrastructureRef": reference(INFRASTRUCTURE, infrastructure),
                 "controlPlaneRef": reference(CONTROL_PLANE, plane)},
         });
         self.scope.rig.server.create(&self.of("cluster.x-k8s.io", "clusters"), &cluster).await?;
@@ -173,7 +194,11 @@ impl Parts<'_> {
     }
 
     async fn create_control_plane(&self, version: &str, kubeadm: &Value) -> Result<()> {
-        let reference = json!({"apiGroup": INFRASTRUCTURE, "kind": "VSphereMachineTemplate", "name": self.name});
+        self.create_control_plane_of("VSphereMachineTemplate", version, kubeadm).await
+    }
+
+    async fn create_control_plane_of(&self, template: &str, version: &str, kubeadm: &Value) -> Result<()> {
+        let reference = json!({"apiGroup": INFRASTRUCTURE, "kind": template, "name": self.name});
         let spec = json!({
             "replicas": 1, "version": version, "machineTemplate": {"spec": {"infrastructureRef": reference}},
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},

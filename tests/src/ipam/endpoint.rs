@@ -42,6 +42,23 @@ pub async fn rights(rig: &AllocatorRig) -> Result<()> {
     Ok(())
 }
 
+/// As [`rights`], for a kind of infrastructure clusters more, in the manner that the manifest tells people.
+///
+/// # Errors
+/// They are refused.
+pub async fn rights_for(rig: &AllocatorRig, plural: &str) -> Result<()> {
+    for mut object in documents_in("allocator/endpoints/rbac.yaml")? {
+        for rule in object["rules"].as_array_mut().into_iter().flatten() {
+            let resources = rule["resources"].as_array_mut().context("a rule without resources")?;
+            if resources.iter().any(|one| one == "vsphereclusters") {
+                resources.push(plural.into());
+            }
+        }
+        rig.server.apply(&object).await.context("the rights are refused")?;
+    }
+    Ok(())
+}
+
 /// An allocator lives so long before it is killed, in milliseconds. Primes: the moments fall on all parts of its work.
 const LIVES: [u64; 8] = [311, 97, 523, 151, 1_013, 211, 401, 61];
 

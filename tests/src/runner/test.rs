@@ -126,7 +126,7 @@ impl<S> Test<S> {
     pub fn computing(self) -> Self {
         let work = match self.work {
             Work::Program(program) => Work::Program(steps::Program { gives_way: true, ..program }),
-            other => other,
+            function @ Work::Function(_) => function,
         };
         Self { beside: Beside::Computing, work, ..self }
     }
