@@ -9,6 +9,8 @@ use super::endpoint_kinds::{CONTROL_PLANE, INFRASTRUCTURE, KAMAJI_VERSION};
 use super::scope::{CLAIM, Scope};
 use crate::observe::now;
 
+/// The provider for development notes on a DevCluster which listener serves its API.
+const LISTENER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/listener";
 /// Longest wait on a busy machine.
 const LONG: Duration = Duration::from_mins(1);
 /// A static pod that lacks its address.
@@ -116,7 +118,9 @@ impl Parts<'_> {
         self.create_object(INFRASTRUCTURE, "DevMachineTemplate", &machine).await?;
         self.create_cluster_with("KubeadmControlPlane", "DevCluster").await?;
         let spec = json!({"backend": backend, "controlPlaneEndpoint": {"port": port}});
-        self.create_object(INFRASTRUCTURE, "DevCluster", &spec).await?;
+        // The provider takes a host that is set for one of its own, from before a restart, and looks for the note that it would have left.
+        let listener = json!({LISTENER: format!("{}/{}", self.scope.ns, self.name)});
+        self.create_annotated(INFRASTRUCTURE, "DevCluster", &spec, &listener).await?;
         let kubeadm = json!({"files": self.files_by_secret(), "clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}});
         self.create_control_plane_of("DevMachineTemplate", "v1.34.0", &kubeadm).await?;
         self.create_secret(POD).await
@@ -226,9 +230,14 @@ impl Parts<'_> {
     }
 
     async fn create_object(&self, group: &str, kind: &str, spec: &Value) -> Result<()> {
+        self.create_annotated(group, kind, spec, &Value::Null).await
+    }
+
+    async fn create_annotated(&self, group: &str, kind: &str, spec: &Value, annotations: &Value) -> Result<()> {
         let path = self.of(group, &format!("{}s", kind.to_lowercase()));
         let version = path.trim_start_matches(&format!("/apis/{group}/")).split('/').next().unwrap_or_default();
-        let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": {"name": self.name}, "spec": spec});
+        let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind,
+            "metadata": {"name": self.name, "annotations": annotations}, "spec": spec});
         self.scope.rig.server.create(&path, &object).await.with_context(|| format!("{kind} is refused"))?;
         Ok(())
     }
