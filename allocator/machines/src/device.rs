@@ -39,7 +39,8 @@ impl Device {
         let list = |name: &str| whole.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let texts = list("ipAddrs").iter().filter_map(Value::as_str);
         let addresses = texts.filter_map(|text| text.split('/').next().and_then(|ip| ip.trim().parse().ok()));
-        let others = ["dhcp4", "dhcp6", "skipIPAllocation"].into_iter().any(is) || !list("addressesFromPools").is_empty();
+        let others =
+            ["dhcp4", "dhcp6", "skipIPAllocation"].into_iter().any(is) || !list("addressesFromPools").is_empty();
         Self {
             network: whole.get("networkName").and_then(Value::as_str).unwrap_or_default().into(),
             wants: whole.is_object() && !others && list("ipAddrs").is_empty(),
@@ -136,12 +137,14 @@ mod tests {
 
     #[test]
     fn what_somebody_wrote_stays_and_nothing_empty_is_written() {
-        let theirs = json!({"networkName": "net", "gateway4": "10.0.0.254", "nameservers": ["9.9.9.9"], "searchDomains": ["a"]});
+        let theirs =
+            json!({"networkName": "net", "gateway4": "10.0.0.254", "nameservers": ["9.9.9.9"], "searchDomains": ["a"]});
         let new = Device::read(&theirs).with(&[given("10.0.0.7", 24, Some("10.0.0.1"), &["8.8.8.8"])], &["b".into()]);
         let mut expected = theirs.clone();
         expected["ipAddrs"] = json!(["10.0.0.7/24"]);
         assert_eq!(new, expected);
-        let bare = Device::read(&json!({"networkName": "net", "gateway4": ""})).with(&[given("10.0.0.7", 24, None, &[])], &[]);
+        let bare =
+            Device::read(&json!({"networkName": "net", "gateway4": ""})).with(&[given("10.0.0.7", 24, None, &[])], &[]);
         assert_eq!(bare, json!({"networkName": "net", "gateway4": "", "ipAddrs": ["10.0.0.7/24"]}));
     }
 }

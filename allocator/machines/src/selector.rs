@@ -80,7 +80,10 @@ impl<'a> Selector<'a> {
         match self {
             Self::Name(name) => of(crate::words::POOL_NAME, name),
             Self::Labels { group, network } => {
-                let all = [group.map(|group| of(crate::words::POOL_GROUP, group)), network.map(|network| of(crate::words::NETWORK_NAME, network))];
+                let all = [
+                    group.map(|group| of(crate::words::POOL_GROUP, group)),
+                    network.map(|network| of(crate::words::NETWORK_NAME, network)),
+                ];
                 all.into_iter().flatten().collect::<Vec<_>>().join(", ")
             }
         }
@@ -145,11 +148,13 @@ mod tests {
     #[test]
     fn no_label_is_no_selector() {
         assert_eq!(Selector::of(&Labels::default()), None);
-        let labels = |pool: &str, group: &str| Labels::read(|name| match name {
-            crate::words::POOL_NAME => Some(pool),
-            crate::words::POOL_GROUP => Some(group),
-            _ => None,
-        });
+        let labels = |pool: &str, group: &str| {
+            Labels::read(|name| match name {
+                crate::words::POOL_NAME => Some(pool),
+                crate::words::POOL_GROUP => Some(group),
+                _ => None,
+            })
+        };
         assert_eq!(Selector::of(&labels(" ", "")), None, "nor is an empty one");
         let both = labels("p", "g");
         assert_eq!(Selector::of(&both), Some(Selector::Name("p")));
@@ -158,7 +163,11 @@ mod tests {
     #[test]
     fn by_name_the_namespaces_own_pool_comes_before_a_cluster_wide_one() {
         use PoolKind::{GlobalInClusterIPPool as Global, InClusterIPPool as Own};
-        let pools = [pool(Global, "p", "", "", Family::V4), pool(Own, "p", "", "", Family::V4), pool(Own, "q", "", "", Family::V4)];
+        let pools = [
+            pool(Global, "p", "", "", Family::V4),
+            pool(Own, "p", "", "", Family::V4),
+            pool(Own, "q", "", "", Family::V4),
+        ];
         assert_eq!(names(&Selector::Name("p"), &pools, &REACH), ["InClusterIPPool p"]);
         let elsewhere = Reach { pool_namespace: Some("other"), ..REACH };
         assert_eq!(names(&Selector::Name("p"), &pools, &elsewhere), ["GlobalInClusterIPPool p"]);

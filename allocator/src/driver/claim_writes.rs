@@ -98,8 +98,7 @@ pub fn adopt(
 /// Takes a finalizer off a claim.
 pub fn release(index: &Index, target: &Target, finalizer: &'static str) -> Prepared {
     let Some(known) = index.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
-    let rest: Vec<&str> =
-        known.retained.finalizers.iter().map(|one| &**one).filter(|one| *one != finalizer).collect();
+    let rest: Vec<&str> = known.retained.finalizers.iter().map(|one| &**one).filter(|one| *one != finalizer).collect();
     let mut metadata = locked(target);
     metadata.insert("finalizers".to_owned(), json!(rest));
     call(Verb::Patch, Resource::Claims.plural(), path(index, &target.key), &json!({"metadata": metadata}))

@@ -229,11 +229,7 @@ impl Metrics {
             "Clusters that ask for a control-plane endpoint, by the reason of their claim's condition mooring.dev/EndpointReady",
             self.endpoints.clone(),
         );
-        registry.register(
-            "machine_writes",
-            "Writes for the addresses of VSphereMachines",
-            self.machine_writes.clone(),
-        );
+        registry.register("machine_writes", "Writes for the addresses of VSphereMachines", self.machine_writes.clone());
         registry.register(
             "machines",
             "VSphereMachines that have, or need, an address of a pool, by where it stands",
@@ -421,7 +417,10 @@ mod tests {
                 _ => name.to_owned(),
             };
             let is_explained = book.contains(&format!("`{name}`")) || book.contains(&format!("`{name}{{"));
-            assert!(is_explained, "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md, machine-addresses.md");
+            assert!(
+                is_explained,
+                "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md, machine-addresses.md"
+            );
             count += 1;
         }
         assert!(count > 15, "only {count} metrics");

@@ -16,6 +16,7 @@ mod flaws;
 mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
+mod of_device;
 mod release;
 mod slots;
 #[cfg(test)]

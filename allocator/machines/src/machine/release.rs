@@ -61,10 +61,12 @@ impl Machine {
 
     /// The next write to the end of a claim.
     fn end(&mut self, key: &Key, claim: &Claim, written: &mut BTreeSet<Object>) {
-        let write = match claim.deleting {
-            false => Write::DeleteClaim(target(claim)),
-            true if claim.in_use() => Write::ReleaseClaim(target(claim)),
-            true => return,
+        let write = if !claim.deleting {
+            Write::DeleteClaim(target(claim))
+        } else if claim.in_use() {
+            Write::ReleaseClaim(target(claim))
+        } else {
+            return;
         };
         written.insert(Object::of(&write));
         self.write(key, write);

@@ -49,9 +49,7 @@ impl Intake {
     pub fn all(&self, resource: Resource, all: &[Value]) -> Option<Event> {
         Some(match resource {
             Resource::Clusters => Event::Clusters(all.iter().filter_map(cluster).collect()),
-            Resource::Machines => {
-                Event::Machines(all.iter().filter_map(|one| machine(one, self.served())).collect())
-            }
+            Resource::Machines => Event::Machines(all.iter().filter_map(|one| machine(one, self.served())).collect()),
             Resource::MachineTemplates => Event::Templates(all.iter().filter_map(template).collect()),
             _ => return None,
         })
@@ -109,7 +107,8 @@ mod tests {
     fn lists_and_watches_are_told() {
         let object = |name: &str| json!({"metadata": {"namespace": "a", "name": name, "uid": "u", "resourceVersion": "1"}, "spec": {}});
         let page = |all: &[Value]| json!({"items": all, "metadata": {"resourceVersion": "9"}}).to_string();
-        let (scope, mut intake) = (Scope { namespaces: ["a".to_owned()].into(), watch_filter: None }, Intake::default());
+        let (scope, mut intake) =
+            (Scope { namespaces: ["a".to_owned()].into(), watch_filter: None }, Intake::default());
         let other = json!({"metadata": {"namespace": "b", "name": "x", "uid": "v", "resourceVersion": "1"}});
         let machines = (Resource::Machines, "v1beta1");
         let half = intake.page(&scope, machines, page(&[object("m"), other.clone()]).as_bytes(), (true, false));

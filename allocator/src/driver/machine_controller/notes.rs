@@ -46,7 +46,9 @@ impl MachineController {
                 (self.regarding(&machine), warning, reason, "Assign", condition.message)
             }
             // The allocation protocol says what becomes of the address.
-            Report::Released { claim } => return tracing::info!(%claim, "VSphereMachine is gone; its claim is released"),
+            Report::Released { claim } => {
+                return tracing::info!(%claim, "VSphereMachine is gone; its claim is released");
+            }
         };
         let note = Note { regarding, pool: None, warning, reason: reason.into(), action, text };
         out.events.send(note, &out.ops);

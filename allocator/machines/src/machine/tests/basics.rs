@@ -97,7 +97,8 @@ pub(super) fn no_label_names_no_pool() {
     assert_eq!((reason(&world, "m"), world.writes), ("NoSelector", 0));
     let said = message(&world, "m");
     assert!(said.contains("cluster.x-k8s.io/ip-pool-name") && said.contains("VSphereMachineTemplate t"), "{said}");
-    let told = |report: &Report| matches!(report, Report::ConditionChanged { condition, .. } if condition.message == said);
+    let told =
+        |report: &Report| matches!(report, Report::ConditionChanged { condition, .. } if condition.message == said);
     assert_eq!(world.reports.iter().filter(|report| told(report)).count(), 1, "{:?}", world.reports);
     // The template's labels come later.
     world.put_template(template("t", labels(Some("p6"), None)));

@@ -158,7 +158,8 @@ fn at_rest(world: &World) {
     for claim in world.claims.values() {
         let owner = world.machines.values().find(|one| claim.is_owned_by(&one.uid));
         // Somebody took the owner off one that is being deleted: it goes by its name.
-        let by_name = || crate::naming::machine(&claim.key.name).is_some_and(|name| world.machines.contains_key(&key(name)));
+        let by_name =
+            || crate::naming::machine(&claim.key.name).is_some_and(|name| world.machines.contains_key(&key(name)));
         let stays = claim.owner.is_none() && claim.deleting && by_name();
         assert!(owner.is_some() || stays, "leaked: {claim:?}");
         if let Some(ip) = claim.address {
@@ -169,7 +170,10 @@ fn at_rest(world: &World) {
     for (key, one) in &world.machines {
         for ip in one.devices.iter().flat_map(|device| &device.addresses).filter(|ip| had.contains_key(ip)) {
             let before = carried.insert(*ip, key);
-            assert!(before.is_none_or(|other| world.touched.contains(other)) || world.touched.contains(key), "{ip} twice");
+            assert!(
+                before.is_none_or(|other| world.touched.contains(other)) || world.touched.contains(key),
+                "{ip} twice"
+            );
         }
         let wants = one.devices.iter().any(|device| device.wants);
         let standing = world.machine.standing(key);
