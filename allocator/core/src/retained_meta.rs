@@ -85,7 +85,7 @@ impl ForCluster {
     }
 }
 
-/// The data of a claim that is for a machine: a VSphereMachine owns it, or it has our finalizer.
+/// The data of a claim that is for a machine: a `VSphereMachine` owns it, or it has our finalizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForMachine {
     /// The machine that owns the claim. None: somebody took the owner off.

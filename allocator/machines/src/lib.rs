@@ -1,4 +1,4 @@
-//! This crate decides how the devices of a VSphereMachine get their addresses, as the static-IP adapter for Cluster API's vSphere
+//! This crate decides how the devices of a `VSphereMachine` get their addresses, as the static-IP adapter for Cluster API's vSphere
 //! provider did. It does not know tokio, kube or a clock: it is given `now` and what was seen, and answers with what to do. The
 //! program around it translates.
 //!

@@ -1,4 +1,4 @@
-//! VSphereMachines, their templates and Clusters, as far as machines' addresses depend on them.
+//! `VSphereMachine`s, their templates and Clusters, as far as machines' addresses depend on them.
 //!
 //! As with endpoints, these kinds are of other projects and of several versions: they are read as JSON. What is read is the same in
 //! all versions.

@@ -1,4 +1,4 @@
-//! Marks for the addresses of VSphereMachines: on the machines, their templates and Clusters, on pools, and on claims. Those of
+//! Marks for the addresses of `VSphereMachine`s: on the machines, their templates and Clusters, on pools, and on claims. Those of
 //! `cluster.x-k8s.io` are the static-IP adapter's (Spectro Cloud's `cluster-api-provider-vsphere-static-ip`, `pkg/ipam/ipam.go`).
 
 crate::mark::marks! {
@@ -56,7 +56,7 @@ crate::mark::marks! {
     }
 }
 
-/// The group of VSphereMachines and their templates.
+/// The group of `VSphereMachine`s and their templates.
 pub const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 /// The kind of machines.
 pub const KIND: &str = "VSphereMachine";

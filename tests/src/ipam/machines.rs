@@ -1,4 +1,4 @@
-//! VSphereMachines without DHCP, and what an allocator does to them.
+//! `VSphereMachine`s without DHCP, and what an allocator does to them.
 
 use std::time::Duration;
 

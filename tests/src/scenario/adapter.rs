@@ -1,23 +1,23 @@
-//! Addresses of VSphereMachines, on a real API server: from a pool that labels name to the devices, and back with the machine.
+//! Addresses of `VSphereMachine`s, on a real API server: from a pool that labels name to the devices, and back with the machine.
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::story;
+use crate::ipam::allocators::Allocator;
 use crate::ipam::endpoint::kill_again_and_again;
 use crate::ipam::machines::{ARGS, Machines, device, up};
 use crate::ipam::scope::{ADDRESS, CLAIM, POOL};
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("adapter", one_address, "an-address-that-is-released-with-its-machine", 10).quick(),
-        story!("adapter", families, "both-families-several-devices-and-what-is-left-alone", 10),
-        story!("adapter", no_label, "no-label-is-an-error-and-the-templates-label-ends-it", 10),
-        story!("adapter", paused, "paused-nothing-is-written-and-nothing-released", 10),
+        story!("adapter", several, "both-families-no-label-and-paused", 10),
         story!("adapter", killed, "killed-again-and-again-nothing-leaks", 10),
     ]
 }
@@ -53,10 +53,20 @@ async fn one_address(_: &mut Ctx<()>) -> Result<()> {
     allocator.stop().await
 }
 
-/// Two pools of a group, one of each family; and a claim that nobody deletes goes with its machine.
-async fn families(_: &mut Ctx<()>) -> Result<()> {
+/// Three stories in namespaces of their own, at the same time.
+async fn several(_: &mut Ctx<()>) -> Result<()> {
     let rig = up().await?;
     let allocator = rig.start_with("allocator", &ARGS).await?;
+    tokio::try_join!(
+        async { families(&rig).await.context("both families, and several devices") },
+        async { no_label(&rig, &allocator).await.context("no label") },
+        async { paused(&rig).await.context("paused") },
+    )?;
+    allocator.stop().await
+}
+
+/// Two pools of a group, one of each family; and a claim that nobody deletes goes with its machine.
+async fn families(rig: &AllocatorRig) -> Result<()> {
     let scope = rig.scope().await?;
     let machines = Machines { scope: &scope };
     let group = || json!({"labels": {"cluster.x-k8s.io/ip-pool-group": "prod"}});
@@ -94,13 +104,11 @@ async fn families(_: &mut Ctx<()>) -> Result<()> {
     for name in claims {
         scope.gone(CLAIM, name).await?;
     }
-    scope.sound().await?;
-    allocator.stop().await
+    scope.sound().await
 }
 
-async fn no_label(_: &mut Ctx<()>) -> Result<()> {
-    let rig = up().await?;
-    let allocator = rig.start_with("allocator", &ARGS).await?;
+/// No label is an error that says so; a label that the template gets later ends it.
+async fn no_label(rig: &AllocatorRig, allocator: &Allocator) -> Result<()> {
     let scope = rig.scope().await?;
     let machines = Machines { scope: &scope };
     scope.pool("any", scope.range(10, 20)).await?;
@@ -117,12 +125,11 @@ async fn no_label(_: &mut Ctx<()>) -> Result<()> {
     ensure!(waiting == Some(1.0), "{waiting:?}");
     machines.label_template(&json!({"cluster.x-k8s.io/ip-pool-name": "any"})).await?;
     machines.served("m").await?;
-    allocator.stop().await
+    Ok(())
 }
 
-async fn paused(_: &mut Ctx<()>) -> Result<()> {
-    let rig = up().await?;
-    let allocator = rig.start_with("allocator", &ARGS).await?;
+/// While the Cluster is paused nothing is written, and nothing released.
+async fn paused(rig: &AllocatorRig) -> Result<()> {
     let scope = rig.scope().await?;
     let machines = Machines { scope: &scope };
     scope.pool("workers", scope.range(10, 20)).await?;
@@ -144,8 +151,7 @@ async fn paused(_: &mut Ctx<()>) -> Result<()> {
         "it was released"
     );
     scope.merge_cluster("prod", json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}})).await?;
-    scope.gone(CLAIM, "m-0").await?;
-    allocator.stop().await
+    scope.gone(CLAIM, "m-0").await
 }
 
 /// Kills the allocator, again and again, while 50 machines get their addresses and half of them go.

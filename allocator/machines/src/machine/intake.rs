@@ -37,8 +37,12 @@ impl Machine {
             Event::Clusters(list) => {
                 let listed: HashSet<&Key> = list.iter().map(|one| &one.key).collect();
                 let gone: Vec<Key> = self.clusters.keys().filter(|key| !listed.contains(key)).cloned().collect();
-                gone.iter().for_each(|key| self.cluster_gone(key));
-                list.into_iter().for_each(|one| self.cluster(one));
+                for key in &gone {
+                    self.cluster_gone(key);
+                }
+                for one in list {
+                    self.cluster(one);
+                }
             }
             Event::Cluster(one) => self.cluster(one),
             Event::ClusterGone(key) => self.cluster_gone(&key),
@@ -48,15 +52,21 @@ impl Machine {
                 for one in seen.filter(|one| !listed.contains(&one.key)).collect::<Vec<_>>() {
                     self.machine_gone(&one.key, &one.uid);
                 }
-                list.into_iter().for_each(|one| self.machine(one));
+                for one in list {
+                    self.machine(one);
+                }
             }
             Event::Machine(one) => self.machine(*one),
             Event::MachineGone(key, uid) => self.machine_gone(&key, &uid),
             Event::Templates(list) => {
                 let listed: HashSet<&Key> = list.iter().map(|one| &one.key).collect();
                 let gone: Vec<Key> = self.templates.keys().filter(|key| !listed.contains(key)).cloned().collect();
-                gone.iter().for_each(|key| self.template_gone(key));
-                list.into_iter().for_each(|one| self.template(one));
+                for key in &gone {
+                    self.template_gone(key);
+                }
+                for one in list {
+                    self.template(one);
+                }
             }
             Event::Template(one) => self.template(one),
             Event::TemplateGone(key) => self.template_gone(&key),
@@ -67,7 +77,9 @@ impl Machine {
                     self.pools.remove(&one);
                     self.pools_changed();
                 }
-                list.into_iter().for_each(|one| self.pool(one));
+                for one in list {
+                    self.pool(one);
+                }
             }
             Event::Pool(one) => self.pool(*one),
             Event::PoolGone(reference) => {
@@ -82,7 +94,9 @@ impl Machine {
                 for (key, uid) in gone.map(|claim| (claim.key.clone(), claim.uid.clone())).collect::<Vec<_>>() {
                     self.claim_gone(&key, &uid);
                 }
-                list.into_iter().for_each(|claim| self.claim(claim));
+                for claim in list {
+                    self.claim(claim);
+                }
             }
             Event::Claim(claim) => self.claim(*claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
@@ -94,7 +108,8 @@ impl Machine {
     /// The status of a Cluster changes all the time; what counts here hardly ever does.
     fn cluster(&mut self, one: Cluster) {
         let key = one.key.clone();
-        if self.clusters.insert(key.clone(), one.clone()).as_ref() != Some(&one) {
+        if self.clusters.get(&key) != Some(&one) {
+            self.clusters.insert(key.clone(), one);
             self.mark_of_cluster(&key);
         }
     }
@@ -117,7 +132,8 @@ impl Machine {
 
     fn template(&mut self, one: Template) {
         let key = one.key.clone();
-        if self.templates.insert(key.clone(), one.clone()).as_ref() != Some(&one) {
+        if self.templates.get(&key) != Some(&one) {
+            self.templates.insert(key.clone(), one);
             self.mark_of_template(&key);
         }
     }
@@ -137,7 +153,8 @@ impl Machine {
     }
 
     fn pool(&mut self, one: Pool) {
-        if self.pools.insert(one.reference.clone(), one.clone()).as_ref() != Some(&one) {
+        if self.pools.get(&one.reference) != Some(&one) {
+            self.pools.insert(one.reference.clone(), one);
             self.pools_changed();
         }
     }
@@ -175,10 +192,10 @@ impl Machine {
 
     fn claim(&mut self, claim: Claim) {
         let (key, machine) = (claim.key.clone(), claim.machine.clone());
-        if self.machine_of.get(&key).is_some_and(|before| *before != machine) {
+        if self.owner_of.get(&key).is_some_and(|before| *before != machine) {
             self.forget_claim(&key);
         }
-        self.machine_of.insert(key.clone(), machine.clone());
+        self.owner_of.insert(key.clone(), machine.clone());
         let slot = self.slots.entry(machine.clone()).or_default();
         slot.forget_read();
         slot.hidden.remove(&key.name);
@@ -191,14 +208,14 @@ impl Machine {
     }
 
     fn claim_gone(&mut self, key: &Key, uid: &Uid) {
-        let slot = self.machine_of.get(key).and_then(|machine| self.slots.get(machine));
+        let slot = self.owner_of.get(key).and_then(|machine| self.slots.get(machine));
         if slot.and_then(|slot| slot.claims.get(&key.name)).is_some_and(|claim| claim.uid == *uid) {
             self.forget_claim(key);
         }
     }
 
     fn forget_claim(&mut self, key: &Key) {
-        let Some(machine) = self.machine_of.remove(key) else { return };
+        let Some(machine) = self.owner_of.remove(key) else { return };
         if let Some(slot) = self.slots.get_mut(&machine) {
             slot.claims.remove(&key.name);
         }

@@ -14,7 +14,7 @@ impl Machine {
         for (key, slot) in &self.slots {
             for (name, claim) in &slot.claims {
                 assert_eq!(claim.key.name, *name, "{key}");
-                assert_eq!(self.machine_of.get(&claim.key), Some(key), "{name}");
+                assert_eq!(self.owner_of.get(&claim.key), Some(key), "{name}");
                 claims += 1;
             }
             for (object, writes) in &slot.writes {
@@ -25,6 +25,6 @@ impl Machine {
                 assert_eq!(self.reads.get(&id), Some(key));
             }
         }
-        assert_eq!(self.machine_of.len(), claims, "each claim is in one slot");
+        assert_eq!(self.owner_of.len(), claims, "each claim is in one slot");
     }
 }

@@ -45,7 +45,7 @@ const LASTING: Duration = Duration::from_secs(5);
 
 /// From machines to claims, and from addresses to devices.
 ///
-/// Invariants, besides those of the parts: each claim is in the slot of its machine, and `machine_of` says which; a pending
+/// Invariants, besides those of the parts: each claim is in the slot of its machine, and `owner_of` says which; a pending
 /// write, and a read under way, is known to the queue.
 #[derive(Debug)]
 pub struct Machine {
@@ -57,7 +57,7 @@ pub struct Machine {
     /// Machines, and claims whose machine is not there.
     slots: HashMap<Key, Slot>,
     /// The machine of each claim.
-    machine_of: HashMap<Key, Key>,
+    owner_of: HashMap<Key, Key>,
     clusters: HashMap<Key, Cluster>,
     templates: HashMap<Key, Template>,
     pools: BTreeMap<Arc<PoolRef>, Pool>,
@@ -73,7 +73,7 @@ impl Default for Machine {
             unlisted: Kind::ALL.into(),
             asked: 0,
             slots: HashMap::new(),
-            machine_of: HashMap::new(),
+            owner_of: HashMap::new(),
             clusters: HashMap::new(),
             templates: HashMap::new(),
             pools: BTreeMap::new(),

@@ -44,7 +44,9 @@ impl Machine {
             (None, Some(_)) => true,
         };
         let (there, gone): (Vec<&Claim>, Vec<&Claim>) = ours.iter().partition(is_there);
-        gone.into_iter().for_each(|claim| self.end(key, claim, written));
+        for claim in gone {
+            self.end(key, claim, written);
+        }
         if !there.is_empty() {
             // The watch will show the machine.
             let again = known.at + RECHECK;

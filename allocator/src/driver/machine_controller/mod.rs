@@ -1,4 +1,4 @@
-//! The controller of VSphereMachines' addresses.
+//! The controller of `VSphereMachine`s' addresses.
 //!
 //! Claims, addresses and pools come from the index ([`translate`]); Clusters from the same list and watch as the index's own;
 //! machines and their templates are followed for this alone ([`intake`]). Whether a machine is gone is read when it matters.
@@ -151,7 +151,8 @@ impl Follower for MachineController {
         out: &mut Outbox,
     ) {
         match self.intake.page(&self.scope, (resource, version), bytes, turn) {
-            Ok(event) => event.into_iter().for_each(|event| self.step(event, out)),
+            Ok(Some(event)) => self.step(event, out),
+            Ok(None) => {}
             Err(error) => tracing::error!(%error, resource = resource.plural(), "list cannot be read"),
         }
     }
