@@ -82,7 +82,7 @@ pub(super) fn what_is_put_back_is_not_written_for_ever() {
     world.reverts = true;
     let new = one(&mut world, "m");
     world.put_machine(new);
-    world.settle(Duration::from_mins(60));
+    world.settle(Duration::from_hours(1));
     assert!(world.writes < 20, "{} writes", world.writes);
     assert_eq!(reason(&world, "m"), "WriteRefused");
 }
