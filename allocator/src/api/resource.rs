@@ -65,6 +65,10 @@ pub enum Resource {
     ClusterInfo,
     /// A kind that Clusters name.
     Parts(PartKind),
+    /// `VSphereMachine`
+    Machines,
+    /// `VSphereMachineTemplate`
+    MachineTemplates,
 }
 
 /// The kinds of pools.
@@ -93,6 +97,8 @@ impl Resource {
             Self::Nodes => "nodes",
             Self::Config | Self::ClusterInfo => "configmaps",
             Self::Parts(kind) => kind.plural,
+            Self::Machines => "vspheremachines",
+            Self::MachineTemplates => "vspheremachinetemplates",
         }
     }
 
@@ -112,11 +118,12 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
-    /// The group of a kind of Clusters, or of what these name.
+    /// The group of a kind of Clusters, of what these name, or of machines.
     const fn foreign_group(self) -> Option<&'static str> {
         match self {
             Self::Clusters => Some(cluster::GROUP),
             Self::Parts(kind) => Some(kind.group),
+            Self::Machines | Self::MachineTemplates => Some(mooring_names::machines::GROUP),
             _ => None,
         }
     }
@@ -128,7 +135,7 @@ impl Resource {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
-            Self::Parts(_) => PART_VERSIONS.into(),
+            Self::Parts(_) | Self::Machines | Self::MachineTemplates => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {
                 vec!["v1"]
             }
@@ -143,9 +150,7 @@ impl Resource {
                 format!("/api/v1/{}", self.plural())
             }
             Self::Endpoints => format!("/apis/discovery.k8s.io/{version}/{}", self.plural()),
-            Self::Clusters => format!("/apis/{}/{version}/{}", cluster::GROUP, self.plural()),
-            Self::Parts(kind) => format!("/apis/{}/{version}/{}", kind.group, kind.plural),
-            _ => format!("/apis/{GROUP}/{version}/{}", self.plural()),
+            _ => format!("/apis/{}/{version}/{}", self.foreign_group().unwrap_or(GROUP), self.plural()),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod claim;
 pub mod cluster;
 pub mod endpoint;
 pub mod frame;
+pub mod machine;
 mod meta;
 pub mod names;
 pub mod own_annotations;

@@ -104,6 +104,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
     let kinds = g.field("endpoint-kinds", part_kinds);
+    let machine_addresses = g.field("machine-addresses", on_off);
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
@@ -129,6 +130,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         one_network: one_network?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
+        machine_addresses: machine_addresses?,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -323,11 +325,12 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 9] = [
+    const NOT_IN_THE_CHART: [&str; 10] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
+        "machine-addresses",
         "lease-name",
         "metrics",
         "kubeconfig",

@@ -35,6 +35,8 @@ pub struct Settings {
     pub services: Option<Services>,
     /// Control-plane endpoints of Clusters; None: Clusters are left alone.
     pub endpoints: Option<Endpoints>,
+    /// Whether `VSphereMachines` get addresses.
+    pub machine_addresses: bool,
     /// Whether Events are written.
     pub events: bool,
     /// Where metrics and health are served; None: nowhere.
