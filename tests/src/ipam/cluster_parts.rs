@@ -9,7 +9,7 @@ use super::endpoint_kinds::{CONTROL_PLANE, INFRASTRUCTURE, KAMAJI_VERSION};
 use super::scope::{CLAIM, Scope};
 use crate::observe::now;
 
-/// The provider for development notes on a DevCluster which listener serves its API.
+/// The provider for development notes on a `DevCluster` which listener serves its API.
 const LISTENER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/listener";
 /// Longest wait on a busy machine.
 const LONG: Duration = Duration::from_mins(1);
