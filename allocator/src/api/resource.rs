@@ -5,8 +5,12 @@ use mooring_api::GROUP;
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::cluster::{self, Cluster};
-use mooring_api::pool::{GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool};
+use mooring_api::pool::{
+    GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, METAL3_ADDRESSES,
+    METAL3_POOLS, METAL3_VERSION,
+};
 use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
+use mooring_names::metal3;
 
 /// A kind of object that Clusters name: infrastructure clusters, or control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,8 +53,10 @@ pub enum Resource {
     Claims,
     /// `IPAddress`
     Addresses,
-    /// One of the four kinds of pools.
+    /// One of the kinds of pools.
     Pools(PoolKind),
+    /// metal3's own `IPAddress`
+    Metal3Addresses,
     /// `Namespace`
     Namespaces,
     /// `Service`
@@ -67,7 +73,7 @@ pub enum Resource {
     Parts(PartKind),
 }
 
-/// The kinds of pools.
+/// The kinds of pools that are always followed.
 pub const POOLS: [PoolKind; 4] = [
     PoolKind::InClusterIPPool,
     PoolKind::GlobalInClusterIPPool,
@@ -87,6 +93,8 @@ impl Resource {
             Self::Pools(PoolKind::GlobalInClusterIPPool) => GlobalInClusterIpPool::PLURAL,
             Self::Pools(PoolKind::InClusterPrefixPool) => InClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
+            Self::Pools(PoolKind::Metal3IPPool) => METAL3_POOLS,
+            Self::Metal3Addresses => METAL3_ADDRESSES,
             Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::Endpoints => "endpointslices",
@@ -102,6 +110,7 @@ impl Resource {
         match self {
             Self::Config => "the ConfigMap of addresses for Services",
             Self::ClusterInfo => "the ConfigMap kube-public/cluster-info",
+            Self::Metal3Addresses => "IPAddresses of metal3's own claims",
             _ => self.plural(),
         }
     }
@@ -112,11 +121,12 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
-    /// The group of a kind of Clusters, or of what these name.
+    /// The group of a kind of Clusters, of what these name, or of metal3.
     const fn foreign_group(self) -> Option<&'static str> {
         match self {
             Self::Clusters => Some(cluster::GROUP),
             Self::Parts(kind) => Some(kind.group),
+            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => Some(metal3::GROUP),
             _ => None,
         }
     }
@@ -127,6 +137,7 @@ impl Resource {
         match self {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => vec![METAL3_VERSION],
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Parts(_) => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {
@@ -143,9 +154,7 @@ impl Resource {
                 format!("/api/v1/{}", self.plural())
             }
             Self::Endpoints => format!("/apis/discovery.k8s.io/{version}/{}", self.plural()),
-            Self::Clusters => format!("/apis/{}/{version}/{}", cluster::GROUP, self.plural()),
-            Self::Parts(kind) => format!("/apis/{}/{version}/{}", kind.group, kind.plural),
-            _ => format!("/apis/{GROUP}/{version}/{}", self.plural()),
+            _ => format!("/apis/{}/{version}/{}", self.foreign_group().unwrap_or(GROUP), self.plural()),
         }
     }
 

@@ -100,6 +100,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let namespaces = g.field("namespaces", namespaces);
     let filter = g.field("watch-filter", text);
     let one_network = g.field("one-network", on_off);
+    let metal3 = g.field("metal3", on_off);
     let serves = g.field("services", on_off);
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
@@ -127,6 +128,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         list_deadline: list?,
         scope,
         one_network: one_network?,
+        metal3: metal3?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         identity: identity?,

@@ -27,6 +27,8 @@ pub struct Settings {
     pub scope: Scope,
     /// The pools of all namespaces that name no network are of one network.
     pub one_network: bool,
+    /// Claims of metal3's pools are served.
+    pub metal3: bool,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.

@@ -8,6 +8,7 @@ pub mod finalizers;
 pub mod kube_vip;
 pub mod labels;
 pub mod mark;
+pub mod metal3;
 mod read;
 #[cfg(test)]
 mod reference;

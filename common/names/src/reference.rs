@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::mark::{Form, Mark};
-use crate::{annotations, endpoints, finalizers, kube_vip, labels, services, sessions};
+use crate::{annotations, endpoints, finalizers, kube_vip, labels, metal3, services, sessions};
 
 const HEAD: &str = "\
 # Annotations, labels and finalizers
@@ -25,8 +25,15 @@ Mooring does not do what these ask for. An Event on the Service says so (`Annota
 ";
 
 /// The modules of names.
-const ALL: [&[Mark]; 6] =
-    [annotations::MARKS, labels::MARKS, finalizers::MARKS, services::MARKS, sessions::MARKS, endpoints::MARKS];
+const ALL: [&[Mark]; 7] = [
+    annotations::MARKS,
+    labels::MARKS,
+    finalizers::MARKS,
+    services::MARKS,
+    sessions::MARKS,
+    endpoints::MARKS,
+    metal3::MARKS,
+];
 
 fn heading(form: Form) -> &'static str {
     match form {

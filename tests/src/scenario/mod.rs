@@ -12,6 +12,7 @@ mod health;
 mod kinds;
 mod kubeadm;
 mod link;
+mod metal3;
 mod migration;
 mod mixed;
 mod named;
@@ -64,6 +65,7 @@ pub fn all() -> Vec<Test<()>> {
         endpoint::all,
         services::all,
         service_addresses::all,
+        metal3::all,
         migration::all,
         traffic::all,
         kubeadm::all,
