@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::block::{Block, Family, MAPPED, MAPPED_LAST, address, host_mask, number};
+use crate::protocol::flaws::{Flaw, planted};
 use crate::range_set::RangeSet;
 use crate::text::{self, Span};
 
@@ -226,6 +227,7 @@ impl Plan {
     pub fn terms(&self, block: Block) -> (u8, Option<IpAddr>) {
         let at = block.first();
         let entry = self.entries.iter().find(|entry| (entry.first..=entry.last).contains(&at));
+        let entry = entry.filter(|_| !planted(Flaw::TermsOfThePool));
         entry.map_or((self.prefix, self.gateway), |entry| (entry.prefix, entry.gateway))
     }
 

@@ -636,6 +636,7 @@ fn addresses_that_were_listed_before_their_claims_are_judged_again() {
 
 #[test]
 fn metal3s_pools_wait_for_metal3s_own_addresses_and_for_their_cluster() {
+    use mooring_allocator_core::protocol::PoolTarget;
     const METAL3: Resource = Resource::Pools(mooring_allocator_core::names::PoolKind::Metal3IPPool);
     let mut side = ApiSide {
         index: Index::new(Scope::default(), 1),
