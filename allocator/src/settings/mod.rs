@@ -325,11 +325,12 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 9] = [
+    const NOT_IN_THE_CHART: [&str; 10] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
+        "metal3",
         "lease-name",
         "metrics",
         "kubeconfig",
