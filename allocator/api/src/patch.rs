@@ -268,12 +268,12 @@ pub fn metal3_pool_status(
     moment: &str,
 ) -> Result<Option<LockedPatch>, NotSeen> {
     let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = new.iter().filter(|(key, ip)| old.get(*key) != Some(*ip));
-    let changes: Map<String, Value> = gone.chain(changed.map(|(key, ip)| (key.clone(), json!(ip)))).collect();
-    if changes.is_empty() {
+    let given = new.iter().filter(|(key, ip)| old.get(*key) != Some(*ip));
+    let indexes: Map<String, Value> = gone.chain(given.map(|(key, ip)| (key.clone(), json!(ip)))).collect();
+    if indexes.is_empty() {
         return Ok(None);
     }
-    let all = Map::from_iter([("indexes".to_owned(), changes.into()), ("lastUpdated".to_owned(), json!(moment))]);
+    let all = Map::from_iter([("indexes".to_owned(), indexes.into()), ("lastUpdated".to_owned(), json!(moment))]);
     locked_status(meta, all)
 }
 

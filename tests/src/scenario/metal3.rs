@@ -278,20 +278,23 @@ async fn killed(_: &mut Ctx<()>) -> Result<()> {
         ended = kill_again_and_again(&allocator) => { ended?; BTreeSet::new() }
     };
     ensure!(given.len() == names.len(), "an address twice: {given:?}");
-    // Deleted at once, while it is killed: all come free.
-    let gone = async {
+    // They are deleted while it is killed, and all addresses come free once it lives.
+    let deleted = async {
         for name in &names {
             scope.delete(CLAIM, name).await?;
-        }
-        for name in &names {
-            scope.gone(CLAIM, name).await?;
-            scope.gone(ADDRESS, name).await?;
         }
         Ok::<_, anyhow::Error>(())
     };
     tokio::select! {
-        ended = gone => ended?,
+        ended = deleted => ended?,
         ended = kill_again_and_again(&allocator) => ended?,
+    }
+    // It may be dead already.
+    let _ = allocator.kill().await;
+    allocator.start_again()?;
+    for name in &names {
+        scope.gone(CLAIM, name).await?;
+        scope.gone(ADDRESS, name).await?;
     }
     scope.sound().await
 }

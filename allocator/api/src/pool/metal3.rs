@@ -107,7 +107,7 @@ pub struct Metal3PoolStatus {
     #[schemars(extend("format" = "date-time"))]
     pub last_updated: Option<String>,
 
-    /// The addresses, by the claim's name. Where an IPClaim has the same name, `IPAddressClaim/` stands before that of
+    /// The addresses, by the claim's name. Where an `IPClaim` has the same name, `IPAddressClaim/` stands before that of
     /// Cluster API's claim.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("additionalProperties" = {"type": "string"}))]

@@ -102,7 +102,9 @@ pub(super) fn all_again(index: &mut Index) -> Vec<Event> {
 /// The pools of a Cluster are judged again.
 pub(super) fn of_cluster(index: &Index, cluster: &Key, each: &mut impl FnMut(Result<Event, Unreadable>)) {
     let its = |pool: &PoolRef| index.cluster_of_pool(pool).as_ref() == Some(cluster);
-    events_of(index, its).into_iter().for_each(|event| each(Ok(event)));
+    for event in events_of(index, its) {
+        each(Ok(event));
+    }
 }
 
 fn events_of(index: &Index, which: impl Fn(&PoolRef) -> bool) -> Vec<Event> {
