@@ -34,6 +34,8 @@ pub struct RetainedMeta {
     pub service: Option<Box<ForServices>>,
     /// The Cluster whose endpoint, or whose Services, the claim is for.
     pub endpoint: Option<Box<ForCluster>>,
+    /// The machine whose address the claim is for.
+    pub machine: Option<Box<ForMachine>>,
     /// The claim has an owner of any kind.
     pub owned: bool,
 }
@@ -81,6 +83,24 @@ impl ForCluster {
     pub fn cluster(&self) -> Option<&Arc<str>> {
         self.owner.as_ref().map(|owner| &owner.name).or(self.label.as_ref())
     }
+}
+
+/// The data of a claim that is for a machine: a `VSphereMachine` owns it, or it has our finalizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForMachine {
+    /// The machine that owns the claim. None: somebody took the owner off.
+    pub owner: Option<MachineOwner>,
+    /// Owners that are not machines.
+    pub owners: Vec<Owner>,
+}
+
+/// A machine that owns a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineOwner {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Uid,
 }
 
 /// An entry of `ownerReferences`.

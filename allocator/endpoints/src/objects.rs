@@ -247,6 +247,12 @@ impl Claim {
         self.retained.finalizers.iter().any(|one| **one == *words::IN_USE)
     }
 
+    /// Whether it is a Cluster's for certain: a label is easily put on by mistake, an owner and our finalizer are not.
+    #[must_use]
+    pub fn is_of_a_cluster(&self) -> bool {
+        self.in_use() || self.mark().is_some_and(|mark| mark.owner.is_some())
+    }
+
     /// The address that it asks for.
     #[must_use]
     pub fn asks_for(&self) -> Option<IpAddr> {

@@ -71,6 +71,10 @@ pub enum Resource {
     ClusterInfo,
     /// A kind that Clusters name.
     Parts(PartKind),
+    /// `VSphereMachine`
+    Machines,
+    /// `VSphereMachineTemplate`
+    MachineTemplates,
 }
 
 /// The kinds of pools that are always followed.
@@ -101,6 +105,8 @@ impl Resource {
             Self::Nodes => "nodes",
             Self::Config | Self::ClusterInfo => "configmaps",
             Self::Parts(kind) => kind.plural,
+            Self::Machines => "vspheremachines",
+            Self::MachineTemplates => "vspheremachinetemplates",
         }
     }
 
@@ -121,11 +127,12 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
-    /// The group of a kind of Clusters, of what these name, or of metal3.
+    /// The group of a kind of Clusters, of what these name, of machines, or of metal3.
     const fn foreign_group(self) -> Option<&'static str> {
         match self {
             Self::Clusters => Some(cluster::GROUP),
             Self::Parts(kind) => Some(kind.group),
+            Self::Machines | Self::MachineTemplates => Some(mooring_names::machines::GROUP),
             Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => Some(metal3::GROUP),
             _ => None,
         }
@@ -139,7 +146,7 @@ impl Resource {
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => vec![METAL3_VERSION],
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
-            Self::Parts(_) => PART_VERSIONS.into(),
+            Self::Parts(_) | Self::Machines | Self::MachineTemplates => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {
                 vec!["v1"]
             }

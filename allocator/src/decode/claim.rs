@@ -5,13 +5,16 @@ use std::sync::Arc;
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolKind, Uid, Version};
 use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
-use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, ForServices, Owner, RetainedMeta};
+use mooring_allocator_core::retained_meta::{
+    ClusterOwner, ForCluster, ForMachine, ForServices, MachineOwner, Owner, RetainedMeta,
+};
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_services::members;
 use mooring_api::claim::IpAddressClaimStatus;
 use mooring_api::versions::{IpamVersion, Version as _};
 use mooring_api::{cluster, conditions};
 use mooring_common::text::cut_bytes;
+use mooring_names::machines;
 use serde::Deserialize;
 
 use super::kinds::finalizers;
@@ -114,6 +117,7 @@ impl ClaimJson<'_> {
             api: api.name(),
             service: for_services(meta).map(Box::new),
             endpoint: for_cluster.map(Box::new),
+            machine: for_machine(meta).map(Box::new),
             owned: meta.owner_references.as_ref().is_some_and(|all| !all.is_empty()),
         };
         Ok(Some(Claim {
@@ -224,6 +228,22 @@ fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
     let (services, others): (Vec<_>, Vec<_>) =
         meta.owner_references.iter().flatten().partition(|one| &*one.api_version == "v1" && &*one.kind == "Service");
     Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
+}
+
+/// The data of a claim that is for a machine: a machine owns it, or it has our finalizer.
+fn for_machine(meta: &Meta<'_>) -> Option<ForMachine> {
+    let is_machine = |one: &&OwnerJson<'_>| {
+        &*one.kind == machines::KIND && one.api_version.split('/').next() == Some(machines::GROUP)
+    };
+    let in_use = meta.finalizers.iter().flatten().any(|one| **one == *machines::IN_USE);
+    let (owning, others): (Vec<_>, Vec<_>) = meta.owner_references.iter().flatten().partition(is_machine);
+    if owning.is_empty() && !in_use {
+        return None;
+    }
+    Some(ForMachine {
+        owner: owning.first().map(|one| MachineOwner { name: Arc::from(&*one.name), uid: Uid::from(&*one.uid) }),
+        owners: others.into_iter().map(owner).collect(),
+    })
 }
 
 fn owner(one: &OwnerJson<'_>) -> Owner {
@@ -368,6 +388,19 @@ mod tests {
         let ours = no_label.replace(r#""labels":{"#, finalizer);
         let read = one(&ours, IpamVersion::V1beta2).retained.endpoint.unwrap();
         assert_eq!((read.label.as_deref(), read.cluster().map(|name| &**name)), (None, Some("prod")));
+    }
+
+    #[test]
+    fn what_a_machine_has_is_read_also_without_its_owner() {
+        let owners = r#""ownerReferences":[{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta2","kind":"VSphereMachine","name":"m","uid":"u1"},
+            {"apiVersion":"x/v1","kind":"VSphereMachine","name":"y","uid":"u2"}],"labels":{"#;
+        let read = one(&NEW.replace(r#""labels":{"#, owners), IpamVersion::V1beta2).retained.machine.unwrap();
+        assert_eq!(read.owner, Some(MachineOwner { name: "m".into(), uid: Uid::from("u1") }));
+        assert_eq!(read.owners.len(), 1, "a machine of another group is any owner");
+        let finalizer = r#""finalizers":["mooring.dev/machine-in-use"],"labels":{"#;
+        let read = one(&NEW.replace(r#""labels":{"#, finalizer), IpamVersion::V1beta2).retained.machine.unwrap();
+        assert_eq!(read.owner, None);
+        assert!(one(NEW, IpamVersion::V1beta2).retained.machine.is_none(), "nobody's of ours");
     }
 
     #[test]

@@ -11,15 +11,15 @@ use mooring_allocator_endpoints::words;
 use mooring_names::annotations;
 use serde_json::Value;
 
-fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-fn is_true(value: &Value, pointer: &str) -> bool {
+pub(super) fn is_true(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer) == Some(&Value::Bool(true))
 }
 
-fn annotation<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+pub(super) fn annotation<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.pointer("/metadata/annotations")?.get(name)?.as_str()
 }
 
@@ -41,11 +41,11 @@ pub fn version(value: &Value) -> Option<Version> {
     text(value, "/metadata/resourceVersion").map(Version::from)
 }
 
-fn is_deleting(value: &Value) -> bool {
+pub(super) fn is_deleting(value: &Value) -> bool {
     text(value, "/metadata/deletionTimestamp").is_some()
 }
 
-fn is_held(value: &Value) -> bool {
+pub(super) fn is_held(value: &Value) -> bool {
     annotation(value, annotations::PAUSED).is_some()
 }
 

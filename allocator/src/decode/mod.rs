@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod endpoint;
 pub mod frame;
 pub mod kinds;
+pub mod machine;
 mod meta;
 pub mod metal3;
 pub mod names;

@@ -88,13 +88,24 @@ pub struct ClaimRead {
     pub owner: Uid,
 }
 
-/// An object to read because of a Cluster.
+/// An object that is read and not watched.
 #[derive(Debug)]
-pub struct CompanionRead {
+pub struct ObjectRead {
     /// The action's number.
     pub id: u64,
-    /// The object.
-    pub what: Companion,
+    /// The read.
+    pub call: Call,
+    /// Who wants it.
+    pub of: Reader,
+}
+
+/// The controller that reads an object.
+#[derive(Debug)]
+pub enum Reader {
+    /// That of endpoints: what it reads.
+    Endpoints(Companion),
+    /// That of machines' addresses: a machine.
+    Machines,
 }
 
 /// The place where controllers put their actions.
@@ -104,11 +115,11 @@ pub struct Outbox {
     pub queue: Queue,
     /// Claims to read.
     pub reads: Vec<ClaimRead>,
-    /// Objects to read for Clusters.
-    pub companions: Vec<CompanionRead>,
+    /// Objects to read.
+    pub objects: Vec<ObjectRead>,
     /// Asks the follower of addresses for a list.
     pub lists: mpsc::Sender<u64>,
-    /// Asks for lists of all kinds that Services or endpoints depend on.
+    /// Asks for lists of all kinds that Services, endpoints or machines depend on.
     pub relist: watch::Sender<u64>,
     /// Kubernetes Events.
     pub events: Events,

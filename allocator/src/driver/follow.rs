@@ -5,6 +5,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::endpoint_controller::EndpointController;
+use super::machine_controller::MachineController;
 use super::run::Driver;
 use super::service_controller::{ServiceController, kind_of};
 use crate::api::{Fed, Follow, POOLS, Resource};
@@ -15,7 +16,7 @@ pub(super) struct Followers {
     tell: mpsc::Sender<Fed>,
     /// Asks for a list of addresses.
     lists_asked: Option<mpsc::Receiver<u64>>,
-    /// Asks for lists of all kinds that Services or endpoints depend on.
+    /// Asks for lists of all kinds that Services, endpoints or machines depend on.
     relist: watch::Receiver<u64>,
     tasks: JoinSet<()>,
     started: Vec<Resource>,
@@ -50,9 +51,11 @@ impl Driver {
         }
         wanted.extend(self.services.iter().flat_map(ServiceController::wanted));
         wanted.extend(self.endpoints.iter().flat_map(EndpointController::wanted));
+        wanted.extend(self.machines.iter().flat_map(|_| MachineController::WANTED));
         let for_endpoints = |one| self.endpoints.as_ref().is_some_and(|endpoints| endpoints.waits_for(one));
-        let relisted: Vec<Resource> =
-            wanted.iter().copied().filter(|one| kind_of(*one).is_some() || for_endpoints(*one)).collect();
+        let for_machines = |one| self.machines.is_some() && MachineController::waits_for(one);
+        let asked_again = |one: &Resource| kind_of(*one).is_some() || for_endpoints(*one) || for_machines(*one);
+        let relisted: Vec<Resource> = wanted.iter().copied().filter(asked_again).collect();
         let followers = &mut self.followers;
         for resource in wanted {
             if followers.started.contains(&resource) {

@@ -8,7 +8,7 @@ use mooring_allocator_core::clusters::Clusters;
 use mooring_allocator_core::foreign_finalizers::ForeignFinalizers;
 use mooring_allocator_core::in_cluster::InCluster;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
-use mooring_allocator_core::protocol::{Claim, Machine};
+use mooring_allocator_core::protocol::{Address, Claim, Machine};
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_core::written_status::WrittenStatus;
 use mooring_api::GROUP;
@@ -103,6 +103,14 @@ impl Index {
     /// The claim with this uid, if this version of it is known.
     pub fn claim_at(&self, uid: &Uid, version: &Version) -> Option<&Arc<Claim>> {
         self.claim(uid).filter(|claim| claim.version == *version)
+    }
+
+    /// The `IPAddress` to which a claim is bound, if it is shown and has an address.
+    pub fn address_of(&self, claim: &Claim) -> Option<&Arc<Address>> {
+        let name = claim.bound.as_ref()?;
+        let bound = Key { namespace: claim.key.namespace.clone(), name: name.clone() };
+        let its = |one: &&Arc<Address>| one.claim == claim.key.name && one.address.is_some();
+        self.protocol.addresses_named(&bound).find(its)
     }
 
     /// Updates whether a claim is held, by its Cluster and its annotations.

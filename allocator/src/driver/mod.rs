@@ -1,11 +1,14 @@
-//! Connects the API server with the deciding machines: one loop over four controllers. See [`controller`].
+//! Connects the API server with the deciding machines: one loop over five controllers. See [`controller`].
 
 mod change;
+mod claim_writes;
 mod claims;
 mod controller;
 mod endpoint_controller;
 mod follow;
 mod index;
+mod listing;
+mod machine_controller;
 mod owners;
 mod pace;
 mod placement_hints;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use mooring_allocator_core::placement_hints;
 use mooring_allocator_core::protocol::Write;
 use mooring_allocator_endpoints::machine as endpoints;
+use mooring_allocator_machines::machine as machines;
 use mooring_allocator_services::machine as services;
 
 /// A write, and the number under which its machine is told the result.
@@ -25,6 +26,8 @@ pub enum Job {
     Services(Numbered<services::Write>),
     /// On behalf of Clusters.
     Endpoints(Numbered<endpoints::Write>),
+    /// On behalf of machines.
+    Machines(Numbered<machines::Write>),
     /// Placement hints, on an address.
     Hints(placement_hints::Write),
 }
@@ -83,6 +86,15 @@ const fn endpoint_lane(write: &endpoints::Write) -> usize {
     }
 }
 
+const fn machine_lane(write: &machines::Write) -> usize {
+    use machines::Write as To;
+    match write {
+        To::Devices(..) | To::ReleaseClaim(_) | To::DeleteClaim(_) => 0,
+        To::AdoptClaim(..) => 1,
+        To::CreateClaim(_) => 2,
+    }
+}
+
 impl Queue {
     /// Puts a write at the end of its lane.
     pub fn push(&mut self, job: Job) {
@@ -90,6 +102,7 @@ impl Queue {
             Job::Claims(job) => lane(&job.write),
             Job::Services(job) => service_lane(&job.write),
             Job::Endpoints(job) => endpoint_lane(&job.write),
+            Job::Machines(job) => machine_lane(&job.write),
             // Many writes at once when a pool is edited, and nobody waits for them.
             Job::Hints(_) => 3,
         };
@@ -134,7 +147,7 @@ mod tests {
         writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Claims(Numbered { id, write })));
         let id = |job| match job {
             Job::Claims(Numbered { id, .. }) | Job::Services(Numbered { id, .. }) => id,
-            Job::Endpoints(_) | Job::Hints(_) => 0,
+            Job::Endpoints(_) | Job::Machines(_) | Job::Hints(_) => 0,
         };
         let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(id).collect();
         assert_eq!(order, [3, 1, 2]);

@@ -18,6 +18,8 @@ use super::controller::{Controller as _, Outbox};
 use super::endpoint_controller::EndpointController;
 use super::follow::Followers;
 use super::index::Index;
+use super::listing::Follower as _;
+use super::machine_controller::MachineController;
 use super::pace::Pace;
 use super::placement_hints::HintController;
 use super::queue::Queue;
@@ -59,6 +61,8 @@ pub(super) struct Driver {
     pub(super) services: Option<ServiceController>,
     /// None: Clusters are left alone.
     pub(super) endpoints: Option<EndpointController>,
+    /// None: machines are left alone.
+    pub(super) machines: Option<MachineController>,
     pub(super) hints: HintController,
     pub(super) out: Outbox,
     pub(super) followers: Followers,
@@ -88,11 +92,12 @@ pub async fn run(
     let mut driver = Driver {
         services: settings.services.clone().map(|services| ServiceController::new(services, scope.clone(), server)),
         endpoints: settings.endpoints.clone().map(|endpoints| EndpointController::new(endpoints, scope.clone())),
+        machines: settings.machine_addresses.then(|| MachineController::new(scope.clone())),
         client,
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
-        out: Outbox { queue: Queue::default(), reads: Vec::new(), companions: Vec::new(), lists, relist, events, ops },
+        out: Outbox { queue: Queue::default(), reads: Vec::new(), objects: Vec::new(), lists, relist, events, ops },
         followers: Followers::new(tell, lists_asked, relist_asked),
         pace,
         calls: FuturesUnordered::new(),
@@ -105,7 +110,9 @@ pub async fn run(
     }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
     let for_endpoints = driver.endpoints.as_ref().map(EndpointController::wanted).unwrap_or_default();
-    for resource in [Resource::Claims, Resource::Addresses].into_iter().chain(for_services).chain(for_endpoints) {
+    let for_machines = driver.machines.iter().flat_map(|_| MachineController::WANTED);
+    let all = [Resource::Claims, Resource::Addresses].into_iter().chain(for_services).chain(for_endpoints);
+    for resource in all.chain(for_machines) {
         driver.out.ops.readiness.set(resource.name(), Some("not listed yet".into()));
     }
     driver.follow_more();
@@ -127,7 +134,7 @@ pub async fn run(
         driver.follow_for_services();
         driver.pump();
         driver.read_claims();
-        driver.read_companions();
+        driver.read_objects();
         driver.show();
     }
 }
@@ -142,13 +149,16 @@ impl Driver {
         let index = &self.index;
         let services = self.services.as_ref().and_then(|services| services.next_tick(index));
         let endpoints = self.endpoints.as_ref().and_then(|endpoints| endpoints.next_tick(index));
-        let machines = [self.claims.next_tick(index), services, endpoints, self.hints.next_tick(index)];
+        let of_machines = self.machines.as_ref().and_then(|machines| machines.next_tick(index));
+        let machines = [self.claims.next_tick(index), services, endpoints, of_machines, self.hints.next_tick(index)];
         let leads = self.leads.is_some_and(|until| clock::now() < until);
         let machines = machines.into_iter().flatten().min().filter(|_| leads);
         let paced = self.pace.next().filter(|_| !self.out.queue.is_empty() && self.writing < self.settings.writes);
         let services_show = self.services.as_ref().and_then(ServiceController::next_show);
         let endpoints_show = self.endpoints.as_ref().and_then(EndpointController::next_show);
-        let shown = [services_show, endpoints_show, self.claims.waiting.next_show()].into_iter().flatten();
+        let machines_show = self.machines.as_ref().and_then(MachineController::next_show);
+        let shown = [services_show, endpoints_show, machines_show, self.claims.waiting.next_show()];
+        let shown = shown.into_iter().flatten();
         machines.into_iter().chain(ClaimController::next_hold(index)).chain(paced).chain(shown).min()
     }
 
@@ -165,6 +175,9 @@ impl Driver {
         }
         if let Some(endpoints) = &mut self.endpoints {
             endpoints.observe(&self.index, &change, &mut self.out);
+        }
+        if let Some(machines) = &mut self.machines {
+            machines.observe(&self.index, &change, &mut self.out);
         }
         self.hints.observe(&self.index, &change, &mut self.out);
     }
@@ -187,6 +200,12 @@ impl Driver {
             }
             return;
         }
+        if MachineController::WANTED.contains(&fed.resource) {
+            if let Some(machines) = &mut self.machines {
+                machines.received(fed, &self.index, &mut self.out);
+            }
+            return;
+        }
         let Fed { resource, what } = fed;
         let now = clock::now();
         match what {
@@ -202,6 +221,9 @@ impl Driver {
                         }
                         if let Some(endpoints) = &mut self.endpoints {
                             endpoints.page((resource, version), &bytes, (first, complete), &self.index, &mut self.out);
+                        }
+                        if let Some(machines) = &mut self.machines {
+                            machines.page((resource, version), &bytes, (first, complete), &self.index, &mut self.out);
                         }
                         if complete {
                             self.listed(resource, Some(epoch));
@@ -231,6 +253,9 @@ impl Driver {
                 }
                 if let Some(endpoints) = &mut self.endpoints {
                     endpoints.lines(resource, &bytes, &self.index, &mut self.out);
+                }
+                if let Some(machines) = &mut self.machines {
+                    machines.lines(resource, &bytes, &self.index, &mut self.out);
                 }
                 self.look_at_namespaces(resource);
                 self.follow_more();
@@ -264,6 +289,9 @@ impl Driver {
         if let Some(endpoints) = &mut self.endpoints {
             endpoints.listed(resource, epoch, &mut self.out);
         }
+        if let Some(machines) = &mut self.machines {
+            machines.listed(resource, epoch, &mut self.out);
+        }
     }
 
     /// A list or watch of this kind has shown something. If of namespaces, Services may wait for one.
@@ -285,6 +313,9 @@ impl Driver {
         }
         if let Some(endpoints) = &mut self.endpoints {
             endpoints.show(&self.out);
+        }
+        if let Some(machines) = &mut self.machines {
+            machines.show(&self.out);
         }
         self.out.ops.liveness.beat();
     }

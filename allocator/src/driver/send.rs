@@ -8,8 +8,7 @@ use mooring_allocator_core::protocol::Event;
 use mooring_allocator_core::work::Failure;
 
 use super::claims::{claim_path, read_then_patch};
-use super::controller::{ClaimRead, CompanionRead, Controller as _, Outcome, Prepared};
-use super::endpoint_controller::read_call;
+use super::controller::{ClaimRead, Controller as _, ObjectRead, Outcome, Prepared, Reader};
 use super::queue::Job;
 use super::run::Driver;
 use crate::api::ApiError;
@@ -21,8 +20,8 @@ pub(super) enum Ended {
     Write(Job, Result<Bytes, ApiError>),
     /// A claim was read.
     Read(ClaimRead, Result<Bytes, ApiError>),
-    /// An object was read for a Cluster.
-    Companion(CompanionRead, Result<Bytes, ApiError>),
+    /// An object was read: the action's number, and who wanted it.
+    Object(u64, Reader, Result<Bytes, ApiError>),
 }
 
 impl Driver {
@@ -75,6 +74,9 @@ impl Driver {
             Job::Endpoints(job) => {
                 self.endpoints.as_ref().map_or(Prepared::Stale, |endpoints| endpoints.prepare(index, job))
             }
+            Job::Machines(job) => {
+                self.machines.as_ref().map_or(Prepared::Stale, |machines| machines.prepare(index, job))
+            }
             Job::Hints(job) => self.hints.prepare(index, job),
         }
     }
@@ -91,6 +93,11 @@ impl Driver {
             Job::Endpoints(job) => {
                 if let Some(endpoints) = &mut self.endpoints {
                     endpoints.answered(index, job, outcome, out);
+                }
+            }
+            Job::Machines(job) => {
+                if let Some(machines) = &mut self.machines {
+                    machines.answered(index, job, outcome, out);
                 }
             }
             Job::Hints(job) => self.hints.answered(index, job, outcome, out),
@@ -111,23 +118,26 @@ impl Driver {
                 });
                 self.step(Event::ClaimRead { id, result });
             }
-            Ended::Companion(read, result) => {
+            Ended::Object(id, Reader::Endpoints(what), result) => {
                 if let Some(endpoints) = &mut self.endpoints {
-                    endpoints.read(&read, result, &mut self.out);
+                    endpoints.read(id, &what, result, &mut self.out);
+                }
+            }
+            Ended::Object(id, Reader::Machines, result) => {
+                if let Some(machines) = &mut self.machines {
+                    machines.read(id, result, &mut self.out);
                 }
             }
         }
     }
 
-    /// Reads what Clusters' endpoints depend on.
-    pub(super) fn read_companions(&mut self) {
-        let Some(endpoints) = &self.endpoints else { return };
-        for read in std::mem::take(&mut self.out.companions) {
+    /// Reads what endpoints and machines depend on besides what is watched.
+    pub(super) fn read_objects(&mut self) {
+        for ObjectRead { id, call, of } in std::mem::take(&mut self.out.objects) {
             let (client, ops, deadline) = (self.client.clone(), self.out.ops.clone(), self.settings.call_deadline);
-            let call = read_call(endpoints, &read.what);
             self.calls.push(Box::pin(async move {
                 let result = client.call(&call, deadline, &ops.metrics).await;
-                Ended::Companion(read, result)
+                Ended::Object(id, of, result)
             }));
         }
     }

@@ -90,6 +90,9 @@ pub struct Metrics {
     /// Writes for Clusters' endpoints.
     pub endpoint_writes: Counter,
     endpoints: Family<ByState, Gauge>,
+    /// Writes for machines' addresses.
+    pub machine_writes: Counter,
+    machines: Family<ByState, Gauge>,
     service_latency: Histogram,
     /// Entries of the `ConfigMap` that cannot be read.
     pub config_problems: Gauge,
@@ -122,6 +125,8 @@ impl Default for Metrics {
             services: Family::default(),
             endpoint_writes: Counter::default(),
             endpoints: Family::default(),
+            machine_writes: Counter::default(),
+            machines: Family::default(),
             service_latency: Histogram::new(ALLOCATION),
             config_problems: Gauge::default(),
             started: Gauge::default(),
@@ -224,6 +229,12 @@ impl Metrics {
             "Clusters that ask for a control-plane endpoint, by the reason of their claim's condition mooring.dev/EndpointReady",
             self.endpoints.clone(),
         );
+        registry.register("machine_writes", "Writes for the addresses of VSphereMachines", self.machine_writes.clone());
+        registry.register(
+            "machines",
+            "VSphereMachines that have, or need, an address of a pool, by where it stands",
+            self.machines.clone(),
+        );
         registry.register(
             "services",
             "Services of type LoadBalancer, by the reason of their condition mooring.dev/AddressReady",
@@ -280,6 +291,14 @@ impl Metrics {
         for (reason, count) in counts {
             let state = ByState { reason: (*reason).to_owned() };
             self.endpoints.get_or_create(&state).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// The number of machines for each reason.
+    pub fn machines(&self, counts: &BTreeMap<&'static str, usize>) {
+        for (reason, count) in counts {
+            let state = ByState { reason: (*reason).to_owned() };
+            self.machines.get_or_create(&state).set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
     }
 
@@ -386,7 +405,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
         let page = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         // Some write the names in full.
-        let book = page("allocator.md") + &page("services.md") + &page("endpoint.md");
+        let book = page("allocator.md") + &page("services.md") + &page("endpoint.md") + &page("machine-addresses.md");
         let book = book.replace("`mooring_allocator_", "`");
         let shown = Metrics::default().page().unwrap();
         let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE mooring_allocator_")?.rsplit_once(' '));
@@ -398,7 +417,10 @@ mod tests {
                 _ => name.to_owned(),
             };
             let is_explained = book.contains(&format!("`{name}`")) || book.contains(&format!("`{name}{{"));
-            assert!(is_explained, "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md");
+            assert!(
+                is_explained,
+                "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md, machine-addresses.md"
+            );
             count += 1;
         }
         assert!(count > 15, "only {count} metrics");

@@ -105,6 +105,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
     let kinds = g.field("endpoint-kinds", part_kinds);
+    let machine_addresses = g.field("machine-addresses", on_off);
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
@@ -131,6 +132,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         metal3: metal3?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
+        machine_addresses: machine_addresses?,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -325,11 +327,12 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 10] = [
+    const NOT_IN_THE_CHART: [&str; 11] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
+        "machine-addresses",
         "metal3",
         "lease-name",
         "metrics",

@@ -10,6 +10,7 @@ const API: &str = "Kubernetes API";
 const SCOPE: &str = "Which claims";
 const SERVICES: &str = "Services of type LoadBalancer";
 const ENDPOINTS: &str = "Endpoints of Clusters";
+const MACHINES: &str = "Addresses of machines";
 const ELECTION: &str = "Leader election";
 const OPERATE: &str = "Operations";
 
@@ -131,6 +132,13 @@ pub const SETTINGS: &[Spec] = &[
         "KIND.GROUP,...",
         "VSphereCluster.infrastructure.cluster.x-k8s.io",
         "The kinds of infrastructure clusters that get the endpoint: any that has spec.controlPlaneEndpoint.host. The allocator needs permission for each",
+    ),
+    spec(
+        MACHINES,
+        "machine-addresses",
+        "ON|OFF",
+        "off",
+        "Whether VSphereMachines whose labels, or whose template's, name a pool get addresses for devices without DHCP. It needs further permissions: manifests/allocator/machine-addresses",
     ),
     spec(
         ELECTION,

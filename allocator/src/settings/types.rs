@@ -11,6 +11,7 @@ use crate::api::PartKind;
 use crate::driver::Scope;
 
 /// All settings of the allocator.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The address of the cluster.
@@ -37,6 +38,8 @@ pub struct Settings {
     pub services: Option<Services>,
     /// Control-plane endpoints of Clusters; None: Clusters are left alone.
     pub endpoints: Option<Endpoints>,
+    /// Whether `VSphereMachines` get addresses.
+    pub machine_addresses: bool,
     /// Whether Events are written.
     pub events: bool,
     /// Where metrics and health are served; None: nowhere.

@@ -65,6 +65,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - {name: MOORING_ALLOCATOR_ENDPOINT_KINDS, value: {{ $kinds | quote }}}
 {{- end }}
 {{- end }}
+{{- if .Values.machineAddresses.enabled }}
+- {name: MOORING_ALLOCATOR_MACHINE_ADDRESSES, value: "on"}
+{{- end }}
 {{- if ne .Values.leaseName "mooring-allocator" }}
 - {name: MOORING_ALLOCATOR_LEASE_NAME, value: {{ .Values.leaseName | quote }}}
 {{- end }}

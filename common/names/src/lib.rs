@@ -7,6 +7,7 @@ pub mod endpoints;
 pub mod finalizers;
 pub mod kube_vip;
 pub mod labels;
+pub mod machines;
 pub mod mark;
 pub mod metal3;
 mod read;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::mark::{Form, Mark};
-use crate::{annotations, endpoints, finalizers, kube_vip, labels, metal3, services, sessions};
+use crate::{annotations, endpoints, finalizers, kube_vip, labels, machines, metal3, services, sessions};
 
 const HEAD: &str = "\
 # Annotations, labels and finalizers
@@ -25,13 +25,14 @@ Mooring does not do what these ask for. An Event on the Service says so (`Annota
 ";
 
 /// The modules of names.
-const ALL: [&[Mark]; 7] = [
+const ALL: [&[Mark]; 8] = [
     annotations::MARKS,
     labels::MARKS,
     finalizers::MARKS,
     services::MARKS,
     sessions::MARKS,
     endpoints::MARKS,
+    machines::MARKS,
     metal3::MARKS,
 ];
 

@@ -82,11 +82,13 @@ pub enum Manager {
     Bootstrap,
     /// `KubeadmControlPlane`s.
     ControlPlane,
+    /// The provider for development: `DevCluster`s and `DevMachine`s, whose API servers it simulates in its own process.
+    Development,
 }
 
 impl Manager {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Core, Self::Bootstrap, Self::ControlPlane];
+    /// Those that any Cluster with a `KubeadmControlPlane` needs.
+    pub const NEEDED: [Self; 3] = [Self::Core, Self::Bootstrap, Self::ControlPlane];
 
     /// Its name in the lab.
     #[must_use]
@@ -95,6 +97,15 @@ impl Manager {
             Self::Core => "capi-core",
             Self::Bootstrap => "capi-bootstrap",
             Self::ControlPlane => "capi-control-plane",
+            Self::Development => "capi-development",
+        }
+    }
+
+    /// Its module. `tests/assets/cluster-api` names the version, the last one whose managers can be built.
+    const fn module(self) -> &'static str {
+        match self {
+            Self::Core | Self::Bootstrap | Self::ControlPlane => "sigs.k8s.io/cluster-api",
+            Self::Development => "sigs.k8s.io/cluster-api/test",
         }
     }
 
@@ -104,38 +115,34 @@ impl Manager {
             Self::Core => "",
             Self::Bootstrap => "/bootstrap/kubeadm",
             Self::ControlPlane => "/controlplane/kubeadm",
+            Self::Development => "/infrastructure/docker",
         }
     }
 }
-
-/// The module of Cluster API; `tests/assets/cluster-api` names the version, the last one whose managers can be built.
-const CLUSTER_API: &str = "sigs.k8s.io/cluster-api";
 
 /// A manager of Cluster API, built from its Go module.
 ///
 /// # Errors
 /// There is no Go toolchain, or no way to the module.
 pub fn manager(manager: Manager) -> Result<PathBuf, Error> {
-    let package = format!("{CLUSTER_API}{}", manager.folder());
+    let package = format!("{}{}", manager.module(), manager.folder());
     // The first one takes the longest: the others find most packages built.
     cached(manager.name(), &asset("cluster-api"), &package, "-s -w", " (up to 3 min on two cores)")
 }
 
-/// The files with the CRDs of these managers.
+/// The files with the CRDs of a manager.
 ///
 /// # Errors
 /// As [`manager`].
-pub fn managed_crds() -> Result<Vec<PathBuf>, Error> {
+pub fn managed_crds(manager: Manager) -> Result<Vec<PathBuf>, Error> {
     let mut command = Command::new(toolchain()?);
     command.current_dir(asset("cluster-api")).env_remove("GOFLAGS");
-    let said = tools::run(command.args(["list", "-m", "-f", "{{.Dir}}", CLUSTER_API]))?;
+    let said = tools::run(command.args(["list", "-m", "-f", "{{.Dir}}", manager.module()]))?;
+    let folder = format!("{}{}/config/crd/bases", said.trim(), manager.folder());
+    let reading = || Error::io(format!("read {folder}"));
     let mut files = Vec::new();
-    for manager in Manager::ALL {
-        let folder = format!("{}{}/config/crd/bases", said.trim(), manager.folder());
-        let reading = || Error::io(format!("read {folder}"));
-        for entry in fs::read_dir(&folder).map_err(reading())? {
-            files.push(entry.map_err(reading())?.path());
-        }
+    for entry in fs::read_dir(&folder).map_err(reading())? {
+        files.push(entry.map_err(reading())?.path());
     }
     files.sort();
     Ok(files)

@@ -9,6 +9,8 @@ use super::endpoint_kinds::{CONTROL_PLANE, INFRASTRUCTURE, KAMAJI_VERSION};
 use super::scope::{CLAIM, Scope};
 use crate::observe::now;
 
+/// The provider for development notes on a `DevCluster` which listener serves its API.
+const LISTENER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/listener";
 /// Longest wait on a busy machine.
 const LONG: Duration = Duration::from_mins(1);
 /// A static pod that lacks its address.
@@ -105,6 +107,25 @@ impl Parts<'_> {
         self.create_secret(pod).await
     }
 
+    /// As [`Parts::create_for_managers`], for the provider for development, which simulates the machines and serves their API at
+    /// `port`.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn create_simulated(&self, port: u16) -> Result<()> {
+        let backend = json!({"inMemory": {}});
+        let machine = json!({"template": {"spec": {"backend": backend}}});
+        self.create_object(INFRASTRUCTURE, "DevMachineTemplate", &machine).await?;
+        self.create_cluster_with("KubeadmControlPlane", "DevCluster").await?;
+        let spec = json!({"backend": backend, "controlPlaneEndpoint": {"port": port}});
+        // The provider takes a host that is set for one of its own, from before a restart, and looks for the note that it would have left.
+        let listener = json!({LISTENER: format!("{}/{}", self.scope.ns, self.name)});
+        self.create_annotated(INFRASTRUCTURE, "DevCluster", &spec, &listener).await?;
+        let kubeadm = json!({"files": self.files_by_secret(), "clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}});
+        self.create_control_plane_of("DevMachineTemplate", "v1.34.0", &kubeadm).await?;
+        self.create_secret(POD).await
+    }
+
     /// As [`Parts::create`], with the files of CAPV's own templates, all inline. Returns these.
     ///
     /// # Errors
@@ -136,12 +157,16 @@ impl Parts<'_> {
 
     /// Creates the Cluster, paused for its endpoint.
     async fn create_cluster(&self, plane: &str) -> Result<()> {
+        self.create_cluster_with(plane, "VSphereCluster").await
+    }
+
+    async fn create_cluster_with(&self, plane: &str, infrastructure: &str) -> Result<()> {
         let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": self.name});
         let cluster = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": self.name, "annotations": {
                 "mooring.dev/endpoint-pool": "InClusterIPPool/endpoints", "mooring.dev/paused-for-endpoint": "true"}},
-            "spec": {"paused": true, "infrastructureRef": reference(INFRASTRUCTURE, "VSphereCluster"),
+            "spec": {"paused": true, "infrastructureRef": reference(INFRASTRUCTURE, infrastructure),
                 "controlPlaneRef": reference(CONTROL_PLANE, plane)},
         });
         self.scope.rig.server.create(&self.of("cluster.x-k8s.io", "clusters"), &cluster).await?;
@@ -173,7 +198,11 @@ impl Parts<'_> {
     }
 
     async fn create_control_plane(&self, version: &str, kubeadm: &Value) -> Result<()> {
-        let reference = json!({"apiGroup": INFRASTRUCTURE, "kind": "VSphereMachineTemplate", "name": self.name});
+        self.create_control_plane_of("VSphereMachineTemplate", version, kubeadm).await
+    }
+
+    async fn create_control_plane_of(&self, template: &str, version: &str, kubeadm: &Value) -> Result<()> {
+        let reference = json!({"apiGroup": INFRASTRUCTURE, "kind": template, "name": self.name});
         let spec = json!({
             "replicas": 1, "version": version, "machineTemplate": {"spec": {"infrastructureRef": reference}},
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
@@ -201,9 +230,14 @@ impl Parts<'_> {
     }
 
     async fn create_object(&self, group: &str, kind: &str, spec: &Value) -> Result<()> {
+        self.create_annotated(group, kind, spec, &Value::Null).await
+    }
+
+    async fn create_annotated(&self, group: &str, kind: &str, spec: &Value, annotations: &Value) -> Result<()> {
         let path = self.of(group, &format!("{}s", kind.to_lowercase()));
         let version = path.trim_start_matches(&format!("/apis/{group}/")).split('/').next().unwrap_or_default();
-        let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": {"name": self.name}, "spec": spec});
+        let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind,
+            "metadata": {"name": self.name, "annotations": annotations}, "spec": spec});
         self.scope.rig.server.create(&path, &object).await.with_context(|| format!("{kind} is refused"))?;
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use super::allocators::Allocator;
 use super::endpoint_kinds;
@@ -37,6 +38,23 @@ pub async fn prepare(rig: &AllocatorRig) -> Result<()> {
 /// They are refused.
 pub async fn rights(rig: &AllocatorRig) -> Result<()> {
     for object in documents_in("allocator/endpoints/rbac.yaml")? {
+        rig.server.apply(&object).await.context("the rights are refused")?;
+    }
+    Ok(())
+}
+
+/// As [`rights`], for a kind of infrastructure clusters more, in the manner that the manifest tells people.
+///
+/// # Errors
+/// They are refused.
+pub async fn rights_for(rig: &AllocatorRig, plural: &str) -> Result<()> {
+    for mut object in documents_in("allocator/endpoints/rbac.yaml")? {
+        for rule in object.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
+            let resources = rule["resources"].as_array_mut().context("a rule without resources")?;
+            if resources.iter().any(|one| one == "vsphereclusters") {
+                resources.push(plural.into());
+            }
+        }
         rig.server.apply(&object).await.context("the rights are refused")?;
     }
     Ok(())

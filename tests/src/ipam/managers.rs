@@ -1,6 +1,9 @@
-//! Cluster API's own managers on a lab's API server: core, kubeadm bootstrap and kubeadm control plane.
+//! Cluster API's own managers on a lab's API server: core, kubeadm bootstrap and kubeadm control plane; and its provider for
+//! development.
 
 use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -32,27 +35,24 @@ impl Managers {
     /// # Errors
     /// They cannot be built, or do not start.
     pub async fn start(server: &Server) -> Result<Self> {
-        let (files, binaries) = tokio::task::spawn_blocking(|| {
-            let binaries: Result<Vec<_>, _> = Manager::ALL.into_iter().map(assets::manager).collect();
-            Ok::<_, assets::Error>((assets::managed_crds()?, binaries?))
-        })
-        .await??;
-        for file in files {
-            for mut kind in documents(&file)? {
-                // As the managers' own manifests label them: the versions by the contract that they follow.
-                kind["metadata"]["labels"] = json!({CONTRACT.0: CONTRACT.1, "cluster.x-k8s.io/v1beta1": "v1beta1"});
-                server.apply(&kind).await?;
-                server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await?;
-            }
-        }
-        let machines = ["VSphereMachine", "VSphereMachineTemplate"];
-        let machines = machines.map(|kind| crd(INFRASTRUCTURE, kind, &[("v1beta2", free())]));
-        for mut kind in machines.into_iter().chain([infrastructure_kind()]) {
-            kind["metadata"]["labels"] = json!({CONTRACT.0: CONTRACT.1});
-            server.apply(&kind).await?;
-            server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await?;
-        }
+        let binaries = install(server, &Manager::NEEDED).await?;
+        stand_ins(server).await?;
+        Self::run(server, binaries, None)
+    }
 
+    /// As [`Managers::start`], with the provider for development in place of a stand-in. `address`: the one at which its API
+    /// servers serve, and for which they have certificates. It becomes an address of the managers' host.
+    ///
+    /// # Errors
+    /// As [`Managers::start`].
+    pub async fn with_development(server: &Server, address: IpAddr) -> Result<Self> {
+        let all: Vec<Manager> = Manager::NEEDED.into_iter().chain([Manager::Development]).collect();
+        let binaries = install(server, &all).await?;
+        server.lab().host(HOST)?.netns().add_address("eth0", address, if address.is_ipv4() { 32 } else { 128 })?;
+        Self::run(server, binaries, Some(address))
+    }
+
+    fn run(server: &Server, binaries: Vec<(Manager, PathBuf)>, address: Option<IpAddr>) -> Result<Self> {
         let (lab, cluster) = (server.lab(), server.lab().cluster()?);
         let dir = lab.dir().join("managers");
         fs::create_dir_all(&dir)?;
@@ -65,8 +65,8 @@ impl Managers {
 
         let host = lab.host(HOST)?;
         let mut processes = Vec::new();
-        for (port, (manager, binary)) in (PORTS..).step_by(3).zip(Manager::ALL.into_iter().zip(binaries)) {
-            let spec = Spec::new(manager.name(), binary).args([
+        for (port, (manager, binary)) in (PORTS..).step_by(3).zip(binaries) {
+            let mut spec = Spec::new(manager.name(), binary).args([
                 format!("--kubeconfig={}", kubeconfig.display()),
                 format!("--webhook-cert-dir={}", dir.display()),
                 format!("--webhook-port={port}"),
@@ -75,6 +75,9 @@ impl Managers {
                 "--insecure-diagnostics".to_owned(),
                 "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields".to_owned(),
             ]);
+            if let Some(address) = address.filter(|_| manager == Manager::Development) {
+                spec = spec.env("POD_IP", address.to_string());
+            }
             processes.push(host.start(spec)?);
         }
         Ok(Self { processes })
@@ -97,6 +100,45 @@ impl Managers {
         let all: Vec<_> = self.processes.iter().map(|one| format!("{}:\n{}", one.name(), one.log_tail(15))).collect();
         all.join("\n")
     }
+}
+
+/// Builds managers, and installs their kinds.
+async fn install(server: &Server, managers: &[Manager]) -> Result<Vec<(Manager, PathBuf)>> {
+    let managers = managers.to_vec();
+    let (files, binaries) = tokio::task::spawn_blocking(move || {
+        let mut files = Vec::new();
+        let mut binaries = Vec::new();
+        for manager in managers {
+            files.extend(assets::managed_crds(manager)?);
+            binaries.push((manager, assets::manager(manager)?));
+        }
+        Ok::<_, assets::Error>((files, binaries))
+    })
+    .await??;
+    for file in files {
+        for mut kind in documents(&file)? {
+            // As the managers' own manifests label them: the versions by the contract that they follow.
+            kind["metadata"]["labels"] = json!({CONTRACT.0: CONTRACT.1, "cluster.x-k8s.io/v1beta1": "v1beta1"});
+            add(server, &kind).await?;
+        }
+    }
+    Ok(binaries)
+}
+
+/// Installs the kinds of a stand-in for an infrastructure provider.
+async fn stand_ins(server: &Server) -> Result<()> {
+    let machines = ["VSphereMachine", "VSphereMachineTemplate"];
+    let machines = machines.map(|kind| crd(INFRASTRUCTURE, kind, &[("v1beta2", free())]));
+    for mut kind in machines.into_iter().chain([infrastructure_kind()]) {
+        kind["metadata"]["labels"] = json!({CONTRACT.0: CONTRACT.1});
+        add(server, &kind).await?;
+    }
+    Ok(())
+}
+
+async fn add(server: &Server, kind: &Value) -> Result<()> {
+    server.apply(kind).await?;
+    server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await
 }
 
 /// Stands in for the infrastructure provider, for ever: it does what Cluster API's contract asks of one, no more. An

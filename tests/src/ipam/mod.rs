@@ -6,6 +6,7 @@ pub mod cluster_parts;
 pub mod component;
 pub mod endpoint;
 pub mod endpoint_kinds;
+pub mod machines;
 pub mod managers;
 pub mod scope;
 pub mod server;

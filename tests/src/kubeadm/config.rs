@@ -62,6 +62,8 @@ pub fn kubelet() -> Value {
         // An empty list would be lost: kubeadm writes this file again.
         "enforceNodeAllocatable": ["none"],
         "oomScoreAdj": 0, "failSwapOn": false, "fileCheckFrequency": "2s", "resolvConf": "/etc/resolv.conf",
+        // The images are of no registry: a kubelet may not make room on a disk that others have filled.
+        "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
     })
 }

@@ -1,8 +1,8 @@
 //! The image of kube-proxy: with the programs that it runs, nft and, where the machine has them, those of iptables and ipset.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::{Context as _, Result};
 
@@ -49,10 +49,29 @@ pub fn image() -> Result<Image> {
     Ok(Image { names: vec![name], entry: Vec::new(), files: files.into_iter().collect() })
 }
 
-/// The matches and targets of iptables.
+/// The matches and targets of iptables: none where only nft, which needs the library too, is installed.
 fn extensions(library: &Path) -> Result<Vec<PathBuf>> {
     let library = fs::canonicalize(library).with_context(|| format!("find {}", library.display()))?;
     let folder = library.with_file_name("xtables");
-    let files = fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?.flatten();
+    let files = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        files => files.with_context(|| format!("read {}", folder.display()))?.flatten(),
+    };
     Ok(files.map(|file| file.path()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_iptables_has_the_library_and_no_extensions() {
+        let dir = tempfile::tempdir().unwrap();
+        let library = dir.path().join("libxtables.so.12");
+        fs::write(&library, "").unwrap();
+        assert!(extensions(&library).unwrap().is_empty());
+        fs::create_dir(dir.path().join("xtables")).unwrap();
+        fs::write(dir.path().join("xtables/libxt_tcp.so"), "").unwrap();
+        assert_eq!(extensions(&library).unwrap().len(), 1);
+    }
 }

@@ -111,12 +111,9 @@ async fn run_all<S: Send + Sync + 'static>(
     let mut running: JoinSet<(Outcome, Duration)> = JoinSet::new();
     let mut titles: Vec<(Id, String, PathBuf, Beside, Instant)> = Vec::new();
     loop {
-        while let Some(next) = waiting.front() {
-            let goes_with = |beside: Beside| beside == next.beside && beside != Beside::Nothing;
-            if running.len() >= jobs || !titles.iter().all(|(.., beside, _)| goes_with(*beside)) {
-                break;
-            }
-            let Some(test) = waiting.pop_front() else { break };
+        loop {
+            let beside: Vec<Beside> = titles.iter().map(|(.., beside, _)| *beside).collect();
+            let Some(test) = next_of(&waiting, &beside, jobs).and_then(|place| waiting.remove(place)) else { break };
             let (title, beside) = (test.title(), test.beside);
             let dir = dir.join(title.replace('/', "-"));
             screen.started(&title);
@@ -147,6 +144,28 @@ async fn run_all<S: Send + Sync + 'static>(
             screen.ended(Ended { title, dir, outcome, took });
         }
     }
+}
+
+/// The place of the test that starts next beside what runs; None: something must end first. They start in their order, but those
+/// that only compute fill in where others leave processors. What runs alone or counts waits until nothing computes.
+fn next_of<S>(waiting: &VecDeque<Test<S>>, running: &[Beside], jobs: usize) -> Option<usize> {
+    let first = |computes: bool| waiting.iter().position(|test| (test.beside == Beside::Computing) == computes);
+    let (other, computing) = (first(false), first(true));
+    let (computes, others): (Vec<&Beside>, Vec<&Beside>) =
+        running.iter().partition(|beside| **beside == Beside::Computing);
+    let beside = other.and_then(|place| waiting.get(place)).map(|test| test.beside);
+    let goes_with = |beside: Beside| others.len() < jobs && others.iter().all(|other| **other == beside);
+    let other_may = match beside {
+        None | Some(Beside::Computing) => false,
+        Some(Beside::Nothing) => running.is_empty(),
+        Some(Beside::Anything) => goes_with(Beside::Anything),
+        Some(Beside::Counting) => goes_with(Beside::Counting) && computes.is_empty() && computing.is_none(),
+    };
+    if other_may {
+        return other;
+    }
+    let fills_in = others.iter().all(|other| **other == Beside::Anything) && beside != Some(Beside::Nothing);
+    computing.filter(|_| fills_in && computes.is_empty())
 }
 
 async fn run_one<S: Send + Sync>(test: Test<S>, shared: Arc<S>, dir: PathBuf) -> (Outcome, Duration) {

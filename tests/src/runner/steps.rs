@@ -24,6 +24,8 @@ pub struct Program {
     pub dir: PathBuf,
     /// A program that must be installed (`cargo-fmt`). Without it the test is skipped.
     pub needs: Option<&'static str>,
+    /// It has processors only when nobody else wants them, as far as `nice` can say so.
+    pub gives_way: bool,
 }
 
 impl Program {
@@ -35,7 +37,10 @@ impl Program {
         if let Some(needed) = self.needs.filter(|needed| !installed(needed)) {
             return Err(Skip(format!("{needed} is not installed")).into());
         }
-        let mut child = Command::new(self.program)
+        let nice: &[&str] = if self.gives_way { &["nice", "-n", "19"] } else { &[] };
+        let mut words = nice.iter().copied().chain([self.program]);
+        let mut child = Command::new(words.next().unwrap_or(self.program))
+            .args(words)
             .args(&self.arguments)
             .current_dir(&self.dir)
             .stdin(Stdio::null())
@@ -107,7 +112,7 @@ struct Package {
 pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     let cargo = |group: &str, name: &str, minutes: u64, needs, arguments: &[&str]| {
         let arguments = arguments.iter().map(|&a| a.to_owned()).collect();
-        let program = Program { program: "cargo", arguments, dir: root.to_owned(), needs };
+        let program = Program { program: "cargo", arguments, dir: root.to_owned(), needs, gives_way: false };
         Test::new(group, name, Duration::from_mins(minutes), Work::Program(program)).alone()
     };
     let step = |name: &str, arguments: &[&str]| cargo("source", name, 30, None, arguments);
@@ -118,7 +123,8 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     ];
     // One package at a time: in a workspace build, a feature that one package asks for is there for all, and hides that
     // another package forgot to ask for it.
-    all.extend(packages.iter().map(|one| cargo(one, "check", 30, None, &["check", "--locked", "--package", one])));
+    let check = |one: &String| cargo(one, "check", 30, None, &["check", "--locked", "--package", one]).computing();
+    all.extend(packages.iter().map(check));
     // The tests make network namespaces, which needs root, or a user namespace with root.
     let runner = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
     let runner = if geteuid().is_root() { &[][..] } else { &runner[..] };
@@ -135,11 +141,11 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
             step("simulated-sessions", &[&sim[..], &["--sessions", "--seeds", sessions]].concat()),
         ]
     };
-    all.extend(simulations(whole));
+    all.extend(simulations(whole).map(Test::computing));
     all.extend(simulations(quick).map(Test::only_quick));
     // With bugs switched on in the core, the same checks must find them.
     let planted = ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
-    all.push(step("planted-bugs", &planted));
+    all.push(step("planted-bugs", &planted).computing());
     all
 }
 

@@ -51,6 +51,8 @@ pub enum Beside {
     Nothing,
     /// Others of this kind.
     Anything,
+    /// Whatever may run beside others: it only computes, and gives way to them. One of this kind runs at a time.
+    Computing,
     /// Others of this kind. Each counts lost packets, and none starts a cluster while another one counts.
     Counting,
 }
@@ -117,6 +119,16 @@ impl<S> Test<S> {
     #[must_use]
     pub fn counting(self) -> Self {
         Self { beside: Beside::Counting, ..self }
+    }
+
+    /// It needs processors and nothing else, and leaves them to others: see [`Beside::Computing`].
+    #[must_use]
+    pub fn computing(self) -> Self {
+        let work = match self.work {
+            Work::Program(program) => Work::Program(steps::Program { gives_way: true, ..program }),
+            function @ Work::Function(_) => function,
+        };
+        Self { beside: Beside::Computing, work, ..self }
     }
 
     /// It belongs to the quick round as well.

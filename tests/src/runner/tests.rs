@@ -74,7 +74,8 @@ fn test(name: &str, run: Run<Shared>) -> Test<Shared> {
 
 fn program(script: &str) -> Test<Shared> {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
-    let work = Work::Program(steps::Program { program: "sh", arguments, dir: "/".into(), needs: None });
+    let work =
+        Work::Program(steps::Program { program: "sh", arguments, dir: "/".into(), needs: None, gives_way: false });
     Test::new("g", "sh", Duration::from_secs(20), work)
 }
 
@@ -121,6 +122,33 @@ async fn no_more_than_the_jobs_and_some_alone() {
     assert_eq!(outcomes(mixed, 9, dir.path()).await.1.most.load(Ordering::SeqCst), 1);
     let counting = many().into_iter().map(Test::counting).collect();
     assert_eq!(outcomes(counting, 9, dir.path()).await.1.most.load(Ordering::SeqCst), 5);
+}
+
+#[test]
+fn what_computes_fills_in_and_what_counts_waits_for_it() {
+    use super::{Beside, VecDeque, next_of};
+    let place = |waiting: &[Beside], running: &[Beside]| {
+        let waiting: VecDeque<_> = waiting.iter().map(|&beside| Test { beside, ..test("1", good) }).collect();
+        next_of(&waiting, running, 2)
+    };
+    let (alone, any, computing, counting) = (Beside::Nothing, Beside::Anything, Beside::Computing, Beside::Counting);
+    // Others go first.
+    assert_eq!(place(&[computing, alone], &[]), Some(1));
+    assert_eq!(place(&[computing, any], &[any]), Some(1));
+    // Then it fills in, one at a time.
+    assert_eq!(place(&[computing, any], &[any, any]), Some(0));
+    assert_eq!(place(&[computing, any], &[any, any, computing]), None);
+    assert_eq!(place(&[any], &[computing, any]), Some(0));
+    assert_eq!(place(&[computing], &[]), Some(0));
+    // Not beside what is alone or counts, and not before what is alone.
+    assert_eq!(place(&[computing], &[alone]), None);
+    assert_eq!(place(&[computing, alone], &[any]), None);
+    assert_eq!(place(&[computing, any], &[counting]), None);
+    assert_eq!(place(&[alone], &[computing]), None);
+    // What counts comes when nothing computes any more.
+    assert_eq!(place(&[computing, counting], &[]), Some(0));
+    assert_eq!(place(&[counting], &[computing]), None);
+    assert_eq!(place(&[counting], &[counting]), Some(0));
 }
 
 #[tokio::test]

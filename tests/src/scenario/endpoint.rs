@@ -10,7 +10,7 @@ use super::story;
 use crate::assets;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::cluster_parts::{Parts, pod_with};
-use crate::ipam::endpoint::{ARGS, kill_again_and_again, rights, up};
+use crate::ipam::endpoint::{ARGS, kill_again_and_again, rights, rights_for, up};
 use crate::ipam::endpoint_kinds::{self, CONTROL_PLANE, INFRASTRUCTURE};
 use crate::ipam::managers::{Managers, infrastructure, until};
 use crate::ipam::scope::{ADDRESS, CLAIM, POOL, Scope};
@@ -28,6 +28,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("endpoint", moved, "moved-by-clusterctl-it-keeps-its-address", 10),
         story!("endpoint", without_rights, "without-its-rights-it-says-which-are-missing", 10),
         story!("endpoint", with_managers, "with-the-managers-of-cluster-api", 10),
+        story!("endpoint", in_memory, "with-the-in-memory-backend", 15),
         story!("endpoint", killed, "killed-again-and-again-and-the-end-is-the-same", 10),
     ]
 }
@@ -188,11 +189,7 @@ async fn without_rights(_: &mut Ctx<()>) -> Result<()> {
 /// pod and in the certificates, and the Cluster's kubeconfig points at it.
 async fn with_managers(_: &mut Ctx<()>) -> Result<()> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
-    let managers = Managers::start(&rig.server).await.map_err(|error| match error.downcast::<assets::Error>() {
-        // There is no Go, or no way to its modules.
-        Ok(error) => Skip(error.to_string()).into(),
-        Err(other) => other,
-    })?;
+    let managers = Managers::start(&rig.server).await.map_err(skipped)?;
     rights(&rig).await?;
     let allocator = rig.start_with("allocator", &ARGS).await?;
     let scope = rig.scope().await?;
@@ -230,6 +227,71 @@ async fn with_managers(_: &mut Ctx<()>) -> Result<()> {
         ended = work => ended?,
         ended = infrastructure(&rig.server, &scope.ns) => ended?,
     }
+    allocator.stop().await
+}
+
+/// No failure where there is no Go, or no way to its modules.
+fn skipped(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<assets::Error>() {
+        Ok(error) => Skip(error.to_string()).into(),
+        Err(other) => other,
+    }
+}
+
+/// The first port at which the provider for development serves an API.
+const SIMULATED: u16 = 20_000;
+
+/// With the provider for development, whose machines and API servers are simulated, a control plane comes up at the VIP: Cluster
+/// API's managers reach it there, by the Cluster's kubeconfig, and find the first Node.
+///
+/// The provider serves at one address, for which it has certificates, and keeps a host that is set. So this address is the pool's.
+async fn in_memory(_: &mut Ctx<()>) -> Result<()> {
+    let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    let scope = rig.scope().await?;
+    let vip = scope.ip(10);
+    let managers = Managers::with_development(&rig.server, vip.parse()?).await.map_err(skipped)?;
+    rights_for(&rig, "devclusters").await?;
+    let kinds = format!("--endpoint-kinds=DevCluster.{INFRASTRUCTURE}");
+    let allocator = rig.start_with("allocator", &[&ARGS[..], &[&kinds]].concat()).await?;
+    scope.create(POOL, "endpoints", json!({"addresses": [vip], "prefix": 24}), json!({})).await?;
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+    parts.create_simulated(SIMULATED).await?;
+    parts.unpaused(Duration::from_millis(20)).await?;
+    let infrastructure = parts.read(INFRASTRUCTURE, "devclusters").await?;
+    ensure!(
+        infrastructure["spec"]["controlPlaneEndpoint"] == json!({"host": vip, "port": SIMULATED}),
+        "{infrastructure}"
+    );
+    // The provider would have set the same host by itself.
+    let writers: Vec<&Value> =
+        infrastructure["metadata"]["managedFields"].as_array().context("no fields")?.iter().collect();
+    let host = |one: &&&Value| one["fieldsV1"]["f:spec"]["f:controlPlaneEndpoint"].get("f:host").is_some();
+    let writers: Vec<&Value> = writers.iter().filter(host).map(|one| &one["manager"]).collect();
+    ensure!(writers == ["mooring-allocator"], "the host is written by {writers:?}");
+
+    let machines = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/machines", scope.ns);
+    let running = until(&managers, "a Machine that runs", || async {
+        let list = rig.server.get(&machines).await?;
+        Ok(list.pointer("/items/0").filter(|one| one["status"]["phase"] == "Running").cloned())
+    });
+    let machine = running.await?;
+    ensure!(machine["status"]["nodeRef"]["name"].is_string(), "no Node: {machine}");
+    let initialised = until(&managers, "an initialised control plane", || async {
+        let plane = parts.read(CONTROL_PLANE, "kubeadmcontrolplanes").await?;
+        let status = &plane["status"];
+        Ok((status["initialization"]["controlPlaneInitialized"] == true && status["readyReplicas"] == 1).then_some(()))
+    });
+    initialised.await?;
+    let kubeconfig = parts.secret("prod-kubeconfig", "value").await?;
+    ensure!(kubeconfig.contains(&format!("server: https://{vip}:{SIMULATED}")), "{kubeconfig}");
+    parts.says("Written").await?;
+
+    // To the end: the address goes back when the Cluster is gone, and not while its machines go.
+    scope.delete(CLAIM, "prod").await?;
+    scope.delete_cluster("prod").await?;
+    scope.gone(CLAIM, "prod").await?;
+    let left = rig.server.get(&machines).await?;
+    ensure!(left["items"] == json!([]), "the address went before its machines: {left}");
     allocator.stop().await
 }
 

@@ -1,9 +1,12 @@
 //! Claims of Cluster API on metal3's pools, on a real API server: as metal3 serves them, without its defects.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::story;
+use crate::ipam::endpoint::kill_again_and_again;
 use crate::ipam::endpoint_kinds::free;
 use crate::ipam::scope::{ADDRESS, Bound, CLAIM, Scope};
 use crate::ipam::server::{Crds, documents_in};
@@ -23,6 +26,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("metal3", claims, "claims-of-a-pool-of-metal3s", 10),
         story!("metal3", taken_over, "taken-over-from-metal3", 10),
+        story!("metal3", killed, "killed-again-and-again-and-no-address-twice", 10),
     ]
 }
 
@@ -249,4 +253,48 @@ async fn taken_over(_: &mut Ctx<()>) -> Result<()> {
     scope.gone(ADDRESS, &named).await?;
     scope.sound().await?;
     allocator.stop().await
+}
+
+async fn killed(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let metal3 = Metal3(&scope);
+    let entries = json!([{"start": scope.ip(120), "end": scope.ip(239)}, {"start": scope.ip(10), "end": scope.ip(89)}]);
+    metal3.pool("net", json!({"namePrefix": "net", "prefix": 24, "pools": entries})).await?;
+    let names: Vec<String> = (0..200).map(|n| format!("c{n}")).collect();
+    let work = async {
+        for name in &names {
+            metal3.claim(name, "net", json!({})).await?;
+        }
+        let mut given = BTreeSet::new();
+        for name in &names {
+            given.insert(scope.bound(name).await?.ip().to_owned());
+        }
+        Ok::<_, anyhow::Error>(given)
+    };
+    let given = tokio::select! {
+        ended = work => ended?,
+        ended = kill_again_and_again(&allocator) => { ended?; BTreeSet::new() }
+    };
+    ensure!(given.len() == names.len(), "an address twice: {given:?}");
+    // They are deleted while it is killed, and all addresses come free once it lives.
+    let deleted = async {
+        for name in &names {
+            scope.delete(CLAIM, name).await?;
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    tokio::select! {
+        ended = deleted => ended?,
+        ended = kill_again_and_again(&allocator) => ended?,
+    }
+    // It may be dead already.
+    let _ = allocator.kill().await;
+    allocator.start_again()?;
+    for name in &names {
+        scope.gone(CLAIM, name).await?;
+        scope.gone(ADDRESS, name).await?;
+    }
+    scope.sound().await
 }

@@ -1,6 +1,7 @@
 //! The tests on the real lab: each scenario is a story, a plain async function. Bounds are wide enough for a busy
 //! machine; the benches measure the figures.
 
+mod adapter;
 mod agent;
 mod conflict;
 mod contract;
@@ -63,6 +64,7 @@ pub fn all() -> Vec<Test<()>> {
         kinds::all,
         contract::all,
         endpoint::all,
+        adapter::all,
         services::all,
         service_addresses::all,
         metal3::all,

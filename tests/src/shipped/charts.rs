@@ -22,7 +22,7 @@ struct Same {
     components: &'static [&'static str],
 }
 
-const SAME: [Same; 9] = [
+const SAME: [Same; 10] = [
     Same { chart: Program::Agent, values: "services", folders: &["agent"], components: &[] },
     Same { chart: Program::Agent, values: "kube-vip", folders: &["agent"], components: &["agent/kube-vip-placement"] },
     Same {
@@ -45,6 +45,12 @@ const SAME: [Same; 9] = [
         values: "endpoints",
         folders: &["allocator"],
         components: &["crds/standalone", "allocator/endpoints"],
+    },
+    Same {
+        chart: Program::Allocator,
+        values: "machine-addresses",
+        folders: &["allocator"],
+        components: &["crds/standalone", "allocator/machine-addresses"],
     },
     Same {
         chart: Program::Allocator,

@@ -39,7 +39,7 @@ pub fn all() -> Vec<Test<()>> {
                 Ok(())
             })
         })
-        .alone(),
+        .computing(),
         test("containerfiles-build", 10, |ctx| {
             let folder = ctx.dir.clone();
             Box::pin(apart(move || containerfiles::build(&folder, Compiler::StandIn)))

@@ -203,7 +203,14 @@ fn claimed(
         // It asks for a host that the Cluster does not have any more.
         return Err(Write::DeleteClaim(claim_target(claim)).into());
     }
-    address_of(claim)
+    address_of(claim).map_err(|stop| match stop {
+        Stop::Wait(Condition { reason, message }) if claim.pool != *pool => {
+            let of = &claim.pool;
+            let hint = "delete the claim to get another of that";
+            wait(reason, format!("{message}. The claim is of {of}, and the Cluster names {pool} now: {hint}"))
+        }
+        other => other,
+    })
 }
 
 /// Whether the claim was made for a host that the Cluster had already.

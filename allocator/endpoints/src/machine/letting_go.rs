@@ -67,7 +67,19 @@ fn carrying(view: &View<'_>, ip: IpAddr, wants: &mut Vec<Companion>) -> Result<V
     if view.cluster.variables.iter().flatten().any(|one| mentions(&one.to_string(), ip)) {
         places.push("the variables of the topology".to_owned());
     }
-    let Some(one) = view.control_plane else { return Ok(places) };
+    let Some(one) = view.control_plane else {
+        return match &view.cluster.control_plane {
+            // Its files say which `Secret`s machines get. One that comes again may name what has the address still.
+            Some(reference) if crate::machine::CONTROL_PLANES.contains(&&*reference.kind) => {
+                let message = format!(
+                    "claim {} is being deleted, and {ip} stays taken: there is no {reference} that says where machines get it from",
+                    view.cluster.key.name
+                );
+                Err(wait(Reason::WaitingForControlPlane, message))
+            }
+            _ => Ok(places),
+        };
+    };
     let in_files = match &one.place {
         Place::Files(files) => files.iter().filter_map(|file| file.content.as_ref()).any(|text| mentions(text, ip)),
         Place::ServiceAddress(text) => text.as_ref().is_some_and(|text| mentions(text, ip)),

@@ -21,8 +21,8 @@ impl Machine {
     pub(super) fn release(&mut self, key: &Key) {
         let now = self.work.now();
         let Some(slot) = self.slots.get_mut(key) else { return };
-        // A claim without our marks is nobody's of ours, and one of another namespace or label is another allocator's.
-        let ours = slot.claims.values().filter(|claim| claim.mark().is_some() && !claim.retained.elsewhere);
+        // A claim that only has our label may be a machine's, and one of another namespace or label is another allocator's.
+        let ours = slot.claims.values().filter(|claim| claim.is_of_a_cluster() && !claim.retained.elsewhere);
         let ours: Vec<Claim> = ours.cloned().collect();
         if ours.is_empty() {
             return;

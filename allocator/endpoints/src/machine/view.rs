@@ -111,7 +111,7 @@ pub(super) fn bond(claim: &Claim, cluster: &Cluster) -> Bond {
     if claim.retained.service.is_some() || claim.retained.elsewhere {
         return Bond::Foreign;
     }
-    if claim.mark().is_none() && claim.retained.owned {
+    if claim.retained.owned && !claim.is_of_a_cluster() {
         return Bond::Foreign;
     }
     let labelled = claim.mark().is_some_and(|mark| mark.label.as_ref() == Some(&cluster.key.name));

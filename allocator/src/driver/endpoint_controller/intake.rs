@@ -8,18 +8,18 @@ use mooring_allocator_endpoints::machine::Event;
 use mooring_allocator_endpoints::objects::{Cluster, Reference};
 use mooring_api::labels;
 use mooring_api::versions::{ClusterVersion, Version as _};
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::api::{PartKind, Resource, Turned};
+use super::super::listing::{Listing, lines};
+use crate::api::{PartKind, Resource};
 use crate::decode::endpoint::{cluster, control_plane, default_pool, infrastructure, key, uid};
-use crate::decode::frame::{Line, Page, line};
+use crate::decode::frame::Line;
 
 /// The state that lists and watches have shown.
 #[derive(Debug, Default)]
 pub struct Intake {
     /// Objects of unfinished lists.
-    listing: HashMap<Resource, Vec<Value>>,
+    listing: Listing,
     /// The version in which each kind is served.
     served: HashMap<Resource, &'static str>,
     /// Which of [`HELM_RELEASES`] is served, as far as reads have shown.
@@ -28,15 +28,6 @@ pub struct Intake {
 
 /// The versions in which `HelmRelease` may be served, newest first. What is read and written is the same in all.
 const HELM_RELEASES: [&str; 3] = ["v2", "v2beta2", "v2beta1"];
-
-/// What a page says about itself.
-///
-/// # Errors
-/// The bytes are not a page.
-pub fn turned(bytes: &[u8]) -> Result<Turned, serde_json::Error> {
-    let page: Page<'_, IgnoredAny> = Page::read(bytes)?;
-    Ok(Turned { next: page.metadata.next.0.into_owned(), version: page.metadata.resource_version.0.into_owned() })
-}
 
 impl Intake {
     /// The version in which a kind is served, as far as it is known.
@@ -73,23 +64,14 @@ impl Intake {
         scope: &Scope,
         (resource, version): (Resource, &'static str),
         bytes: &[u8],
-        (first, last): (bool, bool),
+        turn: (bool, bool),
     ) -> Result<Vec<Event>, serde_json::Error> {
         if !matches!(resource, Resource::Clusters | Resource::Namespaces | Resource::Parts(_)) {
             return Ok(Vec::new());
         }
         self.served.insert(resource, version);
-        let page: Page<'_, Value> = Page::read(bytes)?;
-        let listing = self.listing.entry(resource).or_default();
-        if first {
-            listing.clear();
-        }
-        listing.extend(page.items.into_iter().flatten().filter(|one| is_ours(scope, resource, one)));
-        if !last {
-            return Ok(Vec::new());
-        }
-        let all = self.listing.remove(&resource).unwrap_or_default();
-        Ok(self.all(resource, &all).into_iter().collect())
+        let all = self.listing.page(resource, bytes, turn, |one| is_ours(scope, resource, one))?;
+        Ok(all.and_then(|all| self.all(resource, &all)).into_iter().collect())
     }
 
     /// The kind is not served: there are no such objects.
@@ -125,18 +107,13 @@ impl Intake {
         if !matches!(resource, Resource::Clusters | Resource::Namespaces | Resource::Parts(_)) {
             return Vec::new();
         }
-        let lines = bytes.split(|&byte| byte == b'\n').filter(|text| !text.is_empty());
-        let read = |text| match line::<Value>(text) {
-            Ok(Line::Applied(one)) if is_ours(scope, resource, &one) => self.now(resource, &one),
+        let read = |line| match line {
+            Line::Applied(one) if is_ours(scope, resource, &one) => self.now(resource, &one),
             // One that is not ours may have been until now.
-            Ok(Line::Applied(one) | Line::Deleted(one)) => gone(resource, &one),
-            Ok(_) => None,
-            Err(error) => {
-                tracing::error!(%error, "watch event cannot be read; the object is ignored until it changes");
-                None
-            }
+            Line::Applied(one) | Line::Deleted(one) => gone(resource, &one),
+            _ => None,
         };
-        lines.filter_map(read).collect()
+        lines(bytes).filter_map(read).collect()
     }
 
     fn now(&self, resource: Resource, one: &Value) -> Option<Event> {
@@ -194,8 +171,9 @@ mod tests {
         assert_eq!(intake.helm_releases(), "v2", "it may be installed later");
     }
 
+    use super::super::super::listing::turned;
     use super::*;
-    use crate::api::CONTROL_PLANES;
+    use crate::api::{CONTROL_PLANES, Turned};
 
     #[test]
     fn a_cluster_without_the_label_is_another_allocators() {

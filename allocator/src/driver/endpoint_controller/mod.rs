@@ -10,24 +10,24 @@ mod reads;
 mod translate;
 mod writes;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_allocator_core::names::Key;
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_endpoints::machine::{self, Action, Event, Failure, Kind, Machine, Write};
+use mooring_allocator_endpoints::objects::Companion;
 
 use super::change::Change;
-use super::controller::{CompanionRead, Controller, Outbox, Outcome, Prepared};
+use super::controller::{Controller, ObjectRead, Outbox, Outcome, Prepared, Reader};
 use super::index::Index;
+use super::listing::{Asked, Follower};
 use super::queue::{Job, Numbered};
-use crate::api::{ApiError, CONTROL_PLANES, Fed, Resource, What};
+use crate::api::{ApiError, CONTROL_PLANES, Resource};
 use crate::clock;
 use crate::settings::Endpoints;
 
 use intake::Intake;
-pub use reads::read_call;
 
 /// Shortest interval between two counts of Clusters by reason.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
@@ -39,8 +39,8 @@ pub struct EndpointController {
     intake: Intake,
     settings: Endpoints,
     scope: Scope,
-    /// The number of the machine's last request for lists of all kinds, that of the lists, and the kinds of which none has come.
-    asked: (u64, u64, BTreeSet<Resource>),
+    /// The lists that the machine has asked for.
+    asked: Asked,
     /// Whether the metrics may be out of date.
     changed: bool,
     /// When the metrics were last updated.
@@ -55,7 +55,7 @@ impl EndpointController {
             intake: Intake::default(),
             settings,
             scope,
-            asked: (0, 0, BTreeSet::new()),
+            asked: Asked::nothing(),
             changed: true,
             shown: Duration::ZERO,
         }
@@ -73,16 +73,7 @@ impl EndpointController {
     }
 
     fn kind_of(&self, resource: Resource) -> Option<Kind> {
-        match resource {
-            Resource::Clusters => Some(Kind::Clusters),
-            Resource::Namespaces => Some(Kind::Namespaces),
-            Resource::Parts(kind) if kind.of_control_planes || self.settings.kinds.contains(&kind) => {
-                Some(Kind::Parts(kind.group.into(), kind.kind.into()))
-            }
-            // A claim is told of with its address.
-            Resource::Claims | Resource::Addresses => Some(Kind::Claims),
-            _ => None,
-        }
+        kind_of(&self.settings, resource)
     }
 
     /// The index has changed.
@@ -90,49 +81,6 @@ impl EndpointController {
         let is_cluster = |key: &Key| self.machine.seen(key).is_some();
         for event in translate::events(change, index, is_cluster) {
             self.step(event, out);
-        }
-    }
-
-    /// A list of this resource is complete. `epoch`: the list began after this request; None: there are no such objects.
-    pub fn listed(&mut self, resource: Resource, epoch: Option<u64>, out: &mut Outbox) {
-        let Some(kind) = self.kind_of(resource) else { return };
-        if epoch.is_none() && kind == Kind::Claims {
-            // An API server that has just started answers 404 for a moment.
-            return;
-        }
-        let (number, asked, unlisted) = &mut self.asked;
-        if epoch.is_some_and(|epoch| epoch < *asked) || !unlisted.remove(&resource) {
-            return;
-        }
-        let number = *number;
-        if self.asked.2.iter().all(|one| self.kind_of(*one).as_ref() != Some(&kind)) {
-            self.step(Event::Listed(kind, number), out);
-        }
-    }
-
-    /// A page of a list of Clusters, namespaces or parts. `last`: the list is complete with it.
-    pub fn page(
-        &mut self,
-        (resource, version): (Resource, &'static str),
-        bytes: &Bytes,
-        (first, last): (bool, bool),
-        index: &Index,
-        out: &mut Outbox,
-    ) {
-        if !self.waits_for(resource) {
-            return;
-        }
-        match self.intake.page(&self.scope, (resource, version), bytes, (first, last)) {
-            Ok(events) => self.told(events, index, out),
-            Err(error) => tracing::error!(%error, resource = resource.plural(), "list cannot be read"),
-        }
-    }
-
-    /// Lines of a watch of Clusters, namespaces or parts.
-    pub fn lines(&mut self, resource: Resource, bytes: &Bytes, index: &Index, out: &mut Outbox) {
-        if self.waits_for(resource) {
-            let events = self.intake.lines(&self.scope, resource, bytes);
-            self.told(events, index, out);
         }
     }
 
@@ -150,46 +98,10 @@ impl EndpointController {
         }
     }
 
-    /// A list or watch shows something that only endpoints depend on.
-    pub fn received(&mut self, Fed { resource, what }: Fed, index: &Index, out: &mut Outbox) {
-        match what {
-            What::Page { version, bytes, first, epoch, reply, .. } => match intake::turned(&bytes) {
-                Ok(turned) => {
-                    let last = turned.next.is_empty();
-                    // Nobody waits any more: the follower has ended, together with the whole allocator.
-                    let _ = reply.send(turned);
-                    self.page((resource, version), &bytes, (first, last), index, out);
-                    if last {
-                        self.listed(resource, Some(epoch), out);
-                    }
-                }
-                Err(error) => tracing::error!(%error, "list cannot be read; it is listed again"),
-            },
-            What::Lines(bytes) => self.lines(resource, &bytes, index, out),
-            What::Missing => {
-                out.ops.readiness.set(resource.name(), None);
-                let events = self.intake.missing(resource);
-                self.told(events, index, out);
-                self.listed(resource, None, out);
-            }
-            What::Lost(error) => {
-                // An outage passes, and is no matter of one kind.
-                if let ApiError::Status { code: 401 | 403, .. } = error {
-                    out.ops.readiness.set(resource.name(), Some(error.to_string()));
-                }
-                tracing::warn!(resource = resource.name(), %error, "list or watch failed; retrying");
-            }
-            What::Live => {
-                out.ops.readiness.set(resource.name(), None);
-                tracing::debug!(resource = resource.name(), "list is complete; watching");
-            }
-        }
-    }
-
     /// A read has ended.
-    pub fn read(&mut self, read: &CompanionRead, result: Result<Bytes, ApiError>, out: &mut Outbox) {
-        let result = reads::reading(&read.what, result, &mut self.intake);
-        self.step(Event::Read { id: read.id, result }, out);
+    pub fn read(&mut self, id: u64, what: &Companion, result: Result<Bytes, ApiError>, out: &mut Outbox) {
+        let result = reads::reading(what, result, &mut self.intake);
+        self.step(Event::Read { id, result }, out);
     }
 
     fn step(&mut self, event: Event, out: &mut Outbox) {
@@ -197,11 +109,14 @@ impl EndpointController {
         for action in self.machine.step(clock::moment(), event) {
             match action {
                 Action::Write { id, write } => out.queue.push(Job::Endpoints(Numbered { id, write })),
-                Action::Read { id, what } => out.companions.push(CompanionRead { id, what }),
+                Action::Read { id, what } => {
+                    let call = reads::call(&what, &self.intake);
+                    out.objects.push(ObjectRead { id, call, of: Reader::Endpoints(what) });
+                }
                 Action::List(number) => {
                     let all = self.wanted().into_iter();
                     let all = all.chain([Resource::Clusters, Resource::Claims, Resource::Addresses]);
-                    self.asked = (number, out.ask_for_lists(), all.collect());
+                    self.asked = Asked::ask(number, all, out);
                 }
                 Action::Report(report) => self.note(report, out),
             }
@@ -220,6 +135,49 @@ impl EndpointController {
     /// When [`EndpointController::show`] will have something for sure.
     pub fn next_show(&self) -> Option<Duration> {
         self.changed.then(|| self.shown + COUNT_EVERY)
+    }
+}
+
+/// Besides the kinds of its own, Clusters and namespaces.
+impl Follower for EndpointController {
+    fn page(
+        &mut self,
+        (resource, version): (Resource, &'static str),
+        bytes: &Bytes,
+        turn: (bool, bool),
+        index: &Index,
+        out: &mut Outbox,
+    ) {
+        if !self.waits_for(resource) {
+            return;
+        }
+        match self.intake.page(&self.scope, (resource, version), bytes, turn) {
+            Ok(events) => self.told(events, index, out),
+            Err(error) => tracing::error!(%error, resource = resource.plural(), "list cannot be read"),
+        }
+    }
+
+    fn lines(&mut self, resource: Resource, bytes: &Bytes, index: &Index, out: &mut Outbox) {
+        if self.waits_for(resource) {
+            let events = self.intake.lines(&self.scope, resource, bytes);
+            self.told(events, index, out);
+        }
+    }
+
+    fn missing(&mut self, resource: Resource, index: &Index, out: &mut Outbox) {
+        let events = self.intake.missing(resource);
+        self.told(events, index, out);
+    }
+
+    fn listed(&mut self, resource: Resource, epoch: Option<u64>, out: &mut Outbox) {
+        if epoch.is_none() && self.kind_of(resource) == Some(Kind::Claims) {
+            // An API server that has just started answers 404 for a moment.
+            return;
+        }
+        let settings = &self.settings;
+        if let Some(kind) = self.asked.listed(resource, epoch, |resource| kind_of(settings, resource)) {
+            self.step(Event::Listed(kind, self.asked.number), out);
+        }
     }
 }
 
@@ -249,5 +207,19 @@ impl Controller for EndpointController {
             }
         };
         self.step(Event::Answer { id: job.id, result }, out);
+    }
+}
+
+/// The machine's kind that a resource is of.
+fn kind_of(settings: &Endpoints, resource: Resource) -> Option<Kind> {
+    match resource {
+        Resource::Clusters => Some(Kind::Clusters),
+        Resource::Namespaces => Some(Kind::Namespaces),
+        Resource::Parts(kind) if kind.of_control_planes || settings.kinds.contains(&kind) => {
+            Some(Kind::Parts(kind.group.into(), kind.kind.into()))
+        }
+        // A claim is told of with its address.
+        Resource::Claims | Resource::Addresses => Some(Kind::Claims),
+        _ => None,
     }
 }

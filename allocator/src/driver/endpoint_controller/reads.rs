@@ -30,8 +30,8 @@ pub(super) fn place(what: &Companion, intake: &Intake) -> (&'static str, String)
 }
 
 /// The call that reads a companion.
-pub fn read_call(controller: &super::EndpointController, what: &Companion) -> Call {
-    let (resource, path) = place(what, &controller.intake);
+pub(super) fn call(what: &Companion, intake: &Intake) -> Call {
+    let (resource, path) = place(what, intake);
     Call::read(Verb::Get, resource, path)
 }
 

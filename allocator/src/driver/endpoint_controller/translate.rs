@@ -48,9 +48,7 @@ pub(super) fn of_cluster(cluster: &Cluster, index: &Index) -> Vec<Claim> {
 /// A claim that is for a Cluster.
 pub(super) fn claim(key: &Key, index: &Index, is_cluster: impl Fn(&Key) -> bool) -> Option<Claim> {
     let shown = index.protocol.claim(key)?;
-    let bound = shown.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
-    let addresses = bound.iter().flat_map(|bound| index.protocol.addresses_named(bound));
-    let its = addresses.filter(|one| one.claim == key.name).find_map(|one| one.address);
+    let its = index.address_of(shown).and_then(|address| address.address);
     Claim::new(shown.clone(), its, is_cluster)
 }
 

@@ -1,5 +1,7 @@
 //! Translates the endpoints' writes to calls, and the results of the calls back.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -10,53 +12,26 @@ use mooring_allocator_endpoints::words;
 use mooring_api::claim::{IpAddressClaim, IpAddressClaimSpec};
 use mooring_api::conditions;
 use mooring_api::versions::{ClusterVersion, IpamVersion, Version as _};
-use mooring_api::{GROUP, annotations, cluster, finalizers, labels, patch};
+use mooring_api::{annotations, cluster, patch};
 use serde_json::{Map, Value, json};
 
+use super::super::claim_writes::{self, call, locked, spec};
 use super::super::controller::Prepared;
 use super::super::index::Index;
 use super::super::owners::owner;
 use super::intake::Intake;
 use super::reads::place;
-use crate::api::{ApiError, Call, Resource, Verb};
+use crate::api::{ApiError, Resource, Verb};
 use crate::decode::claim::status;
-use crate::decode::frame::ErrorBody;
-
-/// The preconditions: the write takes effect only on this object, at this version.
-fn locked(target: &Target) -> Map<String, Value> {
-    let both = [("uid", &*target.uid.0), ("resourceVersion", &*target.version.0)];
-    both.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
-}
-
-fn call(verb: Verb, resource: &'static str, path: String, body: &Value) -> Prepared {
-    Prepared::Call(Call { verb, resource, path, body: body.to_string().into() })
-}
-
-/// A merge patch of the spec.
-fn spec(resource: &'static str, path: String, target: &Target, spec: &Value) -> Prepared {
-    call(Verb::Patch, resource, path, &json!({"metadata": locked(target), "spec": spec}))
-}
 
 /// The call for a write, now.
 pub(super) fn prepare(index: &Index, intake: &Intake, watch_filter: Option<&str>, write: &Write) -> Prepared {
-    let claim = |target: &Target| Resource::Claims.object(index.served.name(), &target.key.namespace, &target.key.name);
-    let claims = Resource::Claims.plural();
     match write {
         Write::CreateClaim(new) => create(index, watch_filter, new),
-        Write::AdoptClaim(target, parent) => adopt(index, target, parent, claim(target)),
-        Write::ReleaseClaim(target) => {
-            let Some(known) = index.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
-            let rest: Vec<&str> =
-                known.retained.finalizers.iter().map(|one| &**one).filter(|one| *one != words::IN_USE).collect();
-            let mut metadata = locked(target);
-            metadata.insert("finalizers".to_owned(), json!(rest));
-            call(Verb::Patch, claims, claim(target), &json!({"metadata": metadata}))
-        }
-        Write::DeleteClaim(target) => {
-            let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": locked(target)});
-            call(Verb::Delete, claims, claim(target), &body)
-        }
-        Write::Condition(target, condition) => claim_condition(index, target, condition, &claim(target)),
+        Write::AdoptClaim(target, parent) => adopt(index, target, parent),
+        Write::ReleaseClaim(target) => claim_writes::release(index, target, words::IN_USE),
+        Write::DeleteClaim(target) => claim_writes::delete(index, target),
+        Write::Condition(target, condition) => claim_condition(index, target, condition),
         Write::Text(target, what, text) => {
             let (resource, path) = place(what, intake);
             let mut body = of_text(what, text);
@@ -146,44 +121,27 @@ fn parent_owner(parent: &Parent) -> Value {
 }
 
 fn create(index: &Index, watch_filter: Option<&str>, new: &NewClaim) -> Prepared {
-    let mut own_labels = Map::from_iter([(words::CLUSTER.to_owned(), (&*new.parent.name).into())]);
-    if let Some(value) = watch_filter {
-        own_labels.insert(labels::WATCH_FILTER.to_owned(), value.into());
-    }
-    let notes = new.requested.map(|ip| json!({annotations::REQUESTED_ADDRESS: ip.to_string(), words::GIVEN: "true"}));
-    let body = json!({
-        "apiVersion": format!("{GROUP}/{}", index.served.name()),
-        "kind": IpAddressClaim::KIND,
-        "metadata": {
-            "name": &*new.key.name,
-            "namespace": &*new.key.namespace,
-            "labels": own_labels,
-            "annotations": notes,
-            // The first would be added anyway: adding it now saves a write.
-            "finalizers": [finalizers::RELEASE_ADDRESS, words::IN_USE],
-            "ownerReferences": [parent_owner(&new.parent)],
-        },
-        "spec": {"poolRef": {"apiGroup": GROUP, "kind": new.pool.kind.name(), "name": &*new.pool.name}},
-    });
-    let path = Resource::Claims.object(index.served.name(), &new.key.namespace, "");
-    call(Verb::Create, Resource::Claims.plural(), path.trim_end_matches('/').to_owned(), &body)
+    let given = |ip: IpAddr| json!({annotations::REQUESTED_ADDRESS: ip.to_string(), words::GIVEN: "true"});
+    let claim = claim_writes::NewClaim {
+        key: &new.key,
+        pool: &new.pool,
+        labels: Map::from_iter([(words::CLUSTER.to_owned(), (&*new.parent.name).into())]),
+        annotations: new.requested.map_or(Value::Null, given),
+        finalizer: words::IN_USE,
+        owner: parent_owner(&new.parent),
+    };
+    claim_writes::create(index, watch_filter, claim)
 }
 
-fn adopt(index: &Index, target: &Target, parent: &Parent, path: String) -> Prepared {
+fn adopt(index: &Index, target: &Target, parent: &Parent) -> Prepared {
     let Some(known) = index.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
     let others = known.retained.endpoint.iter().flat_map(|mark| &mark.owners).map(owner);
-    let mut all: Vec<&str> = known.retained.finalizers.iter().map(|one| &**one).collect();
-    if !all.contains(&words::IN_USE) {
-        all.push(words::IN_USE);
-    }
-    let mut metadata = locked(target);
-    metadata.insert("labels".to_owned(), json!({words::CLUSTER: &*parent.name}));
-    metadata.insert("finalizers".to_owned(), json!(all));
-    metadata.insert("ownerReferences".to_owned(), others.chain([parent_owner(parent)]).collect());
-    call(Verb::Patch, Resource::Claims.plural(), path, &json!({"metadata": metadata}))
+    let owners = others.chain([parent_owner(parent)]).collect();
+    let more = Map::from_iter([("labels".to_owned(), json!({words::CLUSTER: &*parent.name}))]);
+    claim_writes::adopt(index, target, words::IN_USE, owners, more)
 }
 
-fn claim_condition(index: &Index, target: &Target, condition: &Condition, path: &str) -> Prepared {
+fn claim_condition(index: &Index, target: &Target, condition: &Condition) -> Prepared {
     let Some(known) = index.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
     let status = match status(&known.retained) {
         Ok(status) => status,
@@ -203,7 +161,10 @@ fn claim_condition(index: &Index, target: &Target, condition: &Condition, path: 
     let (reason, message) = (condition.reason.name(), condition.message.clone());
     let condition = conditions::Condition::new(words::CONDITION, condition.ready(), reason, message, &now);
     match patch::claim_status(&claim, None, &condition) {
-        Ok(Some(locked)) => call(Verb::Patch, Resource::Claims.plural(), format!("{path}/status"), locked.body()),
+        Ok(Some(locked)) => {
+            let path = format!("{}/status", claim_writes::path(index, &target.key));
+            call(Verb::Patch, Resource::Claims.plural(), path, locked.body())
+        }
         Ok(None) => Prepared::Already,
         Err(error) => Prepared::Impossible(error.to_string()),
     }
@@ -214,18 +175,7 @@ fn claim_condition(index: &Index, target: &Target, condition: &Condition, path: 
 /// # Errors
 /// The reason of the failure; [`Failure::Unknown`] if the answer is unreadable.
 pub(super) fn done(write: &Write, result: Result<Bytes, ApiError>) -> Result<Done, Failure> {
-    let bytes = result.map_err(|error| match error.failure() {
-        Failure::Conflict if !matches!(error, ApiError::Status { code: 409, .. }) => Failure::Unknown,
-        failure => failure,
-    })?;
-    // The last finalizer of an object that is being deleted: the answer shows the object's last state.
-    let is_status = || serde_json::from_slice::<ErrorBody>(&bytes).is_ok_and(|said| said.is_status());
-    if matches!(write, Write::DeleteClaim(_)) || is_status() {
-        return Ok(Done::Gone);
-    }
-    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| Failure::Unknown)?;
-    let version = crate::decode::endpoint::version(&answer).ok_or(Failure::Unknown)?;
-    Ok(Done::There(version))
+    claim_writes::done(matches!(write, Write::DeleteClaim(_)), result)
 }
 
 #[cfg(test)]

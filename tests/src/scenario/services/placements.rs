@@ -308,9 +308,7 @@ async fn by_kube_vips_role(rig: &WorkerRig) -> Result<()> {
     let holder = rig.settled(vip(0)).await?;
     ensure!(rig.settled(vip(1)).await? == holder, "they are not together; {}", rig.logs());
     ensure!(rig.logs().contains("Services themselves state"), "it does not say so: {}", rig.logs());
-    let status = rig.status(&holder).await?.services.context("nothing about Services")?;
-    let one = status.vips.first().context("no VIP is shown")?;
-    ensure!(one.carried.as_deref() == Some("holding") && one.services == ["default/s0"], "{status:?}");
+    holds(rig, &holder).await?;
     told(rig, &holder).await?;
     // A killed agent finds its own VIPs again after a restart.
     let prober = rig.prober(vip(0))?;
@@ -330,6 +328,20 @@ async fn by_kube_vips_role(rig: &WorkerRig) -> Result<()> {
     rig.nothing_lost(prober)?;
     let second = rig.settled(vip(0)).await?;
     told(rig, &second).await
+}
+
+/// Waits until the node says that it holds the first VIP: the kernel has an address a moment before the agent says so.
+async fn holds(rig: &WorkerRig, node: &str) -> Result<()> {
+    let deadline = now() + SOON;
+    loop {
+        let status = rig.status(node).await?.services.context("nothing about Services")?;
+        let one = status.vips.first().context("no VIP is shown")?;
+        if one.carried.as_deref() == Some("holding") && one.services == ["default/s0"] {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Waits until both Services name the node as the holder of their addresses, in kube-vip's form.

@@ -45,6 +45,24 @@ fn an_address_that_stands_anywhere_is_not_let_go() {
     what_stands_in_places_stays();
 }
 
+/// The control plane is deleted meanwhile. The one that comes in its place names the same `Secret`, which has the address.
+#[test]
+fn an_address_stays_while_nothing_says_where_machines_get_it_from() {
+    let mut world = World::new(4);
+    let uid = world.uid();
+    create(&mut world, paused("c", uid));
+    world.settle(LONG);
+    world.touched.insert(key("c"));
+    let one = world.remove_plane("c");
+    set_host(&mut world, "c", Some("10.0.0.4"));
+    delete_claim(&mut world);
+    world.settle(LONG);
+    assert_eq!((reason(&world, "c"), address(&world)), ("WaitingForControlPlane", "10.0.0.1".into()));
+    world.put_plane(one);
+    world.settle(LONG);
+    assert_eq!((reason(&world, "c"), address(&world)), ("EndpointDiffers", "10.0.0.1".into()));
+}
+
 #[test]
 fn an_address_that_was_written_nowhere_goes_at_once() {
     let mut world = World::new(4);

@@ -9,6 +9,7 @@ mod many;
 mod moved;
 mod objects;
 mod random;
+mod replaced;
 mod shared;
 mod unseen;
 mod world;

@@ -26,7 +26,7 @@ pub(super) fn key(name: &str) -> Key {
 
 /// The Cluster of a part, by the part's name.
 pub(super) fn cluster_of(part: &Key) -> Key {
-    key(part.name.split("-kubevip").next().unwrap_or_default())
+    Key::new(&part.namespace, part.name.split("-kubevip").next().unwrap_or_default())
 }
 
 pub(super) fn pool(name: &str) -> Arc<PoolRef> {
@@ -154,7 +154,7 @@ pub(super) fn carries(world: &World, cluster: &Cluster, ip: IpAddr) -> bool {
             files.iter().filter(|file| file.is_manifest()).any(|file| match (&file.content, &file.secret) {
                 (Some(text), _) => manifest::put(text, ip) != Ok(Manifest::NotOurs) && has(text),
                 (None, Some((name, field))) => {
-                    let what = Companion::Secret(key(name), field.clone());
+                    let what = Companion::Secret(Key::new(&cluster.key.namespace, name), field.clone());
                     world.texts.get(&what).and_then(|reading| reading.text.as_deref()).is_none_or(has)
                 }
                 (None, None) => false,

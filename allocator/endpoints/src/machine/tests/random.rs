@@ -12,6 +12,7 @@ use super::objects::{
     INFRASTRUCTURE, PLANE, POD, carries, cluster, config_map, infrastructure, key, plane, plane_with, reference, secret,
 };
 use super::world::{Stored, World};
+use crate::machine::Failure;
 use crate::objects::Cluster;
 
 /// splitmix64.
@@ -82,7 +83,7 @@ fn create(dice: &mut Dice, world: &mut World, name: &str) {
 fn edit(dice: &mut Dice, world: &mut World, mut one: Cluster) {
     let (key, name) = (one.key.clone(), one.key.name.clone());
     let (part, plane_of) = (reference(INFRASTRUCTURE, &name), reference(PLANE, &name));
-    match dice.below(11) {
+    match dice.below(13) {
         0 => {
             (one.paused, one.notes.paused_for_endpoint) = (dice.chance(60), dice.chance(50));
             world.put_cluster(one);
@@ -117,6 +118,14 @@ fn edit(dice: &mut Dice, world: &mut World, mut one: Cluster) {
                 world.touched.extend(world.machine.users_of(&secret(&name)));
             }
             world.put_text(&secret(&name), POD);
+        }
+        10 if world.planes.contains_key(&plane_of) => {
+            world.touched.insert(key);
+            world.replace_plane(plane(&name));
+        }
+        11 if world.infrastructures.contains_key(&part) => {
+            world.touched.insert(key);
+            world.replace_infrastructure(infrastructure(&name));
         }
         8 | 9 => {
             let claims: Vec<Stored> =
@@ -169,7 +178,7 @@ fn arrived(world: &mut World, at: &Key) {
 
 fn operation(dice: &mut Dice, world: &mut World) {
     let keys: Vec<Key> = world.clusters.keys().filter(|key| !world.arriving.contains_key(key)).cloned().collect();
-    match dice.below(22) {
+    match dice.below(23) {
         0..=4 => {
             let name = NAMES[usize::try_from(dice.below(5)).unwrap()];
             let (is_new, free) = (!world.clusters.contains_key(&key(name)), !world.claims.contains_key(&key(name)));
@@ -190,6 +199,10 @@ fn operation(dice: &mut Dice, world: &mut World) {
             if !world.foreign.remove(&key) && !world.claims.contains_key(&key) {
                 world.foreign.insert(key);
             }
+        }
+        22 => {
+            let error = dice.one(&[Failure::Unknown, Failure::Refused("no right".to_owned())]).unwrap();
+            world.fail_read(error);
         }
         5 => world.start(),
         6 if !world.ghosts.is_empty() => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mooring_allocator_core::clusters::{Clusters, Pause};
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Hold};
-use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, RetainedMeta};
+use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, Owner, RetainedMeta};
 use mooring_allocator_core::work::Moment;
 
 use crate::machine::flaws::{Flaw, planted};
@@ -16,7 +16,7 @@ use crate::machine::{Action, Event, Failure, Kind, Machine, Report, Settings, Wr
 use crate::objects::{Claim, Cluster, Companion, ControlPlane, Infrastructure, Place, Reading, Reference};
 use crate::words;
 
-use super::objects::{INFRASTRUCTURE, PLANE, carries, key};
+use super::objects::{INFRASTRUCTURE, PLANE, carries, key, reference};
 
 /// A claim, as a store keeps it.
 #[expect(clippy::struct_excessive_bools, reason = "as its object has them")]
@@ -35,6 +35,8 @@ pub(super) struct Stored {
     pub(super) address: Option<IpAddr>,
     pub(super) refused: bool,
     pub(super) condition: Option<(Box<str>, Box<str>)>,
+    /// A machine owns it.
+    pub(super) of_a_machine: bool,
 }
 
 impl Stored {
@@ -46,7 +48,16 @@ impl Stored {
         let finalizers: Vec<Box<str>> = self.in_use.then(|| words::IN_USE.into()).into_iter().collect();
         let endpoint = (self.label.is_some() || self.in_use).then(|| {
             let (label, owner, condition) = (self.label.clone(), self.owner.clone(), self.condition.clone());
-            Box::new(ForCluster { label, owner, given: self.given, owners: Vec::new(), condition })
+            let machine = Owner {
+                api_version: "infrastructure.cluster.x-k8s.io/v1beta1".into(),
+                kind: "VSphereVM".into(),
+                name: "vm".into(),
+                uid: "vm".into(),
+                controller: Some(true),
+                block_owner_deletion: None,
+            };
+            let owners = self.of_a_machine.then_some(machine).into_iter().collect();
+            Box::new(ForCluster { label, owner, given: self.given, owners, condition })
         });
         let refused = protocol::Condition {
             ready: false,
@@ -70,7 +81,7 @@ impl Stored {
             retained: RetainedMeta {
                 finalizers: finalizers.into(),
                 endpoint,
-                owned: self.owner.is_some(),
+                owned: self.owner.is_some() || self.of_a_machine,
                 ..RetainedMeta::default()
             },
         }
@@ -143,6 +154,8 @@ pub(super) struct World {
     pub(super) touched: BTreeSet<Key>,
     /// Puts back what was written, as an admission webhook does.
     pub(super) reverts: bool,
+    /// Refuses every write, as an admission policy does.
+    pub(super) refuses: bool,
     pub(super) writes: usize,
     pub(super) reports: Vec<Report>,
     traces: bool,
@@ -183,6 +196,7 @@ impl World {
             ghosts: Vec::new(),
             touched: BTreeSet::new(),
             reverts: false,
+            refuses: false,
             writes: 0,
             reports: Vec::new(),
             traces: std::env::var_os("ENDPOINTS_TRACE").is_some(),
@@ -240,6 +254,29 @@ impl World {
         one.version = self.fresh();
         self.planes.insert(one.reference.clone(), one.clone());
         self.push(parts(PLANE), Event::ControlPlane(Box::new(one)));
+    }
+
+    /// Somebody deletes a Cluster's infrastructure cluster and makes it again: another object of the same name.
+    pub(super) fn replace_infrastructure(&mut self, new: Infrastructure) {
+        if let Some(one) = self.infrastructures.remove(&new.reference) {
+            self.push(parts(INFRASTRUCTURE), Event::Gone(one.reference, one.uid));
+        }
+        let uid = self.uid();
+        self.put_infrastructure(Infrastructure { uid, ..new });
+    }
+
+    /// The same with its control plane.
+    pub(super) fn replace_plane(&mut self, new: ControlPlane) {
+        self.remove_plane(&new.reference.key.name);
+        let uid = self.uid();
+        self.put_plane(ControlPlane { uid, ..new });
+    }
+
+    /// Somebody deletes a Cluster's control plane.
+    pub(super) fn remove_plane(&mut self, name: &str) -> ControlPlane {
+        let one = self.planes.remove(&reference(PLANE, name)).expect("there is one");
+        self.push(parts(PLANE), Event::Gone(one.reference.clone(), one.uid.clone()));
+        one
     }
 
     pub(super) fn put_text(&mut self, what: &Companion, text: &str) {
@@ -447,6 +484,13 @@ impl World {
         self.step(Event::Read { id, result: Ok(reading) });
     }
 
+    /// The first read that waits is lost, or refused.
+    pub(super) fn fail_read(&mut self, error: Failure) {
+        if let Some((id, _)) = self.reads.pop_front() {
+            self.step(Event::Read { id, result: Err(error) });
+        }
+    }
+
     /// The first write that waits reaches the store, or is lost; nothing else goes on.
     pub(super) fn execute_first(&mut self, lost: bool) {
         self.execute(usize::from(lost));
@@ -458,6 +502,9 @@ impl World {
         let result = match fate % 16 {
             1 => Err(Failure::Unknown),
             2 => self.apply(&write).and(Err(Failure::Unknown)),
+            3 => Err(Failure::Conflict),
+            4 => Err(Failure::Refused("a policy".to_owned())),
+            _ if self.refuses => Err(Failure::Refused("a policy".to_owned())),
             _ => self.apply(&write),
         };
         self.trace(&format!("{id}: {result:?}"));
@@ -560,6 +607,7 @@ impl World {
                     address: None,
                     refused: false,
                     condition: None,
+                    of_a_machine: false,
                 });
                 // The owner may be gone by now: then the garbage collector takes the claim.
                 if !self.clusters.values().any(|one| one.uid == new.parent.uid)
@@ -680,6 +728,7 @@ impl World {
             address: None,
             refused: false,
             condition: None,
+            of_a_machine: false,
         });
     }
 }
