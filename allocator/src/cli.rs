@@ -35,8 +35,8 @@ pub enum Action {
     Run(BTreeMap<String, String>),
     /// Print or write the CRDs.
     Crds {
-        /// The CRDs of claims and addresses instead of the pools'.
-        standalone: bool,
+        /// Which of them: the folder of `manifests/crds` that has them.
+        part: &'static str,
         /// A folder to write files to.
         folder: Option<PathBuf>,
     },
@@ -52,7 +52,11 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Action, clap::E
     let matches = command().try_get_matches_from(args)?;
     Ok(match matches.subcommand() {
         Some(("crds", crds)) => Action::Crds {
-            standalone: crds.get_flag("standalone"),
+            part: match (crds.get_flag("standalone"), crds.get_flag("metal3")) {
+                (true, _) => "standalone",
+                (_, true) => "metal3",
+                _ => "",
+            },
             folder: crds.get_one::<String>("output").map(PathBuf::from),
         },
         Some(("version", _)) => Action::Version,
@@ -70,12 +74,17 @@ pub fn command() -> Command {
     let standalone = Arg::new("standalone").long("standalone").action(ArgAction::SetTrue).help(
         "The CRDs of IPAddressClaim and IPAddress instead: only for clusters without Cluster API, which brings its own",
     );
+    let metal3 = Arg::new("metal3")
+        .long("metal3")
+        .action(ArgAction::SetTrue)
+        .conflicts_with("standalone")
+        .help("The CRD of IPPool instead: only for clusters without metal3, which brings its own");
     let output = Arg::new("output")
         .short('o')
         .long("output")
         .value_name("FOLDER")
         .help("Write a file for each into this folder");
-    let crds = Command::new("crds").about("Print the CRDs of the pools").args([standalone, output]);
+    let crds = Command::new("crds").about("Print the CRDs of the pools").args([standalone, metal3, output]);
     let version = Command::new("version").about("Print the version");
     settings(Command::new("mooring-allocator"))
         .about(ABOUT)
@@ -103,7 +112,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(loaded) => run(loaded),
             Err(errors) => refuse(&errors),
         },
-        Ok(Action::Crds { standalone, folder }) => match crd_files(standalone, folder.as_deref()) {
+        Ok(Action::Crds { part, folder }) => match crd_files(part, folder.as_deref()) {
             Ok(text) => said(&text),
             Err(error) => failed(&format!("mooring-allocator: {error:#}"), 1),
         },
@@ -117,18 +126,18 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// The CRDs, written into a folder or as one text.
-fn crd_files(standalone: bool, folder: Option<&Path>) -> anyhow::Result<String> {
+fn crd_files(part: &str, folder: Option<&Path>) -> anyhow::Result<String> {
     let files = crds::files()?;
-    let wanted = files.iter().filter(|file| file.path.starts_with("standalone/") == standalone);
+    let parts = files.iter().map(|file| (file, file.path.rsplit_once('/').unwrap_or(("", &file.path))));
     let mut text = String::new();
-    for file in wanted {
+    for (file, (_, name)) in parts.filter(|(_, (of, _))| *of == part) {
         match folder {
             None => {
                 text.push_str("---\n");
                 text.push_str(&file.text);
             }
             Some(folder) => {
-                let path = folder.join(file.path.trim_start_matches("standalone/"));
+                let path = folder.join(name);
                 std::fs::write(&path, &file.text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
                 text.push_str(&path.display().to_string());
                 text.push('\n');
@@ -202,12 +211,15 @@ mod tests {
 
     #[test]
     fn crds_are_those_of_the_manifests() {
-        assert_eq!(parsed(&["crds", "--standalone"]), Action::Crds { standalone: true, folder: None });
-        let pools = crd_files(false, None).unwrap();
+        assert_eq!(parsed(&["crds", "--standalone"]), Action::Crds { part: "standalone", folder: None });
+        assert_eq!(parsed(&["crds", "--metal3"]), Action::Crds { part: "metal3", folder: None });
+        assert!(crd_files("metal3", None).unwrap().contains("ippools.ipam.metal3.io"));
+        let pools = crd_files("", None).unwrap();
         assert!(pools.contains("inclusterippools") && !pools.contains("ipaddressclaims.ipam"));
+        assert!(!pools.contains("ipam.metal3.io"));
         let folder = std::env::temp_dir().join(format!("mooring-crds-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let names = crd_files(true, Some(&folder)).unwrap();
+        let names = crd_files("standalone", Some(&folder)).unwrap();
         assert_eq!(names.lines().count(), 2);
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -5,6 +5,8 @@
 //! server; a stale one, and one for an object that was deleted and made again under the same name, is a conflict. Lists are
 //! written whole, out of what was seen, which the resourceVersion makes safe.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::params::{DeleteParams, Patch, Preconditions};
 use serde_json::{Map, Value, json};
@@ -253,6 +255,26 @@ pub fn pool_status(
         changes.insert("conditions".to_owned(), json!(all));
     }
     locked_status(meta, changes)
+}
+
+/// The patch for the status of a pool of metal3's: these addresses by claim, written at this moment. `None` when it is so already.
+///
+/// # Errors
+/// The pool was never seen.
+pub fn metal3_pool_status(
+    meta: &ObjectMeta,
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+    moment: &str,
+) -> Result<Option<LockedPatch>, NotSeen> {
+    let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let given = new.iter().filter(|(key, ip)| old.get(*key) != Some(*ip));
+    let indexes: Map<String, Value> = gone.chain(given.map(|(key, ip)| (key.clone(), json!(ip)))).collect();
+    if indexes.is_empty() {
+        return Ok(None);
+    }
+    let all = Map::from_iter([("indexes".to_owned(), indexes.into()), ("lastUpdated".to_owned(), json!(moment))]);
+    locked_status(meta, all)
 }
 
 fn locked_status(meta: &ObjectMeta, changes: Map<String, Value>) -> Result<Option<LockedPatch>, NotSeen> {

@@ -131,6 +131,16 @@ impl Clusters {
         self.ends.front().map(|(at, _)| *at)
     }
 
+    /// Whether a Cluster is paused, or may be.
+    #[must_use]
+    pub fn is_paused(&self, cluster: &Key) -> bool {
+        match self.paused.get(cluster) {
+            _ if self.kind == Kind::Absent => false,
+            Some(pause) => *pause != Pause::None,
+            None => !self.are_known(),
+        }
+    }
+
     /// Whether a claim must be left alone.
     #[must_use]
     pub fn hold(&self, claim: &Claim) -> Hold {

@@ -18,6 +18,8 @@ pub struct InCluster {
     book: Book,
     facts: HashMap<PoolId, Facts>,
     woken: Vec<Woken>,
+    /// How often an object was shown with another address, of the pools whose status lists them.
+    holders: HashMap<PoolId, u64>,
 }
 
 #[derive(Debug)]
@@ -122,8 +124,6 @@ impl InCluster {
             );
             return Err(failed(message, Until::PoolChanges));
         }
-        let (prefix, gateway) = (plan.prefix, plan.gateway);
-        let offer = |block: Block| Offer { address: block.address(), prefix, gateway };
         let mine = Holder::Reserved(ask.slot);
         if let Some(block) = self.book.block(mine) {
             // Not if the claim now asks for another unit, or if another claim was quicker.
@@ -131,15 +131,16 @@ impl InCluster {
             let wanted = asked.or_else(|| Self::kept(plan, ask.claim).map(Some));
             let taken = self.book.holders(pool, block).iter().any(|(_, h)| matches!(h, Holder::Object(_)));
             if plan.covers(block) && !taken && wanted.is_none_or(|w| w == Some(block)) {
-                return Ok(offer(block));
+                return Ok(offer(plan, block));
             }
             let freed = self.book.vacate(mine);
             self.wake(freed);
         }
         let Some(plan) = self.book.plan(pool) else { return Err(not_ready(format!("{} cannot be used", ask.pool))) };
         let block = self.choose(pool, plan, ask)?;
+        let offer = offer(plan, block);
         self.book.occupy(mine, pool, Some(block));
-        Ok(offer(block))
+        Ok(offer)
     }
 
     fn choose(&self, pool: PoolId, plan: &Plan, ask: &Ask<'_>) -> Result<Block, Refusal> {
@@ -180,6 +181,12 @@ impl InCluster {
             Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree, held_by: None }
         })
     }
+}
+
+/// What the `IPAddress` of a unit says.
+fn offer(plan: &Plan, block: Block) -> Offer {
+    let (prefix, gateway) = plan.terms(block);
+    Offer { address: block.address(), prefix, gateway }
 }
 
 const fn failed(message: String, until: Until) -> Refusal {
@@ -245,7 +252,8 @@ impl Provider for InCluster {
         let message = if ready { few(remarks) } else { few(&facts.errors) };
         let overlapping = self.overlapping(pool);
         let counts = self.book.counts(pool);
-        Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new() })
+        let holders = self.holders.get(&pool).copied().unwrap_or(0);
+        Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new(), holders })
     }
 
     fn pool(&mut self, pool: &Pool) {
@@ -271,6 +279,9 @@ impl Provider for InCluster {
     fn shown(&mut self, slot: u32, address: &Address) -> Option<Block> {
         let pool = self.book.pool(&address.pool);
         let block = block(address);
+        if address.pool.kind.lists_holders() {
+            *self.holders.entry(pool).or_default() += 1;
+        }
         if address.rest.is_some() {
             self.book.lay_to_rest(slot, pool, block);
         } else {

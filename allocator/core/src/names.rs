@@ -72,6 +72,8 @@ pub enum PoolKind {
     InClusterPrefixPool,
     /// `GlobalInClusterPrefixPool`
     GlobalInClusterPrefixPool,
+    /// metal3's `IPPool`
+    Metal3IPPool,
 }
 
 impl PoolKind {
@@ -87,6 +89,12 @@ impl PoolKind {
         matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool)
     }
 
+    /// Whether the status of such a pool lists the addresses that its claims have.
+    #[must_use]
+    pub const fn lists_holders(self) -> bool {
+        matches!(self, Self::Metal3IPPool)
+    }
+
     /// The kind's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -95,6 +103,7 @@ impl PoolKind {
             Self::GlobalInClusterIPPool => "GlobalInClusterIPPool",
             Self::InClusterPrefixPool => "InClusterPrefixPool",
             Self::GlobalInClusterPrefixPool => "GlobalInClusterPrefixPool",
+            Self::Metal3IPPool => "IPPool",
         }
     }
 }

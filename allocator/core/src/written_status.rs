@@ -64,7 +64,14 @@ mod tests {
 
     fn status(message: &str) -> PoolStatus {
         let (overlapping, duplicates) = (String::new(), String::new());
-        PoolStatus { counts: Counts::default(), ready: true, message: message.into(), overlapping, duplicates }
+        PoolStatus {
+            counts: Counts::default(),
+            ready: true,
+            message: message.into(),
+            overlapping,
+            duplicates,
+            holders: 0,
+        }
     }
 
     #[test]

@@ -5,8 +5,12 @@ use mooring_api::GROUP;
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::cluster::{self, Cluster};
-use mooring_api::pool::{GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool};
+use mooring_api::pool::{
+    GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, METAL3_ADDRESSES,
+    METAL3_POOLS, METAL3_VERSION,
+};
 use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
+use mooring_names::metal3;
 
 /// A kind of object that Clusters name: infrastructure clusters, or control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,8 +53,10 @@ pub enum Resource {
     Claims,
     /// `IPAddress`
     Addresses,
-    /// One of the four kinds of pools.
+    /// One of the kinds of pools.
     Pools(PoolKind),
+    /// metal3's own `IPAddress`
+    Metal3Addresses,
     /// `Namespace`
     Namespaces,
     /// `Service`
@@ -71,7 +77,7 @@ pub enum Resource {
     MachineTemplates,
 }
 
-/// The kinds of pools.
+/// The kinds of pools that are always followed.
 pub const POOLS: [PoolKind; 4] = [
     PoolKind::InClusterIPPool,
     PoolKind::GlobalInClusterIPPool,
@@ -91,6 +97,8 @@ impl Resource {
             Self::Pools(PoolKind::GlobalInClusterIPPool) => GlobalInClusterIpPool::PLURAL,
             Self::Pools(PoolKind::InClusterPrefixPool) => InClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
+            Self::Pools(PoolKind::Metal3IPPool) => METAL3_POOLS,
+            Self::Metal3Addresses => METAL3_ADDRESSES,
             Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::Endpoints => "endpointslices",
@@ -108,6 +116,7 @@ impl Resource {
         match self {
             Self::Config => "the ConfigMap of addresses for Services",
             Self::ClusterInfo => "the ConfigMap kube-public/cluster-info",
+            Self::Metal3Addresses => "IPAddresses of metal3's own claims",
             _ => self.plural(),
         }
     }
@@ -118,12 +127,13 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
-    /// The group of a kind of Clusters, of what these name, or of machines.
+    /// The group of a kind of Clusters, of what these name, of machines, or of metal3.
     const fn foreign_group(self) -> Option<&'static str> {
         match self {
             Self::Clusters => Some(cluster::GROUP),
             Self::Parts(kind) => Some(kind.group),
             Self::Machines | Self::MachineTemplates => Some(mooring_names::machines::GROUP),
+            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => Some(metal3::GROUP),
             _ => None,
         }
     }
@@ -134,6 +144,7 @@ impl Resource {
         match self {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => vec![METAL3_VERSION],
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Parts(_) | Self::Machines | Self::MachineTemplates => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {

@@ -7,10 +7,11 @@ use mooring_allocator_core::names::{Key, Uid, Version};
 use mooring_allocator_core::placement_hints::Facts;
 use mooring_allocator_core::protocol::{Address, Attempt, Links};
 use mooring_allocator_core::retained_meta::Finalizers;
+use mooring_api::GROUP;
 use mooring_api::claim::IpAddressClaim;
-use mooring_api::{GROUP, finalizers};
 use serde::Deserialize;
 
+use super::kinds::{finalizers, group};
 use super::meta::{Meta, NameJson, Owner, PoolRefJson};
 use super::names::Names;
 use super::own_annotations;
@@ -19,9 +20,9 @@ use super::text::Text;
 /// The version of claims and pools that Cluster API and its provider no longer serve.
 const OUTDATED: &str = "/v1alpha1";
 
-/// Whether an owner is of the group of claims and pools.
-fn is_ours(owner: &Owner<'_>) -> bool {
-    owner.api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
+/// Whether an owner is of this group.
+fn is_of(owner: &Owner<'_>, wanted: &str) -> bool {
+    owner.api_version.split_once('/').is_some_and(|(group, _)| group == wanted)
 }
 
 /// An `IPAddress`, as the API server sends it.
@@ -80,7 +81,7 @@ impl AddressJson<'_> {
         let pool = names.pool_ref(&self.spec.pool_ref, &meta.namespace)?;
         let owners = meta.owner_references.iter().flatten();
         let mut owners = owners.filter(|one| one.controller == Some(true));
-        let owner = owners.find(|one| is_ours(one) && &*one.kind == IpAddressClaim::KIND);
+        let owner = owners.find(|one| is_of(one, GROUP) && &*one.kind == IpAddressClaim::KIND);
         let shared = owner.and_then(|one| claim(&one.uid));
         let name = |text: &str| match &shared {
             Some(Shared { key, .. }) if *key.name == *text => key.name.clone(),
@@ -94,11 +95,12 @@ impl AddressJson<'_> {
         let claim_name =
             if *self.spec.claim_ref.name == *key_name { key_name.clone() } else { name(&self.spec.claim_ref.name) };
         let mut owners = meta.owner_references.iter().flatten();
-        let of_pool = owners.find(|one| &*one.kind == pool.kind.name() && *one.name == *pool.name && is_ours(one));
+        let is_pool = |one: &&Owner<'_>| &*one.kind == pool.kind.name() && *one.name == *pool.name;
+        let of_pool = owners.find(|one| is_pool(one) && is_of(one, group(pool.kind)));
         let outdated = owner.into_iter().chain(of_pool).any(|one| one.api_version.ends_with(OUTDATED));
         let links = Links { pool: of_pool.map(|one| Uid(names.text(&one.uid))), outdated };
         let all = meta.finalizers.as_deref().unwrap_or_default();
-        let finalizer = all.iter().any(|one| &**one == finalizers::PROTECT_ADDRESS);
+        let finalizer = all.iter().any(|one| &**one == finalizers(pool.kind).address);
         let annotations = meta.annotations.as_ref();
         let attempt: Option<Attempt> =
             annotations.and_then(|a| a.attempt.as_deref()).and_then(|text| own_annotations::read_attempt(text, uid));

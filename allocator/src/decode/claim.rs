@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::{Key, Uid, Version};
+use mooring_allocator_core::names::{Key, PoolKind, Uid, Version};
 use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
 use mooring_allocator_core::retained_meta::{
     ClusterOwner, ForCluster, ForMachine, ForServices, MachineOwner, Owner, RetainedMeta,
@@ -12,11 +12,12 @@ use mooring_allocator_core::scope::Scope;
 use mooring_allocator_services::members;
 use mooring_api::claim::IpAddressClaimStatus;
 use mooring_api::versions::{IpamVersion, Version as _};
-use mooring_api::{cluster, conditions, finalizers};
+use mooring_api::{cluster, conditions};
 use mooring_common::text::cut_bytes;
 use mooring_names::machines;
 use serde::Deserialize;
 
+use super::kinds::finalizers;
 use super::meta::{ConditionJson, Meta, NameJson, Owner as OwnerJson, PoolRefJson};
 use super::names::Names;
 use super::own_annotations;
@@ -92,13 +93,18 @@ impl ClaimJson<'_> {
         let Some(pool) = names.pool_ref(&self.spec.pool_ref, &meta.namespace) else { return Ok(None) };
         let key = Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) };
         let all = meta.finalizers.as_deref().unwrap_or_default();
-        let ours = |one: &&Text<'_>| ***one == *finalizers::RELEASE_ADDRESS;
+        let ours = |one: &&Text<'_>| ***one == *finalizers(pool.kind).claim;
         let finalizer = all.iter().any(|one| ours(&one));
+        let others = all.iter().any(|one| !ours(&one) && **one != *FOREGROUND);
         let labels = meta.labels.as_ref();
         let annotations = meta.annotations.as_ref();
         let its = self.spec.cluster_name.as_ref().or_else(|| labels?.cluster.as_ref());
         let cluster = its.filter(|name| !name.is_empty()).map(|name| names.text(name));
         let label = labels.and_then(|l| l.watch_filter.as_deref());
+        let requested = annotations.and_then(|a| match pool.kind {
+            PoolKind::Metal3IPPool => a.requested_of_metal3.as_ref().or(a.requested.as_ref()),
+            _ => a.requested.as_ref(),
+        });
         // The condition of an endpoint is written beside the others.
         let for_cluster = self.for_cluster(names, api);
         let status = if self.is_plain() && for_cluster.is_none() { None } else { whole()? };
@@ -121,13 +127,13 @@ impl ClaimJson<'_> {
             pool,
             deleting: meta.deletion_timestamp.is_some(),
             finalizer,
-            others: all.iter().any(|one| !ours(&one) && **one != *FOREGROUND),
+            others,
             bound: self.bound(&key),
             voided: annotations
                 .and_then(|a| a.voided.as_ref()?.parse().ok())
                 .filter(|&count| count < u32::MAX)
                 .unwrap_or(0),
-            requested: annotations.and_then(|a| Some(Box::from(cut_bytes(a.requested.as_ref()?, LONGEST_REQUEST)))),
+            requested: requested.map(|text| Box::from(cut_bytes(text, LONGEST_REQUEST))),
             hold: Hold::None,
             condition: self.ready(api),
             key,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mooring_allocator_services::words;
-use mooring_names::{annotations, endpoints, labels, read_by_name};
+use mooring_names::{annotations, endpoints, labels, metal3, read_by_name};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -73,6 +73,7 @@ read_by_name! {
     pub struct Annotations<'a> {
         annotations::PAUSED => paused: IgnoredAny,
         annotations::REQUESTED_ADDRESS => requested: Text<'a>,
+        metal3::REQUESTED_ADDRESS => requested_of_metal3: Text<'a>,
         annotations::VOIDED => voided: Text<'a>,
         annotations::ATTEMPT => attempt: Text<'a>,
         annotations::RESTS_FOR => rests_for: Text<'a>,

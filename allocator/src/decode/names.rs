@@ -3,12 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use mooring_allocator_core::names::{PoolKind, PoolRef};
-use mooring_allocator_core::retained_meta::Finalizers;
-use mooring_api::GROUP;
-
+use super::kinds::pool_kind;
 use super::meta::PoolRefJson;
 use super::text::Text;
+use mooring_allocator_core::names::{PoolKind, PoolRef};
+use mooring_allocator_core::retained_meta::Finalizers;
 
 /// Limit of shared lists of finalizers: programs use few different lists, and others are not worth sharing.
 const MOST_LISTS: usize = 64;
@@ -22,17 +21,22 @@ pub struct Names {
     texts: HashSet<Arc<str>>,
     pools: HashMap<PoolKind, HashMap<Arc<str>, Named>>,
     finalizers: Vec<Finalizers>,
-}
-
-/// The kind of pool with this name; None: not a kind of ours.
-#[must_use]
-pub fn pool_kind(kind: &str) -> Option<PoolKind> {
-    use PoolKind::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool};
-    let all = [InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool];
-    all.into_iter().find(|one| one.name() == kind)
+    /// metal3's pools are ours.
+    metal3: bool,
 }
 
 impl Names {
+    /// Claims of metal3's pools are served.
+    pub const fn serve_metal3(&mut self) {
+        self.metal3 = true;
+    }
+
+    /// Whether claims of metal3's pools are served.
+    #[must_use]
+    pub const fn serves_metal3(&self) -> bool {
+        self.metal3
+    }
+
     /// The shared copy of a text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
@@ -45,8 +49,11 @@ impl Names {
 
     /// The pool that a reference in this namespace names; None: the pool is of no kind of ours.
     pub fn pool_ref(&mut self, reference: &PoolRefJson<'_>, namespace: &str) -> Option<Arc<PoolRef>> {
-        let ours = reference.api_group.as_deref() == Some(GROUP);
-        let kind = pool_kind(&reference.kind).filter(|_| ours && !reference.name.is_empty())?;
+        let group = reference.api_group.as_deref()?;
+        let kind = pool_kind(group, &reference.kind).filter(|_| !reference.name.is_empty())?;
+        if kind == PoolKind::Metal3IPPool && !self.metal3 {
+            return None;
+        }
         Some(self.pool(kind, namespace, &reference.name))
     }
 
@@ -99,5 +106,12 @@ mod tests {
         ] {
             assert_eq!(names.pool_ref(&read(foreign), "n"), None, "{foreign}");
         }
+        // metal3's are of its own group, and are served where that is asked for.
+        let metal3 = read(r#"{"apiGroup":"ipam.metal3.io","kind":"IPPool","name":"p"}"#);
+        assert_eq!(names.pool_ref(&metal3, "n"), None);
+        names.serve_metal3();
+        assert_eq!(names.pool_ref(&metal3, "n").map(|pool| pool.kind), Some(PoolKind::Metal3IPPool));
+        let foreign = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"IPPool","name":"p"}"#);
+        assert_eq!(names.pool_ref(&foreign, "n"), None);
     }
 }

@@ -5,23 +5,30 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use mooring_allocator_core::names::{PoolRef, Uid, Version};
-use mooring_allocator_core::pool::{LegacySpec, Network, Plan, Policy, PoolSpec, PrefixSpec, SpecError, Strategy};
+use mooring_allocator_core::pool::{
+    LegacySpec, Metal3Entry, Metal3Spec, Network, Plan, Policy, PoolSpec, PrefixSpec, SpecError, Strategy,
+};
 use mooring_allocator_services::objects::{Made, Source};
 use mooring_allocator_services::words;
-use mooring_api::pool::{AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, PoolStatus, PrefixPoolSpec, Quarantine};
-use mooring_api::{annotations, finalizers};
+use mooring_api::annotations;
+use mooring_api::pool::{
+    AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PoolStatus, PrefixPoolSpec,
+    Quarantine,
+};
 use serde::Deserialize;
 
-/// A pool of any of the four kinds, as the API server sends it.
+use super::kinds::finalizers;
+
+/// A pool of any kind, as the API server sends it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, bound(deserialize = "S: Deserialize<'de> + Default"))]
-pub struct PoolJson<S> {
+#[serde(default, bound(deserialize = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
+pub struct PoolJson<S, T = PoolStatus> {
     /// The object's metadata.
     pub metadata: ObjectMeta,
     /// The pool's spec.
     pub spec: S,
     /// The pool's status.
-    pub status: Option<PoolStatus>,
+    pub status: Option<T>,
 }
 
 /// The labels of namespaces, by name. Needed only if a pool selects namespaces by label.
@@ -45,6 +52,8 @@ pub enum Spec {
     Addresses(Box<IpPoolSpec>),
     /// A pool of prefixes.
     Prefixes(Box<PrefixPoolSpec>),
+    /// A pool of metal3's, and the addresses by claim in its status.
+    Metal3(Box<Metal3PoolSpec>, BTreeMap<String, String>),
 }
 
 impl From<PoolJson<IpPoolSpec>> for Seen {
@@ -56,6 +65,13 @@ impl From<PoolJson<IpPoolSpec>> for Seen {
 impl From<PoolJson<PrefixPoolSpec>> for Seen {
     fn from(pool: PoolJson<PrefixPoolSpec>) -> Self {
         Self { meta: lean(pool.metadata), status: pool.status, spec: Spec::Prefixes(Box::new(pool.spec)) }
+    }
+}
+
+impl From<PoolJson<Metal3PoolSpec, Metal3PoolStatus>> for Seen {
+    fn from(pool: PoolJson<Metal3PoolSpec, Metal3PoolStatus>) -> Self {
+        let indexes = pool.status.map(|status| status.indexes).unwrap_or_default();
+        Self { meta: lean(pool.metadata), status: None, spec: Spec::Metal3(Box::new(pool.spec), indexes) }
     }
 }
 
@@ -86,6 +102,16 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => spec.allowed_namespaces.as_ref(),
             Spec::Prefixes(spec) => spec.allowed_namespaces.as_ref(),
+            Spec::Metal3(..) => None,
+        }
+    }
+
+    /// The spec of a pool of metal3's.
+    #[must_use]
+    pub const fn metal3(&self) -> Option<&Metal3PoolSpec> {
+        match &self.spec {
+            Spec::Metal3(spec, _) => Some(spec),
+            _ => None,
         }
     }
 
@@ -101,15 +127,15 @@ impl Seen {
     ) -> mooring_allocator_core::protocol::Pool {
         let has = |name| self.meta.finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == name));
         mooring_allocator_core::protocol::Pool {
-            reference,
             uid: self.uid(),
             version: Version::from(self.meta.resource_version.as_deref().unwrap_or_default()),
             generation,
             plan: self.plan(namespaces),
             paused: paused || self.is_paused(),
             deleting: self.meta.deletion_timestamp.is_some(),
-            finalizer: has(finalizers::PROTECT_POOL),
+            finalizer: has(finalizers(reference.kind).pool),
             status,
+            reference,
         }
     }
 
@@ -140,6 +166,7 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => serde_json::to_value(spec),
             Spec::Prefixes(spec) => serde_json::to_value(spec),
+            Spec::Metal3(spec, _) => serde_json::to_value(spec),
         }
     }
 
@@ -159,6 +186,7 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => addresses(spec, self.network(), allowed)?.plan(),
             Spec::Prefixes(spec) => prefixes(spec, self.network(), allowed)?.plan(),
+            Spec::Metal3(spec, _) => metal3(spec, self.network())?.plan(),
         }
     }
 
@@ -168,6 +196,7 @@ impl Seen {
         let named = match &self.spec {
             Spec::Addresses(spec) => spec.network.as_ref(),
             Spec::Prefixes(spec) => spec.network.as_ref(),
+            Spec::Metal3(..) => None,
         };
         let for_services = self.annotation(words::SERVICE_DEFAULT) == Some("true")
             || self.annotation(words::SERVICE_CLASS).is_some_and(|class| !class.is_empty());
@@ -243,6 +272,25 @@ fn prefixes(
         gateway: spec.gateway.clone(),
         policy,
     })
+}
+
+fn metal3(spec: &Metal3PoolSpec, network: Network) -> Result<Metal3Spec, Vec<SpecError>> {
+    use mooring_api::pool::Strategy as Api;
+    let strategy = match spec.allocation_strategy.as_deref() {
+        None | Some("" | "sequential") => Api::LowestFree,
+        Some("random") => Api::Random,
+        Some(other) => Api::Unknown(other.to_owned()),
+    };
+    let policy = policy(Some(&strategy), &spec.pre_allocations, network, None, None)?;
+    let entry = |one: &mooring_api::pool::Metal3PoolEntry| Metal3Entry {
+        start: one.start.clone(),
+        end: one.end.clone(),
+        subnet: one.subnet.clone(),
+        prefix: one.prefix.unwrap_or(0),
+        gateway: one.gateway.clone(),
+    };
+    let pools = spec.pools.iter().map(entry).collect();
+    Ok(Metal3Spec { pools, prefix: spec.prefix.unwrap_or(0), gateway: spec.gateway.clone(), policy })
 }
 
 fn policy(

@@ -1,5 +1,6 @@
 //! Which kinds are followed, and from when.
 
+use mooring_allocator_core::names::PoolKind;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -32,7 +33,13 @@ impl Driver {
     /// known.
     pub(super) fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
-        wanted.extend(POOLS.map(Resource::Pools));
+        if self.index.names.serves_metal3() {
+            wanted.extend([Resource::Pools(PoolKind::Metal3IPPool), Resource::Metal3Addresses]);
+        }
+        // Who waits for the pools waits for these: the others are known by then.
+        if !self.index.names.serves_metal3() || self.claims.intake.knows_pools(PoolKind::Metal3IPPool) {
+            wanted.extend(POOLS.map(Resource::Pools));
+        }
         if self.index.clusters.are_known() {
             wanted.push(Resource::Claims);
         }

@@ -16,6 +16,9 @@ use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::versions::{IpamVersion, PoolVersion, Version as _};
 
+use super::claims::metal3::Metal3;
+use crate::api::POOLS;
+use crate::decode::kinds::group;
 use crate::decode::names::Names;
 use crate::decode::pool::{Namespaces, Seen};
 use crate::events::Regarding;
@@ -55,6 +58,8 @@ pub struct Index {
     pub scope: Scope,
     /// The pools of all namespaces that name no network are of one network.
     pub one_network: bool,
+    /// What metal3's pools depend on.
+    pub metal3: Metal3,
 }
 
 /// A pool as it was shown.
@@ -86,6 +91,7 @@ impl Index {
             served: IpamVersion::default(),
             scope,
             one_network: false,
+            metal3: Metal3::default(),
         }
     }
 
@@ -111,6 +117,11 @@ impl Index {
     pub fn held(&self, mut claim: Claim) -> Claim {
         claim.hold = self.clusters.hold(&claim);
         claim
+    }
+
+    /// The kinds of pools that are served.
+    pub fn pool_kinds(&self) -> impl Iterator<Item = PoolKind> + use<> {
+        POOLS.into_iter().chain(self.names.serves_metal3().then_some(PoolKind::Metal3IPPool))
     }
 
     /// The API version in which a kind of pool is served.
@@ -144,7 +155,7 @@ impl Index {
     pub fn regarding_pool(&self, reference: &PoolRef) -> Option<Regarding> {
         let pool = self.pools.get(reference)?;
         Some(Regarding {
-            group: GROUP,
+            group: group(reference.kind),
             version: pool.api.name(),
             kind: reference.kind.name(),
             namespace: reference.namespace.to_string(),

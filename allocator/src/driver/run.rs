@@ -105,6 +105,9 @@ pub async fn run(
         leads: None,
         settings,
     };
+    if driver.settings.metal3 {
+        driver.index.names.serve_metal3();
+    }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
     let for_endpoints = driver.endpoints.as_ref().map(EndpointController::wanted).unwrap_or_default();
     let for_machines = driver.machines.iter().flat_map(|_| MachineController::WANTED);

@@ -100,6 +100,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let namespaces = g.field("namespaces", namespaces);
     let filter = g.field("watch-filter", text);
     let one_network = g.field("one-network", on_off);
+    let metal3 = g.field("metal3", on_off);
     let serves = g.field("services", on_off);
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
@@ -128,6 +129,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         list_deadline: list?,
         scope,
         one_network: one_network?,
+        metal3: metal3?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         machine_addresses: machine_addresses?,
@@ -325,12 +327,13 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 10] = [
+    const NOT_IN_THE_CHART: [&str; 11] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
         "machine-addresses",
+        "metal3",
         "lease-name",
         "metrics",
         "kubeconfig",

@@ -68,6 +68,13 @@ pub const SETTINGS: &[Spec] = &[
         "Whether the pools of all namespaces are one network unless they name another. off: pools of different namespaces may hand out the same addresses",
     ),
     spec(
+        SCOPE,
+        "metal3",
+        "ON|OFF",
+        "off",
+        "Whether claims of metal3's IPPools (ipam.metal3.io) are served too. It needs further permissions: manifests/allocator/metal3. metal3's controller must not run",
+    ),
+    spec(
         SERVICES,
         "services",
         "ON|OFF",

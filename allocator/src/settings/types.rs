@@ -11,6 +11,7 @@ use crate::api::PartKind;
 use crate::driver::Scope;
 
 /// All settings of the allocator.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The address of the cluster.
@@ -27,6 +28,8 @@ pub struct Settings {
     pub scope: Scope,
     /// The pools of all namespaces that name no network are of one network.
     pub one_network: bool,
+    /// Claims of metal3's pools are served.
+    pub metal3: bool,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.

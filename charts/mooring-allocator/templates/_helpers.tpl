@@ -51,6 +51,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- else if ne $configMap "kube-system/kubevip" }}
 - {name: MOORING_ALLOCATOR_SERVICES_CONFIGMAP, value: {{ $configMap | quote }}}
 {{- end }}
+{{- if .Values.metal3.enabled }}
+- {name: MOORING_ALLOCATOR_METAL3, value: "on"}
+{{- end }}
 {{- if .Values.endpoints.enabled }}
 - {name: MOORING_ALLOCATOR_ENDPOINTS, value: "on"}
 {{- $kinds := list }}

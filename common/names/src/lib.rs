@@ -9,6 +9,7 @@ pub mod kube_vip;
 pub mod labels;
 pub mod machines;
 pub mod mark;
+pub mod metal3;
 mod read;
 #[cfg(test)]
 mod reference;

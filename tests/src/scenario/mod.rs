@@ -13,6 +13,7 @@ mod health;
 mod kinds;
 mod kubeadm;
 mod link;
+mod metal3;
 mod migration;
 mod mixed;
 mod named;
@@ -66,6 +67,7 @@ pub fn all() -> Vec<Test<()>> {
         adapter::all,
         services::all,
         service_addresses::all,
+        metal3::all,
         migration::all,
         traffic::all,
         kubeadm::all,

@@ -22,7 +22,7 @@ struct Same {
     components: &'static [&'static str],
 }
 
-const SAME: [Same; 9] = [
+const SAME: [Same; 10] = [
     Same { chart: Program::Agent, values: "services", folders: &["agent"], components: &[] },
     Same { chart: Program::Agent, values: "kube-vip", folders: &["agent"], components: &["agent/kube-vip-placement"] },
     Same {
@@ -51,6 +51,12 @@ const SAME: [Same; 9] = [
         values: "machine-addresses",
         folders: &["allocator"],
         components: &["crds/standalone", "allocator/machine-addresses"],
+    },
+    Same {
+        chart: Program::Allocator,
+        values: "metal3",
+        folders: &["allocator"],
+        components: &["crds/standalone", "crds/metal3", "allocator/metal3"],
     },
 ];
 

@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::GROUP;
 use crate::rules::{self, Rules};
 
 /// A CRD cannot be made: a mistake in the source, which no input can bring about.
@@ -38,6 +37,7 @@ pub enum Error {
 /// A kind.
 #[expect(clippy::struct_field_names, reason = "kind is what Kubernetes calls it")]
 pub(super) struct Kind {
+    pub group: &'static str,
     pub kind: &'static str,
     pub plural: &'static str,
     pub namespaced: bool,
@@ -65,9 +65,9 @@ impl Kind {
         let crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{}.{GROUP}", self.plural), "labels": self.labels},
+            "metadata": {"name": format!("{}.{}", self.plural, self.group), "labels": self.labels},
             "spec": {
-                "group": GROUP,
+                "group": self.group,
                 "scope": if self.namespaced { "Namespaced" } else { "Cluster" },
                 "names": {
                     "kind": self.kind,

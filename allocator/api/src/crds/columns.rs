@@ -39,6 +39,12 @@ pub(super) fn old_pool() -> Vec<Value> {
     all
 }
 
+/// Of metal3's pools: as metal3 has them.
+pub(super) fn metal3_pool() -> Vec<Value> {
+    let path = ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name";
+    vec![column("Cluster", "string", path, "The Cluster of the pool"), age()]
+}
+
 fn pool_ref() -> [Value; 2] {
     [
         column("Pool Name", "string", ".spec.poolRef.name", "The name of the pool"),

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::build::{Error, Kind, Version, schema};
 use super::columns;
-use crate::labels;
 use crate::pool::{
     GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, IpPoolSpec, PoolStatus,
     PrefixPoolSpec,
 };
 use crate::rules::{ip_pool, prefix_pool};
+use crate::{GROUP, labels};
 
 /// The CRDs of the four kinds of pools.
 ///
@@ -57,7 +57,7 @@ fn ip(kind: &'static str, plural: &'static str, global: bool) -> Result<CustomRe
         version("v1alpha1", false, Some(old), json!(columns::old_pool())),
         version("v1alpha2", true, None, json!(columns::pool("addresses", "Addresses"))),
     ];
-    Kind { kind, plural, namespaced: !global, labels: labels("v1alpha1_v1alpha2"), versions }.crd()
+    Kind { group: GROUP, kind, plural, namespaced: !global, labels: labels("v1alpha1_v1alpha2"), versions }.crd()
 }
 
 fn prefix(kind: &'static str, plural: &'static str, global: bool) -> Result<CustomResourceDefinition, Error> {
@@ -76,7 +76,7 @@ fn prefix(kind: &'static str, plural: &'static str, global: bool) -> Result<Cust
         spec,
         status: Some(schema::<PoolStatus>(kind, &vec![])?),
     };
-    Kind { kind, plural, namespaced: !global, labels: labels("v1alpha2"), versions: vec![version] }.crd()
+    Kind { group: GROUP, kind, plural, namespaced: !global, labels: labels("v1alpha2"), versions: vec![version] }.crd()
 }
 
 /// A namespaced pool serves its namespace and no other.

@@ -6,8 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{pools, standalone};
-use crate::GROUP;
+use super::{metal3, pools, standalone};
 
 const HEAD: &str = "\
 # Kinds
@@ -30,13 +29,19 @@ const STANDALONE: &str = "
 These CRDs are Cluster API's. Mooring brings them only to a cluster that has no Cluster API.
 ";
 
+const METAL3: &str = "
+## metal3's pools
+
+This CRD is metal3's. Mooring brings it only to a cluster that has no metal3 ([metal3's pools](../metal3.md)).
+";
+
 /// The whole page.
 ///
 /// # Errors
 /// See [`Error`]; a test sees to it that there are none.
 pub fn page() -> Result<String, Error> {
     let mut page = HEAD.to_owned();
-    for (head, crds) in [(POOLS, pools()?), (STANDALONE, standalone()?)] {
+    for (head, crds) in [(POOLS, pools()?), (STANDALONE, standalone()?), (METAL3, metal3()?)] {
         page.push_str(head);
         for crd in &crds {
             kind(&mut page, crd)?;
@@ -57,7 +62,7 @@ fn kind(page: &mut String, crd: &CustomResourceDefinition) -> Result<(), Error> 
     let others: Vec<String> =
         versions.iter().filter(|one| !one.storage && one.served).map(|one| format!("`{}`", one.name)).collect();
     let others = if others.is_empty() { String::new() } else { format!(" Also served: {}.", others.join(", ")) };
-    let _ = writeln!(page, "\n### {name}\n\n{about} `{GROUP}/{}`, {scope}.{others}\n", stored.name);
+    let _ = writeln!(page, "\n### {name}\n\n{about} `{}/{}`, {scope}.{others}\n", crd.spec.group, stored.name);
     let _ = writeln!(page, "| field | type | default | |\n| --- | --- | --- | --- |");
     let mut rules = Vec::new();
     for part in ["spec", "status"] {

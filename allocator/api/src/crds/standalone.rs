@@ -10,7 +10,7 @@ use super::build::{Error, Kind, Version, schema};
 use super::columns;
 use crate::address::{IpAddress, IpAddressSpec};
 use crate::claim::{IpAddressClaim, IpAddressClaimSpec, IpAddressClaimStatus};
-use crate::rules;
+use crate::{GROUP, rules};
 
 /// What names of objects look like.
 const NAME: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -82,5 +82,5 @@ fn kind(
     };
     let versions =
         vec![version("v1alpha1", false, true), version("v1beta1", false, true), version("v1beta2", true, false)];
-    Kind { kind, plural, namespaced: true, labels: json!({}), versions }.crd()
+    Kind { group: GROUP, kind, plural, namespaced: true, labels: json!({}), versions }.crd()
 }

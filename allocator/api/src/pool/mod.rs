@@ -10,6 +10,7 @@
 
 mod ip;
 mod legacy;
+mod metal3;
 mod namespaces;
 mod prefix;
 mod quarantine;
@@ -18,6 +19,9 @@ mod strategy;
 
 pub use ip::{GlobalInClusterIpPool, InClusterIpPool, IpPoolSpec};
 pub use legacy::{LegacyError, Listed};
+pub use metal3::{
+    METAL3_ADDRESSES, METAL3_POOL, METAL3_POOLS, METAL3_VERSION, Metal3PoolEntry, Metal3PoolSpec, Metal3PoolStatus,
+};
 pub use namespaces::{AllowedNamespaces, SelectorError};
 pub use prefix::{DEFAULT_PREFIX_LENGTH, GlobalInClusterPrefixPool, InClusterPrefixPool, PrefixPoolSpec};
 pub use quarantine::Quarantine;

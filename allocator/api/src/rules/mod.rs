@@ -11,12 +11,14 @@
 mod address;
 pub(crate) mod cel;
 mod ip_pool;
+mod metal3;
 mod prefix_pool;
 
 use serde_json::{Map, Value, json};
 
 pub(crate) use address::{address, claim};
 pub(crate) use ip_pool::ip_pool;
+pub(crate) use metal3::metal3_pool;
 pub(crate) use prefix_pool::prefix_pool;
 
 /// A rule and what it is about.

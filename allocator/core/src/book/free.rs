@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::pool::Strategy;
+use crate::pool::{Entry, Strategy};
 use crate::range_set::RangeSet;
 
 /// The release order is remembered for at most this many units; any further released unit counts as fresh.
@@ -74,10 +74,11 @@ impl Free {
 
     /// The unit to hand out next, among the units with nothing `in_the_way`. `in_the_way` returns the first and last
     /// unit of the obstacle, so that the search passes over any large obstacle at once. `seed`: any number, for random
-    /// order.
+    /// order. `entries`: use these up one after the other; empty: there is one order for all.
     pub fn next(
         &self,
         usable: &RangeSet,
+        entries: &[Entry],
         seed: u64,
         mut in_the_way: impl FnMut(u128) -> Option<(u128, u128)>,
     ) -> Option<u128> {
@@ -92,6 +93,13 @@ impl Free {
             }
         };
         match &self.order {
+            Order::Random if !entries.is_empty() => entries.iter().find_map(|&Entry { first, last, .. }| {
+                let start = first + u128::from(seed) % (last - first).saturating_add(1);
+                from(&self.all, start, last.checked_add(1)).or_else(|| from(&self.all, first, Some(start)))
+            }),
+            _ if !entries.is_empty() => {
+                entries.iter().find_map(|entry| from(&self.all, entry.first, entry.last.checked_add(1)))
+            }
             Order::Lowest => from(&self.all, 0, None),
             Order::Highest => {
                 let mut at = self.all.last_to(u128::MAX)?;

@@ -373,7 +373,7 @@ impl Book {
             let (first, last) = strays.find_map(|used| used.in_the_way(plan.block(unit)))?;
             Some((plan.unit_number(first), plan.unit_number(last)))
         };
-        let unit = entry.free.next(&plan.usable, seed, in_the_way)?;
+        let unit = entry.free.next(&plan.usable, &plan.entries, seed, in_the_way)?;
         Some(plan.block(unit))
     }
 

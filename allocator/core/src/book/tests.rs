@@ -31,6 +31,40 @@ fn next(book: &Book, pool: PoolId) -> Option<String> {
 }
 
 #[test]
+fn entries_are_used_up_in_their_order() {
+    use crate::pool::{Metal3Entry, Metal3Spec};
+    let entry = |start: &str, end: &str| Metal3Entry {
+        start: Some(start.into()),
+        end: Some(end.into()),
+        prefix: 24,
+        ..Metal3Entry::default()
+    };
+    for strategy in [Strategy::Lowest, Strategy::Random] {
+        let mut spec = Metal3Spec {
+            pools: vec![entry("10.0.0.20", "10.0.0.22"), entry("10.0.0.1", "10.0.0.2")],
+            ..Metal3Spec::default()
+        };
+        spec.policy.strategy = strategy;
+        for seed in 0..7 {
+            let mut book = Book::default();
+            let id = pool(&mut book, "p", spec.plan().unwrap());
+            let mut given = Vec::new();
+            while let Some(block) = book.next_free(id, seed) {
+                book.occupy(Holder::Object(u32::try_from(given.len()).unwrap()), id, Some(block));
+                given.push(block);
+            }
+            let (first, second) = given.split_at(3);
+            let all = |from: u8, to: u8| (from..=to).map(|n| host(&format!("10.0.0.{n}"))).collect::<BTreeSet<_>>();
+            assert_eq!(first.iter().copied().collect::<BTreeSet<_>>(), all(20, 22), "{strategy:?} {seed}");
+            assert_eq!(second.iter().copied().collect::<BTreeSet<_>>(), all(1, 2), "{strategy:?} {seed}");
+            assert!(
+                strategy == Strategy::Random || given.is_sorted_by_key(|b| (b.first() < host("10.0.0.9").first(), *b))
+            );
+        }
+    }
+}
+
+#[test]
 fn the_tutorial() {
     let mut book = Book::default();
     let cp = pool(&mut book, "wc-cp-ips", plan(&["10.10.222.232-10.10.222.238"], 24, Strategy::Lowest));

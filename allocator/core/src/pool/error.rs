@@ -63,7 +63,7 @@ pub enum SpecError {
         seconds: i64,
     },
     /// `preAllocations` keeps an address that the pool can never hand out.
-    #[error("preAllocations keeps {address} for claim {claim:?}, but it is {why}: correct it, or list it in addresses")]
+    #[error("preAllocations keeps {address} for claim {claim:?}, but it is {why}: correct it, or add it to the pool")]
     PreAllocationOutside {
         /// The claim.
         claim: String,
@@ -85,6 +85,9 @@ pub enum SpecError {
     /// The v1alpha1 form lacks a field, or is mixed with the new form.
     #[error("{0}")]
     Legacy(&'static str),
+    /// An entry of an `IPPool` makes no sense.
+    #[error("{0}")]
+    Entry(&'static str),
     /// `start` or `end` is not in `subnet`.
     #[error("{field} {address} is not in subnet {subnet}: correct one of them")]
     OutsideSubnet {

@@ -2,6 +2,7 @@
 
 mod error;
 mod legacy;
+mod metal3;
 #[cfg(test)]
 mod model;
 mod plan;
@@ -13,7 +14,8 @@ mod tests;
 
 pub use error::SpecError;
 pub use legacy::LegacySpec;
-pub use plan::{Plan, Standing};
+pub use metal3::{Metal3Entry, Metal3Spec};
+pub use plan::{Entry, Plan, Standing};
 pub use prefixes::PrefixSpec;
 pub use remark::Remark;
 pub use spec::{Network, Policy, PoolSpec, Strategy};

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::block::{Block, Family, MAPPED, MAPPED_LAST, address, host_mask, number};
+use crate::protocol::flaws::{Flaw, planted};
 use crate::range_set::RangeSet;
 use crate::text::{self, Span};
 
@@ -25,6 +26,8 @@ pub enum Standing {
     Reserved,
     /// The pool excludes the address.
     Excluded,
+    /// The address is in use by a kind of object that this allocator does not serve.
+    Elsewhere,
 }
 
 impl Standing {
@@ -37,8 +40,22 @@ impl Standing {
             Self::Gateway => "the pool's gateway",
             Self::Reserved => "reserved in its subnet (allocateReservedIPAddresses is off)",
             Self::Excluded => "excluded from the pool",
+            Self::Elsewhere => "in use by an IPClaim of metal3's",
         }
     }
+}
+
+/// An entry of a pool whose entries have prefixes and gateways of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The first address, as a number.
+    pub first: u128,
+    /// The last.
+    pub last: u128,
+    /// The `prefix` of each `IPAddress` of this entry.
+    pub prefix: u8,
+    /// The `gateway` of each `IPAddress` of this entry.
+    pub gateway: Option<IpAddr>,
 }
 
 /// What a pool may hand out. A pool hands out *units*: single addresses, or prefixes of one length.
@@ -51,6 +68,10 @@ pub struct Plan {
     /// Excluded and reserved addresses: used to explain a refusal.
     excluded: RangeSet,
     reserved: RangeSet,
+    /// Addresses that objects have which the book does not know.
+    elsewhere: RangeSet,
+    /// The entries, in the order in which they are used up; empty: the pool has one prefix and one gateway, and one order.
+    pub(crate) entries: Vec<Entry>,
     /// The `prefix` of each `IPAddress`.
     pub prefix: u8,
     /// The `gateway` of each `IPAddress`.
@@ -138,6 +159,8 @@ impl PoolSpec {
             usable,
             excluded,
             reserved,
+            elsewhere: RangeSet::default(),
+            entries: Vec::new(),
             prefix: length,
             gateway,
             strategy: self.policy.strategy,
@@ -167,6 +190,8 @@ impl Plan {
             usable,
             excluded,
             reserved: RangeSet::default(),
+            elsewhere: RangeSet::default(),
+            entries: Vec::new(),
             prefix: unit,
             gateway,
             strategy: policy.strategy,
@@ -177,6 +202,33 @@ impl Plan {
             allowed_namespaces: policy.allowed_namespaces.clone(),
             remarks,
         }
+    }
+
+    /// A plan of entries, before the policy is checked.
+    pub(super) fn of_entries(
+        usable: RangeSet,
+        entries: Vec<Entry>,
+        gateway: Option<IpAddr>,
+        policy: &Policy,
+        remarks: Vec<Remark>,
+    ) -> Self {
+        let plan = Self::of_prefixes(128, usable, RangeSet::default(), gateway, policy, remarks);
+        Self { entries, ..plan }
+    }
+
+    /// Takes out addresses that objects have which the book does not know.
+    pub fn take_out(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+        self.elsewhere = RangeSet::of(addresses.into_iter().map(|one| (number(one), number(one))));
+        self.usable.remove_all(&self.elsewhere);
+    }
+
+    /// The `prefix` and the `gateway` of a unit's `IPAddress`.
+    #[must_use]
+    pub fn terms(&self, block: Block) -> (u8, Option<IpAddr>) {
+        let at = block.first();
+        let entry = self.entries.iter().find(|entry| (entry.first..=entry.last).contains(&at));
+        let entry = entry.filter(|_| !planted(Flaw::TermsOfThePool));
+        entry.map_or((self.prefix, self.gateway), |entry| (entry.prefix, entry.gateway))
     }
 
     /// Checks the policy, and reads the addresses kept for claims, which need the usable set.
@@ -230,8 +282,11 @@ impl Plan {
             return Standing::Usable;
         }
         let (first, last) = (block.first(), block.last());
-        if self.gateway.is_some_and(|g| Block::host(g) == block) {
+        let gateways = self.gateway.into_iter().chain(self.entries.iter().filter_map(|entry| entry.gateway));
+        if gateways.into_iter().any(|g| Block::host(g) == block) {
             Standing::Gateway
+        } else if self.elsewhere.contains(first) {
+            Standing::Elsewhere
         } else if self.excluded.within(first, last).next().is_some() {
             Standing::Excluded
         } else if self.reserved.contains(first) {

@@ -42,6 +42,8 @@ pub(crate) enum Flaw {
     ForeignAtOnce,
     /// A prefix that somebody wrote by hand counts for the pools of all namespaces.
     EveryPrefixCounts,
+    /// An entry's own prefix and gateway are ignored.
+    TermsOfThePool,
 }
 
 #[cfg(test)]

@@ -197,4 +197,6 @@ pub struct PoolStatus {
     pub overlapping: String,
     /// The addresses that two claims have, which only a human can bring about, and what to do; empty: none.
     pub duplicates: String,
+    /// A number that changes with the addresses of the pool's objects, where the status lists them; otherwise 0.
+    pub holders: u64,
 }

@@ -63,6 +63,12 @@ impl Intake {
         self.claims_begun
     }
 
+    /// Whether the pools of a kind were listed, or the kind is not served.
+    #[must_use]
+    pub fn knows_pools(&self, kind: PoolKind) -> bool {
+        self.pools_known.contains(&kind)
+    }
+
     /// The claims whose hold may have changed.
     pub fn take_changed_holds(&mut self, now: Duration, index: &mut Index) -> Vec<Key> {
         self.hold_changed.extend(index.clusters.end_of_grace(now));
@@ -92,7 +98,8 @@ impl Intake {
         let turned = match resource {
             Resource::Claims => self.claims_page(index, now, (version, bytes), first, &mut events),
             Resource::Addresses => self.addresses_page(index, bytes, first, asked, &mut events),
-            Resource::Clusters => self.clusters_page(index, bytes, first),
+            Resource::Metal3Addresses => super::metal3::page(index, bytes, first, &mut events),
+            Resource::Clusters => self.clusters_page(index, bytes, first, &mut events),
             Resource::Namespaces => super::pools::namespaces_page(index, bytes, first, &mut events),
             Resource::Pools(kind) => self.pools_page(index, kind, (version, bytes), first, &mut events),
             other => return Err(Unreadable { resource: other.plural(), source: not_here() }),
@@ -113,7 +120,8 @@ impl Intake {
             let event = match resource {
                 Resource::Claims => self.claim_line(index, now, text),
                 Resource::Addresses => address_line(index, text),
-                Resource::Clusters => self.cluster_line(index, text).map(|()| None),
+                Resource::Metal3Addresses => super::metal3::address_line(index, text),
+                Resource::Clusters => self.cluster_line(index, text, &mut each).map(|()| None),
                 Resource::Namespaces => super::pools::namespace_line(index, text, &mut each).map(|()| None),
                 Resource::Pools(kind) => super::pools::pool_line(index, kind, text),
                 _ => Err(not_here()),
@@ -131,6 +139,7 @@ impl Intake {
         match resource {
             Resource::Clusters if index.clusters.not_served(self.claims_listed) => self.judge_by_clusters(index),
             Resource::Pools(kind) if self.pools_known.insert(kind) => return self.all_pools(index),
+            Resource::Metal3Addresses if index.metal3.not_served() => return super::metal3::all_again(index),
             _ => {}
         }
         Vec::new()
@@ -254,7 +263,13 @@ impl Intake {
         Ok(turned(&page))
     }
 
-    fn clusters_page(&mut self, index: &mut Index, bytes: &Bytes, first: bool) -> Result<Turned, serde_json::Error> {
+    fn clusters_page(
+        &mut self,
+        index: &mut Index,
+        bytes: &Bytes,
+        first: bool,
+        events: &mut Vec<Event>,
+    ) -> Result<Turned, serde_json::Error> {
         let page = Page::<'_, ClusterJson<'_>>::read(bytes)?;
         if first {
             index.clusters.list_begins();
@@ -266,6 +281,7 @@ impl Intake {
         if page.metadata.next.is_empty() {
             index.clusters.list_ends();
             self.judge_by_clusters(index);
+            events.append(&mut super::metal3::all_again(index));
         }
         Ok(turned(&page))
     }
@@ -276,7 +292,12 @@ impl Intake {
         self.hold_changed.extend(named.map(|claim| claim.key.clone()));
     }
 
-    fn cluster_line(&mut self, index: &mut Index, text: &[u8]) -> Result<(), serde_json::Error> {
+    fn cluster_line(
+        &mut self,
+        index: &mut Index,
+        text: &[u8],
+        each: &mut impl FnMut(Result<Event, Unreadable>),
+    ) -> Result<(), serde_json::Error> {
         let (json, pause) = match line::<ClusterJson<'_>>(text)? {
             Line::Applied(json) => {
                 let pause = json.pause();
@@ -293,6 +314,7 @@ impl Intake {
         if changed {
             let its = index.protocol.claims().filter(|claim| depends_on(claim).as_ref() == Some(&key));
             self.hold_changed.extend(its.map(|claim| claim.key.clone()));
+            super::metal3::of_cluster(index, &key, each);
         }
         Ok(())
     }

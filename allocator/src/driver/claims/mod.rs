@@ -3,6 +3,7 @@
 
 mod answers;
 mod intake;
+pub mod metal3;
 mod notes;
 mod pool_status;
 mod pools;

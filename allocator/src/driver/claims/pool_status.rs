@@ -112,6 +112,7 @@ pub fn read(pool: &KnownPool) -> Option<PoolStatus> {
         message: ready.message.clone(),
         overlapping: message_if_true(&status.conditions, conditions::OVERLAPPING),
         duplicates: message_if_true(&status.conditions, conditions::DUPLICATES),
+        holders: 0,
     })
 }
 

@@ -7,17 +7,17 @@ use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Network;
 use mooring_allocator_core::protocol::{Event, Pool};
-use mooring_api::pool::{IpPoolSpec, PrefixPoolSpec};
+use mooring_api::pool::{IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PrefixPoolSpec};
 use mooring_api::versions::{PoolVersion, Version as _};
 use serde::Deserialize;
 
 use super::super::index::{Index, KnownPool};
 use super::intake::{Intake, Unreadable, turned};
 use super::pool_status;
-use crate::api::{POOLS, Turned};
+use crate::api::Turned;
 use crate::decode::cluster::NamespaceJson;
 use crate::decode::frame::{Line, Page, line};
-use crate::decode::pool::{PoolJson, Seen};
+use crate::decode::pool::{PoolJson, Seen, Spec};
 
 impl Intake {
     pub(super) fn pools_page(
@@ -52,7 +52,7 @@ impl Intake {
 
     /// All pools, once all kinds are known.
     pub(super) fn all_pools(&self, index: &Index) -> Vec<Event> {
-        if self.pools_known.len() < POOLS.len() {
+        if !index.pool_kinds().all(|kind| self.pools_known.contains(&kind)) {
             return Vec::new();
         }
         vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
@@ -141,16 +141,27 @@ impl Index {
     #[must_use]
     pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
         let pool = self.pools.get(reference)?;
-        let changes = if pool.seen.needs_labels() { self.namespaces_changed << 40 } else { 0 };
+        let is_metal3 = reference.kind == PoolKind::Metal3IPPool;
+        let changes = match is_metal3 {
+            true => self.metal3.changes() << 40,
+            false if pool.seen.needs_labels() => self.namespaces_changed << 40,
+            false => 0,
+        };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
-        let unknown = pool.seen.needs_labels() && !self.namespaces_listed;
+        let unknown =
+            if is_metal3 { !self.metal3.is_known() } else { pool.seen.needs_labels() && !self.namespaces_listed };
+        let held = self.cluster_of_pool(reference).is_some_and(|cluster| self.clusters.is_paused(&cluster));
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
-        let status = self.written.of(reference, |written| pool_status::says(pool, written), || pool_status::read(pool));
+        let says = |written: &_| match &pool.seen.spec {
+            Spec::Metal3(_, shown) => self.metal3_indexes(reference) == *shown,
+            _ => pool_status::says(pool, written),
+        };
+        let status = self.written.of(reference, says, || pool_status::read(pool));
         let mut pool = pool.seen.pool(
             reference.clone(),
             &self.namespaces,
             generation.wrapping_add(changes),
-            elsewhere || unknown,
+            elsewhere || unknown || held,
             status,
         );
         if let Ok(plan) = &mut pool.plan
@@ -159,34 +170,49 @@ impl Index {
         {
             plan.network = Network::Common;
         }
+        if let Ok(plan) = &mut pool.plan
+            && is_metal3
+        {
+            plan.take_out(self.metal3.of(reference).map(|one| one.address));
+        }
+        // metal3's own addresses need the pool as well: who removes them removes the finalizer, or lets this program do it.
+        pool.finalizer &= !(pool.deleting && self.metal3.of(reference).next().is_some());
         Some(pool)
     }
 }
 fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde_json::Error> {
-    fn read<S>(bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde_json::Error>
+    fn read<J>(bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde_json::Error>
     where
-        S: for<'de> Deserialize<'de> + Default,
-        Seen: From<PoolJson<S>>,
+        J: for<'de> Deserialize<'de>,
+        Seen: From<J>,
     {
-        let page = Page::<'_, PoolJson<S>>::read(bytes)?;
+        let page = Page::<'_, J>::read(bytes)?;
         let turned = turned(&page);
         Ok((turned, page.items.into_iter().flatten().map(Seen::from).collect()))
     }
-    if kind.of_prefixes() { read::<PrefixPoolSpec>(bytes) } else { read::<IpPoolSpec>(bytes) }
+    match kind {
+        PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(bytes),
+        _ if kind.of_prefixes() => read::<PoolJson<PrefixPoolSpec>>(bytes),
+        _ => read::<PoolJson<IpPoolSpec>>(bytes),
+    }
 }
 
 fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json::Error> {
-    fn read<S>(text: &[u8]) -> Result<Line<Seen>, serde_json::Error>
+    fn read<J>(text: &[u8]) -> Result<Line<Seen>, serde_json::Error>
     where
-        S: for<'de> Deserialize<'de> + Default,
-        Seen: From<PoolJson<S>>,
+        J: for<'de> Deserialize<'de>,
+        Seen: From<J>,
     {
-        Ok(match line::<PoolJson<S>>(text)? {
+        Ok(match line::<J>(text)? {
             Line::Applied(pool) => Line::Applied(pool.into()),
             Line::Deleted(pool) => Line::Deleted(pool.into()),
             Line::Bookmark => Line::Bookmark,
             Line::Error(error) => Line::Error(error),
         })
     }
-    if kind.of_prefixes() { read::<PrefixPoolSpec>(text) } else { read::<IpPoolSpec>(text) }
+    match kind {
+        PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(text),
+        _ if kind.of_prefixes() => read::<PoolJson<PrefixPoolSpec>>(text),
+        _ => read::<PoolJson<IpPoolSpec>>(text),
+    }
 }

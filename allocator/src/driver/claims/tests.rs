@@ -294,6 +294,7 @@ fn a_pools_status_that_was_written_is_not_written_again() {
         message: String::new(),
         overlapping: "x".into(),
         duplicates: String::new(),
+        holders: 0,
     };
     let at = mooring_allocator_core::protocol::PoolTarget {
         reference: reference.clone(),
@@ -552,6 +553,7 @@ fn an_annotation_of_a_pool_that_makes_no_sense_is_a_condition_until_it_does() {
         message: String::new(),
         overlapping: String::new(),
         duplicates: String::new(),
+        holders: 0,
     };
     let target = PoolTarget { reference: seen.reference.clone(), uid: seen.uid.clone(), version: seen.version.clone() };
     let write = Write::PoolStatus(target, write);
@@ -630,4 +632,65 @@ fn addresses_that_were_listed_before_their_claims_are_judged_again() {
     let paused = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
     let events = side.list(Resource::Claims, &[claim("a", &paused)]);
     assert_eq!(addresses(&events, &side), Some(0), "its claim is paused");
+}
+
+#[test]
+fn metal3s_pools_wait_for_metal3s_own_addresses_and_for_their_cluster() {
+    use mooring_allocator_core::protocol::PoolTarget;
+    const METAL3: Resource = Resource::Pools(mooring_allocator_core::names::PoolKind::Metal3IPPool);
+    let mut side = ApiSide {
+        index: Index::new(Scope::default(), 1),
+        writes: Vec::new(),
+        intake: Intake::default(),
+        now: Duration::ZERO,
+    };
+    side.index.names.serve_metal3();
+    let cluster = |paused: bool| json!({"metadata": {"name": "k", "namespace": "n"}, "spec": {"paused": paused}});
+    side.list(Resource::Clusters, &[cluster(true)]);
+    let pool = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u-p", "resourceVersion": "3", "generation": 1},
+        "spec": {"namePrefix": "p", "clusterName": "k", "pools": [{"start": "10.0.0.1", "end": "10.0.0.3"}], "prefix": 24},
+        "status": {"indexes": {"gone": "10.0.0.9"}}});
+    assert!(side.list(METAL3, &[pool]).is_empty(), "the other kinds are not known");
+    for kind in crate::api::POOLS.map(Resource::Pools) {
+        let missing = side.intake.missing(&mut side.index, kind);
+        side.step(&missing);
+    }
+    let reference = side.index.pools.keys().next().unwrap().clone();
+    let seen = |side: &ApiSide| side.index.pool(&reference).unwrap();
+    let first = seen(&side);
+    assert!(first.paused && first.plan.is_ok_and(|plan| plan.total() == 3));
+    let own = json!({"metadata": {"name": "p-10-0-0-1", "namespace": "n", "uid": "u-1", "resourceVersion": "4"},
+        "spec": {"address": "10.0.0.1", "claim": {"name": "c"}, "pool": {"name": "p"}}});
+    side.list(Resource::Metal3Addresses, std::slice::from_ref(&own));
+    assert!(seen(&side).paused, "its Cluster is paused");
+    assert!(
+        matches!(&side.line(Resource::Clusters, "MODIFIED", &cluster(false))[..], [Event::Pool(one)] if !one.paused)
+    );
+    let now = seen(&side);
+    assert!(now.generation != first.generation && now.plan.is_ok_and(|plan| plan.total() == 2));
+    // The status lists what both kinds of claims have, by the claim.
+    let mine = json!({"metadata": {"name": "c", "namespace": "n", "uid": "u-c", "resourceVersion": "5"},
+        "spec": {"address": "10.0.0.2", "claimRef": {"name": "c"},
+            "poolRef": {"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": "p"}}});
+    side.list(Resource::Claims, &[]);
+    side.list(Resource::Addresses, &[mine]);
+    let target = PoolTarget { reference: reference.clone(), uid: now.uid, version: now.version };
+    let status = mooring_allocator_core::protocol::PoolStatus {
+        counts: mooring_allocator_core::book::Counts::default(),
+        ready: true,
+        message: String::new(),
+        overlapping: String::new(),
+        duplicates: String::new(),
+        holders: 1,
+    };
+    let (call, body) = side.call(&Write::PoolStatus(target.clone(), status));
+    assert_eq!(call.path, "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ippools/p/status");
+    let indexes = json!({"c": "10.0.0.1", "IPAddressClaim/c": "10.0.0.2", "gone": null});
+    assert_eq!(body["status"]["indexes"], indexes);
+    let (_, body) = side.call(&Write::AddPoolFinalizer(target));
+    assert_eq!(body["metadata"]["finalizers"], json!(["ippool.ipam.metal3.io"]));
+    assert_eq!(body["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"], "k");
+    // It goes: the address is free.
+    let events = side.line(Resource::Metal3Addresses, "DELETED", &own);
+    assert!(matches!(&events[..], [Event::Pool(one)] if one.plan.as_ref().is_ok_and(|plan| plan.total() == 3)));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::foreign_finalizers::FinalizersAt;
-use mooring_allocator_core::names::{PoolRef, Uid};
+use mooring_allocator_core::names::{PoolKind, PoolRef, Uid};
 use mooring_allocator_core::protocol::{self, Attempt, Claim, New, PoolTarget, Purpose, Target, Write};
 use mooring_allocator_services::words;
 use mooring_api::address::{IpAddress, IpAddressSpec, NameRef};
@@ -13,7 +13,8 @@ use mooring_api::claim::{IpAddressClaim, IpAddressClaimSpec};
 use mooring_api::conditions::{self, Condition};
 use mooring_api::patch::{self, LockedPatch, MetaChange, NotSeen};
 use mooring_api::versions::{IpamVersion, Version as _};
-use mooring_api::{GROUP, annotations, finalizers, labels};
+use mooring_api::{GROUP, annotations, labels};
+use mooring_names::metal3;
 use serde_json::json;
 
 use super::super::controller::Prepared;
@@ -21,6 +22,8 @@ use super::super::index::{Index, KnownPool};
 use super::pool_status;
 use crate::api::{Call, Resource, Verb};
 use crate::decode::claim::{family_label, status};
+use crate::decode::kinds::{finalizers, group};
+use crate::decode::pool::Spec;
 use crate::decode::{own_annotations, placement_hints};
 
 fn patch_of(resource: Resource, path: String, change: Result<Option<LockedPatch>, NotSeen>) -> Prepared {
@@ -53,13 +56,13 @@ impl Index {
     pub fn prepare(&self, write: &Write) -> Prepared {
         match write {
             Write::AddFinalizer(target) => {
-                self.claim_meta(target, &MetaChange::new().finalizer(finalizers::RELEASE_ADDRESS))
+                self.claim_meta(target, |kind| MetaChange::new().finalizer(finalizers(kind).claim))
             }
             Write::RemoveFinalizer(target) => {
-                self.claim_meta(target, &MetaChange::new().without_finalizer(finalizers::RELEASE_ADDRESS))
+                self.claim_meta(target, |kind| MetaChange::new().without_finalizer(finalizers(kind).claim))
             }
             Write::Void(target, count) => {
-                self.claim_meta(target, &MetaChange::new().annotation(annotations::VOIDED, Some(&count.to_string())))
+                self.claim_meta(target, |_| MetaChange::new().annotation(annotations::VOIDED, Some(&count.to_string())))
             }
             Write::Bind(target, name, condition) => self
                 .claim_status(target, condition, |claim, condition| patch::claim_status(claim, Some(name), condition)),
@@ -71,12 +74,12 @@ impl Index {
             Write::Adopt(target, attempt) => self.adopt(target, attempt),
             Write::RemoveAddressFinalizer(target) => self.strip(target),
             Write::DeleteAddress(target) => self.delete(target),
-            Write::AddPoolFinalizer(target) => {
-                self.pool_meta(target, &MetaChange::new().finalizer(finalizers::PROTECT_POOL))
-            }
+            Write::AddPoolFinalizer(target) => self.pool_meta(target, &self.dressed(target)),
             Write::RemovePoolFinalizer(target) => {
-                self.pool_meta(target, &MetaChange::new().without_finalizer(finalizers::PROTECT_POOL))
+                let name = finalizers(target.reference.kind).pool;
+                self.pool_meta(target, &MetaChange::new().without_finalizer(name))
             }
+            Write::PoolStatus(target, _) if target.reference.kind.lists_holders() => self.metal3_pool_status(target),
             Write::PoolStatus(target, status) => self.pool_status(target, status),
         }
     }
@@ -85,8 +88,9 @@ impl Index {
         resource.object(self.served.name(), &target.key.namespace, &target.key.name)
     }
 
-    fn claim_meta(&self, target: &Target, change: &MetaChange) -> Prepared {
+    fn claim_meta(&self, target: &Target, change: impl FnOnce(PoolKind) -> MetaChange) -> Prepared {
         let Some(known) = self.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
+        let change = change(known.pool.kind);
         let list = known.retained.finalizers.iter().map(ToString::to_string).collect();
         let meta = ObjectMeta { finalizers: Some(list), ..identity(target) };
         patch_of(Resource::Claims, self.path(Resource::Claims, target), change.of(&meta))
@@ -117,7 +121,7 @@ impl Index {
         let spec = IpAddressSpec {
             claim_ref: NameRef { name: new.key.name.to_string() },
             pool_ref: mooring_api::claim::PoolRef {
-                api_group: Some(GROUP.to_owned()),
+                api_group: Some(group(new.pool.kind).to_owned()),
                 kind: new.pool.kind.name().to_owned(),
                 name: new.pool.name.to_string(),
             },
@@ -134,7 +138,7 @@ impl Index {
             Purpose::Claim(attempt) => {
                 let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
                 owners.push(self.claim_owner(claim, &attempt.claim));
-                meta.finalizers = Some(vec![finalizers::PROTECT_ADDRESS.to_owned()]);
+                meta.finalizers = Some(vec![finalizers(new.pool.kind).address.to_owned()]);
                 let mut notes = BTreeMap::from([(annotations::ATTEMPT.to_owned(), own_annotations::attempt(attempt))]);
                 // Agents advertise this address, and follow the pool's texts.
                 if claim.retained.service.is_some()
@@ -195,7 +199,7 @@ impl Index {
     fn pool_owner(&self, reference: &PoolRef) -> Option<OwnerReference> {
         let pool = self.pools.get(reference)?;
         Some(OwnerReference {
-            api_version: format!("{GROUP}/{}", pool.api.name()),
+            api_version: format!("{}/{}", group(reference.kind), pool.api.name()),
             kind: reference.kind.name().to_owned(),
             name: reference.name.to_string(),
             uid: pool.seen.meta.uid.clone()?,
@@ -207,7 +211,7 @@ impl Index {
     fn adopt(&self, target: &Target, attempt: &Attempt) -> Prepared {
         let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
         let mut change = MetaChange::new()
-            .finalizer(finalizers::PROTECT_ADDRESS)
+            .finalizer(finalizers(claim.pool.kind).address)
             .owner(self.claim_owner(claim, &attempt.claim))
             .annotation(annotations::ATTEMPT, Some(&own_annotations::attempt(attempt)));
         if let Some(owner) = self.pool_owner(&claim.pool) {
@@ -223,10 +227,12 @@ impl Index {
     }
 
     fn strip(&self, target: &Target) -> Prepared {
-        let change = MetaChange::new().without_finalizer(finalizers::PROTECT_ADDRESS);
+        let Some(address) = self.protocol.address(&target.uid) else { return Prepared::Stale };
+        let ours = finalizers(address.pool.kind).address;
+        let change = MetaChange::new().without_finalizer(ours);
         let path = self.path(Resource::Addresses, target);
         let list = match self.foreign_finalizers.at(target) {
-            FinalizersAt::OursAlone => vec![finalizers::PROTECT_ADDRESS.to_owned()],
+            FinalizersAt::OursAlone => vec![ours.to_owned()],
             FinalizersAt::All(all) => all.iter().map(ToString::to_string).collect(),
             FinalizersAt::Unknown => return Prepared::ReadThenPatch { path, target: target.clone(), change },
         };
@@ -264,6 +270,28 @@ impl Index {
         let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
         let (resource, path) = Self::pool_path(pool, &target.reference);
         patch_of(resource, path, change.of(&pool.seen.meta))
+    }
+
+    /// A pool's finalizer, and for metal3's the labels that its controller gives.
+    fn dressed(&self, target: &PoolTarget) -> MetaChange {
+        let change = MetaChange::new().finalizer(finalizers(target.reference.kind).pool);
+        if target.reference.kind != PoolKind::Metal3IPPool {
+            return change;
+        }
+        let change = change.label(labels::PROVIDER, metal3::PROVIDER);
+        match self.cluster_of_pool(&target.reference) {
+            Some(cluster) => change.label(labels::CLUSTER_NAME, &cluster.name),
+            None => change,
+        }
+    }
+
+    fn metal3_pool_status(&self, target: &PoolTarget) -> Prepared {
+        let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
+        let (resource, path) = Self::pool_path(pool, &target.reference);
+        let Spec::Metal3(_, shown) = &pool.seen.spec else { return Prepared::Stale };
+        let now = own_annotations::moment(u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
+        let change = patch::metal3_pool_status(&pool.seen.meta, shown, &self.metal3_indexes(&target.reference), &now);
+        patch_of(resource, format!("{path}/status"), change)
     }
 
     fn pool_status(&self, target: &PoolTarget, status: &protocol::PoolStatus) -> Prepared {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mooring_allocator_core::few::few;
-use mooring_allocator_core::names::PoolRef;
+use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_services::machine::Event;
 use mooring_allocator_services::objects::{Claim, Pool};
 use mooring_allocator_services::words;
@@ -37,7 +37,8 @@ pub(super) fn event(change: &Change, index: &Index) -> Option<Event> {
 }
 
 fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
-    if reference.kind.of_prefixes() {
+    // Services have single addresses. metal3's pools are of machines.
+    if reference.kind.of_prefixes() || reference.kind == PoolKind::Metal3IPPool {
         return None;
     }
     let pool = index.protocol.pool(reference)?;

@@ -8,6 +8,9 @@ use crate::protocol::{Address, Claim, Condition, Hold, Reason};
 use super::store::share;
 use super::world::World;
 
+/// Where the second entry of a pool with two begins.
+const ENTRY: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 0, 0, 6);
+
 impl World {
     /// Nothing leaked, and each claim has an address or a condition that says why not.
     pub(super) fn final_check(&self) -> Result<(), String> {
@@ -32,6 +35,12 @@ impl World {
             }
         }
         for address in self.store.addresses.values() {
+            // What was made here has the prefix of its entry.
+            let made = address.attempt.as_ref().is_some_and(|mark| !mark.adopted) && address.pool == self.pools[1];
+            let of_entry = address.address.map(|ip| if Block::host(ip) < Block::host(ENTRY.into()) { 24 } else { 25 });
+            if made && of_entry.is_some_and(|prefix| address.prefix != prefix) {
+                return Err(format!("{} has the prefix of another entry: {address:?}", address.key));
+            }
             let resting = address.rest.as_ref().is_some_and(|r| r.until + 1 >= self.store.wall);
             let ended = |claim: &Uid| !self.store.claims.values().any(|c| c.uid == *claim);
             let released = self.store.ownerless.get(&address.uid).is_some_and(ended);

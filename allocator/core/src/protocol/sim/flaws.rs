@@ -41,4 +41,5 @@ flaws! {
     conditions_at_once: ConditionsAtOnce from 3100,
     foreign_at_once: ForeignAtOnce from 0,
     every_prefix_counts: EveryPrefixCounts from 0,
+    terms_of_the_pool: TermsOfThePool from 0,
 }

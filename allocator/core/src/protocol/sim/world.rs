@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{Key, PoolKind, PoolRef, Version};
-use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
+use crate::pool::{Metal3Entry, Metal3Spec, Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::protocol::{Address, Claim, Hold, Links, Pool};
 use crate::retained_meta::RetainedMeta;
 
@@ -30,6 +30,20 @@ fn plan(addresses: &str, network: Network, quarantine_seconds: i64) -> Plan {
     spec.plan().unwrap()
 }
 
+/// Two entries with prefixes of their own, in the order of their addresses.
+fn entries(of: [(u8, u8, i64); 2], quarantine_seconds: i64) -> Plan {
+    let entry = |(first, last, prefix)| Metal3Entry {
+        start: Some(format!("10.0.0.{first}")),
+        end: Some(format!("10.0.0.{last}")),
+        prefix,
+        ..Metal3Entry::default()
+    };
+    let mut spec = Metal3Spec { pools: of.map(entry).into(), ..Metal3Spec::default() };
+    spec.policy.quarantine_seconds = quarantine_seconds;
+    spec.policy.conflict_quarantine_seconds = Some(4);
+    spec.plan().unwrap()
+}
+
 fn prefixes(of: &str, length: i64, quarantine_seconds: i64) -> Plan {
     let mut spec = PrefixSpec { prefixes: vec![of.into()], allocation_prefix_length: length, ..PrefixSpec::default() };
     spec.policy.quarantine_seconds = quarantine_seconds;
@@ -44,8 +58,8 @@ pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
         (_, 3) => return Err(vec![SpecError::Empty { field: "addresses" }]),
         (0, 0) => plan("10.0.0.1-10.0.0.4", Network::Common, 0),
         (0, _) => plan("10.0.0.2-10.0.0.3", Network::Common, 0),
-        (1, 0) => plan("10.0.0.3-10.0.0.7", Network::Common, 5),
-        (1, _) => plan("10.0.0.4-10.0.0.6", Network::Common, 3),
+        (1, 0) => entries([(3, 5, 24), (6, 7, 25)], 5),
+        (1, _) => entries([(4, 5, 24), (6, 6, 25)], 3),
         (2, 0) => plan("10.0.0.1-10.0.0.3", apart(), 0),
         (2, _) => plan("10.0.0.1-10.0.0.2", apart(), 1),
         (3, 0) => plan("fd00::1-fd00::6", Network::Common, 0),
