@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::names::Uid;
-use crate::protocol::Claim;
+use crate::protocol::{Address, Claim};
 use crate::remote::{Answer, Entry, Failure, Mark, What};
 
 use super::Dice;
@@ -137,12 +137,14 @@ impl Store {
             if claim.is_none() && !shown {
                 return Err(format!("an entry is leaked: {entry:?}"));
             }
-            let its = self.backend.entries.iter().filter(|one| one.claim.as_ref() == Some(uid));
             // An entry that keeps the address of somebody else's object from being handed out stays.
-            let others = shown
-                && self.addresses.values().any(|a| a.address == Some(entry.address) && a.owner.as_ref() != Some(uid));
+            let others = |one: &&Entry| {
+                let its = |a: &&Address| a.address == Some(one.address) && a.owner.as_ref() != Some(uid);
+                self.addresses.values().any(|a| its(&a))
+            };
+            let its = self.backend.entries.iter().filter(|one| one.claim.as_ref() == Some(uid) && !others(one));
             let bound = claim.is_some_and(|claim| claim.bound.is_some() && self.own(claim).is_some());
-            if bound && its.count() > 1 && !others && !self.backend.spoiled.contains(&entry.address) {
+            if bound && its.count() > 1 && !self.backend.spoiled.contains(&entry.address) {
                 return Err(format!("a claim has several entries: {entry:?}"));
             }
         }
