@@ -16,6 +16,7 @@ mod migration;
 mod mixed;
 mod named;
 mod outage;
+mod phpipam;
 mod rig;
 mod rights;
 mod service_addresses;
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Test<()>> {
         kinds::all,
         contract::all,
         endpoint::all,
+        phpipam::all,
         services::all,
         service_addresses::all,
         migration::all,

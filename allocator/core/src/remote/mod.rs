@@ -221,7 +221,8 @@ impl Remote {
     pub fn pool_gone(&mut self, reference: &Arc<PoolRef>) {
         self.pools.remove(reference);
         self.condemned.remove(reference);
-        for account in self.accounts.values().filter(|account| account.pool == *reference) {
+        for account in self.accounts.values_mut().filter(|account| account.pool == *reference) {
+            account.queued = false;
             self.news.extend(account.waiters.iter().map(|waiter| News::For(*waiter)));
         }
     }
