@@ -56,6 +56,9 @@ pub async fn killed(_: &mut Ctx<()>) -> Result<()> {
         ended = kill_again_and_again(&allocator) => ended?,
         made = made => made?,
     }
+    if !allocator.process().is_running() {
+        allocator.start_again()?;
+    }
     let gone = async {
         for number in 0..100 {
             scope.delete(CLAIM, &format!("c{number}")).await?;

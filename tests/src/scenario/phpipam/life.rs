@@ -1,13 +1,21 @@
 //! The life of a claim, and what people do meanwhile.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use super::{ARGS, all_bound, claim, delete_all, nothing_is_told, pool, secret, up};
+use crate::ipam::audit::ready;
 use crate::ipam::phpipam::{PASSWORD, PhpIpam};
 use crate::ipam::scope::CLAIM;
 use crate::ipam::server::IPAM;
 use crate::observe::now;
+use crate::rig::allocator::AllocatorRig;
 use crate::runner::Ctx;
+
+/// Longest wait.
+const LONGEST: Duration = Duration::from_mins(1);
 
 pub async fn claim_to_release(_: &mut Ctx<()>) -> Result<()> {
     let (rig, phpipam) = up().await?;
@@ -44,8 +52,7 @@ pub async fn claim_to_release(_: &mut Ctx<()>) -> Result<()> {
     // A pool without addresses goes.
     let path = format!("{IPAM}/v1alpha1/phpipamippools/{pool}");
     rig.server.delete(&path).await?;
-    until("the pool to be gone", async || Ok(rig.server.get(&path).await.is_err_and(|refused| refused.code == 404)))
-        .await?;
+    pool_is(&rig, &path, |pool| pool.is_none()).await?;
     allocator.stop().await
 }
 
@@ -67,32 +74,43 @@ pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
     phpipam.delete(&address);
     allocator.kill().await?;
     allocator.start_again()?;
-    entered(&phpipam, &address, true).await?;
+    entered(&phpipam, &address).await?;
     // The warning stands with the pool.
     let path = format!("{IPAM}/v1alpha1/phpipamippools/{pool}");
-    until("the pool to say that http is not encrypted", async || {
-        let object = rig.server.get(&path).await?;
-        let (is, _, message) = crate::ipam::audit::ready(&object).unwrap_or_default();
-        Ok(is && message.contains("unencrypted"))
-    })
-    .await?;
+    let warns = |answer: Option<&Value>| {
+        let (is, _, message) = answer.and_then(ready).unwrap_or_default();
+        is && message.contains("unencrypted")
+    };
+    pool_is(&rig, &path, warns).await?;
     delete_all(&scope).await?;
     ensure!(phpipam.rows().is_empty(), "left: {:?}", phpipam.rows());
     nothing_is_told(&scope, &allocator).await?;
     allocator.stop().await
 }
 
-async fn entered(phpipam: &PhpIpam, ip: &str, wanted: bool) -> Result<()> {
-    let is = || phpipam.rows().iter().any(|row| row.ip.to_string() == ip);
-    until(&format!("{ip} to be in phpIPAM: {wanted}"), async || Ok(is() == wanted)).await
-}
-
-/// Waits until something is so.
-async fn until(what: &str, mut is: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    let deadline = now() + std::time::Duration::from_mins(1);
-    while !is().await? {
-        ensure!(now() < deadline, "waited a minute for {what}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+/// Waits until an address is in phpIPAM.
+async fn entered(phpipam: &PhpIpam, ip: &str) -> Result<()> {
+    let deadline = now() + LONGEST;
+    while !phpipam.rows().iter().any(|row| row.ip.to_string() == ip) {
+        ensure!(now() < deadline, "{ip} is not put back");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
+}
+
+/// Waits until a pool is so; None: it is gone.
+async fn pool_is(rig: &AllocatorRig, path: &str, is: fn(Option<&Value>) -> bool) -> Result<()> {
+    let deadline = now() + LONGEST;
+    loop {
+        let pool = match rig.server.get(path).await {
+            Ok(pool) => Some(pool),
+            Err(refused) if refused.code == 404 => None,
+            Err(refused) => return Err(refused.into()),
+        };
+        if is(pool.as_ref()) {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "the pool is not as it should be: {pool:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
