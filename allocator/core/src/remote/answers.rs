@@ -28,15 +28,15 @@ impl Remote {
                     self.news.push(News::Note(pool, Note::OrphanReleased(entry)));
                 }
             }
-            Job::List => match result {
-                Ok(Answer::Listing(entries, addresses)) => self.look(&pool, &entries, addresses, claims),
-                _ => {
-                    if let Some(gate) = self.pools.get_mut(&pool) {
-                        gate.audit.asked = None;
-                    }
-                    self.look_soon(&pool);
+            Job::List => {
+                if let Ok(Answer::Listing(entries, addresses)) = result {
+                    return self.look(&pool, &entries, addresses, claims);
                 }
-            },
+                if let Some(gate) = self.pools.get_mut(&pool) {
+                    gate.audit.asked = None;
+                }
+                self.look_soon(&pool);
+            }
         }
     }
 
