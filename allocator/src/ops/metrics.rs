@@ -121,6 +121,7 @@ pub const NOT_PUT_BACK: &str = "EntryNotPutBack";
 pub const NOT_ASKED: &str = "EntryLeft";
 
 /// The reason of a note.
+#[must_use]
 pub const fn reason_of(note: &Note) -> &'static str {
     match note {
         Note::Orphan(_) => ORPHAN,
@@ -133,7 +134,12 @@ pub const fn reason_of(note: &Note) -> &'static str {
 }
 
 impl Metrics {
-    fn register_outside(&self, registry: &mut Registry) {
+    fn register_pools(&self, registry: &mut Registry) {
+        registry.register(
+            "pool_addresses",
+            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
+            self.pools.clone(),
+        );
         registry.register_with_unit(
             "outside_call",
             "How long calls to outside systems took, by kind of pool, call and outcome",
@@ -234,12 +240,7 @@ impl Default for Metrics {
             Unit::Seconds,
             m.call_seconds.clone(),
         );
-        registry.register(
-            "pool_addresses",
-            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
-            m.pools.clone(),
-        );
-        m.register_outside(&mut registry);
+        m.register_pools(&mut registry);
         registry.register("writes_waiting", "Writes that wait for their turn", m.waiting.clone());
         registry.register("writes_under_way", "Writes that are under way", m.under_way.clone());
         registry.register("leads", "Whether this allocator leads: 1 or 0", m.leads.clone());

@@ -54,7 +54,7 @@ pub struct PhpIpamIpPoolSpec {
     #[schemars(with = "Option<String>", extend("enum" = ["Report", "Release"]))]
     pub orphans: Option<OrphanPolicy>,
 
-    /// What is done about the address of a claim that people deleted in phpIPAM, or took the mark from: PutBack (the default)
+    /// What is done about the address of a claim that people deleted in phpIPAM, or took the mark from: `PutBack` (the default)
     /// enters it again, Report only tells of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("enum" = ["PutBack", "Report"]))]

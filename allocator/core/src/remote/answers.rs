@@ -36,6 +36,8 @@ impl Remote {
                     gate.audit.asked = None;
                 }
                 self.look_soon(&pool);
+                // One that is being deleted waits for the call to end.
+                self.news.push(News::Pool(pool));
             }
         }
     }

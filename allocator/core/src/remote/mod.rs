@@ -230,8 +230,9 @@ impl Remote {
     /// Whether nothing of a pool is under way or wanted.
     #[must_use]
     pub fn is_at_rest(&self, pool: &Arc<PoolRef>) -> bool {
-        let accounts = self.accounts.values().filter(|account| account.pool == *pool);
-        self.pools.get(pool).is_none_or(|gate| gate.under_way == 0) && accounts.count() == 0
+        let wants = |account: &Account| account.pool == *pool && account.next().is_some();
+        let busy = self.pools.get(pool).is_some_and(|gate| gate.under_way > 0);
+        !busy && !self.accounts.values().any(wants)
     }
 
     /// An `IPAddress` of an outside pool was shown, or shown changed.
