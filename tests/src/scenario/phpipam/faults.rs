@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::{ARGS, all_bound, claim, delete_all, none_left, nothing_is_told, pool, up};
-use crate::ipam::endpoint::kill_again_and_again;
+use crate::ipam::allocators::Allocator;
 use crate::ipam::phpipam::Faults;
 use crate::ipam::scope::CLAIM;
 use crate::runner::Ctx;
@@ -39,6 +39,17 @@ pub async fn at_random(_: &mut Ctx<()>) -> Result<()> {
     allocator.stop().await
 }
 
+/// Kills an allocator again and again, and leaves it running.
+async fn killed_for_a_while(allocator: &Allocator) -> Result<()> {
+    // Primes: the moments fall on all parts of its work.
+    for life in [311, 97, 523, 701, 151, 1_013, 211, 401, 907, 601] {
+        tokio::time::sleep(Duration::from_millis(life)).await;
+        allocator.kill().await?;
+        allocator.start_again()?;
+    }
+    Ok(())
+}
+
 pub async fn killed(_: &mut Ctx<()>) -> Result<()> {
     let (rig, phpipam) = up().await?;
     let subnet = phpipam.subnet([192, 0, 2, 0], 24, None);
@@ -49,26 +60,18 @@ pub async fn killed(_: &mut Ctx<()>) -> Result<()> {
         for number in 0..100 {
             claim(&scope, &format!("c{number}"), &pool).await?;
         }
-        // Until most are bound.
-        all_bound(&scope, &phpipam, 100).await
+        Ok(())
     };
-    tokio::select! {
-        ended = kill_again_and_again(&allocator) => ended?,
-        made = made => made?,
-    }
-    if !allocator.process().is_running() {
-        allocator.start_again()?;
-    }
+    tokio::try_join!(killed_for_a_while(&allocator), made)?;
+    all_bound(&scope, &phpipam, 100).await?;
     let gone = async {
         for number in 0..100 {
             scope.delete(CLAIM, &format!("c{number}")).await?;
         }
-        none_left(&scope).await
+        Ok(())
     };
-    tokio::select! {
-        ended = kill_again_and_again(&allocator) => ended?,
-        gone = gone => gone?,
-    }
+    tokio::try_join!(killed_for_a_while(&allocator), gone)?;
+    none_left(&scope).await?;
     ensure!(phpipam.rows().is_empty(), "left: {:?}", phpipam.rows());
     nothing_is_told(&scope, &allocator).await
 }
