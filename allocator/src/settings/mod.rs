@@ -344,13 +344,15 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 11] = [
+    const NOT_IN_THE_CHART: [&str; 13] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
         "machine-addresses",
         "metal3",
+        "providers",
+        "secrets-namespace",
         "lease-name",
         "metrics",
         "kubeconfig",
