@@ -903,6 +903,33 @@ fn an_answer_for_an_earlier_pool_of_the_name_does_not_end_the_next_ones_write() 
 }
 
 #[test]
+fn a_pool_that_changed_before_the_answer_to_its_status_has_its_status_written_again() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+    let reference = pool("p");
+    bench.store.put_pool(Pool { finalizer: true, ..bench.store.pools[&*reference].clone() });
+    let mut machine = Machine::new(InCluster::default(), 1);
+    let at = |seconds| Moment { now: Duration::from_secs(seconds), wall: 0 };
+    for kind in [CLAIMS, ADDRESSES, POOLS] {
+        machine.step(at(0), bench.store.list(kind, None));
+    }
+    let statuses = |actions: Vec<Action>| -> Vec<u64> {
+        let id = |one| if let Action::Write { id, write: Write::PoolStatus(..) } = one { Some(id) } else { None };
+        actions.into_iter().filter_map(id).collect()
+    };
+    machine.step(at(0), Event::Leading(Some(Duration::MAX)));
+    let [first] = statuses(machine.step(at(2), Event::Tick))[..] else { panic!("no status") };
+    // Somebody changes the spec after the write, and the watch shows that before the answer comes. The status is of the old spec.
+    let known = bench.store.pools[&*reference].clone();
+    bench.store.put_pool(Pool { generation: known.generation + 1, status: None, ..known });
+    let changed = bench.store.pools[&*reference].clone();
+    assert_eq!(statuses(machine.step(at(2), Event::Pool(Box::new(changed)))), []);
+    let done = super::Done::There(super::Object::NotShown);
+    machine.step(at(2), Event::Answer { id: first, result: Ok(done) });
+    let later: Vec<u64> = (3..60).flat_map(|seconds| statuses(machine.step(at(seconds), Event::Tick))).collect();
+    assert_eq!(later.len(), 1);
+}
+
+#[test]
 fn what_was_taken_away_by_force_is_not_given_to_who_waits_longer_nor_while_its_claim_is_paused() {
     for hold in [Hold::None, Hold::Paused] {
         let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1")))]);

@@ -53,7 +53,10 @@ impl<P: Provider> Machine<P> {
                 pool.pending = None;
                 pool.retry.failures = if result.is_ok() { 0 } else { pool.retry.failures + 1 };
                 pool.spoiled = base(&write).cloned();
-                if let (Ok(_), Write::PoolStatus(_, status)) = (&result, &write) {
+                // If the watch was quicker, what it showed counts: the pool may have been changed since the write.
+                if let (Ok(_), Write::PoolStatus(target, status)) = (&result, &write)
+                    && target.version == pool.pool.version
+                {
                     pool.pool.status = Some(status.clone());
                 }
                 // The pool's own event shows the new version. Until then, or for a limited time, no write follows.
