@@ -205,6 +205,14 @@ impl<'a> Scope<'a> {
 
     /// Creates a Cluster; without Cluster API, does nothing.
     pub async fn cluster(&self, name: &str, spec: Value) -> Result<()> {
+        self.annotated_cluster(name, json!({}), spec).await
+    }
+
+    /// As [`Scope::cluster`], with annotations from the beginning: a watch of Clusters may be slower than that of claims.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub async fn annotated_cluster(&self, name: &str, annotations: Value, spec: Value) -> Result<()> {
         if self.rig.crds == Crds::Standalone {
             return Ok(());
         }
@@ -214,7 +222,8 @@ impl<'a> Scope<'a> {
             all.extend(spec);
         }
         let object = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": name}, "spec": all,
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": name, "annotations": annotations}, "spec": all,
         });
         self.rig.server.create(&self.clusters(), &object).await.context("the Cluster is refused")?;
         Ok(())

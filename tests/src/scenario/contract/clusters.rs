@@ -45,8 +45,7 @@ async fn by_spec(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 
 async fn by_annotation(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.pool("p", scope.range(10, 20)).await?;
-    scope.cluster("w", json!({})).await?;
-    scope.merge_cluster("w", json!({"metadata": {"annotations": {PAUSED: ""}}})).await?;
+    scope.annotated_cluster("w", json!({PAUSED: ""}), json!({})).await?;
     claim(scope, "c", "w").await?;
     waits(scope, "c").await?;
     scope.merge_cluster("w", json!({"metadata": {"annotations": {PAUSED: null}}})).await?;
