@@ -454,7 +454,7 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
         let page = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         // Some write the names in full.
-        let book = page("allocator.md") + &page("services.md") + &page("endpoint.md");
+        let book = page("allocator.md") + &page("services.md") + &page("endpoint.md") + &page("providers.md");
         let book = book.replace("`mooring_allocator_", "`");
         let shown = Metrics::default().page().unwrap();
         let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE mooring_allocator_")?.rsplit_once(' '));
@@ -466,7 +466,10 @@ mod tests {
                 _ => name.to_owned(),
             };
             let is_explained = book.contains(&format!("`{name}`")) || book.contains(&format!("`{name}{{"));
-            assert!(is_explained, "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md");
+            assert!(
+                is_explained,
+                "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md, providers.md"
+            );
             count += 1;
         }
         assert!(count > 15, "only {count} metrics");
