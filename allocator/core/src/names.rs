@@ -72,9 +72,17 @@ pub enum PoolKind {
     InClusterPrefixPool,
     /// `GlobalInClusterPrefixPool`
     GlobalInClusterPrefixPool,
+    /// `PHPIPAMIPPool`
+    PHPIPAMIPPool,
 }
 
 impl PoolKind {
+    /// Whether the addresses come from a system outside the cluster: [`crate::remote`].
+    #[must_use]
+    pub const fn is_remote(self) -> bool {
+        matches!(self, Self::PHPIPAMIPPool)
+    }
+
     /// Whether the kind hands out prefixes; otherwise single addresses.
     #[must_use]
     pub const fn of_prefixes(self) -> bool {
@@ -84,7 +92,7 @@ impl PoolKind {
     /// Whether the kind belongs to no namespace.
     #[must_use]
     pub const fn global(self) -> bool {
-        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool)
+        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool | Self::PHPIPAMIPPool)
     }
 
     /// The kind's name.
@@ -95,6 +103,7 @@ impl PoolKind {
             Self::GlobalInClusterIPPool => "GlobalInClusterIPPool",
             Self::InClusterPrefixPool => "InClusterPrefixPool",
             Self::GlobalInClusterPrefixPool => "GlobalInClusterPrefixPool",
+            Self::PHPIPAMIPPool => "PHPIPAMIPPool",
         }
     }
 }

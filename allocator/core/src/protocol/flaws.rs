@@ -42,6 +42,18 @@ pub(crate) enum Flaw {
     ForeignAtOnce,
     /// A prefix that somebody wrote by hand counts for the pools of all namespaces.
     EveryPrefixCounts,
+    /// An outside system is asked for an address without a search for one that it gave before.
+    NoSearch,
+    /// After a lost answer, an outside system is asked again without a search.
+    LostIsAskedAgain,
+    /// A claim is let go although the outside system was not searched for its entries.
+    LetGoUnasked,
+    /// An outside system is asked before the claim has our finalizer.
+    AskedBeforeRecorded,
+    /// An address that an outside system gives twice is handed out twice.
+    LiesAreBelieved,
+    /// An entry that belongs to nobody here is deleted without asking the API server whether its claim is gone.
+    OrphansUnread,
 }
 
 #[cfg(test)]

@@ -96,6 +96,7 @@ impl World {
             version,
             generation: 1,
             plan: plan_of(pool, 0),
+            remote: None,
             paused: false,
             deleting: false,
             finalizer: false,
