@@ -110,9 +110,18 @@ struct Service {
 #[derive(Deserialize)]
 struct Endpoint {
     interface: String,
-    #[serde(default, alias = "region_id")]
+    #[serde(default)]
     region: Option<String>,
+    #[serde(default)]
+    region_id: Option<String>,
     url: String,
+}
+
+impl Endpoint {
+    /// Its region. Both fields have it; old clouds have one of them.
+    fn region(&self) -> Option<&str> {
+        self.region_id.as_deref().or(self.region.as_deref())
+    }
 }
 
 /// Reads the answer.
@@ -129,13 +138,11 @@ pub fn granted(body: &[u8], cloud: &Cloud) -> Result<Granted, GrantError> {
         catalog.iter().filter(|one| NETWORK.contains(&&*one.kind)).flat_map(|one| &one.endpoints).collect();
     let wanted = cloud.interface.name();
     let of_interface = all.iter().filter(|one| one.interface == wanted);
-    let fits = |one: &&&&Endpoint| cloud.region.is_none() || one.region == cloud.region;
+    let fits = |one: &&&&Endpoint| cloud.region.is_none() || one.region() == cloud.region.as_deref();
     let found: Vec<&&Endpoint> = of_interface.filter(|one| fits(&one)).collect();
     let names = |all: &[&&Endpoint]| {
-        let mut names: Vec<String> = all
-            .iter()
-            .map(|one| format!("{} in {}", one.interface, one.region.as_deref().unwrap_or("no region")))
-            .collect();
+        let mut names: Vec<String> =
+            all.iter().map(|one| format!("{} in {}", one.interface, one.region().unwrap_or("no region"))).collect();
         names.sort();
         names.dedup();
         if names.is_empty() { "none".to_owned() } else { crate::one_line(&names.join(", ")) }
@@ -145,7 +152,7 @@ pub fn granted(body: &[u8], cloud: &Cloud) -> Result<Granted, GrantError> {
         let there = names(&all.iter().collect::<Vec<_>>());
         return Err(GrantError::NoNeutron { interface: wanted, region, there });
     };
-    if found.iter().any(|one| one.region != first.region) {
+    if found.iter().any(|one| one.region() != first.region()) {
         return Err(GrantError::ManyRegions(names(&found)));
     }
     let url = first.url.trim_end_matches('/').trim_end_matches("/v2.0").trim_end_matches('/');
@@ -180,7 +187,8 @@ mod tests {
     }
 
     fn body() -> Vec<u8> {
-        let endpoint = |interface, region, url| json!({"interface": interface, "region": region, "url": url});
+        let endpoint =
+            |interface, region, url| json!({"interface": interface, "region": region, "region_id": region, "url": url});
         let catalog = json!([
             {"type": "identity", "endpoints": [endpoint("public", "a", "http://k/v3")]},
             {"type": "network", "endpoints": [

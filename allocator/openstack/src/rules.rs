@@ -145,22 +145,22 @@ impl Pool {
     }
 
     /// What is done about a floating IP that this claim lets go. `claim`: None: one without a mark, that the pool's former
-    /// controller gave.
+    /// controller gave. `moved`: the mark may be of the pool as it was called in the cluster that it was moved from.
     #[must_use]
-    pub fn release(&self, one: &FloatingIp, claim: Option<&str>) -> Release {
+    pub fn release(&self, one: &FloatingIp, claim: Option<&str>, moved: bool) -> Release {
         let given = self.given.contains(&one.address);
         let Some(mark) = one.mark() else {
             let may = claim.is_none() && one.tags.contains(&self.tag) && !given && self.reclaim == Reclaim::Delete;
             return if may { Release::Delete } else { Release::Nothing };
         };
         let holder = mark.claim.as_ref().map(|holder| &*holder.uid);
-        if mark.pool != self.uid || holder.is_none() || holder != claim {
+        if (mark.pool != self.uid && !moved) || holder.is_none() || holder != claim {
             return Release::Nothing;
         }
         if mark.made && !given && self.reclaim == Reclaim::Delete {
             return Release::Delete;
         }
-        Release::Describe(if given { mark.kept.clone() } else { mark.freed() })
+        Release::Describe(if given { mark.kept } else { Mark { pool: self.uid.clone(), ..mark }.freed() })
     }
 }
 

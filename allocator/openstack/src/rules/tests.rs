@@ -97,13 +97,13 @@ fn a_wish_is_kept_or_refused() {
 fn only_what_was_made_is_deleted() {
     let of = |reclaim| pool(&[9], None, reclaim);
     let mine = |last| floating(last, &text(&of(Reclaim::Delete), Some("a")));
-    assert_eq!(of(Reclaim::Delete).release(&mine(5), Some("a")), Release::Delete);
+    assert_eq!(of(Reclaim::Delete).release(&mine(5), Some("a"), false), Release::Delete);
     let free = Release::Describe("mooring made pool=pool".into());
-    assert_eq!(of(Reclaim::Retain).release(&mine(5), Some("a")), free);
-    assert_eq!(of(Reclaim::Delete).release(&mine(9), Some("a")), Release::Describe(String::new()));
+    assert_eq!(of(Reclaim::Retain).release(&mine(5), Some("a"), false), free);
+    assert_eq!(of(Reclaim::Delete).release(&mine(9), Some("a"), false), Release::Describe(String::new()));
     // It was in the list when the claim got it.
     let given = floating(5, "Ingress | mooring claim=a pool=pool for=a.shop");
-    assert_eq!(of(Reclaim::Delete).release(&given, Some("a")), Release::Describe("Ingress".into()));
+    assert_eq!(of(Reclaim::Delete).release(&given, Some("a"), false), Release::Describe("Ingress".into()));
 }
 
 #[test]
@@ -111,12 +111,15 @@ fn nothing_of_others_is_let_go() {
     let pool = pool(&[], None, Reclaim::Delete);
     let others = Mark { pool: "other".into(), ..pool.mark(holder("a")) }.description().unwrap();
     for there in [text(&pool, Some("b")), text(&pool, None), others, "Ingress".into()] {
-        assert_eq!(pool.release(&floating(5, &there), Some("a")), Release::Nothing, "{there}");
+        assert_eq!(pool.release(&floating(5, &there), Some("a"), false), Release::Nothing, "{there}");
     }
+    // Unless the pool was moved, with its claims.
+    let others = floating(5, "mooring made claim=a pool=other for=a.shop");
+    assert_eq!(pool.release(&others, Some("a"), true), Release::Delete);
     let mut former = floating(5, "Created by cluster-api-provider-openstack");
-    assert_eq!(pool.release(&former, None), Release::Nothing);
+    assert_eq!(pool.release(&former, None, false), Release::Nothing);
     former.tags.push(tag("fips"));
-    assert_eq!(pool.release(&former, None), Release::Delete);
+    assert_eq!(pool.release(&former, None, false), Release::Delete);
 }
 
 #[test]
