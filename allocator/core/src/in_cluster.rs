@@ -9,6 +9,7 @@ use crate::book::{Book, Freed, Holder, PoolId};
 use crate::few::{NAMED, few};
 use crate::names::{Key, PoolRef};
 use crate::pool::{Plan, SpecError, Standing};
+use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
 use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
 
@@ -131,7 +132,7 @@ impl InCluster {
         let mine = Holder::Reserved(ask.slot);
         let others = self.book.holders(pool, block).into_iter().map(|(_, holder)| holder);
         let message = format!("{} gave {block}, which", ask.pool);
-        let held_by = match others.filter(|holder| *holder != mine).min() {
+        let held_by = match others.filter(|holder| *holder != mine && !planted(Flaw::LiesAreBelieved)).min() {
             None => {
                 if self.book.block(mine) != Some(block) {
                     let freed = self.book.vacate(mine);

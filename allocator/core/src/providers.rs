@@ -56,16 +56,16 @@ impl Providers {
         };
         let address = ask.before.map(|block| block.address());
         let mark = Mark { claim: ask.uid.clone(), name: ask.claim.clone(), address };
-        let entry = match self.remote.obtain(ask.slot, ask.pool, mark, wanted, ask.fresh) {
-            Ok(entry) => entry,
-            Err(wait) => return Err(refusal(ask.pool, wait)),
-        };
-        let reserved = self.in_cluster.reserve_given(ask, Block::host(entry.address));
-        if reserved.is_err() {
-            // By the time that the other one is gone, the entry may be too.
-            self.remote.doubt(ask.uid);
+        let mut obtain = || self.remote.obtain(ask.slot, ask.pool, mark.clone(), wanted, ask.fresh);
+        let entry = obtain().map_err(|wait| refusal(ask.pool, wait))?;
+        if let Err(refused) = self.in_cluster.reserve_given(ask, Block::host(entry.address)) {
+            self.remote.hold(ask.uid);
+            return Err(refused);
         }
-        reserved?;
+        if self.remote.no_longer_held(ask.uid) {
+            let again = self.remote.obtain(ask.slot, ask.pool, mark, wanted, false);
+            again.map_err(|wait| refusal(ask.pool, wait))?;
+        }
         Ok(Offer { address: entry.address, prefix: entry.prefix, gateway: entry.gateway })
     }
 

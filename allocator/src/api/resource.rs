@@ -5,8 +5,10 @@ use mooring_api::GROUP;
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::cluster::{self, Cluster};
-use mooring_api::pool::{GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool};
-use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
+use mooring_api::pool::{
+    GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, PhpIpamIpPool,
+};
+use mooring_api::versions::{ClusterVersion, IpamVersion, OutsideVersion, PoolVersion, Version as _};
 
 /// A kind of object that Clusters name: infrastructure clusters, or control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,7 +51,7 @@ pub enum Resource {
     Claims,
     /// `IPAddress`
     Addresses,
-    /// One of the four kinds of pools.
+    /// A kind of pools.
     Pools(PoolKind),
     /// `Namespace`
     Namespaces,
@@ -67,7 +69,7 @@ pub enum Resource {
     Parts(PartKind),
 }
 
-/// The kinds of pools.
+/// The kinds of pools that are always served.
 pub const POOLS: [PoolKind; 4] = [
     PoolKind::InClusterIPPool,
     PoolKind::GlobalInClusterIPPool,
@@ -87,6 +89,7 @@ impl Resource {
             Self::Pools(PoolKind::GlobalInClusterIPPool) => GlobalInClusterIpPool::PLURAL,
             Self::Pools(PoolKind::InClusterPrefixPool) => InClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
+            Self::Pools(PoolKind::PHPIPAMIPPool) => PhpIpamIpPool::PLURAL,
             Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::Endpoints => "endpointslices",
@@ -127,6 +130,7 @@ impl Resource {
         match self {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
+            Self::Pools(kind) if kind.is_remote() => OutsideVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Parts(_) => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {

@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod frame;
 mod meta;
 pub mod names;
+pub mod outside;
 pub mod own_annotations;
 pub mod placement_hints;
 pub mod pool;

@@ -22,17 +22,29 @@ pub struct Names {
     texts: HashSet<Arc<str>>,
     pools: HashMap<PoolKind, HashMap<Arc<str>, Named>>,
     finalizers: Vec<Finalizers>,
+    /// The kinds of outside systems that are served.
+    outside: Vec<PoolKind>,
 }
 
-/// The kind of pool with this name; None: not a kind of ours.
-#[must_use]
-pub fn pool_kind(kind: &str) -> Option<PoolKind> {
-    use PoolKind::{GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool};
-    let all = [InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool];
-    all.into_iter().find(|one| one.name() == kind)
-}
+/// The kinds of pools that are always served.
+const IN_CLUSTER: [PoolKind; 4] = [
+    PoolKind::InClusterIPPool,
+    PoolKind::GlobalInClusterIPPool,
+    PoolKind::InClusterPrefixPool,
+    PoolKind::GlobalInClusterPrefixPool,
+];
 
 impl Names {
+    /// Also serves a kind of pool. Claims of pools of other kinds are another program's.
+    pub fn serve(&mut self, kind: PoolKind) {
+        self.outside.push(kind);
+    }
+
+    /// The kind of pool with this name; None: not a kind that is served here.
+    fn pool_kind(&self, kind: &str) -> Option<PoolKind> {
+        IN_CLUSTER.iter().chain(&self.outside).copied().find(|one| one.name() == kind)
+    }
+
     /// The shared copy of a text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
@@ -46,7 +58,7 @@ impl Names {
     /// The pool that a reference in this namespace names; None: the pool is of no kind of ours.
     pub fn pool_ref(&mut self, reference: &PoolRefJson<'_>, namespace: &str) -> Option<Arc<PoolRef>> {
         let ours = reference.api_group.as_deref() == Some(GROUP);
-        let kind = pool_kind(&reference.kind).filter(|_| ours && !reference.name.is_empty())?;
+        let kind = self.pool_kind(&reference.kind).filter(|_| ours && !reference.name.is_empty())?;
         Some(self.pool(kind, namespace, &reference.name))
     }
 
@@ -91,6 +103,10 @@ mod tests {
         assert_ne!(first, names.pool_ref(&one, "other").unwrap());
         let global = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"GlobalInClusterIPPool","name":"p"}"#);
         assert_eq!(names.pool_ref(&global, "n"), names.pool_ref(&global, "other"));
+        let phpipam = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"PHPIPAMIPPool","name":"p"}"#);
+        assert_eq!(names.pool_ref(&phpipam, "n"), None, "not asked for");
+        names.serve(PoolKind::PHPIPAMIPPool);
+        assert!(names.pool_ref(&phpipam, "n").is_some());
         for foreign in [
             r#"{"apiGroup":"ipam.metal3.io","kind":"InClusterIPPool","name":"p"}"#,
             r#"{"kind":"InClusterIPPool","name":"p"}"#,

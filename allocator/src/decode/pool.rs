@@ -8,11 +8,15 @@ use mooring_allocator_core::names::{PoolRef, Uid, Version};
 use mooring_allocator_core::pool::{LegacySpec, Network, Plan, Policy, PoolSpec, PrefixSpec, SpecError, Strategy};
 use mooring_allocator_services::objects::{Made, Source};
 use mooring_allocator_services::words;
-use mooring_api::pool::{AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, PoolStatus, PrefixPoolSpec, Quarantine};
+use mooring_api::pool::{
+    AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, PhpIpamIpPoolSpec, PoolStatus, PrefixPoolSpec, Quarantine,
+};
 use mooring_api::{annotations, finalizers};
 use serde::Deserialize;
 
-/// A pool of any of the four kinds, as the API server sends it.
+use super::outside;
+
+/// A pool of any kind, as the API server sends it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, bound(deserialize = "S: Deserialize<'de> + Default"))]
 pub struct PoolJson<S> {
@@ -45,6 +49,8 @@ pub enum Spec {
     Addresses(Box<IpPoolSpec>),
     /// A pool of prefixes.
     Prefixes(Box<PrefixPoolSpec>),
+    /// A pool whose addresses phpIPAM gives.
+    PhpIpam(Box<PhpIpamIpPoolSpec>),
 }
 
 impl From<PoolJson<IpPoolSpec>> for Seen {
@@ -56,6 +62,12 @@ impl From<PoolJson<IpPoolSpec>> for Seen {
 impl From<PoolJson<PrefixPoolSpec>> for Seen {
     fn from(pool: PoolJson<PrefixPoolSpec>) -> Self {
         Self { meta: lean(pool.metadata), status: pool.status, spec: Spec::Prefixes(Box::new(pool.spec)) }
+    }
+}
+
+impl From<PoolJson<PhpIpamIpPoolSpec>> for Seen {
+    fn from(pool: PoolJson<PhpIpamIpPoolSpec>) -> Self {
+        Self { meta: lean(pool.metadata), status: pool.status, spec: Spec::PhpIpam(Box::new(pool.spec)) }
     }
 }
 
@@ -86,6 +98,7 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => spec.allowed_namespaces.as_ref(),
             Spec::Prefixes(spec) => spec.allowed_namespaces.as_ref(),
+            Spec::PhpIpam(spec) => spec.allowed_namespaces.as_ref(),
         }
     }
 
@@ -106,6 +119,10 @@ impl Seen {
             version: Version::from(self.meta.resource_version.as_deref().unwrap_or_default()),
             generation,
             plan: self.plan(namespaces),
+            remote: match &self.spec {
+                Spec::Addresses(_) | Spec::Prefixes(_) => None,
+                Spec::PhpIpam(spec) => Some(outside::use_of(spec)),
+            },
             paused: paused || self.is_paused(),
             deleting: self.meta.deletion_timestamp.is_some(),
             finalizer: has(finalizers::PROTECT_POOL),
@@ -140,6 +157,7 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => serde_json::to_value(spec),
             Spec::Prefixes(spec) => serde_json::to_value(spec),
+            Spec::PhpIpam(spec) => serde_json::to_value(spec),
         }
     }
 
@@ -159,6 +177,7 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => addresses(spec, self.network(), allowed)?.plan(),
             Spec::Prefixes(spec) => prefixes(spec, self.network(), allowed)?.plan(),
+            Spec::PhpIpam(spec) => outside::phpipam(spec, self.network(), allowed),
         }
     }
 
@@ -168,6 +187,7 @@ impl Seen {
         let named = match &self.spec {
             Spec::Addresses(spec) => spec.network.as_ref(),
             Spec::Prefixes(spec) => spec.network.as_ref(),
+            Spec::PhpIpam(spec) => spec.network.as_ref(),
         };
         let for_services = self.annotation(words::SERVICE_DEFAULT) == Some("true")
             || self.annotation(words::SERVICE_CLASS).is_some_and(|class| !class.is_empty());

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::endpoint_controller::EndpointController;
 use super::run::Driver;
 use super::service_controller::{ServiceController, kind_of};
-use crate::api::{Fed, Follow, POOLS, Resource};
+use crate::api::{Fed, Follow, Resource};
 
 /// The tasks that follow kinds.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Driver {
     /// known.
     pub(super) fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
-        wanted.extend(POOLS.map(Resource::Pools));
+        wanted.extend(self.index.pool_kinds.iter().copied().map(Resource::Pools));
         if self.index.clusters.are_known() {
             wanted.push(Resource::Claims);
         }

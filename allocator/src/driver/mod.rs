@@ -6,6 +6,7 @@ mod controller;
 mod endpoint_controller;
 mod follow;
 mod index;
+mod outside;
 mod owners;
 mod pace;
 mod placement_hints;

@@ -18,6 +18,7 @@ use super::controller::{Controller as _, Outbox};
 use super::endpoint_controller::EndpointController;
 use super::follow::Followers;
 use super::index::Index;
+use super::outside::Outside;
 use super::pace::Pace;
 use super::placement_hints::HintController;
 use super::queue::Queue;
@@ -60,6 +61,7 @@ pub(super) struct Driver {
     /// None: Clusters are left alone.
     pub(super) endpoints: Option<EndpointController>,
     pub(super) hints: HintController,
+    pub(super) outside: Outside,
     pub(super) out: Outbox,
     pub(super) followers: Followers,
     pub(super) pace: Pace,
@@ -92,14 +94,27 @@ pub async fn run(
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
-        out: Outbox { queue: Queue::default(), reads: Vec::new(), companions: Vec::new(), lists, relist, events, ops },
+        out: Outbox {
+            queue: Queue::default(),
+            reads: Vec::new(),
+            outside: Vec::new(),
+            companions: Vec::new(),
+            lists,
+            relist,
+            events,
+            ops,
+        },
         followers: Followers::new(tell, lists_asked, relist_asked),
         pace,
         calls: FuturesUnordered::new(),
         writing: 0,
         leads: None,
+        outside: Outside::new(&settings),
         settings,
     };
+    for kind in driver.settings.providers.clone() {
+        driver.index.serve(kind);
+    }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
     let for_endpoints = driver.endpoints.as_ref().map(EndpointController::wanted).unwrap_or_default();
     for resource in [Resource::Claims, Resource::Addresses].into_iter().chain(for_services).chain(for_endpoints) {
@@ -125,6 +140,7 @@ pub async fn run(
         driver.pump();
         driver.read_claims();
         driver.read_companions();
+        driver.call_outside();
         driver.show();
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use mooring_allocator_core::protocol::Event;
+use mooring_allocator_core::remote;
 use mooring_allocator_core::work::Failure;
 
 use super::claims::{claim_path, read_then_patch};
@@ -23,6 +24,8 @@ pub(super) enum Ended {
     Read(ClaimRead, Result<Bytes, ApiError>),
     /// An object was read for a Cluster.
     Companion(CompanionRead, Result<Bytes, ApiError>),
+    /// A call to an outside system.
+    Outside(u64, Result<remote::Answer, remote::Failure>),
 }
 
 impl Driver {
@@ -111,6 +114,7 @@ impl Driver {
                 });
                 self.step(Event::ClaimRead { id, result });
             }
+            Ended::Outside(id, result) => self.step(Event::Remote { id, result }),
             Ended::Companion(read, result) => {
                 if let Some(endpoints) = &mut self.endpoints {
                     endpoints.read(&read, result, &mut self.out);
@@ -129,6 +133,22 @@ impl Driver {
                 let result = client.call(&call, deadline, &ops.metrics).await;
                 Ended::Companion(read, result)
             }));
+        }
+    }
+
+    /// Calls outside systems, for the leader only. A call that ends after the lead has ended does no harm: see the core.
+    pub(super) fn call_outside(&mut self) {
+        while !self.out.outside.is_empty() {
+            for call in std::mem::take(&mut self.out.outside) {
+                let left = self.leads.map_or(Duration::ZERO, |until| until.saturating_sub(clock::now()));
+                if left.is_zero() {
+                    self.step(Event::Remote { id: call.id, result: Err(remote::Failure::NotSent) });
+                    continue;
+                }
+                let deadline = self.settings.call_deadline;
+                let future = self.outside.call(&self.index, &self.client, &self.out.ops, call, deadline);
+                self.calls.push(future);
+            }
         }
     }
 

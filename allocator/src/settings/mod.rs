@@ -18,6 +18,7 @@ use mooring_common::settings::{Effective, Gathered, Origin, Warning, variables};
 pub use mooring_common::settings::{Host, SettingsError};
 use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
+use mooring_allocator_core::names::PoolKind;
 use mooring_allocator_services::class::ClassRules;
 
 use self::spec::SETTINGS;
@@ -104,6 +105,8 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
     let kinds = g.field("endpoint-kinds", part_kinds);
+    let providers = g.field("providers", providers);
+    let secrets_namespace = g.field("secrets-namespace", |text| own_namespace(host, text));
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
@@ -129,6 +132,8 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         one_network: one_network?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
+        providers: providers?,
+        secrets_namespace: secrets_namespace?,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -141,6 +146,18 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
 fn own_namespace(host: &Host, text: &str) -> Result<String, Problem> {
     let own = || host.pod_namespace.as_deref().unwrap_or("kube-system");
     dns_label(if text.is_empty() { own() } else { text })
+}
+
+fn providers(text: &str) -> Result<Vec<PoolKind>, Problem> {
+    let mut all = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        match name {
+            "phpipam" => all.push(PoolKind::PHPIPAMIPPool),
+            _ => return problem("not an outside system that is known", "give phpipam, or nothing"),
+        }
+    }
+    all.dedup();
+    Ok(all)
 }
 
 fn services(g: &mut Gathered, host: &Host) -> Option<Services> {

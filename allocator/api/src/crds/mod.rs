@@ -4,12 +4,14 @@
 
 mod build;
 mod columns;
+mod outside;
 mod pools;
 pub mod reference;
 mod standalone;
 mod yaml;
 
 pub use build::Error;
+pub use outside::phpipam;
 pub use pools::pools;
 pub use standalone::standalone;
 pub use yaml::{File, files, to_yaml};

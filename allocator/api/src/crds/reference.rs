@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{pools, standalone};
+use super::{phpipam, pools, standalone};
 use crate::GROUP;
 
 const HEAD: &str = "\
@@ -24,6 +24,12 @@ const POOLS: &str = "
 Mooring brings these CRDs ([The allocator](../allocator.md)).
 ";
 
+const OUTSIDE: &str = "
+## Pools of outside systems
+
+Each is a component of its own ([Providers](../providers.md)).
+";
+
 const STANDALONE: &str = "
 ## Claims and addresses
 
@@ -36,7 +42,7 @@ These CRDs are Cluster API's. Mooring brings them only to a cluster that has no 
 /// See [`Error`]; a test sees to it that there are none.
 pub fn page() -> Result<String, Error> {
     let mut page = HEAD.to_owned();
-    for (head, crds) in [(POOLS, pools()?), (STANDALONE, standalone()?)] {
+    for (head, crds) in [(POOLS, pools()?), (OUTSIDE, phpipam()?), (STANDALONE, standalone()?)] {
         page.push_str(head);
         for crd in &crds {
             kind(&mut page, crd)?;

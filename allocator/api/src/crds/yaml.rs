@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{pools, standalone};
+use super::{phpipam, pools, standalone};
 use crate::GROUP;
 
 /// A file, by its path within `manifests/crds`.
@@ -22,7 +22,7 @@ pub struct File {
 /// See [`Error`]; a test sees to it that there are none.
 pub fn files() -> Result<Vec<File>, Error> {
     let mut files = Vec::new();
-    for (folder, crds) in [("", pools()?), ("standalone/", standalone()?)] {
+    for (folder, crds) in [("", pools()?), ("standalone/", standalone()?), ("phpipam/", phpipam()?)] {
         for crd in crds {
             let text = format!("# Generated from the Rust types in allocator/api: do not edit.\n{}", to_yaml(&crd)?);
             files.push(File { path: format!("{folder}{GROUP}_{}.yaml", crd.spec.names.plural), text });
@@ -67,11 +67,11 @@ fn whole_numbers(value: &mut Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::crds::{pools, standalone, to_yaml};
+    use crate::crds::{phpipam, pools, standalone, to_yaml};
 
     #[test]
     fn what_is_written_is_read_as_it_was() {
-        for crd in pools().unwrap().into_iter().chain(standalone().unwrap()) {
+        for crd in pools().unwrap().into_iter().chain(standalone().unwrap()).chain(phpipam().unwrap()) {
             let mut expected = serde_json::to_value(&crd).unwrap();
             expected["spec"]["conversion"]["webhook"] = Value::Null;
             super::whole_numbers(&mut expected);

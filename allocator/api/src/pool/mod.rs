@@ -11,6 +11,7 @@
 mod ip;
 mod legacy;
 mod namespaces;
+mod phpipam;
 mod prefix;
 mod quarantine;
 mod status;
@@ -19,6 +20,7 @@ mod strategy;
 pub use ip::{GlobalInClusterIpPool, InClusterIpPool, IpPoolSpec};
 pub use legacy::{LegacyError, Listed};
 pub use namespaces::{AllowedNamespaces, SelectorError};
+pub use phpipam::{DriftPolicy, InlineCredentials, OrphanPolicy, PhpIpamIpPool, PhpIpamIpPoolSpec, SecretRef};
 pub use prefix::{DEFAULT_PREFIX_LENGTH, GlobalInClusterPrefixPool, InClusterPrefixPool, PrefixPoolSpec};
 pub use quarantine::Quarantine;
 pub use status::{Counts, PoolStatus};

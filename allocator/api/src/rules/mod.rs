@@ -11,12 +11,14 @@
 mod address;
 pub(crate) mod cel;
 mod ip_pool;
+mod php_ipam_pool;
 mod prefix_pool;
 
 use serde_json::{Map, Value, json};
 
 pub(crate) use address::{address, claim};
 pub(crate) use ip_pool::ip_pool;
+pub(crate) use php_ipam_pool::php_ipam_pool;
 pub(crate) use prefix_pool::prefix_pool;
 
 /// A rule and what it is about.

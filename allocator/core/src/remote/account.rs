@@ -54,6 +54,8 @@ pub(super) struct Account {
     pub(super) since: Duration,
     /// Why this claim cannot have what it asks for.
     pub(super) unfit: Option<String>,
+    /// Somebody else here has the address that was chosen.
+    pub(super) held: bool,
     pub(super) waiters: BTreeSet<Waiter>,
     /// It has a place in the pool's queue.
     pub(super) queued: bool,
@@ -71,6 +73,7 @@ impl Account {
             not_before: Duration::ZERO,
             since: now,
             unfit: None,
+            held: false,
             waiters: BTreeSet::new(),
             queued: false,
         }

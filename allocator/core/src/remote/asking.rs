@@ -55,7 +55,8 @@ impl Remote {
         self.enqueue(&uid);
         let Some(gate) = self.pools.get_mut(pool) else { return Err(Wait::Answer(since)) };
         let full = gate.is_full(now) && searched;
-        Err(match (wait, gate.trouble()) {
+        let Some(gate) = self.pools.get(pool) else { return Err(Wait::Answer(since)) };
+        Err(match (wait, self.trouble(pool)) {
             (Some(unfit), _) => unfit,
             (None, Some(text)) => Wait::Trouble(text.to_owned()),
             (None, None) if full => Wait::Full(gate.full_text().unwrap_or_default().to_owned()),
@@ -112,11 +113,20 @@ impl Remote {
         }
     }
 
-    /// What is known of a claim's entries is too old: they are searched for before one is used.
-    pub fn doubt(&mut self, uid: &Uid) {
+    /// Somebody else here has the address that a claim's entry has: the claim waits until that one is gone.
+    pub fn hold(&mut self, uid: &Uid) {
         if let Some(account) = self.accounts.get_mut(uid) {
-            account.known = None;
+            account.held = true;
         }
+    }
+
+    /// The address is nobody's any more. Returns whether the claim has waited for that: then what is known of its entries is
+    /// old, and they are searched for before one is used.
+    pub fn no_longer_held(&mut self, uid: &Uid) -> bool {
+        let now = self.now;
+        let Some(account) = self.accounts.get_mut(uid).filter(|account| account.held) else { return false };
+        (account.held, account.known, account.since) = (false, None, now);
+        true
     }
 
     /// The claim that an entry names is gone: the API server has said so.

@@ -58,6 +58,8 @@ use gate::Gate;
 
 /// How long it is remembered that a claim has no entry.
 const CLEAR_LASTS: Duration = Duration::from_mins(1);
+/// Why a pool without a usable spec is not called.
+const UNUSABLE: &str = "it is paused, or its spec has an error: see its conditions";
 /// After a request without an answer, the search waits this long: the request may still be waiting to be served.
 const SETTLES: Duration = Duration::from_secs(3);
 
@@ -251,7 +253,8 @@ impl Remote {
     /// Why a pool's claims get nothing; None: it works, as far as is known.
     #[must_use]
     pub fn trouble(&self, pool: &Arc<PoolRef>) -> Option<&str> {
-        self.pools.get(pool)?.trouble()
+        let gate = self.pools.get(pool)?;
+        gate.trouble().or_else(|| gate.spec.is_none().then_some(UNUSABLE))
     }
 
     /// Whether a call has succeeded since the pool's spec is as it is.

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Network;
 use mooring_allocator_core::protocol::{Event, Pool};
-use mooring_api::pool::{IpPoolSpec, PrefixPoolSpec};
+use mooring_api::pool::{IpPoolSpec, PhpIpamIpPoolSpec, PrefixPoolSpec};
 use mooring_api::versions::{PoolVersion, Version as _};
 use serde::Deserialize;
 
 use super::super::index::{Index, KnownPool};
 use super::intake::{Intake, Unreadable, turned};
 use super::pool_status;
-use crate::api::{POOLS, Turned};
+use crate::api::Turned;
 use crate::decode::cluster::NamespaceJson;
 use crate::decode::frame::{Line, Page, line};
 use crate::decode::pool::{PoolJson, Seen};
@@ -52,7 +52,7 @@ impl Intake {
 
     /// All pools, once all kinds are known.
     pub(super) fn all_pools(&self, index: &Index) -> Vec<Event> {
-        if self.pools_known.len() < POOLS.len() {
+        if self.pools_known.len() < index.pool_kinds.len() {
             return Vec::new();
         }
         vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
@@ -172,7 +172,11 @@ fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde
         let turned = turned(&page);
         Ok((turned, page.items.into_iter().flatten().map(Seen::from).collect()))
     }
-    if kind.of_prefixes() { read::<PrefixPoolSpec>(bytes) } else { read::<IpPoolSpec>(bytes) }
+    match kind {
+        PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PrefixPoolSpec>(bytes),
+        PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<IpPoolSpec>(bytes),
+        PoolKind::PHPIPAMIPPool => read::<PhpIpamIpPoolSpec>(bytes),
+    }
 }
 
 fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json::Error> {
@@ -188,5 +192,9 @@ fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json:
             Line::Error(error) => Line::Error(error),
         })
     }
-    if kind.of_prefixes() { read::<PrefixPoolSpec>(text) } else { read::<IpPoolSpec>(text) }
+    match kind {
+        PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PrefixPoolSpec>(text),
+        PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<IpPoolSpec>(text),
+        PoolKind::PHPIPAMIPPool => read::<PhpIpamIpPoolSpec>(text),
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn event(change: &Change, index: &Index) -> Option<Event> {
 }
 
 fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
-    if reference.kind.of_prefixes() {
+    if reference.kind.of_prefixes() || reference.kind.is_remote() {
         return None;
     }
     let pool = index.protocol.pool(reference)?;

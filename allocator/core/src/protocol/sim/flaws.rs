@@ -40,5 +40,11 @@ flaws! {
     restored_is_released: RestoredIsReleased from 0,
     conditions_at_once: ConditionsAtOnce from 3100,
     foreign_at_once: ForeignAtOnce from 0,
+    no_search: NoSearch from 0,
+    lost_is_asked_again: LostIsAskedAgain from 0,
+    let_go_unasked: LetGoUnasked from 0,
+    asked_before_recorded: AskedBeforeRecorded from 0,
+    lies_are_believed: LiesAreBelieved from 0,
+    orphans_unread: OrphansUnread from 0,
     every_prefix_counts: EveryPrefixCounts from 0,
 }

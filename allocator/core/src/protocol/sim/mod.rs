@@ -3,6 +3,7 @@
 //! Watches lag, break, and repeat old events. Writes are lost before or after their effect, or arrive late. Writers gain and
 //! lose the lead, crash, freeze and thaw. People make, delete, pause and move claims, pools and objects, rightly and wrongly.
 
+mod backend;
 mod checks;
 mod flaws;
 pub(super) mod store;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::protocol::{Address, Claim, Hold, Links, Pool};
+use crate::remote::{Drift, Orphans, RemoteSpec};
 use crate::retained_meta::RetainedMeta;
 
 use super::Dice;
@@ -37,6 +38,15 @@ fn prefixes(of: &str, length: i64, quarantine_seconds: i64) -> Plan {
     spec.plan().unwrap()
 }
 
+/// The pool of an outside system.
+pub(super) const OUTSIDE: usize = 7;
+
+/// What the pool of an outside system says about its use.
+fn use_of(pool: usize) -> Option<RemoteSpec> {
+    let (orphans, drift) = (Orphans::Release, Drift::PutBack);
+    (pool == OUTSIDE).then(|| RemoteSpec { calls: 2, orphans, drift, warning: String::new() })
+}
+
 /// A pool's plan before and after an edit; the last edit is invalid.
 pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
     let apart = || Network::Named("apart".into());
@@ -50,6 +60,7 @@ pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
         (2, _) => plan("10.0.0.1-10.0.0.2", apart(), 1),
         (3, 0) => plan("fd00::1-fd00::6", Network::Common, 0),
         (3, _) => plan("fd00::3-fd00::9", Network::Common, 0),
+        (OUTSIDE, _) => Plan::of_outside(Network::Common, None),
         // Two tenants with one range.
         (5 | 6, _) => plan("10.0.0.6-10.0.0.7", Network::Namespace(format!("t{}", pool - 4)), 0),
         (_, 0) => prefixes("fd00::/124", 126, 0),
@@ -68,6 +79,7 @@ impl World {
             PoolKind::InClusterPrefixPool,
             PoolKind::InClusterIPPool,
             PoolKind::InClusterIPPool,
+            PoolKind::PHPIPAMIPPool,
         ];
         let namespace = |i| match i {
             5 => "t1",
@@ -96,7 +108,7 @@ impl World {
             version,
             generation: 1,
             plan: plan_of(pool, 0),
-            remote: None,
+            remote: use_of(pool),
             paused: false,
             deleting: false,
             finalizer: false,
@@ -176,6 +188,9 @@ impl World {
             if self.dice.one_in(60) {
                 self.meddlers();
             }
+            if self.dice.one_in(70) {
+                self.administrators();
+            }
             if self.dice.one_in(1500) {
                 self.move_all();
             }
@@ -198,8 +213,12 @@ impl World {
         for _ in 0..30_000 {
             self.happen(true)?;
             quiet = if self.writers.iter().all(|w| w.is_quiet(&self.store)) { quiet + 1 } else { 0 };
-            if quiet > 60 && self.final_check().is_ok() {
-                break;
+            if quiet > 60 {
+                if self.final_check().is_ok() {
+                    break;
+                }
+                // What is looked for regularly is found in time.
+                self.elapse(5000);
             }
         }
         if self.store.revision > before + 3000 {
