@@ -1,3 +1,5 @@
+mod random;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -7,7 +9,8 @@ use mooring_allocator_openstack::rules::{Pool, tag};
 use mooring_allocator_openstack::spec::Reclaim;
 use mooring_neutron::{CREDENTIAL, Cloud, Fault, Rule, USER, serve};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::{Access, FloatingPool, Session};
@@ -57,6 +60,18 @@ impl Served {
         FloatingPool::new(Arc::new(session), rules, None)
     }
 
+    /// Waits until no request is being answered.
+    async fn quiet(&self) {
+        // Connections are taken in order: behind this one's answer there is none left from before.
+        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+        drop(stream);
+        while self.cloud.connections() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn addresses(&self) -> Vec<IpAddr> {
         self.cloud.floating_ips().iter().map(|one| one.address.into()).collect()
     }
@@ -74,8 +89,12 @@ async fn allocate(pool: &FloatingPool, claim: &str) -> Result<Entry, Failure> {
 }
 
 async fn find(pool: &FloatingPool, mark: Mark) -> Vec<Entry> {
-    match pool.call(&What::Find(mark)).await {
-        Ok(Answer::Entries(all)) => all,
+    find_some(pool, mark).await.unwrap()
+}
+
+async fn find_some(pool: &FloatingPool, mark: Mark) -> Result<Vec<Entry>, Failure> {
+    match pool.call(&What::Find(mark)).await? {
+        Answer::Entries(all) => Ok(all),
         other => panic!("{other:?}"),
     }
 }
@@ -196,6 +215,18 @@ async fn the_list_is_given_first_and_never_deleted() {
     release(&pool, b).await;
     let there = served.cloud.floating_ips();
     assert_eq!(there.iter().map(|one| &*one.description).collect::<Vec<_>>(), ["Ingress", ""]);
+}
+
+#[tokio::test]
+async fn what_a_status_shows_is_known() {
+    let served = served(5).await;
+    let there: IpAddr = served.cloud.allocate("").unwrap().address.into();
+    let gone: IpAddr = [198, 51, 100, 1].into();
+    let pool = served.pool(&[there, gone], None, Reclaim::Retain);
+    assert_eq!(pool.spare().await, Ok((vec![there], vec![gone])));
+    assert_eq!(pool.network_shown().await.map(|network| network.name).as_deref(), Some("public"));
+    allocate(&pool, "a").await.unwrap();
+    assert_eq!(pool.spare().await, Ok((vec![], vec![gone])));
 }
 
 #[tokio::test]

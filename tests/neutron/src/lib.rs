@@ -103,6 +103,12 @@ impl Cloud {
         self.state().asked.iter().filter(|(m, p)| m == method && p.starts_with(path)).count()
     }
 
+    /// How many connections are open.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.state().connections
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,10 +23,12 @@ pub async fn serve(cloud: Cloud, listener: TcpListener) -> Infallible {
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { continue };
         let cloud = cloud.clone();
+        cloud.state().connections += 1;
         connections.spawn(async move {
             let service = service_fn(|request| answer(cloud.clone(), request));
             // A broken connection is the client's to notice.
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            cloud.state().connections -= 1;
         });
     }
 }

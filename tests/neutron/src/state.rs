@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) chance: Option<(u64, u64)>,
     /// Requests: method and path.
     pub(crate) asked: Vec<(String, String)>,
+    /// How many connections are open.
+    pub(crate) connections: usize,
     numbers: u64,
 }
 
@@ -71,6 +73,7 @@ impl State {
             rules: Vec::new(),
             chance: None,
             asked: Vec::new(),
+            connections: 0,
             numbers: 0,
         }
     }

@@ -56,11 +56,15 @@ pub fn openstack() -> Result<OpenStackPrograms, Error> {
     progress::while_busy("installing Neutron and Keystone with pip (about 1 min, 400 MB)", || {
         tools::run(Command::new(python).args(["-m", "venv"]).arg(&making))
             .map_err(|error| missing("python3-venv", &error))?;
-        let pip = [&["-m", "pip", "install", "--quiet", "--no-deps", "--retries=1", "--timeout=20"], &["-r"][..]].concat();
+        let pip =
+            [&["-m", "pip", "install", "--quiet", "--no-deps", "--retries=1", "--timeout=20"], &["-r"][..]].concat();
         tools::run(Command::new(making.join("bin/python")).args(pip).arg(&pins))
             .map_err(|error| missing("the packages of Neutron and Keystone", &error))
     })?;
-    fs::rename(&making, &found.environment)
-        .map_err(Error::io(format!("rename {} to {}", making.display(), found.environment.display())))?;
+    fs::rename(&making, &found.environment).map_err(Error::io(format!(
+        "rename {} to {}",
+        making.display(),
+        found.environment.display()
+    )))?;
     Ok(found)
 }

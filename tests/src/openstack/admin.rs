@@ -42,21 +42,33 @@ impl Admin {
     /// Something is refused.
     pub async fn set_up(rest: Rest, cidr: &str) -> Result<Self> {
         let token = token(&rest, "admin", ADMIN, "admin").await?;
-        let mut admin =
-            Self { rest, token, project: String::new(), user: String::new(), network: String::new() };
+        let mut admin = Self { rest, token, project: String::new(), user: String::new(), network: String::new() };
         let project = json!({"project": {"name": USER.0, "domain_id": "default"}});
         admin.project = admin.make(&format!("{KEYSTONE}/v3/projects"), &project).await?;
         admin.user = admin.user_with_role(USER, &admin.project.clone(), "member").await?;
-        let network = json!({"network": {"name": "public", "router:external": true}});
-        admin.network = admin.make(&format!("{NEUTRON}/v2.0/networks"), &network).await?;
-        let subnet =
-            json!({"subnet": {"network_id": admin.network, "ip_version": 4, "cidr": cidr, "enable_dhcp": false}});
-        admin.make(&format!("{NEUTRON}/v2.0/subnets"), &subnet).await?;
+        admin.network = admin.external_network("public", cidr).await?;
         Ok(admin)
     }
 
+    /// Makes an external network with these addresses; returns its id.
+    ///
+    /// # Errors
+    /// Neutron refuses.
+    pub async fn external_network(&self, name: &str, cidr: &str) -> Result<String> {
+        let network = json!({"network": {"name": name, "router:external": true}});
+        let id = self.make(&format!("{NEUTRON}/v2.0/networks"), &network).await?;
+        let subnet = json!({"subnet": {"network_id": id, "ip_version": 4, "cidr": cidr, "enable_dhcp": false}});
+        self.make(&format!("{NEUTRON}/v2.0/subnets"), &subnet).await?;
+        Ok(id)
+    }
+
     /// Makes a user with a role in a project; returns its id.
-    pub(super) async fn user_with_role(&self, (name, password): (&str, &str), project: &str, role: &str) -> Result<String> {
+    pub(super) async fn user_with_role(
+        &self,
+        (name, password): (&str, &str),
+        project: &str,
+        role: &str,
+    ) -> Result<String> {
         let user = json!({"user": {"name": name, "password": password, "domain_id": "default"}});
         let user = self.make(&format!("{KEYSTONE}/v3/users"), &user).await?;
         let roles = self.ask(Method::GET, &format!("{KEYSTONE}/v3/roles?name={role}"), &Value::Null).await?;
@@ -133,14 +145,10 @@ impl Admin {
         text("id").zip(text("secret")).with_context(|| format!("{made:?}"))
     }
 
-    async fn make(&self, url: &str, body: &Value) -> Result<String> {
+    pub(super) async fn make(&self, url: &str, body: &Value) -> Result<String> {
         let answer = self.must(Method::POST, url, body).await?;
         let made = answer.body.as_object().and_then(|all| all.values().next()).context("an empty answer")?;
         Ok(made["id"].as_str().context("no id")?.to_owned())
-    }
-
-    pub(super) async fn make_any(&self, url: &str, body: &Value) -> Result<String> {
-        self.make(url, body).await
     }
 
     async fn must(&self, method: Method, url: &str, body: &Value) -> Result<Reply> {

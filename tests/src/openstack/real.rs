@@ -28,6 +28,8 @@ pub struct Real {
     pub neutron: Process,
     /// The administrator.
     pub admin: Admin,
+    keys: PathBuf,
+    rest: Rest,
 }
 
 /// A host that gets them.
@@ -57,16 +59,49 @@ impl Real {
         answers(&rest, &format!("{KEYSTONE}/v3"), &keystone).await?;
         let admin = Admin::bare(rest.clone()).await?;
         let service = json!({"project": {"name": "service", "domain_id": "default"}});
-        let project = admin.make_any(&format!("{KEYSTONE}/v3/projects"), &service).await?;
+        let project = admin.make(&format!("{KEYSTONE}/v3/projects"), &service).await?;
         admin.user_with_role(("neutron", SERVICE), &project, "admin").await?;
         let network = json!({"service": {"type": "network", "name": "neutron"}});
-        let id = admin.make_any(&format!("{KEYSTONE}/v3/services"), &network).await?;
+        let id = admin.make(&format!("{KEYSTONE}/v3/services"), &network).await?;
         let endpoint = json!({"endpoint": {
             "service_id": id, "interface": "public", "region_id": "RegionOne", "url": NEUTRON,
         }});
-        admin.make_any(&format!("{KEYSTONE}/v3/endpoints"), &endpoint).await?;
+        admin.make(&format!("{KEYSTONE}/v3/endpoints"), &endpoint).await?;
         answers(&rest, &format!("{NEUTRON}/"), &neutron).await?;
-        Ok(Self { keystone, neutron, admin: Admin::set_up(rest, cidr).await? })
+        let admin = Admin::set_up(rest.clone(), cidr).await?;
+        Ok(Self { keystone, neutron, admin, keys: site.dir.join("fernet"), rest })
+    }
+
+    /// Takes Neutron away.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub async fn stop_neutron(&self) -> Result<()> {
+        self.neutron.kill()?;
+        self.neutron.ended(STEP).await?;
+        Ok(())
+    }
+
+    /// Brings Neutron back.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub async fn start_neutron(&self) -> Result<()> {
+        self.neutron.start()?;
+        answers(&self.rest, &format!("{NEUTRON}/"), &self.neutron).await
+    }
+
+    /// Gives Keystone other keys: no token is good any more that was given before.
+    ///
+    /// # Errors
+    /// The keys cannot be exchanged.
+    pub fn forget_tokens(&self) -> Result<()> {
+        let from = self.keys.with_file_name("credential");
+        for key in ["0", "1"] {
+            // Any key of this form will do.
+            fs::copy(from.join(key), self.keys.join(key))?;
+        }
+        Ok(())
     }
 }
 

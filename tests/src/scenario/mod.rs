@@ -15,6 +15,7 @@ mod link;
 mod migration;
 mod mixed;
 mod named;
+mod openstack;
 mod outage;
 mod rig;
 mod rights;
@@ -65,6 +66,7 @@ pub fn all() -> Vec<Test<()>> {
         services::all,
         service_addresses::all,
         migration::all,
+        openstack::all,
         traffic::all,
         kubeadm::all,
     ] {
