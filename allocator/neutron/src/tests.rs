@@ -51,13 +51,7 @@ impl Served {
     }
 
     fn pool(&self, given: &[IpAddr], most: Option<usize>, reclaim: Reclaim) -> FloatingPool {
-        self.pool_with(&self.password(), given, most, reclaim)
-    }
-
-    fn pool_with(&self, access: &Access, given: &[IpAddr], most: Option<usize>, reclaim: Reclaim) -> FloatingPool {
-        let session = Session::new(access).unwrap();
-        let rules = Pool { uid: "pool-uid".into(), given: given.to_vec(), most, reclaim, tag: tag("fips") };
-        FloatingPool::new(Arc::new(session), rules, None)
+        pool_with(&self.password(), given, most, reclaim)
     }
 
     /// Waits until no request is being answered.
@@ -75,6 +69,12 @@ impl Served {
     fn addresses(&self) -> Vec<IpAddr> {
         self.cloud.floating_ips().iter().map(|one| one.address.into()).collect()
     }
+}
+
+fn pool_with(access: &Access, given: &[IpAddr], most: Option<usize>, reclaim: Reclaim) -> FloatingPool {
+    let session = Session::new(access).unwrap();
+    let rules = Pool { uid: "pool-uid".into(), given: given.to_vec(), most, reclaim, tag: tag("fips") };
+    FloatingPool::new(Arc::new(session), rules, None)
 }
 
 fn mark(claim: &str) -> Mark {
@@ -112,7 +112,7 @@ async fn a_floating_ip_is_made_tagged_found_and_deleted() {
     assert_eq!((entry.prefix, entry.gateway, &*entry.host, entry.ours), (32, None, "a.shop", true));
     let there = served.cloud.floating_ips();
     assert_eq!(there[0].tags, [tag("fips")]);
-    assert_eq!(find(&pool, mark("a")).await, [entry.clone()]);
+    assert_eq!(find(&pool, mark("a")).await, std::slice::from_ref(&entry));
     assert_eq!(find(&pool, mark("b")).await, []);
     release(&pool, entry.clone()).await;
     release(&pool, entry).await;
@@ -124,7 +124,7 @@ async fn an_application_credential_logs_in() {
     let served = served(5).await;
     let (id, secret) = CREDENTIAL;
     let auth = json!({"application_credential_id": id, "application_credential_secret": secret});
-    let pool = served.pool_with(&served.access(&auth), &[], None, Reclaim::Delete);
+    let pool = pool_with(&served.access(&auth), &[], None, Reclaim::Delete);
     allocate(&pool, "a").await.unwrap();
 }
 
@@ -210,7 +210,7 @@ async fn the_list_is_given_first_and_never_deleted() {
     assert_eq!([a.address, b.address], *given);
     let Err(Failure::Full(text)) = allocate(&pool, "c").await else { panic!("not full") };
     assert!(text.contains("maxIPs is 2"), "{text}");
-    assert_eq!(find(&pool, mark("a")).await, [a.clone()]);
+    assert_eq!(find(&pool, mark("a")).await, std::slice::from_ref(&a));
     release(&pool, a).await;
     release(&pool, b).await;
     let there = served.cloud.floating_ips();
