@@ -25,6 +25,10 @@ fn is_up_to_date(path: &Path, text: &str) {
 fn the_manifests_are_up_to_date() {
     for folder in ["manifests/crds", "charts/mooring-allocator/files/crds"] {
         for file in crds::files().expect("the CRDs can be made") {
+            // Pools of outside systems are no part of the chart.
+            if folder.starts_with("charts") && file.path.starts_with("phpipam/") {
+                continue;
+            }
             is_up_to_date(&root().join(folder).join(&file.path), &file.text);
         }
     }

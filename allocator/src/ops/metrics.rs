@@ -121,6 +121,7 @@ pub const NOT_PUT_BACK: &str = "EntryNotPutBack";
 pub const NOT_ASKED: &str = "EntryLeft";
 
 /// The reason of a note.
+#[must_use]
 pub const fn reason_of(note: &Note) -> &'static str {
     match note {
         Note::Orphan(_) => ORPHAN,
@@ -133,6 +134,28 @@ pub const fn reason_of(note: &Note) -> &'static str {
 }
 
 impl Metrics {
+    fn register_pools(&self, registry: &mut Registry) {
+        registry.register(
+            "pool_addresses",
+            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
+            self.pools.clone(),
+        );
+        registry.register_with_unit(
+            "outside_call",
+            "How long calls to outside systems took, by kind of pool, call and outcome",
+            Unit::Seconds,
+            self.outside_calls.clone(),
+        );
+        registry.register(
+            "outside_findings",
+            "What was found in outside systems: entries of claims that are gone, entries that people deleted or changed",
+            self.outside_notes.clone(),
+        );
+        for reason in [ORPHAN, ORPHAN_RELEASED, MISSING, PUT_BACK, NOT_PUT_BACK, NOT_ASKED] {
+            self.outside_notes.get_or_create(&ByReason { reason }).inc_by(0);
+        }
+    }
+
     /// A call to an outside system has ended.
     pub fn outside_call(&self, kind: &'static str, call: &'static str, outcome: &'static str, took: Duration) {
         self.outside_calls.get_or_create(&ByOutsideCall { kind, call, outcome }).observe(took.as_secs_f64());
@@ -217,22 +240,7 @@ impl Default for Metrics {
             Unit::Seconds,
             m.call_seconds.clone(),
         );
-        registry.register(
-            "pool_addresses",
-            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
-            m.pools.clone(),
-        );
-        registry.register_with_unit(
-            "outside_call",
-            "How long calls to outside systems took, by kind of pool, call and outcome",
-            Unit::Seconds,
-            m.outside_calls.clone(),
-        );
-        registry.register(
-            "outside_findings",
-            "What was found in outside systems: entries of claims that are gone, entries that people deleted or changed",
-            m.outside_notes.clone(),
-        );
+        m.register_pools(&mut registry);
         registry.register("writes_waiting", "Writes that wait for their turn", m.waiting.clone());
         registry.register("writes_under_way", "Writes that are under way", m.under_way.clone());
         registry.register("leads", "Whether this allocator leads: 1 or 0", m.leads.clone());
@@ -251,9 +259,6 @@ impl Default for Metrics {
         // From the start: a counter that appears with its first event hides that event from rate() and increase().
         for reason in FAILURES {
             m.failures.get_or_create(&ByReason { reason: reason.name() }).inc_by(0);
-        }
-        for reason in [ORPHAN, ORPHAN_RELEASED, MISSING, PUT_BACK, NOT_PUT_BACK, NOT_ASKED] {
-            m.outside_notes.get_or_create(&ByReason { reason }).inc_by(0);
         }
         m.claims_waiting(&BTreeMap::new());
         let info = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);

@@ -7,6 +7,7 @@ pub mod component;
 pub mod endpoint;
 pub mod endpoint_kinds;
 pub mod managers;
+pub mod phpipam;
 pub mod scope;
 pub mod server;
 pub mod services;

@@ -17,6 +17,7 @@ mod mixed;
 mod named;
 mod openstack;
 mod outage;
+mod phpipam;
 mod rig;
 mod rights;
 mod service_addresses;
@@ -63,6 +64,7 @@ pub fn all() -> Vec<Test<()>> {
         kinds::all,
         contract::all,
         endpoint::all,
+        phpipam::all,
         services::all,
         service_addresses::all,
         migration::all,

@@ -51,11 +51,13 @@ pub struct PhpIpamIpPoolSpec {
     /// What becomes of an address in phpIPAM that bears this pool's mark and belongs to no claim here: Report (the default) tells
     /// of it, Release deletes it too, once the API server has said that the claim is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("enum" = ["Report", "Release"]))]
     pub orphans: Option<OrphanPolicy>,
 
-    /// What is done about the address of a claim that people deleted in phpIPAM, or took the mark from: PutBack (the default)
+    /// What is done about the address of a claim that people deleted in phpIPAM, or took the mark from: `PutBack` (the default)
     /// enters it again, Report only tells of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("enum" = ["PutBack", "Report"]))]
     pub drift: Option<DriftPolicy>,
 
     /// The network that the addresses are in, a name of your choice: see the same field of the other pools.
@@ -100,7 +102,7 @@ impl fmt::Debug for InlineCredentials {
 }
 
 /// What becomes of an address that belongs to nobody.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OrphanPolicy {
     /// It is told.
     #[default]
@@ -110,7 +112,7 @@ pub enum OrphanPolicy {
 }
 
 /// What is done about what people changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriftPolicy {
     /// It is entered again.
     #[default]

@@ -52,8 +52,6 @@ pub(crate) enum Flaw {
     AskedBeforeRecorded,
     /// An address that an outside system gives twice is handed out twice.
     LiesAreBelieved,
-    /// An entry that belongs to nobody here is deleted without asking the API server whether its claim is gone.
-    OrphansUnread,
 }
 
 #[cfg(test)]

@@ -28,15 +28,17 @@ impl Remote {
                     self.news.push(News::Note(pool, Note::OrphanReleased(entry)));
                 }
             }
-            Job::List => match result {
-                Ok(Answer::Listing(entries, addresses)) => self.look(&pool, &entries, addresses, claims),
-                _ => {
-                    if let Some(gate) = self.pools.get_mut(&pool) {
-                        gate.audit.asked = None;
-                    }
-                    self.look_soon(&pool);
+            Job::List => {
+                if let Ok(Answer::Listing(entries, addresses)) = result {
+                    return self.look(&pool, &entries, addresses, claims);
                 }
-            },
+                if let Some(gate) = self.pools.get_mut(&pool) {
+                    gate.audit.asked = None;
+                }
+                self.look_soon(&pool);
+                // One that is being deleted waits for the call to end.
+                self.news.push(News::Pool(pool));
+            }
         }
     }
 
@@ -77,7 +79,12 @@ impl Remote {
                 if wanted.is_some_and(|wanted| wanted != entry.address) {
                     account.unfit = Some(format!("it gave {}, which was not asked for", entry.address));
                 }
-                account.known.get_or_insert_default().push(entry);
+                // A claim that goes meanwhile is searched for: only a search shows whose the entry is.
+                if account.goal == Goal::Clear {
+                    account.known = None;
+                } else {
+                    account.known.get_or_insert_default().push(entry);
+                }
                 if let Some(gate) = self.pools.get_mut(pool) {
                     gate.has_room();
                 }
@@ -173,10 +180,6 @@ impl Remote {
         }
         if policy.0 == Orphans::Release {
             for entry in doubtful {
-                if planted(Flaw::OrphansUnread) {
-                    self.claim_is_gone(pool, entry);
-                    continue;
-                }
                 // Whose name people have changed stays.
                 if let (Some(key), Some(claim)) = (entry.names(), entry.claim.clone()) {
                     self.news.push(News::Doubt(Doubt { pool: pool.clone(), entry, key, claim }));

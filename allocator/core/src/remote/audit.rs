@@ -97,8 +97,8 @@ impl Audit {
         }
         let there: HashMap<IpAddr, &Entry> = entries.iter().map(|entry| (entry.address, entry)).collect();
         self.missing.clear();
-        // An entry is made before its object: a list that was asked for later shows it.
-        for one in objects.iter().filter(|one| one.stands && one.since < asked) {
+        // An entry is made before its object: a list that was asked for after the object was shown has it.
+        for one in objects.iter().filter(|one| one.stands && one.since <= asked) {
             let Some(address) = one.mark.address else { continue };
             match there.get(&address) {
                 Some(entry) if entry.claim.as_ref() == Some(&one.mark.claim) => {}

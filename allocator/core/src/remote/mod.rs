@@ -221,7 +221,8 @@ impl Remote {
     pub fn pool_gone(&mut self, reference: &Arc<PoolRef>) {
         self.pools.remove(reference);
         self.condemned.remove(reference);
-        for account in self.accounts.values().filter(|account| account.pool == *reference) {
+        for account in self.accounts.values_mut().filter(|account| account.pool == *reference) {
+            account.queued = false;
             self.news.extend(account.waiters.iter().map(|waiter| News::For(*waiter)));
         }
     }
@@ -229,8 +230,9 @@ impl Remote {
     /// Whether nothing of a pool is under way or wanted.
     #[must_use]
     pub fn is_at_rest(&self, pool: &Arc<PoolRef>) -> bool {
-        let accounts = self.accounts.values().filter(|account| account.pool == *pool);
-        self.pools.get(pool).is_none_or(|gate| gate.under_way == 0) && accounts.count() == 0
+        let wants = |account: &Account| account.pool == *pool && account.next().is_some();
+        let busy = self.pools.get(pool).is_some_and(|gate| gate.under_way > 0);
+        !busy && !self.accounts.values().any(wants)
     }
 
     /// An `IPAddress` of an outside pool was shown, or shown changed.

@@ -160,6 +160,10 @@ impl<P: Provider> Machine<P> {
         self.lists.listeners.remove(&slot);
         if let Some(gone) = self.claims.remove(slot) {
             self.pass_on(&gone.claim.pool);
+            if gone.claim.pool.kind.is_remote() {
+                // A pool that is being deleted waits for its claims.
+                self.work.mark(Who::Pool(gone.claim.pool.clone()));
+            }
             if let Some(id) = gone.pending {
                 self.work.answered(id);
             }

@@ -41,6 +41,9 @@ fn prefixes(of: &str, length: i64, quarantine_seconds: i64) -> Plan {
 /// The pool of an outside system.
 pub(super) const OUTSIDE: usize = 7;
 
+/// From this seed on, the world has that pool too.
+pub(super) const OUTSIDE_FROM: u64 = 1 << 32;
+
 /// What the pool of an outside system says about its use.
 fn use_of(pool: usize) -> Option<RemoteSpec> {
     let (orphans, drift) = (Orphans::Release, Drift::PutBack);
@@ -87,7 +90,8 @@ impl World {
             _ => "ns",
         };
         let references = kinds.iter().zip(0..).map(|(&kind, i)| PoolRef::new(kind, namespace(i), &format!("p{i}")));
-        let pools = references.map(Arc::new).collect();
+        let outside = seed >= OUTSIDE_FROM;
+        let pools = references.map(Arc::new).take(if outside { OUTSIDE + 1 } else { OUTSIDE }).collect();
         let mut dice = Dice(seed.wrapping_mul(1 << 20));
         let writers = (0..=dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
         let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, trace: Vec::new() };
@@ -188,7 +192,7 @@ impl World {
             if self.dice.one_in(60) {
                 self.meddlers();
             }
-            if self.dice.one_in(70) {
+            if self.pools.len() > OUTSIDE && self.dice.one_in(70) {
                 self.administrators();
             }
             if self.dice.one_in(1500) {
@@ -217,8 +221,10 @@ impl World {
                 if self.final_check().is_ok() {
                     break;
                 }
-                // What is looked for regularly is found in time.
-                self.elapse(5000);
+                if self.pools.len() > OUTSIDE {
+                    // What is looked for regularly is found in time.
+                    self.elapse(5000);
+                }
             }
         }
         if self.store.revision > before + 3000 {

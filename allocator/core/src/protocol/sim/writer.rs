@@ -1,5 +1,6 @@
 //! One allocator (writer), and the network between the writer and the store.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::foreign_finalizers::{FinalizersAt, ForeignFinalizers};
@@ -50,6 +51,8 @@ pub(super) struct Writer {
     strays: Vec<Write>,
     /// Calls to the outside system of which the same holds.
     outside: Vec<What>,
+    /// The claims for which an address was asked without an answer, and that were not searched for since.
+    unsure: BTreeSet<Uid>,
     frozen: bool,
     /// The writer leads until this time.
     leads: Duration,
@@ -68,6 +71,7 @@ impl Writer {
             calls: Vec::new(),
             strays: Vec::new(),
             outside: Vec::new(),
+            unsure: BTreeSet::new(),
             frozen: false,
             leads: Duration::ZERO,
             seed,
@@ -106,6 +110,7 @@ impl Writer {
         self.crash();
         self.strays.clear();
         self.outside.clear();
+        self.unsure.clear();
     }
 
     fn note_finalizers(&mut self, event: &Event) {
@@ -302,6 +307,13 @@ impl Writer {
                 self.calls.push(Call::Answer(Event::ClaimRead { id, result }));
             }
             Call::Outside { id, what } => {
+                if let What::Find(mark) = &what {
+                    self.unsure.remove(&mark.claim);
+                }
+                let asks = if let What::Allocate(mark, _) = &what { Some(mark.claim.clone()) } else { None };
+                if asks.as_ref().is_some_and(|claim| self.unsure.contains(claim)) {
+                    return Err(format!("after a lost answer it is asked again without a search: {what:?}"));
+                }
                 let lost = || Err(remote::Failure::Lost("no answer".into()));
                 let lies = !quiesce && lies(dice);
                 let result = match if quiesce { 99 } else { dice.roll(100) } {
@@ -323,6 +335,9 @@ impl Writer {
                     }
                     _ => store.call_outside(&what, lies, trace)?,
                 };
+                if matches!(result, Err(remote::Failure::Lost(_))) {
+                    self.unsure.extend(asks);
+                }
                 self.calls.push(Call::Answer(Event::Remote { id, result }));
             }
             Call::Write { id, write } => {

@@ -8,6 +8,7 @@ mod reply;
 mod session;
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_allocator_core::names::Uid;
@@ -146,7 +147,7 @@ impl Api<'_> {
         for race in 0..RACES {
             match self.send(http::Method::POST, &path, &self.body(mark)).await? {
                 Ok(reply) => {
-                    let entry = self.made(reply, mark, subnet)?;
+                    let entry = made(reply, mark, subnet)?;
                     if !subnet.is_anycast(entry.address) {
                         return Ok(entry);
                     }
@@ -166,21 +167,8 @@ impl Api<'_> {
         Err(Failure::Lost("other requests were quicker each time: turn the lock of phpIPAM's API on".into()))
     }
 
-    fn made(&self, reply: reply::Content, mark: &Mark, subnet: &Subnet) -> Result<Entry, Failure> {
-        let address = reply.data.as_str().and_then(|text| text.parse().ok());
-        match (reply.id, address) {
-            (Some(id), Some(address)) if subnet.has(address) => Ok(self.entry(id, address, mark, subnet)),
-            _ => Err(Failure::Lost("phpIPAM's answer to first_free has no address of the subnet".into())),
-        }
-    }
-
-    fn entry(&self, id: Box<str>, address: std::net::IpAddr, mark: &Mark, subnet: &Subnet) -> Entry {
-        let (claim, host) = (Some(mark.claim.clone()), mark.host().into());
-        Entry { id, address, prefix: subnet.prefix, gateway: subnet.gateway, claim, ours: true, host }
-    }
-
     /// Makes an entry of this address.
-    async fn enter(&self, mark: &Mark, address: std::net::IpAddr) -> Result<Entry, Failure> {
+    async fn enter(&self, mark: &Mark, address: IpAddr) -> Result<Entry, Failure> {
         for id in self.of.spec.subnet_ids() {
             let subnet = self.subnet(id).await?;
             if !subnet.has(address) {
@@ -191,7 +179,7 @@ impl Api<'_> {
             body["ip"] = json!(address.to_string());
             return match self.send(http::Method::POST, "addresses/", &body).await? {
                 Ok(reply) => match reply.id {
-                    Some(number) => Ok(self.entry(number, address, mark, &subnet)),
+                    Some(number) => Ok(entry(number, address, mark, &subnet)),
                     None => Err(Failure::Lost("phpIPAM's answer has no number of the address".into())),
                 },
                 Err(problem) if problem.is_taken() || problem.is_unfit() => {
@@ -228,4 +216,18 @@ impl Api<'_> {
         }
         Ok(Answer::Listing(all, size))
     }
+}
+
+/// The entry that `first_free` has made.
+fn made(reply: reply::Content, mark: &Mark, subnet: &Subnet) -> Result<Entry, Failure> {
+    let address = reply.data.as_str().and_then(|text| text.parse().ok());
+    match (reply.id, address) {
+        (Some(id), Some(address)) if subnet.has(address) => Ok(entry(id, address, mark, subnet)),
+        _ => Err(Failure::Lost("phpIPAM's answer to first_free has no address of the subnet".into())),
+    }
+}
+
+fn entry(id: Box<str>, address: IpAddr, mark: &Mark, subnet: &Subnet) -> Entry {
+    let (claim, host) = (Some(mark.claim.clone()), mark.host().into());
+    Entry { id, address, prefix: subnet.prefix, gateway: subnet.gateway, claim, ours: true, host }
 }

@@ -57,7 +57,7 @@ pub(super) fn read(status: u16, body: &[u8]) -> Reply {
         return Err(Problem { code: status, message, envelope: false });
     };
     let code = envelope.code.unwrap_or(status);
-    let success = envelope.success == Value::Bool(true) || envelope.success == Value::from(1);
+    let success = envelope.success == true || envelope.success == 1;
     if success && (200..300).contains(&status) && (200..300).contains(&code) {
         return Ok(Content { id: text(&envelope.id).map(Into::into), data: envelope.data });
     }
