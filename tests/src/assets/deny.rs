@@ -37,7 +37,7 @@ pub fn cargo_deny() -> Result<PathBuf, Error> {
             for quicker in ["opt-level=1", "lto=false", "codegen-units=16"] {
                 command.args(["--config", &format!("profile.release.{quicker}")]);
             }
-            progress::while_busy(&format!("building cargo-deny {VERSION} (about 3 min on two cores)"), || {
+            progress::while_busy(&format!("building cargo-deny {VERSION} (some minutes on two cores)"), || {
                 tools::run(&mut command)
             })?;
             let built = root.join("bin/cargo-deny");
