@@ -31,6 +31,9 @@ pub const POOL_READY: &str = "PoolReady";
 /// Pool, `Ready` false: its spec makes no sense in a way that the API server could not tell. Nothing is given out of it.
 pub const INVALID_SPEC: &str = "InvalidSpec";
 
+/// Pool, `Ready` false: the outside system that gives its addresses cannot be reached, or refuses.
+pub const PROVIDER_FAILED: &str = "ProviderFailed";
+
 /// Pool, `Ready` false: it is being deleted, and waits for its last address.
 pub const DELETING: &str = "Deleting";
 

@@ -128,6 +128,7 @@ impl World {
             version: "1".into(),
             generation: 1,
             plan: Ok(plan),
+            remote: None,
             paused: false,
             deleting: false,
             finalizer: true,

@@ -74,9 +74,17 @@ pub enum PoolKind {
     GlobalInClusterPrefixPool,
     /// metal3's `IPPool`
     Metal3IPPool,
+    /// `PHPIPAMIPPool`
+    PHPIPAMIPPool,
 }
 
 impl PoolKind {
+    /// Whether the addresses come from a system outside the cluster: [`crate::remote`].
+    #[must_use]
+    pub const fn is_remote(self) -> bool {
+        matches!(self, Self::PHPIPAMIPPool)
+    }
+
     /// Whether the kind hands out prefixes; otherwise single addresses.
     #[must_use]
     pub const fn of_prefixes(self) -> bool {
@@ -86,7 +94,7 @@ impl PoolKind {
     /// Whether the kind belongs to no namespace.
     #[must_use]
     pub const fn global(self) -> bool {
-        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool)
+        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool | Self::PHPIPAMIPPool)
     }
 
     /// Whether the status of such a pool lists the addresses that its claims have.
@@ -104,6 +112,7 @@ impl PoolKind {
             Self::InClusterPrefixPool => "InClusterPrefixPool",
             Self::GlobalInClusterPrefixPool => "GlobalInClusterPrefixPool",
             Self::Metal3IPPool => "IPPool",
+            Self::PHPIPAMIPPool => "PHPIPAMIPPool",
         }
     }
 }

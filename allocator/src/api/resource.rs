@@ -7,9 +7,9 @@ use mooring_api::claim::IpAddressClaim;
 use mooring_api::cluster::{self, Cluster};
 use mooring_api::pool::{
     GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, METAL3_ADDRESSES,
-    METAL3_POOLS, METAL3_VERSION,
+    METAL3_POOLS, METAL3_VERSION, PhpIpamIpPool,
 };
-use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
+use mooring_api::versions::{ClusterVersion, IpamVersion, OutsideVersion, PoolVersion, Version as _};
 use mooring_names::metal3;
 
 /// A kind of object that Clusters name: infrastructure clusters, or control planes.
@@ -99,6 +99,7 @@ impl Resource {
             Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::Metal3IPPool) => METAL3_POOLS,
             Self::Metal3Addresses => METAL3_ADDRESSES,
+            Self::Pools(PoolKind::PHPIPAMIPPool) => PhpIpamIpPool::PLURAL,
             Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::Endpoints => "endpointslices",
@@ -145,6 +146,7 @@ impl Resource {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => vec![METAL3_VERSION],
+            Self::Pools(kind) if kind.is_remote() => OutsideVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Parts(_) | Self::Machines | Self::MachineTemplates => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {

@@ -4,6 +4,8 @@ use mooring_allocator_core::names::PoolKind;
 use mooring_api::{GROUP, finalizers};
 use mooring_names::metal3;
 
+use crate::api::POOLS;
+
 /// The finalizers of a pool, and of its claims and addresses. metal3's have names of their own, so that its controller finds what
 /// it would have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +45,6 @@ pub const fn group(kind: PoolKind) -> &'static str {
 /// The kind of pool of this name in this group; None: not a kind of ours.
 #[must_use]
 pub fn pool_kind(api_group: &str, kind: &str) -> Option<PoolKind> {
-    use PoolKind::{
-        GlobalInClusterIPPool, GlobalInClusterPrefixPool, InClusterIPPool, InClusterPrefixPool, Metal3IPPool,
-    };
-    let all = [InClusterIPPool, GlobalInClusterIPPool, InClusterPrefixPool, GlobalInClusterPrefixPool, Metal3IPPool];
-    all.into_iter().find(|one| one.name() == kind && group(*one) == api_group)
+    let others = [PoolKind::Metal3IPPool, PoolKind::PHPIPAMIPPool];
+    POOLS.into_iter().chain(others).find(|one| one.name() == kind && group(*one) == api_group)
 }

@@ -13,6 +13,7 @@ pub mod machine;
 mod meta;
 pub mod metal3;
 pub mod names;
+pub mod outside;
 pub mod own_annotations;
 pub mod placement_hints;
 pub mod pool;

@@ -48,7 +48,7 @@ impl Change {
             Event::Pools(all) => Self::Pools(all.iter().map(|pool| pool.reference.clone()).collect()),
             Event::Pool(pool) => Self::Pool(pool.reference.clone()),
             Event::PoolGone(reference, uid) => Self::PoolGone(reference.clone(), uid.clone()),
-            Event::Answer { .. } | Event::ClaimRead { .. } => return None,
+            Event::Answer { .. } | Event::ClaimRead { .. } | Event::Remote { .. } => return None,
         })
     }
 }

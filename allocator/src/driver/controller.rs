@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_allocator_core::names::{Key, Uid};
+use mooring_allocator_core::remote;
 use mooring_allocator_core::work::Target;
 use mooring_allocator_endpoints::objects::Companion;
 use mooring_api::patch::MetaChange;
@@ -117,6 +118,8 @@ pub struct Outbox {
     pub reads: Vec<ClaimRead>,
     /// Objects to read.
     pub objects: Vec<ObjectRead>,
+    /// Calls to outside systems.
+    pub outside: Vec<remote::Call>,
     /// Asks the follower of addresses for a list.
     pub lists: mpsc::Sender<u64>,
     /// Asks for lists of all kinds that Services, endpoints or machines depend on.

@@ -8,7 +8,7 @@ use super::endpoint_controller::EndpointController;
 use super::machine_controller::MachineController;
 use super::run::Driver;
 use super::service_controller::{ServiceController, kind_of};
-use crate::api::{Fed, Follow, POOLS, Resource};
+use crate::api::{Fed, Follow, Resource};
 
 /// The tasks that follow kinds.
 #[derive(Debug)]
@@ -33,12 +33,13 @@ impl Driver {
     /// known.
     pub(super) fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
-        if self.index.names.serves_metal3() {
+        let metal3 = self.index.names.serves(PoolKind::Metal3IPPool);
+        if metal3 {
             wanted.extend([Resource::Pools(PoolKind::Metal3IPPool), Resource::Metal3Addresses]);
         }
         // Who waits for the pools waits for these: the others are known by then.
-        if !self.index.names.serves_metal3() || self.claims.intake.knows_pools(PoolKind::Metal3IPPool) {
-            wanted.extend(POOLS.map(Resource::Pools));
+        if !metal3 || self.claims.intake.knows_pools(PoolKind::Metal3IPPool) {
+            wanted.extend(self.index.pool_kinds.iter().copied().map(Resource::Pools));
         }
         if self.index.clusters.are_known() {
             wanted.push(Resource::Claims);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use mooring_allocator_core::clusters::Clusters;
 use mooring_allocator_core::foreign_finalizers::ForeignFinalizers;
-use mooring_allocator_core::in_cluster::InCluster;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{Address, Claim, Machine};
+use mooring_allocator_core::providers::Providers;
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_core::written_status::WrittenStatus;
 use mooring_api::GROUP;
@@ -27,7 +27,7 @@ use crate::events::Regarding;
 #[derive(Debug)]
 pub struct Index {
     /// The allocation protocol, with the claims, addresses and pools that were shown.
-    pub protocol: Machine<InCluster>,
+    pub protocol: Machine<Providers>,
     /// Texts that are stored once.
     pub names: Names,
     /// The claims that were shown and are not gone, by uid; also claims of an unfinished list.
@@ -44,6 +44,8 @@ pub struct Index {
     pub written: WrittenStatus,
     /// The API version in which each kind of pool is served.
     pub pools_served: BTreeMap<PoolKind, PoolVersion>,
+    /// The kinds of pools that are served.
+    pub pool_kinds: Vec<PoolKind>,
     /// Namespaces and their labels, once a pool needs them.
     pub namespaces: Namespaces,
     /// The pages of an unfinished list of namespaces.
@@ -75,7 +77,7 @@ impl Index {
     /// Creates an empty index. `seed`: any number, different for each process.
     pub fn new(scope: Scope, seed: u64) -> Self {
         Self {
-            protocol: Machine::new(InCluster::default(), seed),
+            protocol: Machine::new(Providers::new(seed), seed),
             names: Names::default(),
             claims: HashMap::new(),
             waiting_since: HashMap::new(),
@@ -84,6 +86,7 @@ impl Index {
             pools: HashMap::new(),
             written: WrittenStatus::default(),
             pools_served: BTreeMap::new(),
+            pool_kinds: POOLS.into(),
             namespaces: Namespaces::default(),
             namespaces_listing: Namespaces::default(),
             namespaces_listed: false,
@@ -93,6 +96,12 @@ impl Index {
             one_network: false,
             metal3: Metal3::default(),
         }
+    }
+
+    /// Also serves a kind of pools.
+    pub fn serve(&mut self, kind: PoolKind) {
+        self.pool_kinds.push(kind);
+        self.names.serve(kind);
     }
 
     /// The claim with this uid.
@@ -117,11 +126,6 @@ impl Index {
     pub fn held(&self, mut claim: Claim) -> Claim {
         claim.hold = self.clusters.hold(&claim);
         claim
-    }
-
-    /// The kinds of pools that are served.
-    pub fn pool_kinds(&self) -> impl Iterator<Item = PoolKind> + use<> {
-        POOLS.into_iter().chain(self.names.serves_metal3().then_some(PoolKind::Metal3IPPool))
     }
 
     /// The API version in which a kind of pool is served.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
+use mooring_allocator_core::names::PoolKind;
 use mooring_allocator_core::protocol::Event;
 use mooring_common::kubeconfig::ConfigError;
 use tokio::sync::{mpsc, watch};
@@ -20,6 +21,7 @@ use super::follow::Followers;
 use super::index::Index;
 use super::listing::Follower as _;
 use super::machine_controller::MachineController;
+use super::outside::Outside;
 use super::pace::Pace;
 use super::placement_hints::HintController;
 use super::queue::Queue;
@@ -64,6 +66,7 @@ pub(super) struct Driver {
     /// None: machines are left alone.
     pub(super) machines: Option<MachineController>,
     pub(super) hints: HintController,
+    pub(super) outside: Outside,
     pub(super) out: Outbox,
     pub(super) followers: Followers,
     pub(super) pace: Pace,
@@ -97,16 +100,27 @@ pub async fn run(
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
-        out: Outbox { queue: Queue::default(), reads: Vec::new(), objects: Vec::new(), lists, relist, events, ops },
+        out: Outbox {
+            queue: Queue::default(),
+            reads: Vec::new(),
+            objects: Vec::new(),
+            outside: Vec::new(),
+            lists,
+            relist,
+            events,
+            ops,
+        },
         followers: Followers::new(tell, lists_asked, relist_asked),
         pace,
         calls: FuturesUnordered::new(),
         writing: 0,
         leads: None,
+        outside: Outside::new(&settings),
         settings,
     };
-    if driver.settings.metal3 {
-        driver.index.names.serve_metal3();
+    let metal3 = driver.settings.metal3.then_some(PoolKind::Metal3IPPool);
+    for kind in driver.settings.providers.iter().copied().chain(metal3) {
+        driver.index.serve(kind);
     }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
     let for_endpoints = driver.endpoints.as_ref().map(EndpointController::wanted).unwrap_or_default();
@@ -135,6 +149,7 @@ pub async fn run(
         driver.pump();
         driver.read_claims();
         driver.read_objects();
+        driver.call_outside();
         driver.show();
     }
 }

@@ -18,6 +18,7 @@ use mooring_common::settings::{Effective, Gathered, Origin, Warning, variables};
 pub use mooring_common::settings::{Host, SettingsError};
 use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
+use mooring_allocator_core::names::PoolKind;
 use mooring_allocator_services::class::ClassRules;
 
 use self::spec::SETTINGS;
@@ -106,6 +107,8 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let gives = g.field("endpoints", on_off);
     let kinds = g.field("endpoint-kinds", part_kinds);
     let machine_addresses = g.field("machine-addresses", on_off);
+    let providers = g.field("providers", providers);
+    let secrets_namespace = g.field("secrets-namespace", |text| own_namespace(host, text));
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
@@ -133,6 +136,8 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         machine_addresses: machine_addresses?,
+        providers: providers?,
+        secrets_namespace: secrets_namespace?,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -145,6 +150,18 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
 fn own_namespace(host: &Host, text: &str) -> Result<String, Problem> {
     let own = || host.pod_namespace.as_deref().unwrap_or("kube-system");
     dns_label(if text.is_empty() { own() } else { text })
+}
+
+fn providers(text: &str) -> Result<Vec<PoolKind>, Problem> {
+    let mut all = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        match name {
+            "phpipam" => all.push(PoolKind::PHPIPAMIPPool),
+            _ => return problem("not an outside system that is known", "give phpipam, or nothing"),
+        }
+    }
+    all.dedup();
+    Ok(all)
 }
 
 fn services(g: &mut Gathered, host: &Host) -> Option<Services> {
@@ -327,13 +344,15 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 11] = [
+    const NOT_IN_THE_CHART: [&str; 13] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
         "machine-addresses",
         "metal3",
+        "providers",
+        "secrets-namespace",
         "lease-name",
         "metrics",
         "kubeconfig",

@@ -11,6 +11,7 @@ const SCOPE: &str = "Which claims";
 const SERVICES: &str = "Services of type LoadBalancer";
 const ENDPOINTS: &str = "Endpoints of Clusters";
 const MACHINES: &str = "Addresses of machines";
+const PROVIDERS: &str = "Outside systems";
 const ELECTION: &str = "Leader election";
 const OPERATE: &str = "Operations";
 
@@ -132,6 +133,26 @@ pub const SETTINGS: &[Spec] = &[
         "KIND.GROUP,...",
         "VSphereCluster.infrastructure.cluster.x-k8s.io",
         "The kinds of infrastructure clusters that get the endpoint: any that has spec.controlPlaneEndpoint.host. The allocator needs permission for each",
+    ),
+    noted(
+        spec(
+            PROVIDERS,
+            "providers",
+            "NAME,...",
+            "",
+            "The outside systems whose pools are served: phpipam. Each needs its CRD and further permissions: manifests/allocator/phpipam",
+        ),
+        "none",
+    ),
+    noted(
+        spec(
+            PROVIDERS,
+            "secrets-namespace",
+            "NAME",
+            "",
+            "The namespace of the Secrets that pools of outside systems name. The allocator needs permission to get them",
+        ),
+        "the pod's, or kube-system",
     ),
     spec(
         MACHINES,

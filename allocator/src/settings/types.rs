@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mooring_allocator_core::names::PoolKind;
 use mooring_allocator_services::class::ClassRules;
 use mooring_common::kubeconfig::Source;
 use mooring_common::log::LogSettings;
@@ -40,6 +41,10 @@ pub struct Settings {
     pub endpoints: Option<Endpoints>,
     /// Whether `VSphereMachines` get addresses.
     pub machine_addresses: bool,
+    /// The kinds of pools of outside systems that are served.
+    pub providers: Vec<PoolKind>,
+    /// The namespace of the Secrets that such pools name.
+    pub secrets_namespace: String,
     /// Whether Events are written.
     pub events: bool,
     /// Where metrics and health are served; None: nowhere.

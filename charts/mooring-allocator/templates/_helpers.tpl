@@ -68,6 +68,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.machineAddresses.enabled }}
 - {name: MOORING_ALLOCATOR_MACHINE_ADDRESSES, value: "on"}
 {{- end }}
+{{- if .Values.phpipam.enabled }}
+- {name: MOORING_ALLOCATOR_PROVIDERS, value: phpipam}
+- {name: MOORING_ALLOCATOR_SECRETS_NAMESPACE, value: {{ .Release.Namespace }}}
+{{- end }}
 {{- if ne .Values.leaseName "mooring-allocator" }}
 - {name: MOORING_ALLOCATOR_LEASE_NAME, value: {{ .Values.leaseName | quote }}}
 {{- end }}

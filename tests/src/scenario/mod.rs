@@ -18,6 +18,7 @@ mod migration;
 mod mixed;
 mod named;
 mod outage;
+mod phpipam;
 mod rig;
 mod rights;
 mod service_addresses;
@@ -65,6 +66,7 @@ pub fn all() -> Vec<Test<()>> {
         contract::all,
         endpoint::all,
         adapter::all,
+        phpipam::all,
         services::all,
         service_addresses::all,
         metal3::all,

@@ -22,7 +22,7 @@ struct Same {
     components: &'static [&'static str],
 }
 
-const SAME: [Same; 10] = [
+const SAME: [Same; 11] = [
     Same { chart: Program::Agent, values: "services", folders: &["agent"], components: &[] },
     Same { chart: Program::Agent, values: "kube-vip", folders: &["agent"], components: &["agent/kube-vip-placement"] },
     Same {
@@ -51,6 +51,12 @@ const SAME: [Same; 10] = [
         values: "machine-addresses",
         folders: &["allocator"],
         components: &["crds/standalone", "allocator/machine-addresses"],
+    },
+    Same {
+        chart: Program::Allocator,
+        values: "phpipam",
+        folders: &["allocator"],
+        components: &["crds/standalone", "allocator/phpipam"],
     },
     Same {
         chart: Program::Allocator,

@@ -28,6 +28,13 @@ pub(super) fn pool(what: &str, name: &str) -> Vec<Value> {
     ]
 }
 
+/// Of pools whose addresses an outside system gives.
+pub(super) fn outside_pool() -> Vec<Value> {
+    let mut all = pool("addresses", "Addresses");
+    all.remove(0);
+    all
+}
+
 /// Of address pools in the old form. The old CRD's First and Last looked at fields that do not exist.
 pub(super) fn old_pool() -> Vec<Value> {
     let mut all = vec![

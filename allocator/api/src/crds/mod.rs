@@ -5,6 +5,7 @@
 mod build;
 mod columns;
 mod metal3;
+mod outside;
 mod pools;
 pub mod reference;
 mod standalone;
@@ -12,6 +13,7 @@ mod yaml;
 
 pub use build::Error;
 pub use metal3::metal3;
+pub use outside::phpipam;
 pub use pools::pools;
 pub use standalone::standalone;
 pub use yaml::{File, files, to_yaml};

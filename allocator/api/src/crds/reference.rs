@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{metal3, pools, standalone};
+use super::{metal3, phpipam, pools, standalone};
 
 const HEAD: &str = "\
 # Kinds
@@ -21,6 +21,12 @@ const POOLS: &str = "
 ## Pools
 
 Mooring brings these CRDs ([The allocator](../allocator.md)).
+";
+
+const OUTSIDE: &str = "
+## Pools of outside systems
+
+Each is a component of its own ([Providers](../providers.md)).
 ";
 
 const STANDALONE: &str = "
@@ -41,7 +47,7 @@ This CRD is metal3's. Mooring brings it only to a cluster that has no metal3 ([m
 /// See [`Error`]; a test sees to it that there are none.
 pub fn page() -> Result<String, Error> {
     let mut page = HEAD.to_owned();
-    for (head, crds) in [(POOLS, pools()?), (STANDALONE, standalone()?), (METAL3, metal3()?)] {
+    for (head, crds) in [(POOLS, pools()?), (OUTSIDE, phpipam()?), (STANDALONE, standalone()?), (METAL3, metal3()?)] {
         page.push_str(head);
         for crd in &crds {
             kind(&mut page, crd)?;

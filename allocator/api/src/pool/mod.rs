@@ -12,6 +12,7 @@ mod ip;
 mod legacy;
 mod metal3;
 mod namespaces;
+mod phpipam;
 mod prefix;
 mod quarantine;
 mod status;
@@ -23,6 +24,7 @@ pub use metal3::{
     METAL3_ADDRESSES, METAL3_POOL, METAL3_POOLS, METAL3_VERSION, Metal3PoolEntry, Metal3PoolSpec, Metal3PoolStatus,
 };
 pub use namespaces::{AllowedNamespaces, SelectorError};
+pub use phpipam::{DriftPolicy, InlineCredentials, OrphanPolicy, PhpIpamIpPool, PhpIpamIpPoolSpec, SecretRef};
 pub use prefix::{DEFAULT_PREFIX_LENGTH, GlobalInClusterPrefixPool, InClusterPrefixPool, PrefixPoolSpec};
 pub use quarantine::Quarantine;
 pub use status::{Counts, PoolStatus};

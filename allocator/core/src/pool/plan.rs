@@ -176,6 +176,29 @@ impl PoolSpec {
 }
 
 impl Plan {
+    /// The plan of a pool whose addresses an outside system chooses: it lists nothing. A released address does not rest: the
+    /// outside system gives it to whom it likes.
+    #[must_use]
+    pub fn of_outside(network: Network, allowed_namespaces: Option<BTreeSet<String>>) -> Self {
+        Self {
+            unit: 128,
+            usable: RangeSet::default(),
+            excluded: RangeSet::default(),
+            reserved: RangeSet::default(),
+            elsewhere: RangeSet::default(),
+            entries: Vec::new(),
+            prefix: 0,
+            gateway: None,
+            strategy: Strategy::default(),
+            kept: BTreeMap::new(),
+            network,
+            quarantine: Duration::ZERO,
+            conflict_quarantine: Duration::ZERO,
+            allowed_namespaces,
+            remarks: Vec::new(),
+        }
+    }
+
     /// A plan of prefixes, before the policy is checked.
     pub(super) fn of_prefixes(
         unit: u8,

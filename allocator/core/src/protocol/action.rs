@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::block::Block;
 use crate::names::{Key, PoolRef, Uid};
+use crate::remote::{Call, Note};
 use crate::work::{PoolTarget, Target};
 
 use super::objects::{Attempt, Condition, PoolStatus, Reason, Rest};
@@ -35,6 +36,8 @@ pub enum Action {
         /// owner is gone.
         owner: Uid,
     },
+    /// A call to an outside system; [`super::Event::Remote`] reports the answer.
+    Remote(Call),
     /// A report to people.
     Report(Report),
 }
@@ -153,5 +156,12 @@ pub enum Report {
         address: Key,
         /// The other.
         other: Key,
+    },
+    /// Something about the outside system of a pool.
+    Remote {
+        /// The pool.
+        pool: Arc<PoolRef>,
+        /// What.
+        note: Note,
     },
 }

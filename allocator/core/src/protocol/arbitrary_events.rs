@@ -123,6 +123,7 @@ impl Arbitrary {
             version: self.version(),
             generation: self.0.roll(3),
             plan,
+            remote: None,
             paused: self.0.one_in(6),
             deleting: self.0.one_in(6),
             finalizer: self.flag(),
@@ -194,7 +195,7 @@ fn no_event_is_too_much() {
             assert!(actions.len() < 200, "seed {seed}: {} actions at once", actions.len());
             asked.extend(actions.iter().filter_map(|action| match action {
                 Action::Write { id, .. } | Action::ListAddresses { id } | Action::ReadClaim { id, .. } => Some(*id),
-                Action::Report(_) => None,
+                Action::Report(_) | Action::Remote(_) => None,
             }));
         }
     }

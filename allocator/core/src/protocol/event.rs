@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
+use crate::remote;
 use crate::work::{self, Failure};
 
 use super::objects::{Address, Claim, Pool};
@@ -47,6 +48,13 @@ pub enum Event {
         id: u64,
         /// The claim of that name; `Ok(None)`: there is none; [`Failure::Exists`]: there is one, of another provider's pool.
         result: Result<Option<Claim>, Failure>,
+    },
+    /// A call to an outside system ended.
+    Remote {
+        /// The call's number.
+        id: u64,
+        /// Its answer.
+        result: Result<remote::Answer, remote::Failure>,
     },
 }
 

@@ -44,6 +44,16 @@ pub(crate) enum Flaw {
     EveryPrefixCounts,
     /// An entry's own prefix and gateway are ignored.
     TermsOfThePool,
+    /// An outside system is asked for an address without a search for one that it gave before.
+    NoSearch,
+    /// After a lost answer, an outside system is asked again without a search.
+    LostIsAskedAgain,
+    /// A claim is let go although the outside system was not searched for its entries.
+    LetGoUnasked,
+    /// An outside system is asked before the claim has our finalizer.
+    AskedBeforeRecorded,
+    /// An address that an outside system gives twice is handed out twice.
+    LiesAreBelieved,
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::book::Counts;
 use crate::names::{Key, PoolRef, Uid, Version};
 use crate::placement_hints::Facts;
 use crate::pool::{Plan, SpecError};
+use crate::remote::RemoteSpec;
 use crate::retained_meta::RetainedMeta;
 
 /// An `IPAddressClaim` as one read or watch event showed it. Only claims of our pools are passed on.
@@ -174,6 +175,8 @@ pub struct Pool {
     pub generation: u64,
     /// The plan of what the pool may hand out, or the error in its spec.
     pub plan: Result<Plan, Vec<SpecError>>,
+    /// What a pool of an outside system says about its use. Its plan lists nothing.
+    pub remote: Option<RemoteSpec>,
     /// The pool is paused.
     pub paused: bool,
     /// The pool has a deletion timestamp.

@@ -117,6 +117,7 @@ impl Bench {
             version,
             generation,
             plan,
+            remote: None,
             paused: false,
             deleting: false,
             finalizer: known.is_some_and(|p| p.finalizer),
@@ -163,6 +164,7 @@ impl Bench {
                     self.tell(Event::ClaimRead { id, result });
                 }
                 Action::Report(report) => self.reports.push(report),
+                Action::Remote(_) => {}
             }
         }
     }

@@ -52,6 +52,7 @@ impl ClaimController {
                     }
                 }
                 Action::ReadClaim { id, key, owner } => out.reads.push(ClaimRead { id, key, owner }),
+                Action::Remote(call) => out.outside.push(call),
                 Action::Report(report) => {
                     out.ops.report(&report);
                     notes::report(index, &report, out);

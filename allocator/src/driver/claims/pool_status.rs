@@ -2,13 +2,16 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_allocator_core::book;
+use mooring_allocator_core::pool::Network;
 use mooring_allocator_core::protocol::PoolStatus;
 use mooring_api::conditions::{self, Condition};
 use mooring_api::patch;
 use mooring_api::pool::Counts;
 
 use super::super::index::KnownPool;
+use crate::decode::outside;
 use crate::decode::placement_hints::annotation;
+use crate::decode::pool::Spec;
 
 /// The counts, as written to the object.
 #[must_use]
@@ -36,7 +39,10 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
     } else if status.ready {
         condition(conditions::READY, true, conditions::POOL_READY, &status.message)
     } else {
-        condition(conditions::READY, false, conditions::INVALID_SPEC, &status.message)
+        let outside =
+            matches!(&pool.seen.spec, Spec::PhpIpam(spec) if outside::phpipam(spec, Network::Common, None).is_ok());
+        let reason = if outside { conditions::PROVIDER_FAILED } else { conditions::INVALID_SPEC };
+        condition(conditions::READY, false, reason, &status.message)
     };
     let counts = &status.counts;
     let exhausted = if status.ready && counts.available == 0 && counts.total > 0 {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Network;
 use mooring_allocator_core::protocol::{Event, Pool};
-use mooring_api::pool::{IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PrefixPoolSpec};
+use mooring_api::pool::{IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PhpIpamIpPoolSpec, PrefixPoolSpec};
 use mooring_api::versions::{PoolVersion, Version as _};
 use serde::Deserialize;
 
@@ -52,7 +52,7 @@ impl Intake {
 
     /// All pools, once all kinds are known.
     pub(super) fn all_pools(&self, index: &Index) -> Vec<Event> {
-        if !index.pool_kinds().all(|kind| self.pools_known.contains(&kind)) {
+        if !index.pool_kinds.iter().all(|kind| self.pools_known.contains(kind)) {
             return Vec::new();
         }
         vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
@@ -192,8 +192,9 @@ fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde
     }
     match kind {
         PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(bytes),
-        _ if kind.of_prefixes() => read::<PoolJson<PrefixPoolSpec>>(bytes),
-        _ => read::<PoolJson<IpPoolSpec>>(bytes),
+        PoolKind::PHPIPAMIPPool => read::<PoolJson<PhpIpamIpPoolSpec>>(bytes),
+        PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PoolJson<PrefixPoolSpec>>(bytes),
+        PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<PoolJson<IpPoolSpec>>(bytes),
     }
 }
 
@@ -212,7 +213,8 @@ fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json:
     }
     match kind {
         PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(text),
-        _ if kind.of_prefixes() => read::<PoolJson<PrefixPoolSpec>>(text),
-        _ => read::<PoolJson<IpPoolSpec>>(text),
+        PoolKind::PHPIPAMIPPool => read::<PoolJson<PhpIpamIpPoolSpec>>(text),
+        PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PoolJson<PrefixPoolSpec>>(text),
+        PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<PoolJson<IpPoolSpec>>(text),
     }
 }

@@ -644,7 +644,7 @@ fn metal3s_pools_wait_for_metal3s_own_addresses_and_for_their_cluster() {
         intake: Intake::default(),
         now: Duration::ZERO,
     };
-    side.index.names.serve_metal3();
+    side.index.serve(PoolKind::Metal3IPPool);
     let cluster = |paused: bool| json!({"metadata": {"name": "k", "namespace": "n"}, "spec": {"paused": paused}});
     side.list(Resource::Clusters, &[cluster(true)]);
     let pool = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u-p", "resourceVersion": "3", "generation": 1},

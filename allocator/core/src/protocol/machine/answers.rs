@@ -44,7 +44,7 @@ impl<P: Provider> Machine<P> {
         });
         let Some((who, write)) = self.work.answered(id) else { return };
         match &who {
-            Who::Claim(slot) => self.claim_answered(*slot, &write, result),
+            Who::Claim(slot) => self.claim_answered(*slot, &write, result, id > self.led_from),
             Who::Address(slot) => self.address_answered(*slot, &write, result),
             Who::Pool(reference) => {
                 let wait = self.jitter(5);
@@ -67,7 +67,7 @@ impl<P: Provider> Machine<P> {
         self.work.mark(who);
     }
 
-    fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>) {
+    fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>, current: bool) {
         let now = self.work.now();
         let Some(failures) = self.claims.get(slot).map(|s| s.so_far().retry.failures) else { return };
         let wait = self.jitter(failures);
@@ -83,6 +83,9 @@ impl<P: Provider> Machine<P> {
                     retry.not_before = now + wait;
                 } else if !matches!(write, Write::Condition(..)) {
                     known.progress().retry.failures = 0;
+                }
+                if let Write::AddFinalizer(_) = write {
+                    known.progress().fresh = current && known.claim.bound.is_none();
                 }
                 if let Write::Void(..) = write {
                     // Delay the next attempt, so that it may come after the rival's.

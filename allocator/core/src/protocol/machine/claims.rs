@@ -42,6 +42,8 @@ pub(super) struct Progress {
     pub(super) exists: u32,
     /// Since when the claim has waited for its name.
     pub(super) waits_since: Option<Duration>,
+    /// This process has put the finalizer on the claim since it leads, and has asked for no address since.
+    pub(super) fresh: bool,
     /// The last condition that this allocator wrote.
     pub(super) said: Option<Said>,
 }

@@ -56,6 +56,9 @@ impl<P: Provider> Machine<P> {
             .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.goes_with(claim)))
             .collect();
         if own.is_empty() {
+            if !self.claim_may_go(slot, claim) {
+                return;
+            }
             let Claim { key, uid, version, .. } = claim.clone();
             return self.claim_write(slot, Write::RemoveFinalizer(crate::work::Target { key, uid, version }));
         }
@@ -255,6 +258,10 @@ impl<P: Provider> Machine<P> {
                 return self.address_write(slot, Write::Create(Box::new(new)));
             }
         }
+        if !self.address_may_go(slot) {
+            return;
+        }
+        let Some(entry) = self.addresses.get(slot).filter(|entry| entry.pending.is_none()) else { return };
         let target = entry.target();
         if entry.address.finalizer {
             self.address_write(slot, Write::RemoveAddressFinalizer(target));

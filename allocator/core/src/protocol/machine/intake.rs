@@ -22,7 +22,14 @@ impl<P: Provider> Machine<P> {
             Event::Leading(until) => {
                 let before = self.work.leading();
                 self.work.lead(until);
+                self.provider.begin(self.work.now(), self.work.leading());
                 if self.work.leading() && !before {
+                    self.led_from = self.work.last_id();
+                    for slot in self.claims.slots().collect::<Vec<_>>() {
+                        if let Some(known) = self.claims.get_mut(slot).filter(|known| known.so_far().fresh) {
+                            known.progress().fresh = false;
+                        }
+                    }
                     self.enqueue_all();
                 }
             }
@@ -54,7 +61,12 @@ impl<P: Provider> Machine<P> {
             Event::Pool(pool) => self.pool_seen(*pool),
             Event::PoolGone(reference, uid) => self.pool_gone(&reference, &uid),
             Event::Answer { id, result } => self.answered(id, result),
-            Event::ClaimRead { id, result } => self.claim_read(id, result),
+            Event::ClaimRead { id, result } => {
+                if !self.doubt_read(id, &result) {
+                    self.claim_read(id, result);
+                }
+            }
+            Event::Remote { id, result } => self.outside_answered(id, result),
         }
     }
 
@@ -148,6 +160,10 @@ impl<P: Provider> Machine<P> {
         self.lists.listeners.remove(&slot);
         if let Some(gone) = self.claims.remove(slot) {
             self.pass_on(&gone.claim.pool);
+            if gone.claim.pool.kind.is_remote() {
+                // A pool that is being deleted waits for its claims.
+                self.work.mark(Who::Pool(gone.claim.pool.clone()));
+            }
             if let Some(id) = gone.pending {
                 self.work.answered(id);
             }
@@ -229,6 +245,8 @@ impl<P: Provider> Machine<P> {
                     // Treat the object as another object.
                     entry.rank = rank;
                     self.shown_as_other(slot);
+                } else {
+                    self.provider.changed(slot, &entry.address);
                 }
             }
             slot
@@ -349,7 +367,7 @@ impl<P: Provider> Machine<P> {
         let reference = pool.reference.clone();
         let told = |p: &Pool| {
             let network = p.plan.as_ref().ok().map(|plan| plan.network.clone());
-            (p.uid.clone(), p.generation, p.paused, p.deleting, network)
+            (p.uid.clone(), p.generation, p.paused, p.deleting, network, p.remote.clone())
         };
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);

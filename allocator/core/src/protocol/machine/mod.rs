@@ -11,6 +11,7 @@ mod gate;
 mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
+mod outside;
 mod pools;
 mod settling;
 mod sharing;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
 use crate::provider::Provider;
+use crate::remote::Doubt;
 use crate::work::{BackOff, Moment, Retry, WorkQueue};
 
 use self::claims::Claims;
@@ -101,7 +103,11 @@ pub struct Machine<P> {
     reads: HashMap<u64, (u32, Uid)>,
     /// Objects whose claims are to be read when other reads have ended.
     reads_wait: BTreeSet<u32>,
+    /// The claims that entries of outside systems name, and that are being read.
+    doubts: HashMap<u64, Doubt>,
     lists: Lists,
+    /// The number of the last action before this allocator led.
+    led_from: u64,
     /// Pools may have gained or lost common addresses.
     pools_changed: bool,
     /// Pairs of bound objects with a common address, by slot, the lower slot first.
@@ -124,6 +130,8 @@ impl<P: Provider> Machine<P> {
             waiting: HashMap::new(),
             reads: HashMap::new(),
             reads_wait: BTreeSet::new(),
+            doubts: HashMap::new(),
+            led_from: 0,
             lists: Lists::default(),
             pools_changed: false,
             duplicates: BTreeSet::new(),
@@ -172,12 +180,13 @@ impl<P: Provider> Machine<P> {
     /// The latest time for an [`Event::Tick`]; None: no tick is needed.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
-        self.work.next_tick()
+        [self.work.next_tick(), self.provider.next_tick()].into_iter().flatten().min()
     }
 
     /// Processes an event and returns the actions to take.
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
         self.work.begin(moment);
+        self.provider.begin(moment.now, self.work.leading());
         self.take_in(event);
         if std::mem::take(&mut self.pools_changed) {
             self.work.mark_all(self.pools.keys().cloned().map(Who::Pool));
@@ -197,6 +206,7 @@ impl<P: Provider> Machine<P> {
                 }
             }
         }
+        self.call_outside();
         #[cfg(debug_assertions)]
         self.check();
         self.work.end()

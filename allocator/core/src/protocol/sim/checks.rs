@@ -34,6 +34,7 @@ impl World {
                 return Err(format!("{key} was moved with {ip}, and has {has:?}"));
             }
         }
+        self.store.check_outside()?;
         for address in self.store.addresses.values() {
             // What was made here has the prefix of its entry.
             let made = address.attempt.as_ref().is_some_and(|mark| !mark.adopted) && address.pool == self.pools[1];
@@ -83,7 +84,8 @@ impl World {
         }
         let Some(object) = self.store.own(claim) else { return Err("is bound, and its object is gone".into()) };
         let Some(condition) = &claim.condition else { return Err("is bound and has no condition".into()) };
-        let asked = claim.requested.is_some() || object.attempt.as_ref().is_none_or(|m| m.adopted);
+        let outside = claim.pool.kind.is_remote();
+        let asked = outside || claim.requested.is_some() || object.attempt.as_ref().is_none_or(|m| m.adopted);
         if object.conflict.is_some() && !asked {
             return Err("keeps an address that somebody else has on the wire".into());
         }
@@ -108,7 +110,10 @@ impl World {
     fn is_true(&self, claim: &Claim, condition: &Condition) -> Result<(), String> {
         let pool = self.store.pools.get(&*claim.pool);
         let usable = pool.filter(|p| !p.deleting).and_then(|p| p.plan.as_ref().ok());
+        let outside = claim.pool.kind.is_remote();
         let so = match condition.reason {
+            Reason::PoolExhausted if outside => self.store.refuses_rightly(claim, true),
+            Reason::AllocationFailed if outside && self.store.refuses_rightly(claim, false) => true,
             Reason::PoolNotReady => usable.is_none(),
             Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(&claim.pool, plan)),
             Reason::AllocationFailed => {

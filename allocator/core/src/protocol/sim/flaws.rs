@@ -3,6 +3,7 @@
 use crate::protocol::flaws::{Flaw, plant};
 
 use super::run;
+use super::world::OUTSIDE_FROM;
 
 /// Runs up to 1000 seeds, starting shortly before the first seed that found the flaw when the test was written.
 fn noticed(flaw: Flaw, from: u64) {
@@ -13,7 +14,7 @@ fn noticed(flaw: Flaw, from: u64) {
 }
 
 macro_rules! flaws {
-    ($($name:ident: $flaw:ident from $seed:literal),* $(,)?) => {
+    ($($name:ident: $flaw:ident from $seed:expr),* $(,)?) => {
         $(#[test]
         fn $name() {
             noticed(Flaw::$flaw, $seed);
@@ -42,4 +43,9 @@ flaws! {
     foreign_at_once: ForeignAtOnce from 0,
     every_prefix_counts: EveryPrefixCounts from 0,
     terms_of_the_pool: TermsOfThePool from 0,
+    no_search: NoSearch from OUTSIDE_FROM,
+    lost_is_asked_again: LostIsAskedAgain from OUTSIDE_FROM,
+    let_go_unasked: LetGoUnasked from OUTSIDE_FROM,
+    asked_before_recorded: AskedBeforeRecorded from OUTSIDE_FROM,
+    lies_are_believed: LiesAreBelieved from OUTSIDE_FROM,
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::backend::Backend;
 use crate::block::Block;
 use crate::names::{Key, PoolRef, Uid, Version};
 use crate::pool::Network;
@@ -41,6 +42,8 @@ pub(in crate::protocol) struct Store {
     pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
     /// The claims that were moved or restored with their objects, since when nobody has touched either: uid, pool and address.
     pub(in crate::protocol) moved: BTreeMap<Key, (Uid, Arc<PoolRef>, IpAddr)>,
+    /// The outside system.
+    pub(in crate::protocol) backend: Backend,
 }
 
 pub(in crate::protocol) const CLAIMS: usize = 0;
@@ -75,6 +78,9 @@ impl Store {
 
     pub(in crate::protocol) fn put_claim(&mut self, mut claim: Claim) -> Claim {
         claim.version = self.version();
+        if claim.finalizer {
+            self.backend.recorded.insert(claim.uid.clone());
+        }
         let gone = claim.deleting && !claim.finalizer && !claim.others;
         if gone {
             self.claims.remove(&claim.key);

@@ -6,7 +6,7 @@ use crate::names::{Key, Uid, Version};
 use crate::protocol::{Address, Claim, Hold, Links};
 use crate::retained_meta::RetainedMeta;
 
-use super::world::{World, plan_of};
+use super::world::{OUTSIDE, World, plan_of};
 
 impl World {
     fn name(&mut self) -> Key {
@@ -26,6 +26,8 @@ impl World {
     fn some_address(&mut self, pool: usize) -> std::net::IpAddr {
         let text = if (3..=4).contains(&pool) {
             format!("fd00::{:x}", self.dice.roll(4) * 4)
+        } else if pool == OUTSIDE {
+            format!("10.0.9.{}", 1 + self.dice.roll(6))
         } else {
             format!("10.0.0.{}", 1 + self.dice.roll(8))
         };
@@ -71,7 +73,13 @@ impl World {
                 Claim { deleting: true, ..claim }
             }
             0..=2 if !claim.deleting => Claim { deleting: true, ..claim },
-            8 if claim.bound.is_none() && !claim.deleting => Claim { pool: self.pools[other].clone(), ..claim },
+            // What an outside pool has given is not given back by an edit that Cluster API forbids.
+            8 if claim.bound.is_none()
+                && !claim.deleting
+                && ![&claim.pool, &self.pools[other]].iter().any(|p| p.kind.is_remote()) =>
+            {
+                Claim { pool: self.pools[other].clone(), ..claim }
+            }
             3 | 4 if claim.deleting && claim.others => Claim { others: false, ..claim },
             5 if claim.hold == Hold::None => Claim { hold: Hold::Paused, ..claim },
             6 if claim.hold == Hold::None => Claim { hold: Hold::NoCluster("x".into()), ..claim },
@@ -265,6 +273,13 @@ impl World {
         for i in 0..self.pools.len() {
             match self.store.pools.get(&*self.pools[i]).cloned() {
                 None => self.make_pool(i),
+                // Without its spec, an outside system cannot be asked.
+                Some(mut pool) if i == OUTSIDE && pool.plan.is_err() => {
+                    pool.plan = plan_of(i, 0);
+                    pool.paused = false;
+                    pool.generation += 1;
+                    self.store.put_pool(pool);
+                }
                 Some(mut pool) if pool.paused => {
                     pool.paused = false;
                     pool.generation += 1;

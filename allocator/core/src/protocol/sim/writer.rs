@@ -1,14 +1,17 @@
 //! One allocator (writer), and the network between the writer and the store.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::foreign_finalizers::{FinalizersAt, ForeignFinalizers};
-use crate::in_cluster::InCluster;
 use crate::names::{Key, Uid};
 use crate::protocol::{Action, Address, Event, Failure, Machine, Moment, Write};
+use crate::providers::Providers;
+use crate::remote::{self, What};
 use crate::retained_meta::Finalizers;
 
 use super::Dice;
+use super::backend::lies;
 use super::store::{ADDRESSES, Store};
 
 /// A call that is under way.
@@ -25,13 +28,17 @@ enum Call {
         id: u64,
         key: Key,
     },
+    Outside {
+        id: u64,
+        what: What,
+    },
     /// An answer that has not arrived yet.
     Answer(Event),
 }
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    machine: Machine<InCluster>,
+    machine: Machine<Providers>,
     foreign: ForeignFinalizers,
     /// The position of each watch in the store's log; None: the watch is broken.
     watches: [Option<usize>; 3],
@@ -42,6 +49,10 @@ pub(super) struct Writer {
     calls: Vec<Call>,
     /// Writes whose answer nobody awaits: they may take effect at any time, or never.
     strays: Vec<Write>,
+    /// Calls to the outside system of which the same holds.
+    outside: Vec<What>,
+    /// The claims for which an address was asked without an answer, and that were not searched for since.
+    unsure: BTreeSet<Uid>,
     frozen: bool,
     /// The writer leads until this time.
     leads: Duration,
@@ -50,7 +61,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(seed: u64) -> Self {
-        let machine = Machine::new(InCluster::default(), seed);
+        let machine = Machine::new(Providers::new(seed), seed);
         Self {
             machine,
             foreign: ForeignFinalizers::default(),
@@ -59,6 +70,8 @@ impl Writer {
             asked: 0,
             calls: Vec::new(),
             strays: Vec::new(),
+            outside: Vec::new(),
+            unsure: BTreeSet::new(),
             frozen: false,
             leads: Duration::ZERO,
             seed,
@@ -73,17 +86,19 @@ impl Writer {
     pub(super) fn is_quiet(&self, store: &Store) -> bool {
         let shown = (0..3).all(|k| self.watches[k] == Some(store.logs[k].len()));
         let listed = self.lists.iter().all(Option::is_none);
-        shown && listed && self.calls.is_empty() && self.strays.is_empty()
+        shown && listed && self.calls.is_empty() && self.strays.is_empty() && self.outside.is_empty()
     }
 
     fn crash(&mut self) {
         for call in self.calls.drain(..) {
-            if let Call::Write { write, .. } = call {
-                self.strays.push(write);
+            match call {
+                Call::Write { write, .. } => self.strays.push(write),
+                Call::Outside { what, .. } => self.outside.push(what),
+                _ => {}
             }
         }
         self.seed += 1_000_003;
-        self.machine = Machine::new(InCluster::default(), self.seed);
+        self.machine = Machine::new(Providers::new(self.seed), self.seed);
         self.foreign = ForeignFinalizers::default();
         self.watches = [None; 3];
         self.lists = [const { None }; 3];
@@ -94,6 +109,8 @@ impl Writer {
     pub(super) fn begin_anew(&mut self) {
         self.crash();
         self.strays.clear();
+        self.outside.clear();
+        self.unsure.clear();
     }
 
     fn note_finalizers(&mut self, event: &Event) {
@@ -138,6 +155,7 @@ impl Writer {
                 Action::Write { id, write } => self.calls.push(Call::Write { id, write }),
                 Action::ListAddresses { id } => self.calls.push(Call::List { id }),
                 Action::ReadClaim { id, key, .. } => self.calls.push(Call::Read { id, key }),
+                Action::Remote(remote::Call { id, what, .. }) => self.calls.push(Call::Outside { id, what }),
                 Action::Report(_) => {}
             }
         }
@@ -176,6 +194,13 @@ impl Writer {
             let write = self.strays.swap_remove(stray);
             if !quiesce || dice.one_in(2) {
                 let _ = apply(store, &write, trace, "stray")?;
+            }
+        }
+        if !self.outside.is_empty() && (quiesce || dice.one_in(10)) {
+            let stray = dice.pick(self.outside.len());
+            let what = self.outside.swap_remove(stray);
+            if !quiesce || dice.one_in(2) {
+                let _ = store.call_outside(&what, false, trace)?;
             }
         }
         if self.frozen {
@@ -281,6 +306,40 @@ impl Writer {
                 let result = if lost { Err(Failure::Unknown) } else { Ok(store.claims.get(&key).cloned()) };
                 self.calls.push(Call::Answer(Event::ClaimRead { id, result }));
             }
+            Call::Outside { id, what } => {
+                if let What::Find(mark) = &what {
+                    self.unsure.remove(&mark.claim);
+                }
+                let asks = if let What::Allocate(mark, _) = &what { Some(mark.claim.clone()) } else { None };
+                if asks.as_ref().is_some_and(|claim| self.unsure.contains(claim)) {
+                    return Err(format!("after a lost answer it is asked again without a search: {what:?}"));
+                }
+                let lost = || Err(remote::Failure::Lost("no answer".into()));
+                let lies = !quiesce && lies(dice);
+                let result = match if quiesce { 99 } else { dice.roll(100) } {
+                    _ if now >= self.leads => Err(remote::Failure::NotSent),
+                    0..5 => lost(),
+                    5..12 => {
+                        let _ = store.call_outside(&what, lies, trace)?;
+                        lost()
+                    }
+                    12..18 => {
+                        self.outside.push(what);
+                        lost()
+                    }
+                    18..24 => Err(remote::Failure::Refused("500".into())),
+                    // It hangs.
+                    24..34 => {
+                        self.calls.push(Call::Outside { id, what });
+                        return Ok(());
+                    }
+                    _ => store.call_outside(&what, lies, trace)?,
+                };
+                if matches!(result, Err(remote::Failure::Lost(_))) {
+                    self.unsure.extend(asks);
+                }
+                self.calls.push(Call::Answer(Event::Remote { id, result }));
+            }
             Call::Write { id, write } => {
                 self.keeps_the_others(&write, store)?;
                 let fault = if quiesce { 99 } else { dice.roll(100) };
@@ -343,7 +402,11 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
         // Every plan of pool p1 asks for a rest. A pool that was gone or invalid at some time proves nothing.
         let known = !store.unclear.contains(&*address.pool);
         let conflict = address.conflict.is_some() && address.attempt.as_ref().is_some_and(|m| !m.adopted);
-        if known && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2)) && !rests {
+        if known
+            && !address.pool.kind.is_remote()
+            && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2))
+            && !rests
+        {
             return Err(format!("{} was released without a rest", address.key));
         }
     }
