@@ -17,6 +17,7 @@ mod metal3;
 mod migration;
 mod mixed;
 mod named;
+mod openstack;
 mod outage;
 mod phpipam;
 mod rig;
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Test<()>> {
         service_addresses::all,
         metal3::all,
         migration::all,
+        openstack::all,
         traffic::all,
         kubeadm::all,
     ] {
