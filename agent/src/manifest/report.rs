@@ -5,10 +5,10 @@ use std::fmt;
 use serde::Serialize;
 
 use super::source::{NODE_NAME, Source, Variable, for_super_admin};
-use crate::settings::Given;
 use crate::settings::kube_vip::{ENTRIES, Entry, Meaning};
 use crate::settings::spec::{ENV_PREFIX, SETTINGS, Spec, find};
 use crate::settings::translate::{Translation, translate};
+use crate::settings::{Given, mistyped};
 
 /// What becomes of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -124,10 +124,11 @@ fn row(
         note: note.to_owned(),
     };
     let Some(entry) = theirs else {
-        return match ours {
-            Some(spec) => row(Verdict::Ours, spec.env(), ""),
-            None => row(Verdict::Unknown, String::new(), "neither kube-vip nor Mooring reads it"),
-        };
+        if let Some(spec) = ours {
+            return row(Verdict::Ours, spec.env(), "");
+        }
+        let advice = mistyped::advice(setting).map(|advice| format!("; {advice}")).unwrap_or_default();
+        return row(Verdict::Unknown, String::new(), &format!("neither kube-vip nor Mooring reads it{advice}"));
     };
     let Some(value) = value else {
         return match entry.meaning {

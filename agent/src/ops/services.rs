@@ -82,7 +82,11 @@ impl ServicesStatus {
         }
         let _ = write!(out, "interfaces: {}", or(&self.interfaces.join(" "), "none yet"));
         if let Some(ms) = self.api_away_ms {
-            let _ = write!(out, "; the API has not answered for {} s", ms / 1000);
+            let _ = write!(
+                out,
+                "; no good answer from the API for {} s (away, or it refuses: the log says which)",
+                ms / 1000
+            );
         }
         out.push('\n');
         let silent: Vec<&str> = self.watches.iter().filter(|one| one.silent).map(|one| one.node.as_str()).collect();

@@ -18,6 +18,8 @@ use crate::core::session::{AddressView, Holder};
 use crate::core::session_vips::{Call, Input};
 use crate::watches::Message;
 
+use super::refusals::Refusals;
+
 /// Up to this many objects are read one by one; more are read by a list.
 const FEW: usize = 8;
 /// The time limit for recording a conflict.
@@ -30,11 +32,18 @@ pub(super) struct Calls {
     told: mpsc::Sender<Message>,
     /// The last write found no namespace for sessions.
     no_namespace: Arc<AtomicBool>,
+    refusals: Arc<Refusals>,
 }
 
 impl Calls {
     pub(super) fn new(servers: Servers, namespace: String, told: mpsc::Sender<Message>) -> Self {
-        Self { sessions: Sessions::new(servers, namespace), addresses: None, told, no_namespace: Arc::default() }
+        Self {
+            sessions: Sessions::new(servers, namespace),
+            addresses: None,
+            told,
+            no_namespace: Arc::default(),
+            refusals: Arc::default(),
+        }
     }
 
     /// Sets the client: the cluster has the kind, or has it no longer.
@@ -60,15 +69,16 @@ impl Calls {
     }
 
     fn read_sessions(&self, id: u64, within: Duration) {
-        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        let (sessions, told, refusals) = (self.sessions.clone(), self.told.clone(), self.refusals.clone());
         tokio::spawn(async move {
-            let result = sessions.list(within).await.map_err(|error| failure(&error, "list sessions", false));
+            let result = sessions.list(within).await.map_err(|error| refusals.failure(&error, "list sessions", false));
             tell(&told, Input::Sessions { id: Some(id), result }).await;
         });
     }
 
     fn write_session(&self, id: u64, write: SessionWrite, within: Duration) {
-        let (sessions, told, no_namespace) = (self.sessions.clone(), self.told.clone(), self.no_namespace.clone());
+        let (sessions, told) = (self.sessions.clone(), self.told.clone());
+        let (no_namespace, refusals) = (self.no_namespace.clone(), self.refusals.clone());
         tokio::spawn(async move {
             let result = sessions.write(&write, within).await;
             // 404 for an object that is to be created is about its namespace.
@@ -76,8 +86,9 @@ impl Calls {
             if (missing || result.is_ok()) && no_namespace.swap(missing, Ordering::Relaxed) != missing {
                 let _ = told.send(Message::Namespace { exists: !missing }).await;
             }
-            let why =
-                |error: ApiError| if missing { Failure::NoNamespace } else { failure(&error, "write a session", true) };
+            let why = |error: ApiError| {
+                if missing { Failure::NoNamespace } else { refusals.failure(&error, "write a session", true) }
+            };
             let result = result.map_err(why);
             tell(&told, Input::WroteSession { id, result }).await;
         });
@@ -85,13 +96,13 @@ impl Calls {
 
     /// `these`: VIPs, and the object of each if known.
     fn read_addresses(&self, id: u64, these: Vec<(IpAddr, Option<Key>)>, within: Duration) {
-        let (api, told) = (self.addresses.clone(), self.told.clone());
+        let (api, told, refusals) = (self.addresses.clone(), self.told.clone(), self.refusals.clone());
         tokio::spawn(async move {
             let result = match api {
                 Some(api) => {
                     let read = tokio::time::timeout(within, read(&api, these, within)).await;
                     read.map_or(Err(Failure::Away), |read| {
-                        read.map_err(|error| failure(&error, "read IPAddress", false))
+                        read.map_err(|error| refusals.failure(&error, "read IPAddress", false))
                     })
                 }
                 None => Err(Failure::Away),
@@ -101,12 +112,12 @@ impl Calls {
     }
 
     fn write_holder(&self, id: u64, key: Option<Key>, base: String, holder: Option<Holder>, within: Duration) {
-        let (api, told) = (self.addresses.clone(), self.told.clone());
+        let (api, told, refusals) = (self.addresses.clone(), self.told.clone(), self.refusals.clone());
         tokio::spawn(async move {
             let result = match (api, key) {
                 (Some(api), Some(key)) => {
                     let written = api.hold(&key, &base, holder.as_ref(), within).await;
-                    written.map_err(|error| failure(&error, "write who holds an IPAddress", true))
+                    written.map_err(|error| refusals.failure(&error, "write who holds an IPAddress", true))
                 }
                 (None, _) => Err(Failure::Away),
                 // The object is gone.
@@ -149,23 +160,6 @@ async fn read(
         }
     });
     futures::future::try_join_all(reads).await
-}
-
-/// The part of an error that the core needs; the rest is for people.
-fn failure(error: &ApiError, what: &'static str, writes: bool) -> Failure {
-    match error {
-        ApiError::Conflict { .. } => Failure::Conflict,
-        // A write to an object that was deleted meanwhile.
-        ApiError::NotFound { .. } if writes => Failure::Conflict,
-        error if error.answered() => {
-            tracing::warn!(%error, what, "API server refused a request; retrying");
-            Failure::Away
-        }
-        error => {
-            tracing::debug!(%error, what, "no API server answered a request; retrying");
-            Failure::Away
-        }
-    }
 }
 
 #[cfg(test)]

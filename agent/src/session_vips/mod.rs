@@ -3,6 +3,7 @@
 mod calls;
 mod coalesce;
 mod conflicts;
+mod refusals;
 mod reports;
 mod status;
 

@@ -8,9 +8,9 @@ use mooring_common::settings::variables;
 use mooring_common::settings::{Gathered, Host, Origin, SettingsError, Warning};
 
 use super::kube_vip::{self, Entry, Part};
-use super::parse;
 use super::spec::{SETTINGS, Spec};
 use super::translate::{Translation, translate};
+use super::{mistyped, parse};
 
 /// The flags that were given, by name without dashes: ours and kube-vip's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,12 +27,12 @@ impl Given {
 }
 
 /// Sorts flags and environment, and reports whether anything of kube-vip's was given.
-pub(super) fn gather(given: &Given, env: impl IntoIterator<Item = (String, String)>, host: &Host) -> (Gathered, bool) {
-    let env: BTreeMap<String, String> = env.into_iter().collect();
+pub(super) fn gather(given: &Given, env: &BTreeMap<String, String>, host: &Host) -> (Gathered, bool) {
     let mut gatherer = Gatherer::default();
-    gatherer.theirs(given, &env);
-    let (warnings, errors) = variables::judge(&env, SETTINGS, "mooring-agent");
+    gatherer.theirs(given, env);
+    let (warnings, errors) = variables::judge(env, SETTINGS, "mooring-agent");
     gatherer.warnings.extend(warnings);
+    gatherer.warnings.extend(mistyped::warnings(env));
     gatherer.errors.extend(errors);
     let ours = |spec: &'static Spec| {
         let flag = given.0.get(spec.name).map(|value| (value.clone(), Origin::Flag(format!("--{}", spec.name))));

@@ -7,6 +7,7 @@ pub mod docs;
 mod error;
 mod gather;
 pub mod kube_vip;
+pub mod mistyped;
 mod parse;
 pub mod spec;
 pub mod translate;
@@ -44,13 +45,14 @@ impl Settings {
         env: impl IntoIterator<Item = (String, String)>,
         host: &Host,
     ) -> Result<Loaded, SettingsErrors> {
-        let (mut gathered, kube_vip) = gather::gather(given, env, host);
+        let env = env.into_iter().collect();
+        let (mut gathered, kube_vip) = gather::gather(given, &env, host);
         let settings = validate::validate(&mut gathered, kube_vip, host);
         match settings {
             Some(settings) if gathered.errors.is_empty() => {
                 Ok(Loaded { settings, warnings: gathered.warnings, effective: gathered.effective })
             }
-            _ => Err(SettingsErrors(gathered.errors)),
+            _ => Err(SettingsErrors(gathered.errors.into_iter().chain(mistyped::errors(&env)).collect())),
         }
     }
 }

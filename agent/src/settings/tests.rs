@@ -372,6 +372,23 @@ fn every_name_stands_in_the_tables_once() {
 }
 
 #[test]
+fn a_mistyped_variable_of_kube_vips_is_named_and_its_value_is_not() {
+    let base = [("address", "192.0.2.1")];
+    let loaded =
+        load(&base, &[("vip_interfac", "eth7"), ("vip_bicycle", "7"), ("hostname", "cp1"), ("home_dir", "/")]).unwrap();
+    let said = warnings(&loaded);
+    assert!(
+        said.contains("environment vip_interfac: has no effect") && said.contains("did you mean vip_interface?"),
+        "{said}"
+    );
+    assert!(said.contains("environment vip_bicycle: has no effect") && !said.contains("eth7"), "{said}");
+    assert!(!said.contains("hostname") && !said.contains("home_dir"), "{said}");
+    // It may be why there is an error.
+    let text = load(&[], &[("vip_adress", "198.51.100.7")]).unwrap_err().to_string();
+    assert!(text.contains("did you mean vip_address?") && !text.contains("198.51"), "{text}");
+}
+
+#[test]
 fn a_mistyped_variable_is_refused_and_a_service_of_that_name_is_not() {
     let base = [("address", "192.0.2.1")];
     let text = load(&base, &[("MOORING_LEASE_DURATON", "5s")]).unwrap_err().to_string();

@@ -31,7 +31,7 @@ pub enum ApiError {
     },
     /// 403. Normal for some seconds while kubeadm sets up the cluster; later RBAC lacks a rule.
     #[error(
-        "not allowed to {verb} {resource}: give this program's user that verb in a Role (while a cluster is being set up this passes): {message}"
+        "not allowed to {verb} {resource}: give this program's user that verb in a Role, as rbac.yaml in the manifests does (while a cluster is being set up this passes): {message}"
     )]
     Forbidden {
         /// The verb that RBAC lacks.

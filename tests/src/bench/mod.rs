@@ -14,6 +14,7 @@ pub mod keepalived;
 mod outage;
 mod peers;
 mod rig;
+mod scale;
 mod services;
 pub mod stats;
 
@@ -40,6 +41,8 @@ pub struct Order {
     pub allocator: PathBuf,
     /// How many claims, or Services; each bench has its own number otherwise.
     pub count: Option<usize>,
+    /// The numbers of nodes; empty: each bench has its own.
+    pub nodes: Vec<u8>,
 }
 
 /// What is measured.
@@ -75,7 +78,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 30] = [
+pub const ALL: [Bench; 31] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -103,6 +106,7 @@ pub const ALL: [Bench; 30] = [
     bench!("services-lease-crash", 3, Agent, services::lease_crash::measure),
     bench!("services-handover", 1, Agent, services::handover::measure),
     bench!("services-takeover-ratio", 3, Agent, services::takeover::measure),
+    bench!("scale", 1, Agent, scale::measure),
     bench!("floor", 10, Peer, peers::floor),
     bench!("claims-floor", 1, Peer, claims::floor),
     bench!("keepalived", 5, Peer, peers::keepalived),

@@ -34,6 +34,9 @@ pub struct Args {
     /// How many claims, or Services at once, the benches of these make [default: 10000, 50000 in use; 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
+    /// The numbers of nodes for the bench `scale`, for example `20,50,100` [default: 10,20,40]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(2..=120))]
+    nodes: Vec<u8>,
 }
 
 /// Runs the benches that were asked for. If one fails, a line says so, and the others run all the same.
@@ -55,7 +58,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for bench in chosen {
         let runs = args.runs.map_or(bench.runs, usize::from);
         progress::line(format_args!("{}: {runs} {}", bench.name, if runs == 1 { "run" } else { "runs" }));
-        let order = Order { runs, agent: agent.clone(), allocator: allocator.clone(), count };
+        let order =
+            Order { runs, agent: agent.clone(), allocator: allocator.clone(), count, nodes: args.nodes.clone() };
         match runtime.block_on(guard::guarded((bench.measure)(&order)))? {
             Ok(measured) if args.json => print(&json(&measured)?),
             Ok(measured) => figures.extend(measured),

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::cluster::{ALL, IGNORED, KubeadmCluster, Parts, WORKERS};
-use super::images::BACKEND;
+use super::images::{BACKEND, BACKEND_PORT};
 use super::{config, story};
 use crate::assets::{KUBERNETES, Profile};
 
@@ -35,7 +35,8 @@ pub fn explain(cluster: &KubeadmCluster, parts: &Parts, enter: &str) -> String {
         ("kubeconfig", format!("{}, once kubeadm has made it", cluster.admin_conf().display())),
         ("addresses", format!("10.77.0.0/24; {vip} is free for the VIP, 10.77.0.200 to 10.77.0.203 for Services")),
         ("our images", format!("{}, {}: imported; nothing is pulled", images.agent, images.allocator)),
-        ("for pods", format!("{BACKEND} answers HTTP on port 8080")),
+        ("for pods", format!("kubectl create deployment web --image={BACKEND} --port={BACKEND_PORT}")),
+        ("a Service", format!("kubectl expose deployment web --type=LoadBalancer --port=80 --target-port={BACKEND_PORT}")),
         ("manifest", format!("ctr --namespace k8s.io run --rm docker.io/library/{} print \\", images.agent)),
         ("", format!("  /mooring-agent manifest static-pod --address {vip} --image {}", images.agent)),
         ("init", format!("kubeadm init --config /{FILE} --upload-certs")),
@@ -43,7 +44,8 @@ pub fn explain(cluster: &KubeadmCluster, parts: &Parts, enter: &str) -> String {
         ("", "network namespaces need: limits of the kubelet and of kube-proxy, no CoreDNS".to_owned()),
         ("join", "what init prints, and the next line".to_owned()),
         ("", format!("--ignore-preflight-errors={IGNORED}")),
-        ("containers", "ctr --namespace k8s.io (there is no crictl and no docker)".to_owned()),
+        ("containers", "ctr --namespace k8s.io (there is no crictl and no docker); to end one as crictl stop does:".to_owned()),
+        ("", "  ctr --namespace k8s.io tasks kill --signal SIGTERM ID; `ctr --namespace k8s.io containers list` has the IDs".to_owned()),
     ];
     lines.map(|(what, text)| format!("{what:<11} {text}")).join("\n")
 }

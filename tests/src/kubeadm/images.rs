@@ -18,6 +18,8 @@ pub const PAUSE: &str = "3.10.2";
 const ETCD_BUILD: &str = "-0";
 /// The program behind Services.
 pub const BACKEND: &str = "lab.mooring.dev/backend:1";
+/// Where it answers.
+pub const BACKEND_PORT: u16 = 8_080;
 /// Where programs are in an image.
 const BIN: &str = "/usr/local/bin";
 
@@ -67,7 +69,7 @@ impl Images {
         let name = named_in(&root.join("manifests/allocator/deployment.yaml"))?;
         let program = in_path("pod");
         let pause = single(&[&format!("{REPOSITORY}/pause:{PAUSE}")], &[&program], &program, pod.clone());
-        let backend = single(&[BACKEND], &[&program, "serve"], &program, pod);
+        let backend = single(&[BACKEND], &[&program, "serve", &format!(":{BACKEND_PORT}")], &program, pod);
         let ours = |names: &[&str], file: &str, path| -> Result<Image> {
             let mut image = single(names, &[&format!("/{file}")], &format!("/{file}"), path);
             // A release build is static and has none.

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::cluster::{KubeadmCluster, READY};
-use super::images::BACKEND;
+use super::images::{BACKEND, BACKEND_PORT};
 use super::story::s;
 use crate::observe::now;
 use crate::report::{Report, Tone};
@@ -21,8 +21,6 @@ use crate::traffic::{Answer, Protocol, Stream, ask};
 const WEB: &str = "web";
 /// Its port.
 const PORT: u16 = 80;
-/// Where its pods listen.
-const BACKEND_PORT: u16 = 8_080;
 /// kube-vip's `ConfigMap`: the quickest way to a pool.
 const POOL: &str = "10.77.0.200/30";
 /// How long a Service may take from its creation to an answer, on a busy machine.
@@ -71,7 +69,7 @@ pub async fn expose(cluster: &KubeadmCluster) -> Result<String> {
                 "spec": {
                     "topologySpreadConstraints": spread,
                     "containers": [{
-                        "name": WEB, "image": BACKEND, "args": [format!(":{BACKEND_PORT}")],
+                        "name": WEB, "image": BACKEND,
                         "env": [{"name": "NODE", "valueFrom": node}],
                         "readinessProbe": {"httpGet": {"path": "/", "port": BACKEND_PORT}, "periodSeconds": 1},
                     }],

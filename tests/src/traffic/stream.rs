@@ -19,6 +19,8 @@ const PACE: Duration = Duration::from_millis(10);
 pub struct Asked {
     /// When.
     pub at: Time,
+    /// When the answer was there, or it was clear that none comes.
+    pub until: Time,
     /// What was answered, or why nothing was.
     pub answer: Result<Answer, String>,
 }
@@ -48,7 +50,7 @@ impl Stream {
                 while !until.over() {
                     let at = now();
                     let answer = once(protocol, to, patience).map_err(|error| error.to_string());
-                    lock(&notes).push(Asked { at, answer });
+                    lock(&notes).push(Asked { at, until: now(), answer });
                     std::thread::sleep(PACE);
                 }
                 Ok(())

@@ -7,6 +7,7 @@
 mod answer;
 mod back_off;
 mod moment;
+mod object_writes;
 mod order;
 mod queue;
 mod repeats;
@@ -16,6 +17,7 @@ mod writes;
 pub use answer::{Done, Failure};
 pub use back_off::{BackOff, Retry};
 pub use moment::Moment;
+pub use object_writes::{ObjectWrite, ObjectWrites, Start};
 pub use order::Order;
 pub use queue::WorkQueue;
 pub use repeats::{Repeatable, Repeats};

@@ -51,6 +51,12 @@ impl<W: Repeatable> Writes<W> {
         }
     }
 
+    /// Whether there is nothing to remember.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.pending.is_none() && self.stale.is_none() && self.retry.failures == 0 && self.repeats.is_settled()
+    }
+
     /// Ends the wait for a version that should have been shown by now.
     pub fn freshen(&mut self, now: Duration) {
         if self.stale_until.is_some_and(|until| until <= now) {

@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
-use mooring_allocator_core::work::{Repeatable, Target};
+use mooring_allocator_core::work::{ObjectWrite, Repeatable, Target};
 use serde_json::Value;
 
 use crate::objects::{Cluster, Companion, Reference};
 use crate::reason::Condition;
+
+use super::slots::Object;
 
 /// An action. Actions do not wait for each other; an event reports the result of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,26 +138,6 @@ impl fmt::Debug for Change {
     }
 }
 
-impl Write {
-    /// The object that it is about; None: one that does not exist yet.
-    #[must_use]
-    pub const fn target(&self) -> Option<&Target> {
-        match self {
-            Self::CreateClaim(_) => None,
-            Self::AdoptClaim(target, _)
-            | Self::ReleaseClaim(target)
-            | Self::DeleteClaim(target)
-            | Self::Condition(target, _)
-            | Self::Text(target, ..)
-            | Self::ControlPlane(target, ..)
-            | Self::Host(target, ..)
-            | Self::Variables(target, _)
-            | Self::Unpause(target)
-            | Self::Unmark(target) => Some(target),
-        }
-    }
-}
-
 impl Repeatable for Write {
     fn unversioned(&self) -> Self {
         let mut write = self.clone();
@@ -173,6 +155,57 @@ impl Repeatable for Write {
             | Self::Unmark(target) => target.version = Version::from(""),
         }
         write
+    }
+}
+
+impl ObjectWrite for Write {
+    type Object = Object;
+
+    fn object(&self) -> Object {
+        match self {
+            Self::CreateClaim(new) => Object::Claim(new.key.name.clone()),
+            Self::AdoptClaim(target, _)
+            | Self::ReleaseClaim(target)
+            | Self::DeleteClaim(target)
+            | Self::Condition(target, _) => Object::Claim(target.key.name.clone()),
+            Self::Text(_, what, _) => Object::Companion(what.clone()),
+            Self::ControlPlane(..) => Object::ControlPlane,
+            Self::Host(..) => Object::Infrastructure,
+            Self::Variables(..) | Self::Unpause(_) | Self::Unmark(_) => Object::Cluster,
+        }
+    }
+
+    fn target(&self) -> Option<&Target> {
+        match self {
+            Self::CreateClaim(_) => None,
+            Self::AdoptClaim(target, _)
+            | Self::ReleaseClaim(target)
+            | Self::DeleteClaim(target)
+            | Self::Condition(target, _)
+            | Self::Text(target, ..)
+            | Self::ControlPlane(target, ..)
+            | Self::Host(target, ..)
+            | Self::Variables(target, _)
+            | Self::Unpause(target)
+            | Self::Unmark(target) => Some(target),
+        }
+    }
+
+    fn said(&self) -> Option<String> {
+        Some(match self {
+            Self::CreateClaim(new) => match new.requested {
+                Some(ip) => format!("claim {} of {}, for {ip}", new.key.name, new.pool),
+                None => format!("claim {} of {}", new.key.name, new.pool),
+            },
+            Self::AdoptClaim(target, _) => format!("claim {}, which existed", target.key.name),
+            Self::Text(_, what, _) => what.to_string(),
+            Self::ControlPlane(_, reference, _) => reference.to_string(),
+            Self::Host(_, reference, ip, _) => format!("{reference}: spec.controlPlaneEndpoint.host {ip}"),
+            Self::Variables(..) => "spec.topology.variables".to_owned(),
+            Self::Unpause(_) => "spec.paused: false".to_owned(),
+            Self::Unmark(_) => format!("the annotation {} is taken off", crate::words::PAUSED_FOR_ENDPOINT),
+            Self::ReleaseClaim(_) | Self::DeleteClaim(_) | Self::Condition(..) => return None,
+        })
     }
 }
 

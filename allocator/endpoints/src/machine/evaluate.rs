@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, PoolRef, Version};
-use mooring_allocator_core::work::STALE_WITHIN;
+use mooring_allocator_core::work::{ObjectWrite as _, STALE_WITHIN, Start};
 
 use crate::notes::{RequestError, pool};
 use crate::objects::{Cluster, Reference};
@@ -14,7 +14,7 @@ use crate::{variables, words};
 
 use super::decide::{Finding, endpoint};
 use super::flaws::{Flaw, planted};
-use super::slots::{Object, Writes};
+use super::slots::Object;
 use super::view::{Step, View};
 use super::{Action, Kind, Machine, Write, for_services};
 
@@ -22,8 +22,10 @@ impl Machine {
     pub(super) fn look_at(&mut self, key: &Key) {
         let now = self.work.now();
         let Some(slot) = self.slots.get_mut(key) else { return };
-        slot.writes.values_mut().for_each(|writes| writes.freshen(now));
-        slot.unhide(now);
+        slot.writes.freshen(now);
+        if !planted(Flaw::HiddenForEver) {
+            slot.writes.unhide(now);
+        }
         match slot.cluster.clone() {
             None => self.release(key),
             Some(cluster) if cluster.deleting && !planted(Flaw::IgnoresDeletion) => {}
@@ -48,7 +50,7 @@ impl Machine {
                     self.ask(key, what);
                 }
                 Step::Write(write) => {
-                    written.insert(Object::of(&write));
+                    written.insert(write.object());
                     trouble = trouble.or_else(|| self.without_effect(key, &write));
                     self.write(key, write);
                 }
@@ -62,7 +64,9 @@ impl Machine {
         } else if let Some(slot) = self.slots.get_mut(key) {
             (slot.verdict, slot.reported) = (None, None);
         }
-        self.settled(key, &written);
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.writes.settled(self.work.now(), &written);
+        }
     }
 
     fn find(&self, key: &Key, cluster: &Cluster) -> Finding {
@@ -78,7 +82,7 @@ impl Machine {
             cluster,
             wish,
             claims: &slot.claims,
-            hidden: &|name| slot.hidden.contains(name),
+            hidden: &|name| slot.writes.is_hidden(&Object::Claim(name.into())),
             followed: infrastructure.as_ref().is_none_or(followed),
             infrastructure: infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference)),
             control_plane: cluster.control_plane.as_ref().and_then(|reference| self.control_planes.get(reference)),
@@ -133,19 +137,17 @@ impl Machine {
     pub(super) fn write(&mut self, key: &Key, write: Write) {
         let now = self.work.now();
         let Some(slot) = self.slots.get_mut(key) else { return };
-        let object = Object::of(&write);
-        let writes = slot.writes.entry(object.clone()).or_default();
-        let version = write.target().map(|target| &target.version);
-        if writes.pending.is_some() || (version.is_some() && writes.stale.as_ref() == version) {
-            return;
+        if planted(Flaw::RepeatsAtOnce) {
+            slot.writes.forget_repeats();
         }
-        let waits = if planted(Flaw::RepeatsAtOnce) { writes.retry.waits(now) } else { writes.waits(now, &write) };
-        if let Some(at) = waits {
-            return self.work.mark_at(at, key.clone());
-        }
-        let id = self.work.write(key.clone(), write, |id, write| Action::Write { id, write });
-        if let Some(writes) = self.slots.get_mut(key).and_then(|slot| slot.writes.get_mut(&object)) {
-            writes.pending = Some(id);
+        match slot.writes.start(now, &write) {
+            Start::Now => {
+                let object = write.object();
+                let id = self.work.write(key.clone(), write, |id, write| Action::Write { id, write });
+                slot.writes.started(object, id);
+            }
+            Start::At(at) => self.work.mark_at(at, key.clone()),
+            Start::AfterAnother => {}
         }
     }
 
@@ -178,22 +180,4 @@ impl Machine {
             Object::Companion(what) => Some(slot.known.get(what)?.reading.as_ref()?.version.clone()),
         }
     }
-
-    /// The objects that need no write: those that were written are as wanted.
-    fn settled(&mut self, key: &Key, written: &BTreeSet<Object>) {
-        let now = self.work.now();
-        let Some(slot) = self.slots.get_mut(key) else { return };
-        for (_, writes) in slot.writes.iter_mut().filter(|(object, _)| !written.contains(object)) {
-            if writes.pending.is_none() {
-                writes.repeats.settled_for_now(now);
-            }
-        }
-        slot.writes.retain(|object, writes| written.contains(object) || !is_idle(writes));
-        slot.refused.retain(|object, _| written.contains(object));
-    }
-}
-
-/// Whether there is nothing to remember about the writes of an object.
-fn is_idle(writes: &Writes) -> bool {
-    writes.pending.is_none() && writes.stale.is_none() && writes.retry.failures == 0 && writes.repeats.is_settled()
 }

@@ -8,6 +8,7 @@ use mooring_allocator_core::names::{Key, Uid};
 use crate::objects::{Claim, Cluster, Companion, ControlPlane, Infrastructure, Reference};
 
 use super::flaws::{Flaw, planted};
+use super::slots::Object;
 use super::{Action, Event, Kind, Machine};
 
 impl Machine {
@@ -125,8 +126,7 @@ impl Machine {
         slot.known.clear();
         slot.reading.clear();
         (slot.verdict, slot.reported) = (None, None);
-        slot.hidden.clear();
-        slot.refused.clear();
+        slot.writes.forget_what_was_said();
         slot.orphaned = None;
         self.names_no_more(&cluster);
         self.work.mark(key.clone());
@@ -193,12 +193,8 @@ impl Machine {
         slot.known.remove(&Companion::Cluster(cluster.clone()));
         slot.reading.remove(&Companion::Cluster(cluster.clone()));
         slot.orphaned = None;
-        slot.hidden.remove(&key.name);
-        if slot.claims.insert(key.name.clone(), claim).is_none()
-            && let Some(writes) = slot.writes.get_mut(&super::slots::Object::Claim(key.name))
-        {
-            writes.retry.not_before = std::time::Duration::ZERO;
-        }
+        let new = slot.claims.insert(key.name.clone(), claim).is_none();
+        slot.writes.shown(&Object::Claim(key.name), new);
         self.work.mark(cluster);
     }
 

@@ -17,7 +17,7 @@ impl Machine {
                 assert_eq!(self.cluster_of.get(&claim.key), Some(key), "{name}");
                 claims += 1;
             }
-            for (object, writes) in &slot.writes {
+            for (object, writes) in slot.writes.iter() {
                 let known = writes.pending.is_none_or(|id| self.work.on_behalf_of(id).is_some());
                 assert!(known, "{key}: {object:?} waits for nothing");
             }

@@ -67,13 +67,13 @@ impl Machine {
             Ok(reading) => {
                 let misses =
                     slot.known.get(&what).filter(|known| known.reading.is_none()).map_or(0, |known| known.misses + 1);
-                slot.refused.remove(&Object::Companion(what.clone()));
+                slot.writes.accepted(&Object::Companion(what.clone()));
                 slot.known.insert(what, Known { reading, at: now, misses });
                 self.work.mark(key);
             }
             Err(error) => {
                 if let Failure::Refused(why) = error {
-                    slot.refused.insert(Object::Companion(what), why.into());
+                    slot.writes.refused(Object::Companion(what), &why);
                 }
                 self.work.mark_at(now + RECHECK / 15, key);
             }

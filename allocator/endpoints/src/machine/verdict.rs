@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mooring_allocator_core::names::Key;
+use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::objects::Cluster;
 use crate::reason::{Condition, Reason};
 
-use super::answers::said;
 use super::slots::Object;
 use super::view::{claim_target, is_owned};
 use super::{LASTING, Machine, Report, Write};
@@ -19,24 +19,12 @@ pub(super) const REMIND: Duration = Duration::from_mins(50);
 impl Machine {
     /// The refusal of one of these writes.
     pub(super) fn refusal(&self, key: &Key, written: &BTreeSet<Object>) -> Option<Condition> {
-        let refused = &self.slots.get(key)?.refused;
-        let why = written.iter().find_map(|object| refused.get(object))?;
-        Some(Condition::new(Reason::WriteRefused, format!("the API server refuses: {why}")))
+        Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.refusal(written)?))
     }
 
     /// What to say of a write that is needed although it was made more than twice.
     pub(super) fn without_effect(&self, key: &Key, write: &Write) -> Option<Condition> {
-        let writes = self.slots.get(key)?.writes.get(&Object::of(write))?;
-        let fresh = writes.pending.is_none() && writes.stale.as_ref() != write.target().map(|target| &target.version);
-        if !fresh || writes.repeats.repeated(write) < 2 {
-            return None;
-        }
-        let message = format!(
-            "{} was written again and again, and does not stay: another controller puts back what was there, or the kind's CRD lacks \
-             the field",
-            said(write)?
-        );
-        Some(Condition::new(Reason::WriteRefused, message))
+        Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.without_effect(write)?))
     }
 
     /// Records the verdict, reports it to people, and writes it on the claim. A verdict that may pass by itself only when it
@@ -72,7 +60,7 @@ impl Machine {
             self.work.mark_at(*at + REMIND, key.clone());
         }
         if let Some(write) = write {
-            written.insert(Object::of(&write));
+            written.insert(write.object());
             self.write(key, write);
         }
     }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
-use mooring_allocator_core::work::{Repeatable, Target};
+use mooring_allocator_core::work::{ObjectWrite, Repeatable, Target};
 use serde_json::Value;
 
 use crate::objects::VSphereMachine;
 use crate::reason::Condition;
+
+use super::slots::Object;
 
 /// An action. Actions do not wait for each other; an event reports the result of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,20 +84,6 @@ impl Parent {
     }
 }
 
-impl Write {
-    /// The object that it is about; None: one that does not exist yet.
-    #[must_use]
-    pub const fn target(&self) -> Option<&Target> {
-        match self {
-            Self::CreateClaim(_) => None,
-            Self::AdoptClaim(target, _)
-            | Self::ReleaseClaim(target)
-            | Self::DeleteClaim(target)
-            | Self::Devices(target, ..) => Some(target),
-        }
-    }
-}
-
 impl Repeatable for Write {
     fn unversioned(&self) -> Self {
         let mut write = self.clone();
@@ -107,6 +95,39 @@ impl Repeatable for Write {
             | Self::Devices(target, ..) => target.version = Version::from(""),
         }
         write
+    }
+}
+
+impl ObjectWrite for Write {
+    type Object = Object;
+
+    fn object(&self) -> Object {
+        match self {
+            Self::CreateClaim(new) => Object::Claim(new.key.name.clone()),
+            Self::AdoptClaim(target, _) | Self::ReleaseClaim(target) | Self::DeleteClaim(target) => {
+                Object::Claim(target.key.name.clone())
+            }
+            Self::Devices(..) => Object::Machine,
+        }
+    }
+
+    fn target(&self) -> Option<&Target> {
+        match self {
+            Self::CreateClaim(_) => None,
+            Self::AdoptClaim(target, _)
+            | Self::ReleaseClaim(target)
+            | Self::DeleteClaim(target)
+            | Self::Devices(target, ..) => Some(target),
+        }
+    }
+
+    fn said(&self) -> Option<String> {
+        Some(match self {
+            Self::CreateClaim(new) => format!("claim {} of {}", new.key.name, new.pool),
+            Self::AdoptClaim(target, _) => format!("claim {}, which existed", target.key.name),
+            Self::Devices(_, _, addresses) => format!("spec.network.devices: {addresses}"),
+            Self::ReleaseClaim(_) | Self::DeleteClaim(_) => return None,
+        })
     }
 }
 

@@ -4,26 +4,31 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mooring_allocator_core::names::Key;
+use mooring_allocator_core::work::{ObjectWrite as _, Start};
 
 use crate::objects::VSphereMachine;
 
 use super::decide::{View, decide};
 use super::flaws::{Flaw, planted};
-use super::slots::{Object, Slot, Writes};
+use super::slots::{Object, Slot};
 use super::{Action, Machine, Write};
 
 impl Machine {
     pub(super) fn look_at(&mut self, key: &Key) {
         let now = self.work.now();
         let Some(slot) = self.slots.get_mut(key) else { return };
-        slot.writes.values_mut().for_each(|writes| writes.freshen(now));
-        slot.unhide(now);
+        slot.writes.freshen(now);
+        if !planted(Flaw::HiddenForEver) {
+            slot.writes.unhide(now);
+        }
         let mut written = BTreeSet::new();
         self.release(key, &mut written);
         if let Some(machine) = self.slots.get(key).and_then(|slot| slot.machine.clone()) {
             self.settle(key, &machine, &mut written);
         }
-        self.settled(key, &written);
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.writes.settled(now, &written);
+        }
         if self.slots.get(key).is_some_and(Slot::is_empty) {
             self.slots.remove(key);
         }
@@ -38,11 +43,11 @@ impl Machine {
             template: machine.template.as_ref().and_then(|name| self.templates.get(&beside(name))),
             pools: &self.pools,
             claims: &slot.claims,
-            hidden: &|name| slot.hidden.contains(name),
+            hidden: &|name| slot.writes.is_hidden(&Object::Claim(name.into())),
         });
         let mut trouble = None;
         for write in finding.writes {
-            written.insert(Object::of(&write));
+            written.insert(write.object());
             trouble = trouble.or_else(|| self.without_effect(key, &write));
             self.write(key, write);
         }
@@ -63,37 +68,17 @@ impl Machine {
     pub(super) fn write(&mut self, key: &Key, write: Write) {
         let now = self.work.now();
         let Some(slot) = self.slots.get_mut(key) else { return };
-        let object = Object::of(&write);
-        let writes = slot.writes.entry(object.clone()).or_default();
-        let version = write.target().map(|target| &target.version);
-        if writes.pending.is_some() || (version.is_some() && writes.stale.as_ref() == version) {
-            return;
+        if planted(Flaw::RepeatsAtOnce) {
+            slot.writes.forget_repeats();
         }
-        let waits = if planted(Flaw::RepeatsAtOnce) { writes.retry.waits(now) } else { writes.waits(now, &write) };
-        if let Some(at) = waits {
-            return self.work.mark_at(at, key.clone());
-        }
-        let id = self.work.write(key.clone(), write, |id, write| Action::Write { id, write });
-        if let Some(writes) = self.slots.get_mut(key).and_then(|slot| slot.writes.get_mut(&object)) {
-            writes.pending = Some(id);
-        }
-    }
-
-    /// The objects that need no write: those that were written are as wanted.
-    fn settled(&mut self, key: &Key, written: &BTreeSet<Object>) {
-        let now = self.work.now();
-        let Some(slot) = self.slots.get_mut(key) else { return };
-        for (_, writes) in slot.writes.iter_mut().filter(|(object, _)| !written.contains(object)) {
-            if writes.pending.is_none() {
-                writes.repeats.settled_for_now(now);
+        match slot.writes.start(now, &write) {
+            Start::Now => {
+                let object = write.object();
+                let id = self.work.write(key.clone(), write, |id, write| Action::Write { id, write });
+                slot.writes.started(object, id);
             }
+            Start::At(at) => self.work.mark_at(at, key.clone()),
+            Start::AfterAnother => {}
         }
-        slot.writes.retain(|object, writes| written.contains(object) || !is_idle(writes));
-        slot.refused.retain(|object, _| written.contains(object));
     }
-}
-
-/// Whether there is nothing to remember about the writes of an object.
-fn is_idle(writes: &Writes) -> bool {
-    writes.pending.is_none() && writes.stale.is_none() && writes.retry.failures == 0 && writes.repeats.is_settled()
 }

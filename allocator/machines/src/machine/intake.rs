@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, Uid};
 
@@ -185,8 +184,7 @@ impl Machine {
         }
         slot.forget_read();
         (slot.verdict, slot.reported) = (None, None);
-        slot.hidden.clear();
-        slot.refused.clear();
+        slot.writes.forget_what_was_said();
         self.work.mark(key.clone());
     }
 
@@ -198,12 +196,8 @@ impl Machine {
         self.owner_of.insert(key.clone(), machine.clone());
         let slot = self.slots.entry(machine.clone()).or_default();
         slot.forget_read();
-        slot.hidden.remove(&key.name);
-        if slot.claims.insert(key.name.clone(), claim).is_none()
-            && let Some(writes) = slot.writes.get_mut(&Object::Claim(key.name))
-        {
-            writes.retry.not_before = Duration::ZERO;
-        }
+        let new = slot.claims.insert(key.name.clone(), claim).is_none();
+        slot.writes.shown(&Object::Claim(key.name), new);
         self.work.mark(machine);
     }
 

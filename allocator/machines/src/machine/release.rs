@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, Uid};
+use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::objects::Claim;
 
@@ -70,7 +71,7 @@ impl Machine {
         } else {
             return;
         };
-        written.insert(Object::of(&write));
+        written.insert(write.object());
         self.write(key, write);
     }
 

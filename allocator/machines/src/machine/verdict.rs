@@ -7,7 +7,6 @@ use mooring_allocator_core::names::Key;
 
 use crate::reason::{Condition, Reason};
 
-use super::answers::said;
 use super::slots::Object;
 use super::{LASTING, Machine, Report, Write};
 
@@ -17,24 +16,12 @@ const REMIND: Duration = Duration::from_mins(50);
 impl Machine {
     /// The refusal of one of these writes.
     pub(super) fn refusal(&self, key: &Key, written: &BTreeSet<Object>) -> Option<Condition> {
-        let refused = &self.slots.get(key)?.refused;
-        let why = written.iter().find_map(|object| refused.get(object))?;
-        Some(Condition::new(Reason::WriteRefused, format!("the API server refuses: {why}")))
+        Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.refusal(written)?))
     }
 
     /// What to say of a write that is needed although it was made more than twice.
     pub(super) fn without_effect(&self, key: &Key, write: &Write) -> Option<Condition> {
-        let writes = self.slots.get(key)?.writes.get(&Object::of(write))?;
-        let fresh = writes.pending.is_none() && writes.stale.as_ref() != write.target().map(|target| &target.version);
-        if !fresh || writes.repeats.repeated(write) < 2 {
-            return None;
-        }
-        let message = format!(
-            "{} was written again and again, and does not stay: another controller puts back what was there, or the kind's CRD lacks \
-             the field",
-            said(write)?
-        );
-        Some(Condition::new(Reason::WriteRefused, message))
+        Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.without_effect(write)?))
     }
 
     /// Records the verdict, and reports it: one that may pass by itself only when it lasts.

@@ -10,6 +10,7 @@ use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Hold};
 use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, Owner, RetainedMeta};
 use mooring_allocator_core::work::Moment;
+use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::machine::flaws::{Flaw, planted};
 use crate::machine::{Action, Event, Failure, Kind, Machine, Report, Settings, Write};

@@ -10,6 +10,7 @@ use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Hold};
 use mooring_allocator_core::retained_meta::{ForMachine, MachineOwner, RetainedMeta};
 use mooring_allocator_core::work::Moment;
+use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::device::Device;
 use crate::machine::flaws::{Flaw, planted};
