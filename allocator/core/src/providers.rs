@@ -203,6 +203,8 @@ impl Provider for Providers {
     }
 
     fn woken(&mut self) -> Vec<Woken> {
+        let in_cluster = &self.in_cluster;
+        self.remote.wake_held(|slot, pool, address| in_cluster.is_free(slot, pool, Block::host(address)));
         self.take_news();
         let mut woken = self.in_cluster.woken();
         woken.append(&mut self.woken);

@@ -10,7 +10,7 @@ use crate::names::Uid;
 use crate::work::{BackOff, Retry};
 
 use super::audit::Audit;
-use super::call::RemoteSpec;
+use super::call::{Orphans, RemoteSpec};
 
 /// Delay before a system that failed is called again.
 pub(super) const RETRY: BackOff = BackOff { first: Duration::from_secs(1), last: Duration::from_mins(2) };
@@ -72,6 +72,13 @@ impl Gate {
         self.under_way < most && self.retry.not_before <= now
     }
 
+    /// Whether entries that belong to nobody are known or may be found now, and are to be deleted. A system that cannot be asked
+    /// must not be waited for: a pool that never worked could not be deleted.
+    pub(super) fn must_look(&self, now: Duration) -> bool {
+        let deletes = self.spec.as_ref().is_some_and(|spec| spec.orphans == Orphans::Release);
+        deletes && (!self.audit.suspects.is_empty() || (self.audit.due <= now && self.is_open(now)))
+    }
+
     /// When a closed gate opens by itself.
     pub(super) fn opens_at(&self) -> Duration {
         self.retry.not_before
@@ -104,6 +111,12 @@ impl Gate {
         self.full = None;
         self.full_times = 0;
         self.opens();
+    }
+
+    /// A claim has no place in the queues any more.
+    pub(super) fn forget(&mut self, claim: &Uid) {
+        self.queue.retain(|one| one != claim);
+        self.starved.retain(|one| one != claim);
     }
 
     /// Claims that waited for room come first.
@@ -141,7 +154,7 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::call::{Drift, Orphans};
+    use super::super::call::Drift;
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crate::block::Block;
 use crate::names::Uid;
 use crate::protocol::{Address, Claim};
 use crate::remote::{Answer, Entry, Failure, Mark, What};
@@ -115,6 +116,8 @@ impl Store {
             && !self.backend.spoiled.contains(&entry.address)
             && self.backend.entries.iter().any(|one| one.id == entry.id)
             && let Some(claim) = self.claims.values().find(|claim| self.uses(claim, entry.address))
+            // One that another claim got after people deleted the claim's own is that other one's.
+            && (entry.claim.as_ref() == Some(&claim.uid) || entry.names().as_ref() == Some(&claim.key))
         {
             return Err(format!("the entry of {} is deleted, and {} uses it", entry.address, claim.key));
         }
@@ -160,10 +163,22 @@ impl Store {
         Ok(())
     }
 
+    /// Whether a bound claim, whose object is gone, had this address.
+    fn waits_for(&self, claim: &Claim, address: IpAddr) -> bool {
+        let said = claim.condition.as_ref().filter(|one| one.ready).and_then(|one| Block::read(&one.message));
+        let lost = self.lost.get(&claim.uid).copied();
+        let had = said.into_iter().chain(lost).any(|block| block.overlaps(Block::host(address)));
+        claim.bound.is_some() && self.own(claim).is_none() && had
+    }
+
     /// Whether what a claim of an outside pool says of its wait may be so.
     pub(super) fn refuses_rightly(&self, claim: &Claim, full: bool) -> bool {
         let its = |entry: &&Entry| entry.claim.as_ref() == Some(&claim.uid);
-        let taken = |entry: &Entry| self.addresses.values().any(|a| a.address == Some(entry.address));
+        // A claim that lost its object by force gets its address again.
+        let lost = |address| self.claims.values().any(|c| self.waits_for(c, address));
+        let taken = |entry: &Entry| {
+            self.addresses.values().any(|a| a.address == Some(entry.address)) || lost(entry.address)
+        };
         if full {
             return self.backend.free().is_none();
         }

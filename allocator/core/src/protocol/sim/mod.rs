@@ -60,9 +60,14 @@ const FOUND: [u64; 19] = [
     53_574, 74_587, 103_693,
 ];
 
+/// The same, with a pool of an outside system.
+const FOUND_OUTSIDE: [u64; 14] = [
+    484, 915, 3648, 7752, 10_124, 15_015, 15_830, 31_748, 32_847, 39_640, 40_412, 41_745, 41_888, 44_762,
+];
+
 #[test]
 fn what_was_found() {
-    for seed in FOUND {
+    for seed in FOUND.into_iter().chain(FOUND_OUTSIDE.map(|seed| world::OUTSIDE_FROM + seed)) {
         assert_eq!(run(seed), Ok(()));
     }
 }
