@@ -228,7 +228,7 @@ impl Provider for Providers {
         self.remote.clear(waiter, pool, mark).map_err(|wait| refusal(pool, wait))
     }
 
-    fn pool_may_go(&self, pool: &Arc<PoolRef>) -> bool {
+    fn pool_may_go(&mut self, pool: &Arc<PoolRef>) -> bool {
         !pool.kind.is_remote() || self.remote.is_at_rest(pool)
     }
 

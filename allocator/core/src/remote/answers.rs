@@ -8,7 +8,7 @@ use crate::names::{PoolRef, Uid};
 use crate::protocol::flaws::{Flaw, planted};
 
 use super::account::Goal;
-use super::audit::{Findings, Shown};
+use super::audit::{Findings, Last, Shown};
 use super::call::{Answer, Drift, Entry, Failure, Note, Orphans, What};
 use super::{AGAIN, DOUBTS, Doubt, Job, News, Remote, SETTLES, Timer};
 
@@ -31,6 +31,9 @@ impl Remote {
                 }
             }
             Job::List => {
+                if let Some(gate) = self.pools.get_mut(&pool).filter(|gate| gate.audit.last == Last::Due) {
+                    gate.audit.last = Last::Taken;
+                }
                 if let Ok(Answer::Listing(entries, addresses)) = result {
                     return self.look(&pool, &entries, addresses, claims);
                 }
@@ -76,6 +79,8 @@ impl Remote {
                 account.not_before = account.not_before.max(now + AGAIN.jittered(account.failures, random));
                 account.failures.saturating_add(1)
             }
+            // That it can be searched for does not mean that what was found can be deleted.
+            Ok(Answer::Entries(_)) => account.failures,
             _ => 0,
         };
         let name = account.mark.name.clone();
@@ -202,7 +207,8 @@ impl Remote {
         let is_anothers = |entry: &Entry| {
             entry.claim.as_ref().filter(|claim| **claim != mark.claim).is_some_and(|claim| {
                 let asks = self.accounts.get(claim).is_some_and(|account| account.goal == Goal::Obtain);
-                let has = |(_, shown): &(_, Shown)| shown.mark.claim == *claim && shown.mark.address == Some(entry.address);
+                let has =
+                    |(_, shown): &(_, Shown)| shown.mark.claim == *claim && shown.mark.address == Some(entry.address);
                 asks || self.objects.values().any(has)
             })
         };

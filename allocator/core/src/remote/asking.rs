@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::names::{PoolRef, Uid};
 
 use super::account::{Account, Goal, Waiter};
-use super::audit::{EVERY, Shown};
+use super::audit::{EVERY, Last, Shown};
 use super::call::{Call, Entry, Mark, Note, What};
 use super::{CLEAR_LASTS, Job, LINGERS, News, Remote, Timer, Wait};
 
@@ -248,6 +248,7 @@ impl Remote {
             gate.under_way += 1;
             self.ids += 1;
             account.busy = Some(self.ids);
+            gate.audit.last = Last::No;
             self.under_way.insert(self.ids, (pool.clone(), Job::Account(uid, what.clone())));
             self.calls.push(Call { id: self.ids, pool: pool.clone(), what });
         }
@@ -279,7 +280,10 @@ impl Remote {
 
     pub(super) fn forget(&mut self, uid: &Uid) {
         let over = |account: &Account| account.busy.is_none() && account.goal == Goal::Rest;
-        if self.accounts.get(uid).is_some_and(|account| over(account) || account.goal == Goal::Clear && account.is_clear())
+        if self
+            .accounts
+            .get(uid)
+            .is_some_and(|account| over(account) || account.goal == Goal::Clear && account.is_clear())
         {
             self.accounts.remove(uid);
         }

@@ -27,10 +27,20 @@ pub(super) struct Shown {
     pub(super) since: Duration,
 }
 
+/// The look before a pool goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    No,
+    Due,
+    Taken,
+}
+
 /// The looks at a pool.
 #[derive(Debug)]
 pub(super) struct Audit {
     pub(super) due: Duration,
+    /// Whether the look that a pool needs before it goes was taken, since the last claim asked for something.
+    pub(super) last: Last,
     /// When the list under way was asked for.
     pub(super) asked: Option<Duration>,
     /// The entries that belong to nobody, by number, and since when they were seen.
@@ -64,6 +74,7 @@ impl Audit {
     pub(super) const fn new(now: Duration) -> Self {
         Self {
             due: now,
+            last: Last::No,
             asked: None,
             suspects: BTreeMap::new(),
             doomed: BTreeSet::new(),

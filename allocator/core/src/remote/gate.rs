@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::names::Uid;
 use crate::work::{BackOff, Retry};
 
-use super::audit::Audit;
+use super::audit::{Audit, Last};
 use super::call::{Orphans, RemoteSpec};
 
 /// Delay before a system that failed is called again.
@@ -62,6 +62,7 @@ impl Gate {
         self.said = None;
         self.works = false;
         self.audit.due = now;
+        self.audit.last = Last::No;
         self.opens();
     }
 
@@ -72,11 +73,16 @@ impl Gate {
         self.under_way < most && self.retry.not_before <= now
     }
 
-    /// Whether entries that belong to nobody are known or may be found now, and are to be deleted. A system that cannot be asked
-    /// must not be waited for: a pool that never worked could not be deleted.
-    pub(super) fn must_look(&self, now: Duration) -> bool {
-        let deletes = self.spec.as_ref().is_some_and(|spec| spec.orphans == Orphans::Release);
-        deletes && (!self.audit.suspects.is_empty() || (self.audit.due <= now && self.is_open(now)))
+    /// Whether the last look of a pool that goes has been taken, and nothing is left to delete. A system that fails is not waited
+    /// for: a pool that never worked could not be deleted.
+    pub(super) fn has_looked_back(&mut self, now: Duration) -> bool {
+        if self.spec.as_ref().is_none_or(|spec| spec.orphans != Orphans::Release) {
+            return true;
+        }
+        if self.audit.last == Last::No && self.is_open(now) {
+            (self.audit.last, self.audit.due) = (Last::Due, now);
+        }
+        self.audit.last != Last::Due && self.audit.suspects.is_empty()
     }
 
     /// When a closed gate opens by itself.

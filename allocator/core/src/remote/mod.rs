@@ -238,13 +238,14 @@ impl Remote {
         }
     }
 
-    /// Whether nothing of a pool is under way or wanted, and none of its entries belongs to nobody, if such are to be deleted: once
-    /// the pool is gone, nobody looks for them any more.
+    /// Whether a pool may go that has no claims: nothing of it is under way or wanted, and a last look has found no entry that is to
+    /// be deleted. Once the pool is gone, nobody looks for such any more.
     #[must_use]
-    pub fn is_at_rest(&self, pool: &Arc<PoolRef>) -> bool {
+    pub fn is_at_rest(&mut self, pool: &Arc<PoolRef>) -> bool {
         let wants = |account: &Account| account.pool == *pool && account.next().is_some();
-        let busy = self.pools.get(pool).is_some_and(|gate| gate.under_way > 0 || gate.must_look(self.now));
-        !busy && !self.accounts.values().any(wants)
+        let wanted = self.accounts.values().any(wants);
+        let Some(gate) = self.pools.get_mut(pool) else { return !wanted };
+        gate.under_way == 0 && !wanted && gate.has_looked_back(self.now)
     }
 
     /// An `IPAddress` of an outside pool was shown, or shown changed.

@@ -176,9 +176,8 @@ impl Store {
         let its = |entry: &&Entry| entry.claim.as_ref() == Some(&claim.uid);
         // A claim that lost its object by force gets its address again.
         let lost = |address| self.claims.values().any(|c| self.waits_for(c, address));
-        let taken = |entry: &Entry| {
-            self.addresses.values().any(|a| a.address == Some(entry.address)) || lost(entry.address)
-        };
+        let taken =
+            |entry: &Entry| self.addresses.values().any(|a| a.address == Some(entry.address)) || lost(entry.address);
         if full {
             return self.backend.free().is_none();
         }
@@ -189,6 +188,27 @@ impl Store {
 }
 
 impl World {
+    /// People change what an entry says: its mark, its host name, or both, which makes it another host's.
+    pub(super) fn editors(&mut self) {
+        let backend = &mut self.store.backend;
+        if backend.entries.is_empty() {
+            return;
+        }
+        let chosen = self.dice.pick(backend.entries.len());
+        let (mark, host) = (self.dice.roll(3) != 0, self.dice.roll(3) != 0);
+        let entry = &mut backend.entries[chosen];
+        if mark {
+            (entry.claim, entry.ours) = (None, false);
+        }
+        if host {
+            entry.host = format!("renamed-{}", entry.host).into();
+        }
+        if mark && host {
+            backend.spoiled.insert(entry.address);
+        }
+        self.trace.push(format!("an editor leaves {entry:?}"));
+    }
+
     /// People delete and add entries.
     pub(super) fn administrators(&mut self) {
         let backend = &mut self.store.backend;
