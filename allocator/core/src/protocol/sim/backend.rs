@@ -23,6 +23,12 @@ pub(in crate::protocol) struct Backend {
     pub(in crate::protocol) recorded: BTreeSet<Uid>,
     /// Addresses that it gave twice, or that people took from a claim: nothing can be proved about these.
     spoiled: BTreeSet<IpAddr>,
+    /// One allocator alone calls it.
+    pub(in crate::protocol) alone: bool,
+    /// The claims for which a request had its effect after nobody awaited its answer any more.
+    strayed: BTreeSet<Uid>,
+    /// The entries of claims that were let go.
+    left: Vec<Entry>,
 }
 
 fn address(number: u64) -> IpAddr {
@@ -43,6 +49,14 @@ impl Backend {
         };
         self.entries.push(entry.clone());
         entry
+    }
+
+    /// A claim of an outside pool is gone. Nothing of it may be left, but what came late.
+    pub(in crate::protocol) fn claim_gone(&mut self, claim: &Uid) {
+        let its = self.entries.iter().filter(|entry| entry.claim.as_ref() == Some(claim));
+        if self.alone && !self.strayed.contains(claim) {
+            self.left.extend(its.cloned());
+        }
     }
 
     fn has(&self, address: IpAddr) -> bool {
@@ -131,8 +145,19 @@ impl Store {
         Ok(result)
     }
 
+    /// A call of which nobody awaits the answer has its effect.
+    pub(super) fn stray_outside(&mut self, what: &What, trace: &mut Vec<String>) -> Result<(), String> {
+        if let What::Allocate(mark, _) | What::PutBack(mark) | What::Rewrite(_, mark) = what {
+            self.backend.strayed.insert(mark.claim.clone());
+        }
+        self.call_outside(what, false, trace).map(drop)
+    }
+
     /// At the end nothing is left in the outside system that belongs to nobody, and every claim has at most one entry.
     pub(super) fn check_outside(&self) -> Result<(), String> {
+        if let Some(entry) = self.backend.left.first() {
+            return Err(format!("a claim was let go that has an entry: {entry:?}"));
+        }
         for entry in &self.backend.entries {
             let Some(uid) = &entry.claim else { continue };
             let claim = self.claims.values().find(|claim| claim.uid == *uid);

@@ -115,6 +115,7 @@ impl World {
         let writers = (0..=dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
         let changed = seed >= CHANGED_FROM;
         let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, changed, trace: Vec::new() };
+        world.store.backend.alone = world.writers.len() == 1;
         for pool in 0..world.pools.len() {
             world.make_pool(pool);
         }
