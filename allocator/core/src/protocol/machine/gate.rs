@@ -76,7 +76,14 @@ impl<P: Provider> Machine<P> {
         let name = entry.address.key.name.clone();
         let attempt = entry.attempt(&claim.uid).cloned();
         if entry.is_void(claim) {
-            return self.dispose(address, entry.address.conflict.is_some());
+            let (conflict, held) =
+                (entry.address.conflict.is_some(), entry.address.deleting && !entry.address.finalizer);
+            self.dispose(address, conflict);
+            if held {
+                // Nothing is left to do about the object, and the claim says what it waits for.
+                self.work.mark(Who::Claim(slot));
+            }
+            return;
         }
         if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
             // The claim's own event is under way.

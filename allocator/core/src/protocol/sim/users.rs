@@ -78,6 +78,7 @@ impl World {
                 && !claim.deleting
                 && ![&claim.pool, &self.pools[other]].iter().any(|p| p.kind.is_remote()) =>
             {
+                self.store.moved.remove(&claim.key);
                 Claim { pool: self.pools[other].clone(), ..claim }
             }
             3 | 4 if claim.deleting && claim.others => Claim { others: false, ..claim },
