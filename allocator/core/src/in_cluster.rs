@@ -155,6 +155,12 @@ impl InCluster {
         Err(Refusal { held_by: Some(held_by), ..failed(message, Until::Free(block)) })
     }
 
+    /// Whether nobody but this claim has a block, as a pool sees it.
+    pub(crate) fn is_free(&self, slot: u32, pool: &Arc<PoolRef>, block: Block) -> bool {
+        let holders = self.book.find(pool).map(|pool| self.book.holders(pool, block)).unwrap_or_default();
+        holders.into_iter().all(|(_, holder)| holder == Holder::Reserved(slot))
+    }
+
     /// Chooses a unit and reserves it.
     fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
         let pool = self.admits(ask)?;

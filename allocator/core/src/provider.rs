@@ -175,7 +175,7 @@ pub trait Provider {
         Ok(())
     }
     /// Whether a pool may lose its finalizer: nothing of it is wanted or under way.
-    fn pool_may_go(&self, _pool: &Arc<PoolRef>) -> bool {
+    fn pool_may_go(&mut self, _pool: &Arc<PoolRef>) -> bool {
         true
     }
     /// The calls to outside systems that are to be made. The step ends.

@@ -203,6 +203,8 @@ impl Provider for Providers {
     }
 
     fn woken(&mut self) -> Vec<Woken> {
+        let in_cluster = &self.in_cluster;
+        self.remote.wake_held(|slot, pool, address| in_cluster.is_free(slot, pool, Block::host(address)));
         self.take_news();
         let mut woken = self.in_cluster.woken();
         woken.append(&mut self.woken);
@@ -226,7 +228,7 @@ impl Provider for Providers {
         self.remote.clear(waiter, pool, mark).map_err(|wait| refusal(pool, wait))
     }
 
-    fn pool_may_go(&self, pool: &Arc<PoolRef>) -> bool {
+    fn pool_may_go(&mut self, pool: &Arc<PoolRef>) -> bool {
         !pool.kind.is_remote() || self.remote.is_at_rest(pool)
     }
 

@@ -2,11 +2,12 @@
 //! on. The texts and codes are those of the real one.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -15,9 +16,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::host::{Host, lock};
+use crate::pki::Pki;
 
 /// The app, its user and password.
 pub const APP: &str = "kube";
@@ -25,14 +29,40 @@ pub const APP: &str = "kube";
 pub const USER: &str = "mooring";
 /// The password: it must appear in no log and on no object.
 pub const PASSWORD: &str = "not-to-be-seen-4711";
+/// The app with a code, which answers over TLS only.
+pub const CODE_APP: &str = "kubecode";
+/// Its code: it must appear in no log and on no object.
+pub const CODE: &str = "code-not-to-be-seen-4712";
+
+/// PHP's workers: so many requests are served at a time.
+const WORKERS: usize = 8;
+/// What a read takes.
+const READ: Duration = Duration::from_millis(4);
+/// What a change takes. The API's lock lets one after the other through: 60 at once took 0.35 s.
+const WRITE: Duration = Duration::from_micros(5_800);
 
 /// A subnet.
 #[derive(Clone, Debug)]
 struct Subnet {
     id: u64,
-    network: Ipv4Addr,
+    network: IpAddr,
     mask: u8,
-    gateway: Option<Ipv4Addr>,
+    gateway: Option<IpAddr>,
+}
+
+impl Subnet {
+    /// Its addresses that are handed out, in order. In an IPv6 subnet the first one is among them, as phpIPAM has it.
+    fn hosts(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let (first, hosts) = match self.network {
+            IpAddr::V4(network) => (u128::from(u32::from(network)), 1..(1u128 << (32 - self.mask)) - 1),
+            IpAddr::V6(network) => (u128::from(network), 0..1 << (128 - self.mask).min(16)),
+        };
+        let v4 = self.network.is_ipv4();
+        hosts.map(move |host| match u32::try_from(first + host) {
+            Ok(number) if v4 => Ipv4Addr::from(number).into(),
+            _ => Ipv6Addr::from(first + host).into(),
+        })
+    }
 }
 
 /// An address in it.
@@ -43,7 +73,7 @@ pub struct Row {
     /// The number of its subnet.
     pub subnet: u64,
     /// The address.
-    pub ip: Ipv4Addr,
+    pub ip: IpAddr,
     /// The host name.
     pub hostname: String,
     /// The description.
@@ -83,13 +113,27 @@ struct State {
     requests: u64,
     faults: Faults,
     dice: u64,
+    /// Requests come by TLS.
+    tls: bool,
 }
 
 /// The server. It ends when this is dropped.
 pub struct PhpIpam {
     state: Arc<Mutex<State>>,
     port: u16,
+    /// The authority that has signed its certificate, in PEM; None: it has none.
+    pub ca: Option<String>,
+    changes: watch::Receiver<u64>,
     _tasks: JoinSet<()>,
+}
+
+/// What its requests share.
+struct Shared {
+    state: Arc<Mutex<State>>,
+    workers: Semaphore,
+    lock: Semaphore,
+    /// How many changes were asked for.
+    changes: watch::Sender<u64>,
 }
 
 impl PhpIpam {
@@ -98,27 +142,54 @@ impl PhpIpam {
     /// # Errors
     /// It cannot listen.
     pub fn start(host: &Host) -> Result<Self> {
+        Self::start_with(host, None)
+    }
+
+    /// Starts it on a host, with TLS. `dir`: a folder for its certificates.
+    ///
+    /// # Errors
+    /// It cannot listen, or a file cannot be written.
+    pub fn start_tls(host: &Host, dir: &Path) -> Result<Self> {
+        let pki = Pki::new(dir, &[Ipv4Addr::LOCALHOST.into()])?;
+        Self::start_with(host, Some(&pki))
+    }
+
+    fn start_with(host: &Host, pki: Option<&Pki>) -> Result<Self> {
+        let acceptor = pki.map(acceptor).transpose()?;
         let listener = host.netns().run(|| std::net::TcpListener::bind("127.0.0.1:0")).context("listen")?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         let listener = TcpListener::from_std(listener)?;
-        let state = Arc::new(Mutex::new(State { token: 1, ..State::default() }));
+        let state = Arc::new(Mutex::new(State { token: 1, tls: pki.is_some(), ..State::default() }));
+        let (sender, changes) = watch::channel(0);
+        let (workers, lock) = (Semaphore::new(WORKERS), Semaphore::new(1));
+        let shared = Arc::new(Shared { state: state.clone(), workers, lock, changes: sender });
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, state.clone()));
-        Ok(Self { state, port, _tasks: tasks })
+        tasks.spawn(serve(listener, acceptor, shared));
+        Ok(Self { state, port, ca: pki.map(|pki| pki.ca().to_owned()), changes, _tasks: tasks })
     }
 
     /// `spec.endpoint`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}/api", self.port)
+        let scheme = if self.ca.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}/api", self.port)
+    }
+
+    /// Waits until this many more changes were asked for, of which the last may not have had its effect yet. Returns whether so
+    /// many came within some seconds.
+    pub async fn asked(&self, more: u64) -> bool {
+        let mut changes = self.changes.clone();
+        let until = *changes.borrow_and_update() + more;
+        let asked = changes.wait_for(|count| *count >= until);
+        tokio::time::timeout(Duration::from_secs(5), asked).await.is_ok()
     }
 
     /// Adds a subnet; returns its number.
-    pub fn subnet(&self, network: [u8; 4], mask: u8, gateway: Option<[u8; 4]>) -> u64 {
+    pub fn subnet(&self, network: impl Into<IpAddr>, mask: u8, gateway: Option<[u8; 4]>) -> u64 {
         let mut state = lock(&self.state);
         let id = 7 + state.subnets.len() as u64;
-        let (network, gateway) = (network.into(), gateway.map(Ipv4Addr::from));
+        let (network, gateway) = (network.into(), gateway.map(IpAddr::from));
         state.subnets.push(Subnet { id, network, mask, gateway });
         id
     }
@@ -155,19 +226,58 @@ impl PhpIpam {
     pub fn delete(&self, ip: &str) {
         lock(&self.state).rows.retain(|row| row.ip.to_string() != ip);
     }
+
+    /// A person, or another program, enters an address. Returns its number.
+    pub fn add(&self, subnet: u64, ip: &str, hostname: &str) -> Result<u64> {
+        let mut state = lock(&self.state);
+        let ip: IpAddr = ip.parse()?;
+        ensure!(state.rows.iter().all(|row| row.ip != ip), "{ip} is there");
+        Ok(state.add(subnet, ip, &json!({"hostname": hostname})))
+    }
+
+    /// The owner of an address becomes another one.
+    pub fn own(&self, ip: &str, owner: &str) {
+        for row in lock(&self.state).rows.iter_mut().filter(|row| row.ip.to_string() == ip) {
+            owner.clone_into(&mut row.owner);
+        }
+    }
+
+    /// A person changes the description of an address.
+    pub fn describe(&self, ip: &str, description: &str) {
+        for row in lock(&self.state).rows.iter_mut().filter(|row| row.ip.to_string() == ip) {
+            description.clone_into(&mut row.description);
+        }
+    }
 }
 
-async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+/// What TLS needs: the certificate that the authority makes for servers.
+fn acceptor(pki: &Pki) -> Result<TlsAcceptor> {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+    let certificate = CertificateDer::from_pem_file(pki.path("apiserver.crt"))?;
+    let key = PrivateKeyDer::from_pem_file(pki.path("apiserver.key"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate], key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let state = state.clone();
+        let (shared, acceptor) = (shared.clone(), acceptor.clone());
         connections.spawn(async move {
-            let service = service_fn(move |request| answer(state.clone(), request));
-            // A connection that ends without an answer is a fault that was asked for.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .half_close(true)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let service = service_fn(move |request| answer(shared.clone(), request));
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.half_close(true);
+            // A connection that ends without an answer is a fault that was asked for, or a client that does not trust it.
+            match acceptor {
+                None => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        drop(http.serve_connection(TokioIo::new(stream), service).await);
+                    }
+                }
+            }
         });
         while connections.try_join_next().is_some() {}
     }
@@ -178,19 +288,33 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
 #[error("a fault that was asked for")]
 struct Cut;
 
-async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Cut> {
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Cut> {
+    let state = &shared.state;
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
+    let changes = head.method != Method::GET && !head.uri.path().ends_with("/user/");
+    if changes {
+        shared.changes.send_modify(|count| *count += 1);
+    }
     let hangs = {
-        let mut state = lock(&state);
+        let mut state = lock(state);
         state.requests += 1;
         state.faults.hangs
     };
     if hangs {
         std::future::pending::<Infallible>().await;
     }
+    let _worker = shared.workers.acquire().await.map_err(|_| Cut)?;
+    let _locked = if changes {
+        let locked = shared.lock.acquire().await.map_err(|_| Cut)?;
+        tokio::time::sleep(WRITE).await;
+        Some(locked)
+    } else {
+        tokio::time::sleep(READ).await;
+        None
+    };
     let (status, text, cut) = {
-        let mut state = lock(&state);
+        let mut state = lock(state);
         let faults = state.faults;
         if state.happens(faults.refuses) {
             return Err(Cut);
@@ -221,7 +345,6 @@ async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Result<
     *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Cut)?;
     response.headers_mut().insert("set-cookie", http::HeaderValue::from_static("phpipam=x"));
     response.headers_mut().insert("connection", http::HeaderValue::from_static("close"));
-    tokio::time::sleep(Duration::from_millis(4)).await;
     Ok(response)
 }
 
@@ -251,14 +374,13 @@ impl State {
         body: &Value,
     ) -> Said {
         let parts: Vec<&str> = path.split('/').collect();
-        if parts.first() != Some(&APP) {
-            return Err((400, "Invalid application id"));
-        }
-        if parts.get(1) == Some(&"user") {
-            return self.log_in(basic);
-        }
-        if token != Some(&format!("token-{}", self.token)) {
-            return Err((401, "Unauthorized"));
+        match parts.first() {
+            Some(&APP) if parts.get(1) == Some(&"user") => return self.log_in(basic),
+            Some(&APP) if token != Some(&format!("token-{}", self.token)) => return Err((401, "Unauthorized")),
+            Some(&CODE_APP) if !self.tls => return Err((503, "SSL connection is required for API")),
+            Some(&CODE_APP) if token != Some(CODE) => return Err((401, "Unauthorized")),
+            Some(&(APP | CODE_APP)) => {}
+            _ => return Err((400, "Invalid application id")),
         }
         if method != Method::GET && self.faults.read_only {
             return Err((401, "invalid permissions"));
@@ -346,9 +468,7 @@ impl State {
         if self.happens(self.faults.collides) {
             return Err((500, "SQLSTATE[23000]: Integrity constraint violation: 1062 Duplicate entry '3221225985-7'"));
         }
-        let hosts = 1..(1u32 << (32 - subnet.mask)) - 1;
-        let first = u32::from(subnet.network);
-        let free = hosts.map(|host| Ipv4Addr::from(first + host)).find(|ip| !self.rows.iter().any(|row| row.ip == *ip));
+        let free = subnet.hosts().find(|ip| !self.rows.iter().any(|row| row.ip == *ip));
         let ip = free.ok_or((404, "No free addresses found"))?;
         let id = self.add(subnet.id, ip, body);
         let mut made = envelope(201, true, "Address created");
@@ -360,9 +480,8 @@ impl State {
     fn enter(&mut self, body: &Value) -> Said {
         let id = body["subnetId"].as_str().unwrap_or_default();
         let subnet = self.find_subnet(id).ok_or((400, "Invalid subnet identifier"))?;
-        let ip = body["ip"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok()).ok_or((400, "Invalid address"))?;
-        let host = u32::from(ip).wrapping_sub(u32::from(subnet.network));
-        if host == 0 || host >= (1u32 << (32 - subnet.mask)) - 1 {
+        let ip = body["ip"].as_str().and_then(|text| text.parse::<IpAddr>().ok()).ok_or((400, "Invalid address"))?;
+        if !subnet.hosts().any(|host| host == ip) {
             return Err((500, "The address is not a valid address for subnet"));
         }
         if self.rows.iter().any(|row| row.ip == ip) {
@@ -374,7 +493,7 @@ impl State {
         Ok((201, made))
     }
 
-    fn add(&mut self, subnet: u64, ip: Ipv4Addr, body: &Value) -> u64 {
+    fn add(&mut self, subnet: u64, ip: IpAddr, body: &Value) -> u64 {
         self.ids += 1;
         let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
         let (hostname, description, owner) = (text("hostname"), text("description"), text("owner"));
@@ -385,5 +504,5 @@ impl State {
 
 fn row(row: &Row) -> Value {
     let Row { id, subnet, ip, hostname, description, owner } = row;
-    json!({"id": id, "subnetId": subnet, "ip": IpAddr::from(*ip).to_string(), "hostname": hostname, "description": description, "owner": owner})
+    json!({"id": id, "subnetId": subnet, "ip": ip.to_string(), "hostname": hostname, "description": description, "owner": owner})
 }

@@ -36,6 +36,8 @@ pub(crate) enum Flaw {
     OwnerlessGoesAtOnce,
     /// After a restore from a backup, an object is not the claim's of its name.
     RestoredIsReleased,
+    /// An object without owner is released with an earlier claim of its name.
+    NextIsReleased,
     /// A condition that another allocator replaces is written again at once.
     ConditionsAtOnce,
     /// A creation that met an object of another provider is tried again at once.

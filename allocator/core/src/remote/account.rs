@@ -50,6 +50,10 @@ pub(super) struct Account {
     pub(super) busy: Option<u64>,
     /// No call before this time.
     pub(super) not_before: Duration,
+    /// Failures in a row: a claim whose calls fail must not stop those of others.
+    pub(super) failures: u32,
+    /// When a request that makes an entry got no answer, and nothing has shown what became of it: it may have its effect yet.
+    pub(super) lost: Option<Duration>,
     /// Since when the goal stands.
     pub(super) since: Duration,
     /// Why this claim cannot have what it asks for.
@@ -71,6 +75,8 @@ impl Account {
             known: None,
             busy: None,
             not_before: Duration::ZERO,
+            failures: 0,
+            lost: None,
             since: now,
             unfit: None,
             held: false,
@@ -94,7 +100,7 @@ impl Account {
 
     /// The next call; None: the goal is reached, or a call is under way.
     pub(super) fn next(&self) -> Option<What> {
-        if self.busy.is_some() || self.unfit.is_some() {
+        if self.busy.is_some() || (self.unfit.is_some() && self.known.is_some()) {
             return None;
         }
         match (&self.goal, &self.known) {

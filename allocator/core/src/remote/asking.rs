@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::names::{PoolRef, Uid};
 
 use super::account::{Account, Goal, Waiter};
-use super::audit::{EVERY, Shown};
+use super::audit::{EVERY, Last, Shown};
 use super::call::{Call, Entry, Mark, Note, What};
-use super::{CLEAR_LASTS, Job, News, Remote, Timer, Wait};
+use super::{CLEAR_LASTS, Job, LINGERS, News, Remote, Timer, Wait};
 
 impl Remote {
     /// The entry for a claim. `fresh`: this process has put the finalizer on the claim, and has asked for nothing since, so
@@ -79,11 +79,30 @@ impl Remote {
             .accounts
             .entry(uid.clone())
             .or_insert_with(|| Account::new(pool.clone(), mark.clone(), Goal::Clear, now));
+        if account.pool != *pool {
+            // Its claim was edited, or has an object of another pool. One pool after the other.
+            if account.busy.is_some() || (account.goal == Goal::Clear && !account.is_clear()) {
+                account.waiters.insert(waiter);
+                return Err(Wait::Answer(account.since));
+            }
+            *account = Account::new(pool.clone(), mark.clone(), Goal::Clear, now);
+        }
         if account.goal != Goal::Clear {
             // What an answer has said of a claim that lives may be wrong for one that goes: a search decides.
             (account.goal, account.since) = (Goal::Clear, now);
             (account.known, account.unfit) = (None, None);
-            account.not_before = now;
+            if let Some(lost) = account.lost {
+                account.not_before = account.not_before.max(lost + LINGERS);
+            }
+            // It waits for room no longer.
+            if let Some(gate) = self.pools.get_mut(pool).filter(|_| std::mem::take(&mut account.queued)) {
+                gate.forget(&uid);
+            }
+        }
+        if let Waiter::Address(slot) = waiter
+            && let Some((_, shown)) = self.objects.get_mut(&slot)
+        {
+            shown.goes = true;
         }
         if account.mark.address.is_none() && mark.address.is_some() {
             // The entry of this address is the claim's too.
@@ -117,7 +136,26 @@ impl Remote {
     pub fn hold(&mut self, uid: &Uid) {
         if let Some(account) = self.accounts.get_mut(uid) {
             account.held = true;
+            self.held.insert(uid.clone());
         }
+    }
+
+    /// Claims that wait for an address that somebody else here has: the next one may have it as soon as `is_free`, asked with the
+    /// claim's slot.
+    pub fn wake_held(&mut self, is_free: impl Fn(u32, &Arc<PoolRef>, IpAddr) -> bool) {
+        let (accounts, news) = (&self.accounts, &mut self.news);
+        self.held.retain(|uid| {
+            let Some(account) = accounts.get(uid).filter(|account| account.held) else { return false };
+            let Some(entry) = account.chosen() else { return false };
+            let slots = account.waiters.iter().filter(|one| match one {
+                Waiter::Claim(slot) => is_free(*slot, &account.pool, entry.address),
+                Waiter::Address(_) => false,
+            });
+            let free: Vec<News> = slots.map(|one| News::For(*one)).collect();
+            let waits = free.is_empty();
+            news.extend(free);
+            waits
+        });
     }
 
     /// The address is nobody's any more. Returns whether the claim has waited for that: then what is known of its entries is
@@ -156,8 +194,8 @@ impl Remote {
         }
         let Some(gate) = self.pools.get_mut(&account.pool) else { return };
         account.queued = true;
-        // What is let go makes room.
-        if account.goal == Goal::Clear {
+        // What is let go makes room. What has failed lets others go first.
+        if account.goal == Goal::Clear && account.failures == 0 {
             gate.queue.push_front(uid.clone());
         } else {
             gate.queue.push_back(uid.clone());
@@ -172,9 +210,11 @@ impl Remote {
         let full = gate.is_full(now);
         while gate.is_open(now) {
             if let Some(entry) = self.condemned.get_mut(pool).and_then(Vec::pop) {
-                // An object may have been made of it since.
+                // An object may have been made of it since, or may be made of it now.
                 let used = |(_, shown): &(_, Shown)| shown.mark.address == Some(entry.address);
-                if !self.objects.values().any(used) {
+                let lives = |uid| self.accounts.get(uid).is_some_and(|account: &Account| account.goal == Goal::Obtain);
+                if !self.objects.values().any(used) && !entry.claim.as_ref().is_some_and(lives) {
+                    gate.audit.doomed.insert(entry.id.clone());
                     gate.under_way += 1;
                     self.ids += 1;
                     self.under_way.insert(self.ids, (pool.clone(), Job::Orphan(entry.clone())));
@@ -208,6 +248,7 @@ impl Remote {
             gate.under_way += 1;
             self.ids += 1;
             account.busy = Some(self.ids);
+            gate.audit.last = Last::No;
             self.under_way.insert(self.ids, (pool.clone(), Job::Account(uid, what.clone())));
             self.calls.push(Call { id: self.ids, pool: pool.clone(), what });
         }
@@ -223,6 +264,10 @@ impl Remote {
             return;
         }
         match account.goal {
+            // What was asked for may come yet: that is not forgotten before.
+            Goal::Rest if account.lost.is_some_and(|lost| lost + LINGERS > self.now) => {
+                self.timers.insert((self.now + LINGERS, Timer::Forget(uid.clone())));
+            }
             Goal::Rest => {
                 self.accounts.remove(uid);
             }
@@ -233,8 +278,13 @@ impl Remote {
         }
     }
 
-    pub(super) fn forget_if_clear(&mut self, uid: &Uid) {
-        if self.accounts.get(uid).is_some_and(|account| account.goal == Goal::Clear && account.is_clear()) {
+    pub(super) fn forget(&mut self, uid: &Uid) {
+        let over = |account: &Account| account.busy.is_none() && account.goal == Goal::Rest;
+        if self
+            .accounts
+            .get(uid)
+            .is_some_and(|account| over(account) || account.goal == Goal::Clear && account.is_clear())
+        {
             self.accounts.remove(uid);
         }
     }

@@ -1,6 +1,6 @@
 //! The regular look at all entries of a pool: what is ours and belongs to nobody here, and what people deleted or changed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -21,18 +21,32 @@ pub(super) struct Shown {
     pub(super) mark: Mark,
     /// The object is of a claim, and is not being deleted.
     pub(super) stands: bool,
+    /// It is being let go: nothing is put back for it.
+    pub(super) goes: bool,
     /// When it was shown first.
     pub(super) since: Duration,
+}
+
+/// The look before a pool goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    No,
+    Due,
+    Taken,
 }
 
 /// The looks at a pool.
 #[derive(Debug)]
 pub(super) struct Audit {
     pub(super) due: Duration,
+    /// Whether the look that a pool needs before it goes was taken, since the last claim asked for something.
+    pub(super) last: Last,
     /// When the list under way was asked for.
     pub(super) asked: Option<Duration>,
     /// The entries that belong to nobody, by number, and since when they were seen.
     pub(super) suspects: BTreeMap<Box<str>, (Entry, Duration)>,
+    /// The entries whose deletion was asked for because they belong to nobody, or are one too many: no claim gets one of them.
+    pub(super) doomed: BTreeSet<Box<str>>,
     /// The addresses of bound claims that have no entry of theirs.
     pub(super) missing: Vec<(Key, IpAddr)>,
     /// How many addresses the pool's subnets have, and how many of them have entries.
@@ -58,7 +72,15 @@ pub(super) struct Findings {
 
 impl Audit {
     pub(super) const fn new(now: Duration) -> Self {
-        Self { due: now, asked: None, suspects: BTreeMap::new(), missing: Vec::new(), size: None }
+        Self {
+            due: now,
+            last: Last::No,
+            asked: None,
+            suspects: BTreeMap::new(),
+            doomed: BTreeSet::new(),
+            missing: Vec::new(),
+            size: None,
+        }
     }
 
     /// Compares all entries with the objects and claims here. `claims`: the uids of all claims.
@@ -98,7 +120,7 @@ impl Audit {
         let there: HashMap<IpAddr, &Entry> = entries.iter().map(|entry| (entry.address, entry)).collect();
         self.missing.clear();
         // An entry is made before its object: a list that was asked for after the object was shown has it.
-        for one in objects.iter().filter(|one| one.stands && one.since <= asked) {
+        for one in objects.iter().filter(|one| one.stands && !one.goes && one.since <= asked) {
             let Some(address) = one.mark.address else { continue };
             match there.get(&address) {
                 Some(entry) if entry.claim.as_ref() == Some(&one.mark.claim) => {}

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::names::Uid;
 use crate::work::{BackOff, Retry};
 
-use super::audit::Audit;
-use super::call::RemoteSpec;
+use super::audit::{Audit, Last};
+use super::call::{Orphans, RemoteSpec};
 
 /// Delay before a system that failed is called again.
 pub(super) const RETRY: BackOff = BackOff { first: Duration::from_secs(1), last: Duration::from_mins(2) };
@@ -62,6 +62,7 @@ impl Gate {
         self.said = None;
         self.works = false;
         self.audit.due = now;
+        self.audit.last = Last::No;
         self.opens();
     }
 
@@ -70,6 +71,18 @@ impl Gate {
         let Some(spec) = &self.spec else { return false };
         let most = if self.retry.failures > 0 { 1 } else { spec.calls.max(1) };
         self.under_way < most && self.retry.not_before <= now
+    }
+
+    /// Whether the last look of a pool that goes has been taken, and nothing is left to delete. A system that fails is not waited
+    /// for: a pool that never worked could not be deleted.
+    pub(super) fn has_looked_back(&mut self, now: Duration) -> bool {
+        if self.spec.as_ref().is_none_or(|spec| spec.orphans != Orphans::Release) {
+            return true;
+        }
+        if self.audit.last == Last::No && self.is_open(now) {
+            (self.audit.last, self.audit.due) = (Last::Due, now);
+        }
+        self.audit.last != Last::Due && self.audit.suspects.is_empty()
     }
 
     /// When a closed gate opens by itself.
@@ -104,6 +117,12 @@ impl Gate {
         self.full = None;
         self.full_times = 0;
         self.opens();
+    }
+
+    /// A claim has no place in the queues any more.
+    pub(super) fn forget(&mut self, claim: &Uid) {
+        self.queue.retain(|one| one != claim);
+        self.starved.retain(|one| one != claim);
     }
 
     /// Claims that waited for room come first.
@@ -141,7 +160,7 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::call::{Drift, Orphans};
+    use super::super::call::Drift;
     use super::*;
 
     #[test]

@@ -48,6 +48,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
+use crate::work::BackOff;
 
 pub use account::Waiter;
 pub use call::{Answer, Call, Drift, Entry, Failure, Mark, Note, Orphans, RemoteSpec, What};
@@ -62,13 +63,20 @@ const CLEAR_LASTS: Duration = Duration::from_mins(1);
 const UNUSABLE: &str = "it is paused, or its spec has an error: see its conditions";
 /// After a request without an answer, the search waits this long: the request may still be waiting to be served.
 const SETTLES: Duration = Duration::from_secs(3);
+/// After a request without an answer, a claim that goes waits this long before the search that lets it go. What comes later is an
+/// entry that belongs to nobody. phpIPAM's requests wait 30 s for its lock, and a call has ended after some of them.
+const LINGERS: Duration = Duration::from_secs(20);
+/// Delay before a claim's call that failed is made again.
+const AGAIN: BackOff = BackOff { first: Duration::from_millis(500), last: Duration::from_secs(30) };
+/// The most claims that are read after a look.
+const DOUBTS: usize = 32;
 
 /// What a timer is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A claim may go on.
     Account(Uid),
-    /// That a claim has no entry is forgotten.
+    /// That a claim has no entry, or that a request for one was lost, is forgotten.
     Forget(Uid),
     /// A pool may be called again, or must be looked at.
     Pool(Arc<PoolRef>),
@@ -133,10 +141,12 @@ pub struct Remote {
     seed: u64,
     ids: u64,
     pools: BTreeMap<Arc<PoolRef>, Gate>,
-    accounts: HashMap<Uid, Account>,
+    accounts: BTreeMap<Uid, Account>,
     by_slot: HashMap<u32, Uid>,
     under_way: HashMap<u64, (Arc<PoolRef>, Job)>,
-    objects: HashMap<u32, (Arc<PoolRef>, Shown)>,
+    /// The claims that wait for an address that somebody else here has, until they are told that it is free.
+    held: BTreeSet<Uid>,
+    objects: BTreeMap<u32, (Arc<PoolRef>, Shown)>,
     /// Entries to delete that belong to nobody, by pool.
     condemned: BTreeMap<Arc<PoolRef>, Vec<Entry>>,
     timers: BTreeSet<(Duration, Timer)>,
@@ -154,10 +164,11 @@ impl Remote {
             seed,
             ids: 0,
             pools: BTreeMap::new(),
-            accounts: HashMap::new(),
+            accounts: BTreeMap::new(),
             by_slot: HashMap::new(),
             under_way: HashMap::new(),
-            objects: HashMap::new(),
+            held: BTreeSet::new(),
+            objects: BTreeMap::new(),
             condemned: BTreeMap::new(),
             timers: BTreeSet::new(),
             calls: Vec::new(),
@@ -175,7 +186,7 @@ impl Remote {
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             match self.timers.pop_first() {
                 Some((_, Timer::Account(uid))) => self.enqueue(&uid),
-                Some((_, Timer::Forget(uid))) => self.forget_if_clear(&uid),
+                Some((_, Timer::Forget(uid))) => self.forget(&uid),
                 Some((_, Timer::Pool(_))) | None => {}
             }
         }
@@ -227,12 +238,14 @@ impl Remote {
         }
     }
 
-    /// Whether nothing of a pool is under way or wanted.
+    /// Whether a pool may go that has no claims: nothing of it is under way or wanted, and a last look has found no entry that is to
+    /// be deleted. Once the pool is gone, nobody looks for such any more.
     #[must_use]
-    pub fn is_at_rest(&self, pool: &Arc<PoolRef>) -> bool {
+    pub fn is_at_rest(&mut self, pool: &Arc<PoolRef>) -> bool {
         let wants = |account: &Account| account.pool == *pool && account.next().is_some();
-        let busy = self.pools.get(pool).is_some_and(|gate| gate.under_way > 0);
-        !busy && !self.accounts.values().any(wants)
+        let wanted = self.accounts.values().any(wants);
+        let Some(gate) = self.pools.get_mut(pool) else { return !wanted };
+        gate.under_way == 0 && !wanted && gate.has_looked_back(self.now)
     }
 
     /// An `IPAddress` of an outside pool was shown, or shown changed.
@@ -240,7 +253,8 @@ impl Remote {
         let before = self.objects.get(&slot);
         let since = before.map_or(self.now, |(_, shown)| shown.since);
         let adopted = before.is_some_and(|(_, shown)| shown.mark != mark);
-        self.objects.insert(slot, (pool.clone(), Shown { mark, stands, since }));
+        let goes = before.is_some_and(|(_, shown)| shown.goes) && !adopted;
+        self.objects.insert(slot, (pool.clone(), Shown { mark, stands, goes, since }));
         if adopted {
             // Its entry gets the new mark.
             self.look_soon(pool);

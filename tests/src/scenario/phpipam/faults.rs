@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::{ARGS, all_bound, claim, delete_all, none_left, nothing_is_told, pool, up};
 use crate::ipam::allocators::Allocator;
-use crate::ipam::phpipam::Faults;
+use crate::ipam::phpipam::{Faults, PhpIpam};
 use crate::ipam::scope::CLAIM;
 use crate::runner::Ctx;
 
@@ -39,11 +39,12 @@ pub async fn at_random(_: &mut Ctx<()>) -> Result<()> {
     allocator.stop().await
 }
 
-/// Kills an allocator again and again, and leaves it running.
-async fn killed_for_a_while(allocator: &Allocator) -> Result<()> {
-    // Primes: the moments fall on all parts of its work.
-    for life in [311, 97, 523, 701, 151, 1_013, 211, 401, 907, 601] {
-        tokio::time::sleep(Duration::from_millis(life)).await;
+/// Kills an allocator when it has asked for so many changes: before, in the middle of, and after the effect of the last one.
+async fn killed_at_calls(allocator: &Allocator, phpipam: &PhpIpam) -> Result<()> {
+    for calls in [1, 1, 2, 3, 1, 5, 2, 8, 1, 4] {
+        if !phpipam.asked(calls).await {
+            break;
+        }
         allocator.kill().await?;
         allocator.start_again()?;
     }
@@ -51,26 +52,27 @@ async fn killed_for_a_while(allocator: &Allocator) -> Result<()> {
 }
 
 pub async fn killed(_: &mut Ctx<()>) -> Result<()> {
+    const CLAIMS: usize = 200;
     let (rig, phpipam) = up().await?;
     let subnet = phpipam.subnet([192, 0, 2, 0], 24, None);
     let allocator = rig.start_with("allocator", &ARGS).await?;
     let scope = rig.scope().await?;
     let pool = pool(&scope, &phpipam, &[subnet]).await?;
     let made = async {
-        for number in 0..100 {
+        for number in 0..CLAIMS {
             claim(&scope, &format!("c{number}"), &pool).await?;
         }
         Ok(())
     };
-    tokio::try_join!(killed_for_a_while(&allocator), made)?;
-    all_bound(&scope, &phpipam, 100).await?;
+    tokio::try_join!(killed_at_calls(&allocator, &phpipam), made)?;
+    all_bound(&scope, &phpipam, CLAIMS).await?;
     let gone = async {
-        for number in 0..100 {
+        for number in 0..CLAIMS {
             scope.delete(CLAIM, &format!("c{number}")).await?;
         }
         Ok(())
     };
-    tokio::try_join!(killed_for_a_while(&allocator), gone)?;
+    tokio::try_join!(killed_at_calls(&allocator, &phpipam), gone)?;
     none_left(&scope).await?;
     ensure!(phpipam.rows().is_empty(), "left: {:?}", phpipam.rows());
     nothing_is_told(&scope, &allocator).await

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{ARGS, all_bound, claim, delete_all, nothing_is_told, pool, secret, up};
+use super::forms::marked;
+use super::{ARGS, all_bound, claim, delete_all, nothing_is_told, pool, pool_with, secret, told, up};
 use crate::ipam::audit::ready;
-use crate::ipam::phpipam::{PASSWORD, PhpIpam};
+use crate::ipam::phpipam::{APP, PASSWORD, PhpIpam};
 use crate::ipam::scope::CLAIM;
 use crate::ipam::server::IPAM;
 use crate::observe::now;
@@ -68,13 +69,31 @@ pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
     scope.refused_with("c0", "PoolNotReady", "Invalid username or password").await?;
     ensure!(phpipam.logins() < 10, "{} log-ins", phpipam.logins());
     secret(&rig, PASSWORD).await?;
-    all_bound(&scope, &phpipam, 1).await?;
-    let address = scope.bound("c0").await?.ip().to_owned();
-    // A person deletes the entry. The regular look, here that of a new process, puts it back.
-    phpipam.delete(&address);
+    let spec = json!({"endpoint": phpipam.endpoint(), "appId": APP, "credentialsRef": {"name": "phpipam"},
+        "subnets": [subnet], "drift": "Report"});
+    let only_told = pool_with(&scope, "told", spec).await?;
+    for (name, pool) in [("changed", &pool), ("taken", &pool), ("told", &only_told)] {
+        claim(&scope, name, pool).await?;
+    }
+    all_bound(&scope, &phpipam, 4).await?;
+    let ip = async |name: &str| anyhow::Ok(scope.bound(name).await?.ip().to_owned());
+    let (address, taken, changed, told_of) =
+        (ip("c0").await?, ip("taken").await?, ip("changed").await?, ip("told").await?);
+    // A person deletes an entry, takes another's address, changes a third. The regular look, here that of a new process, puts
+    // back what it can.
+    for one in [&address, &taken, &told_of] {
+        phpipam.delete(one);
+    }
+    phpipam.add(subnet, &taken, "printer")?;
+    phpipam.describe(&changed, "do not touch");
     allocator.kill().await?;
     allocator.start_again()?;
     entered(&phpipam, &address).await?;
+    marked(&scope, &phpipam, "changed", &changed).await?;
+    told(&scope, "EntryPutBack", &address).await?;
+    told(&scope, "EntryNotPutBack", &taken).await?;
+    told(&scope, "EntryMissing", &told_of).await?;
+    ensure!(!phpipam.rows().iter().any(|row| row.ip.to_string() == told_of), "{told_of} was put back");
     // The warning stands with the pool.
     let path = format!("{IPAM}/v1alpha1/phpipamippools/{pool}");
     let warns = |answer: Option<&Value>| {
@@ -83,7 +102,8 @@ pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
     };
     pool_is(&rig, &path, warns).await?;
     delete_all(&scope).await?;
-    ensure!(phpipam.rows().is_empty(), "left: {:?}", phpipam.rows());
+    let left = phpipam.rows();
+    ensure!(left.len() == 1 && left[0].hostname == "printer", "left: {left:?}");
     nothing_is_told(&scope, &allocator).await?;
     allocator.stop().await
 }
@@ -99,7 +119,7 @@ async fn entered(phpipam: &PhpIpam, ip: &str) -> Result<()> {
 }
 
 /// Waits until a pool is so; None: it is gone.
-async fn pool_is(rig: &AllocatorRig, path: &str, is: fn(Option<&Value>) -> bool) -> Result<()> {
+pub(super) async fn pool_is(rig: &AllocatorRig, path: &str, is: fn(Option<&Value>) -> bool) -> Result<()> {
     let deadline = now() + LONGEST;
     loop {
         let pool = match rig.server.get(path).await {

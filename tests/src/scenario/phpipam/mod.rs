@@ -1,6 +1,7 @@
 //! Pools whose addresses phpIPAM gives, against a stand-in that answers as the real one does.
 
 mod faults;
+mod forms;
 mod life;
 
 use std::collections::BTreeSet;
@@ -10,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::story;
 use crate::ipam::allocators::Allocator;
-use crate::ipam::phpipam::{APP, PASSWORD, PhpIpam, USER};
+use crate::ipam::phpipam::{APP, CODE, PASSWORD, PhpIpam, USER};
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
 use crate::ipam::server::{Crds, IPAM, documents_in};
+use crate::observe::now;
 use crate::rig::allocator::AllocatorRig;
 use crate::runner::Test;
 
@@ -28,21 +30,28 @@ pub fn all() -> Vec<Test<()>> {
         story!("phpipam", life::claim_to_release, "claim-to-release", 5).quick(),
         story!("phpipam", life::changed_by_people, "changed-by-people", 5),
         story!("phpipam", faults::at_random, "faults-at-random", 5),
-        story!("phpipam", faults::killed, "killed-at-random", 5),
+        story!("phpipam", forms::tls_and_ipv6, "tls-app-code-ipv6", 5),
+        story!("phpipam", forms::taken_over, "taken-over", 5),
+        story!("phpipam", faults::killed, "killed-at-its-calls", 5),
         story!("phpipam", faults::hangs, "a-hanging-one-slows-nobody", 5),
     ]
 }
 
 /// A rig with the kind, the rights of the manifests, a Secret, and a phpIPAM.
 async fn up() -> Result<(AllocatorRig, PhpIpam)> {
+    let rig = with_kind().await?;
+    let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
+    Ok((rig, phpipam))
+}
+
+async fn with_kind() -> Result<AllocatorRig> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     rig.server.install("crds/phpipam").await?;
     for object in documents_in("allocator/phpipam/rbac.yaml")? {
         rig.server.apply(&object).await?;
     }
     secret(&rig, PASSWORD).await?;
-    let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
-    Ok((rig, phpipam))
+    Ok(rig)
 }
 
 async fn secret(rig: &AllocatorRig, password: &str) -> Result<()> {
@@ -54,9 +63,13 @@ async fn secret(rig: &AllocatorRig, password: &str) -> Result<()> {
 
 /// Makes a pool of these subnets; returns its name.
 async fn pool(scope: &Scope<'_>, phpipam: &PhpIpam, subnets: &[u64]) -> Result<String> {
-    let name = format!("{}-pool", scope.ns);
     let spec = json!({"endpoint": phpipam.endpoint(), "appId": APP, "credentialsRef": {"name": "phpipam"},
         "subnets": subnets, "orphans": "Release"});
+    pool_with(scope, "pool", spec).await
+}
+
+async fn pool_with(scope: &Scope<'_>, name: &str, spec: Value) -> Result<String> {
+    let name = format!("{}-{name}", scope.ns);
     let object =
         json!({"apiVersion": "ipam.cluster.x-k8s.io/v1alpha1", "kind": KIND, "metadata": {"name": name}, "spec": spec});
     scope.rig.server.create(&format!("{IPAM}/v1alpha1/phpipamippools"), &object).await?;
@@ -115,12 +128,34 @@ async fn all_bound(scope: &Scope<'_>, phpipam: &PhpIpam, many: usize) -> Result<
 /// The password is on no object and in no log.
 async fn nothing_is_told(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     let log = std::fs::read_to_string(allocator.process().log())?;
-    ensure!(!log.contains(PASSWORD) && !log.contains("token-"), "the log has a secret");
-    for path in
-        [format!("{IPAM}/v1alpha1/phpipamippools"), format!("/apis/events.k8s.io/v1/namespaces/{}/events", scope.ns)]
-    {
-        let all = scope.rig.server.get(&path).await?.to_string();
-        ensure!(!all.contains(PASSWORD) && !all.contains("token-"), "an object has a secret: {all}");
+    let secrets = [PASSWORD, CODE, "token-"];
+    ensure!(!secrets.iter().any(|one| log.contains(one)), "the log has a secret");
+    let events = "/apis/events.k8s.io/v1/events".to_owned();
+    for path in [format!("{IPAM}/v1alpha1/phpipamippools"), scope.place(CLAIM), scope.place(ADDRESS), events] {
+        let mut all = scope.rig.server.get(&path).await?;
+        for one in all["items"].as_array_mut().into_iter().flatten() {
+            // Where people have put it.
+            if let Some(spec) = one["spec"].as_object_mut() {
+                spec.remove("credentials");
+            }
+        }
+        let all = all.to_string();
+        ensure!(!secrets.iter().any(|secret| all.contains(secret)), "an object has a secret: {all}");
     }
     Ok(())
+}
+
+/// Waits until something about a namespace's objects, or about pools, was told for this reason, with this text.
+async fn told(scope: &Scope<'_>, reason: &str, part: &str) -> Result<()> {
+    let deadline = now() + std::time::Duration::from_mins(1);
+    loop {
+        let all = scope.rig.server.get("/apis/events.k8s.io/v1/events").await?;
+        let has =
+            |event: &Value| event["reason"] == reason && event["note"].as_str().unwrap_or_default().contains(part);
+        if all["items"].as_array().is_some_and(|all| all.iter().any(has)) {
+            return Ok(());
+        }
+        ensure!(now() < deadline, "no Event {reason} with {part:?}: {all}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
 }

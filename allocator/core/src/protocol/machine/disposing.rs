@@ -18,6 +18,11 @@ impl Claim {
     fn keeps(&self, object: &str) -> bool {
         self.bound.as_deref() == Some(object) || self.hold != Hold::None
     }
+
+    /// Whether the claim lets go of the object of this name to which it is bound: its machine is gone.
+    fn leaves(&self, object: &str) -> bool {
+        self.deleting && !self.others && self.hold == Hold::None && self.bound.as_deref() == Some(object)
+    }
 }
 
 impl<P: Provider> Machine<P> {
@@ -67,6 +72,15 @@ impl<P: Provider> Machine<P> {
             let entry = self.addresses.get(address);
             held |= entry.is_some_and(|e| e.address.deleting && !e.address.finalizer);
             let conflict = entry.is_some_and(|e| e.address.conflict.is_some());
+            if entry.is_some_and(|e| e.names_another(claim) && !matches!(e.fate, Fate::Goes { .. }))
+                && !planted(Flaw::NextIsReleased)
+            {
+                // The API server is asked whose it is.
+                if entry.is_some_and(|e| e.fate == Fate::Stays) {
+                    self.doubt(address);
+                }
+                continue;
+            }
             self.dispose(address, claim.bound.is_some() || conflict);
         }
         self.wait(slot, Until::PoolChanges);
@@ -132,7 +146,8 @@ impl<P: Provider> Machine<P> {
             let goes = (doubtful || entry.is_held_by_us_alone()) && !planted(Flaw::OwnerlessIsHeld);
             let paused = self.provider.describe(&entry.address.pool).is_some_and(|pool| pool.paused);
             let held = paused || claim.is_some_and(|s| s.claim.hold != Hold::None);
-            if !goes || held || self.is_bound(entry) {
+            let leaves = claim.is_some_and(|s| s.claim.leaves(&entry.address.key.name));
+            if !goes || held || (self.is_bound(entry) && !leaves) {
                 return;
             }
             false
@@ -182,8 +197,16 @@ impl<P: Provider> Machine<P> {
                 entry.fate = Fate::Stays;
                 self.work.mark(Who::Address(slot));
             }
+            Ok(Some(claim)) if entry.address.owner.is_none() && claim.leaves(&entry.address.key.name) => {
+                self.dispose(slot, true);
+            }
             Ok(Some(claim)) if entry.address.owner.is_none() && claim.keeps(&entry.address.key.name) => {
                 entry.fate = Fate::Stays;
+                // The watch may be ahead of the read: what it showed since counts, and the claim may be gone by now.
+                match self.claims.find(&claim.key) {
+                    Some(known) => self.work.mark(Who::Claim(known)),
+                    None => self.wait_for_watch(slot),
+                }
             }
             // An object that we alone hold goes too, once the claim has declared it void.
             Ok(Some(claim)) if claim.uid == owner && (!entry.is_held_by_us_alone() || entry.may_be_bound(&claim)) => {

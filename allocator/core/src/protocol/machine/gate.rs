@@ -49,6 +49,13 @@ impl Entry {
             || (bound && owner.is_none() && rest.is_none() && !planted(Flaw::OwnerlessStays))
     }
 
+    /// Whether an object without owner names another claim than this one, which is bound to an object of its name. Either the
+    /// object was moved with the claim, and has the earlier uid; or the watch has not shown yet that the claim is gone, and the
+    /// object is the next claim's.
+    pub(super) fn names_another(&self, claim: &Claim) -> bool {
+        !self.is_of(&claim.uid) && self.heir.as_ref() != Some(&claim.uid) && self.claim_uid().is_some()
+    }
+
     /// Whether a bind to the object may be under way, as far as the claim shows: the object was made or adopted for the claim
     /// as it is. A claim that is being deleted has another version than the one that such a bind needs.
     pub(super) fn may_be_bound(&self, claim: &Claim) -> bool {
@@ -69,7 +76,14 @@ impl<P: Provider> Machine<P> {
         let name = entry.address.key.name.clone();
         let attempt = entry.attempt(&claim.uid).cloned();
         if entry.is_void(claim) {
-            return self.dispose(address, entry.address.conflict.is_some());
+            let (conflict, held) =
+                (entry.address.conflict.is_some(), entry.address.deleting && !entry.address.finalizer);
+            self.dispose(address, conflict);
+            if held {
+                // Nothing is left to do about the object, and the claim says what it waits for.
+                self.work.mark(Who::Claim(slot));
+            }
+            return;
         }
         if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
             // The claim's own event is under way.

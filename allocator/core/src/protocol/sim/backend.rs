@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crate::block::Block;
 use crate::names::Uid;
 use crate::protocol::{Address, Claim};
 use crate::remote::{Answer, Entry, Failure, Mark, What};
@@ -22,6 +23,12 @@ pub(in crate::protocol) struct Backend {
     pub(in crate::protocol) recorded: BTreeSet<Uid>,
     /// Addresses that it gave twice, or that people took from a claim: nothing can be proved about these.
     spoiled: BTreeSet<IpAddr>,
+    /// One allocator alone calls it.
+    pub(in crate::protocol) alone: bool,
+    /// The claims for which a request had its effect after nobody awaited its answer any more.
+    strayed: BTreeSet<Uid>,
+    /// The entries of claims that were let go.
+    left: Vec<Entry>,
 }
 
 fn address(number: u64) -> IpAddr {
@@ -42,6 +49,14 @@ impl Backend {
         };
         self.entries.push(entry.clone());
         entry
+    }
+
+    /// A claim of an outside pool is gone. Nothing of it may be left, but what came late.
+    pub(in crate::protocol) fn claim_gone(&mut self, claim: &Uid) {
+        let its = self.entries.iter().filter(|entry| entry.claim.as_ref() == Some(claim));
+        if self.alone && !self.strayed.contains(claim) {
+            self.left.extend(its.cloned());
+        }
     }
 
     fn has(&self, address: IpAddr) -> bool {
@@ -115,6 +130,8 @@ impl Store {
             && !self.backend.spoiled.contains(&entry.address)
             && self.backend.entries.iter().any(|one| one.id == entry.id)
             && let Some(claim) = self.claims.values().find(|claim| self.uses(claim, entry.address))
+            // One that another claim got after people deleted the claim's own is that other one's.
+            && (entry.claim.as_ref() == Some(&claim.uid) || entry.names().as_ref() == Some(&claim.key))
         {
             return Err(format!("the entry of {} is deleted, and {} uses it", entry.address, claim.key));
         }
@@ -128,8 +145,19 @@ impl Store {
         Ok(result)
     }
 
+    /// A call of which nobody awaits the answer has its effect.
+    pub(super) fn stray_outside(&mut self, what: &What, trace: &mut Vec<String>) -> Result<(), String> {
+        if let What::Allocate(mark, _) | What::PutBack(mark) | What::Rewrite(_, mark) = what {
+            self.backend.strayed.insert(mark.claim.clone());
+        }
+        self.call_outside(what, false, trace).map(drop)
+    }
+
     /// At the end nothing is left in the outside system that belongs to nobody, and every claim has at most one entry.
     pub(super) fn check_outside(&self) -> Result<(), String> {
+        if let Some(entry) = self.backend.left.first() {
+            return Err(format!("a claim was let go that has an entry: {entry:?}"));
+        }
         for entry in &self.backend.entries {
             let Some(uid) = &entry.claim else { continue };
             let claim = self.claims.values().find(|claim| claim.uid == *uid);
@@ -160,10 +188,21 @@ impl Store {
         Ok(())
     }
 
+    /// Whether a bound claim, whose object is gone, had this address.
+    fn waits_for(&self, claim: &Claim, address: IpAddr) -> bool {
+        let said = claim.condition.as_ref().filter(|one| one.ready).and_then(|one| Block::read(&one.message));
+        let lost = self.lost.get(&claim.uid).copied();
+        let had = said.into_iter().chain(lost).any(|block| block.overlaps(Block::host(address)));
+        claim.bound.is_some() && self.own(claim).is_none() && had
+    }
+
     /// Whether what a claim of an outside pool says of its wait may be so.
     pub(super) fn refuses_rightly(&self, claim: &Claim, full: bool) -> bool {
         let its = |entry: &&Entry| entry.claim.as_ref() == Some(&claim.uid);
-        let taken = |entry: &Entry| self.addresses.values().any(|a| a.address == Some(entry.address));
+        // A claim that lost its object by force gets its address again.
+        let lost = |address| self.claims.values().any(|c| self.waits_for(c, address));
+        let taken =
+            |entry: &Entry| self.addresses.values().any(|a| a.address == Some(entry.address)) || lost(entry.address);
         if full {
             return self.backend.free().is_none();
         }
@@ -174,6 +213,27 @@ impl Store {
 }
 
 impl World {
+    /// People change what an entry says: its mark, its host name, or both, which makes it another host's.
+    pub(super) fn editors(&mut self) {
+        let backend = &mut self.store.backend;
+        if backend.entries.is_empty() {
+            return;
+        }
+        let chosen = self.dice.pick(backend.entries.len());
+        let (mark, host) = (self.dice.roll(3) != 0, self.dice.roll(3) != 0);
+        let entry = &mut backend.entries[chosen];
+        if mark {
+            (entry.claim, entry.ours) = (None, false);
+        }
+        if host {
+            entry.host = format!("renamed-{}", entry.host).into();
+        }
+        if mark && host {
+            backend.spoiled.insert(entry.address);
+        }
+        self.trace.push(format!("an editor leaves {entry:?}"));
+    }
+
     /// People delete and add entries.
     pub(super) fn administrators(&mut self) {
         let backend = &mut self.store.backend;

@@ -84,6 +84,9 @@ impl Store {
         let gone = claim.deleting && !claim.finalizer && !claim.others;
         if gone {
             self.claims.remove(&claim.key);
+            if claim.pool.kind.is_remote() && !self.unclear.contains(&*claim.pool) {
+                self.backend.claim_gone(&claim.uid);
+            }
             self.logs[CLAIMS].push(Event::ClaimGone(claim.key.clone(), claim.uid.clone()));
             // The garbage collector deletes the objects that the claim owned.
             let owned = self.addresses.values().filter(|a| a.owner.as_ref() == Some(&claim.uid)).cloned();

@@ -78,6 +78,7 @@ impl World {
                 && !claim.deleting
                 && ![&claim.pool, &self.pools[other]].iter().any(|p| p.kind.is_remote()) =>
             {
+                self.store.moved.remove(&claim.key);
                 Claim { pool: self.pools[other].clone(), ..claim }
             }
             3 | 4 if claim.deleting && claim.others => Claim { others: false, ..claim },
@@ -245,8 +246,9 @@ impl World {
         for claim in claims.into_iter().filter(|c| !c.deleting) {
             let uid = self.store.uid();
             let own = objects.iter().filter(|a| a.owner.as_ref() == Some(&claim.uid));
-            let has =
-                claim.bound.as_ref().and_then(|_| own.clone().find(|a| a.key == claim.key && a.conflict.is_none()));
+            // One of another pool came late, after the claim was edited.
+            let fits = |a: &&Address| a.key == claim.key && a.pool == claim.pool && a.conflict.is_none();
+            let has = claim.bound.as_ref().and_then(|_| own.clone().find(fits));
             let rivals = |ip: IpAddr| objects.iter().filter(|a| a.address == Some(ip)).count();
             if let Some(ip) = has.and_then(|a| a.address).filter(|ip| rivals(*ip) == 1) {
                 self.store.moved.insert(claim.key.clone(), (uid.clone(), claim.pool.clone(), ip));

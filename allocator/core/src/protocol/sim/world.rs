@@ -19,6 +19,8 @@ pub(super) struct World {
     pub(super) writers: Vec<Writer>,
     pub(super) now: Duration,
     pub(super) pools: Vec<Arc<PoolRef>>,
+    /// People change what the entries of the outside system say.
+    pub(super) changed: bool,
     pub(super) trace: Vec<String>,
 }
 
@@ -57,6 +59,9 @@ pub(super) const OUTSIDE: usize = 7;
 
 /// From this seed on, the world has that pool too.
 pub(super) const OUTSIDE_FROM: u64 = 1 << 32;
+
+/// From this seed on, people also change what its entries say.
+pub(super) const CHANGED_FROM: u64 = 2 << 32;
 
 /// What the pool of an outside system says about its use.
 fn use_of(pool: usize) -> Option<RemoteSpec> {
@@ -108,7 +113,9 @@ impl World {
         let pools = references.map(Arc::new).take(if outside { OUTSIDE + 1 } else { OUTSIDE }).collect();
         let mut dice = Dice(seed.wrapping_mul(1 << 20));
         let writers = (0..=dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
-        let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, trace: Vec::new() };
+        let changed = seed >= CHANGED_FROM;
+        let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, changed, trace: Vec::new() };
+        world.store.backend.alone = world.writers.len() == 1;
         for pool in 0..world.pools.len() {
             world.make_pool(pool);
         }
@@ -208,6 +215,9 @@ impl World {
             }
             if self.pools.len() > OUTSIDE && self.dice.one_in(70) {
                 self.administrators();
+            }
+            if self.changed && self.dice.one_in(60) {
+                self.editors();
             }
             if self.dice.one_in(1500) {
                 self.move_all();

@@ -200,7 +200,7 @@ impl Writer {
             let stray = dice.pick(self.outside.len());
             let what = self.outside.swap_remove(stray);
             if !quiesce || dice.one_in(2) {
-                let _ = store.call_outside(&what, false, trace)?;
+                store.stray_outside(&what, trace)?;
             }
         }
         if self.frozen {

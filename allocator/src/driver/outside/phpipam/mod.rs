@@ -30,11 +30,12 @@ pub(super) struct PhpIpam {
     spec: PhpIpamIpPoolSpec,
     pool: Uid,
     state: RefCell<State>,
+    login: tokio::sync::Mutex<()>,
 }
 
 impl PhpIpam {
     pub(super) fn new(spec: PhpIpamIpPoolSpec, pool: &Uid) -> Self {
-        Self { spec, pool: pool.clone(), state: RefCell::new(State::default()) }
+        Self { spec, pool: pool.clone(), state: RefCell::new(State::default()), login: tokio::sync::Mutex::new(()) }
     }
 
     /// Whether it is for this pool as it is.
@@ -125,8 +126,22 @@ impl Api<'_> {
                 let new: Vec<Entry> = new.filter(|one| !found.iter().any(|known| known.id == one.id)).collect();
                 found.extend(new);
             }
+            // Left by a request that was lost after phpIPAM had given it: see `first_free`.
+            for one in found.extract_if(.., |one| subnet.is_anycast(one.address)) {
+                self.give_to_routers(&one.id).await?;
+            }
         }
         Ok(found)
+    }
+
+    /// The first address of an IPv6 subnet is that of all its routers (RFC 4291): it becomes an entry of nobody.
+    async fn give_to_routers(&self, id: &str) -> Result<(), Failure> {
+        let body = json!({"hostname": "subnet-router-anycast", "description": "RFC 4291", "owner": ""});
+        match self.send(http::Method::PATCH, &format!("addresses/{id}/"), &body).await? {
+            Ok(_) => Ok(()),
+            // The entry is there already, with the claim's mark.
+            Err(problem) => Err(Failure::Lost(format!("phpIPAM said {}: {}", problem.code, problem.message))),
+        }
     }
 
     /// Makes an entry in the first subnet that has room.
@@ -151,10 +166,7 @@ impl Api<'_> {
                     if !subnet.is_anycast(entry.address) {
                         return Ok(entry);
                     }
-                    // The first address of an IPv6 subnet is that of all its routers (RFC 4291): it becomes an entry of nobody.
-                    let body = json!({"hostname": "subnet-router-anycast", "description": "RFC 4291", "owner": ""});
-                    let path = format!("addresses/{}/", entry.id);
-                    self.send(http::Method::PATCH, &path, &body).await?.map_err(|problem| problem.failure())?;
+                    self.give_to_routers(&entry.id).await.map_err(|failure| Failure::Lost(failure.to_string()))?;
                 }
                 Err(problem) if problem.code == 404 => return Err(Failure::Full(problem.message)),
                 // Nothing was entered: another request was quicker.

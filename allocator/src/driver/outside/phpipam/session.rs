@@ -161,6 +161,8 @@ impl PhpIpam {
     }
 
     async fn token(&self, session: &Session, username: &str, password: &str) -> Result<String, Failure> {
+        // One log-in at a time: phpIPAM counts the wrong ones.
+        let _one = self.login.lock().await;
         {
             let state = self.state.borrow();
             if let Some(token) = &state.token {

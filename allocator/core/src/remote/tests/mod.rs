@@ -1,3 +1,5 @@
+mod interleavings;
+
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
