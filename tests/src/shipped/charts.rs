@@ -64,6 +64,12 @@ const SAME: [Same; 11] = [
         folders: &["allocator"],
         components: &["crds/standalone", "crds/metal3", "allocator/metal3"],
     },
+    Same {
+        chart: Program::Allocator,
+        values: "openstack",
+        folders: &["allocator"],
+        components: &["crds/standalone", "crds/openstack", "allocator/openstack"],
+    },
 ];
 
 /// Labels that a chart gives to all that it makes, and manifests give otherwise.
