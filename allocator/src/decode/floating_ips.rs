@@ -21,15 +21,20 @@ pub fn plan(pool: &FloatingIpPoolSpec, network: Network) -> Result<Plan, Vec<Spe
     if errors.is_empty() { Ok(Plan::of_outside(network, None)) } else { Err(errors) }
 }
 
+/// Whether the provider for OpenStack works on the pool too: it has logged in for it.
+#[must_use]
+pub fn is_served_twice(conditions: &[Condition]) -> bool {
+    conditions::find(conditions, OPENSTACK_AUTHENTICATION).is_some_and(Condition::is_true)
+}
+
 /// How a pool of floating IPs is used. `conditions`: those that its status has.
 #[must_use]
 pub fn use_of(conditions: &[Condition]) -> RemoteSpec {
-    let twice = conditions::find(conditions, OPENSTACK_AUTHENTICATION).is_some_and(Condition::is_true);
     RemoteSpec {
         calls: CALLS,
         // A floating IP costs money, and says whose it is: one whose claim is surely gone is let go.
         orphans: Orphans::Release,
         drift: Drift::PutBack,
-        warning: if twice { SERVED_TWICE.to_owned() } else { String::new() },
+        warning: if is_served_twice(conditions) { SERVED_TWICE.to_owned() } else { String::new() },
     }
 }

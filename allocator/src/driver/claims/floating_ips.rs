@@ -17,15 +17,22 @@ use mooring_api::pool::{FloatingIpNetwork, FloatingIpPoolStatus};
 use super::super::index::{Index, KnownPool};
 use super::pool_status;
 
-/// What the last look at a pool's floating IPs has shown.
+/// What a pool's floating IPs have shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
+    /// The network; None: it is not known yet.
+    pub network: Option<FloatingIpNetwork>,
+    /// What the last list has shown; None: there was none yet.
+    pub stock: Option<Stock>,
+}
+
+/// What a list of all floating IPs shows of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stock {
     /// What claims may get or have without a new one being made, in the order in which they get it.
-    pub stock: Vec<IpAddr>,
+    pub there: Vec<IpAddr>,
     /// The addresses of its list that are not there.
     pub missing: Vec<IpAddr>,
-    /// The network.
-    pub network: FloatingIpNetwork,
 }
 
 /// The last look at each pool. A clone is the same one.
@@ -49,12 +56,14 @@ impl Index {
         let texts = |all: &[IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut new = shown.clone();
         new.claimed = claimed.iter().map(ToString::to_string).collect();
-        if let Some(look) = self.floating_ips.borrow().get(reference) {
-            let free: Vec<IpAddr> = look.stock.iter().filter(|one| !claimed.contains(one)).copied().collect();
-            (new.available, new.failed) = (texts(&free), texts(&look.missing));
-            new.network = Some(look.network.clone());
-        } else {
-            new.available.retain(|one| !new.claimed.contains(one));
+        let look = self.floating_ips.borrow().get(reference).cloned().unwrap_or_default();
+        new.network = look.network.or(new.network);
+        match look.stock {
+            Some(Stock { there, missing }) => {
+                let free: Vec<IpAddr> = there.into_iter().filter(|one| !claimed.contains(one)).collect();
+                (new.available, new.failed) = (texts(&free), texts(&missing));
+            }
+            None => new.available.retain(|one| !new.claimed.contains(one)),
         }
         new.conditions = pool_status::conditions(pool, status, now);
         new.conditions.push(theirs(pool, status, now));

@@ -19,6 +19,7 @@ use super::intake::{Intake, Unreadable, turned};
 use super::pool_status;
 use crate::api::Turned;
 use crate::decode::cluster::NamespaceJson;
+use crate::decode::floating_ips;
 use crate::decode::frame::{Line, Page, line};
 use crate::decode::pool::{PoolJson, Seen, Spec};
 
@@ -145,10 +146,11 @@ impl Index {
     pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
         let pool = self.pools.get(reference)?;
         let is_metal3 = reference.kind == PoolKind::Metal3IPPool;
-        let changes = match is_metal3 {
-            true => self.metal3.changes() << 40,
-            false if pool.seen.needs_labels() => self.namespaces_changed << 40,
-            false => 0,
+        let changes = match &pool.seen.spec {
+            Spec::Metal3(..) => self.metal3.changes() << 40,
+            Spec::FloatingIps(_, status) => u64::from(floating_ips::is_served_twice(&status.conditions)) << 40,
+            _ if pool.seen.needs_labels() => self.namespaces_changed << 40,
+            _ => 0,
         };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
         let unknown =

@@ -14,7 +14,7 @@ use mooring_api::pool::{FloatingIpNetwork, NetworkParam, ReclaimPolicy};
 use tokio::sync::Mutex;
 
 use super::session::Session;
-use crate::driver::claims::floating_ips::Look;
+use crate::driver::claims::floating_ips::{Look, Stock};
 
 /// How often a floating IP is chosen anew because others changed the chosen one meanwhile.
 const TRIES: usize = 5;
@@ -31,7 +31,7 @@ pub(super) struct FloatingPool {
     network: Mutex<Option<Network>>,
     /// Held while a floating IP is chosen: two claims must not count the same ones.
     choosing: Rc<Mutex<()>>,
-    look: RefCell<Option<Look>>,
+    look: RefCell<Look>,
 }
 
 /// Why a call did not succeed, in this module.
@@ -78,7 +78,7 @@ fn holder(mark: &Mark) -> Holder {
 impl FloatingPool {
     /// A pool in a cloud. `choosing`: shared by all that know the pool.
     pub(super) fn new(session: Session, rules: Pool, network: Option<NetworkParam>, choosing: Rc<Mutex<()>>) -> Self {
-        Self { session, rules, wanted: network, network: Mutex::new(None), choosing, look: RefCell::new(None) }
+        Self { session, rules, wanted: network, network: Mutex::new(None), choosing, look: RefCell::default() }
     }
 
     /// Makes a call.
@@ -97,9 +97,9 @@ impl FloatingPool {
         result.map_err(Failure::from)
     }
 
-    /// What the last list has shown; None: there was none since this was asked.
-    pub(super) fn look(&self) -> Option<Look> {
-        self.look.borrow_mut().take()
+    /// What is known of the network, and what the last list has shown.
+    pub(super) fn look(&self) -> Look {
+        self.look.borrow().clone()
     }
 
     async fn find(&self, mark: &Mark) -> Result<Vec<Entry>, Problem> {
@@ -228,8 +228,7 @@ impl FloatingPool {
     /// Those of claims of this pool, and the most that there may be.
     async fn list(&self) -> Result<Answer, Problem> {
         let there = self.there().await?;
-        let network = self.network.lock().await.clone();
-        *self.look.borrow_mut() = network.map(|network| self.seen(&there, network));
+        self.look.borrow_mut().stock = Some(self.stock(&there));
         let claimed = |one: &&FloatingIp| one.mark().is_some_and(|mark| mark.claim.is_some());
         let entries = there.iter().filter(claimed).map(|one| self.entry(one));
         let tagged = |one: &FloatingIp| one.tags.contains(&self.rules.tag);
@@ -238,7 +237,7 @@ impl FloatingPool {
         Ok(Answer::Listing(entries.map(|(entry, _)| entry).collect(), size))
     }
 
-    fn seen(&self, there: &[FloatingIp], network: Network) -> Look {
+    fn stock(&self, there: &[FloatingIp]) -> Stock {
         let given = self.rules.given.iter().filter(|one| there.iter().any(|other| other.address == **one)).copied();
         let made = |one: &&FloatingIp| {
             let ours = |mark: mark::Mark| {
@@ -250,12 +249,7 @@ impl FloatingPool {
         };
         let mut kept: Vec<IpAddr> = there.iter().filter(made).map(|one| one.address).collect();
         kept.sort_unstable();
-        let Network { id, name, tags, .. } = network;
-        Look {
-            stock: given.chain(kept).collect(),
-            missing: self.rules.missing(there),
-            network: FloatingIpNetwork { id, name, tags },
-        }
+        Stock { there: given.chain(kept).collect(), missing: self.rules.missing(there) }
     }
 
     /// All floating IPs of the project in the pool's network.
@@ -283,7 +277,8 @@ impl FloatingPool {
         let body = self.ask(&neutron::find_networks(self.wanted.as_ref())).await?;
         let found = neutron::network(&body, self.wanted.is_some())?;
         let found = found.map_err(|error| Problem::Fault(Fault::Refused(error.to_string())))?;
-        let id = found.id.clone();
+        let Network { id, name, tags, .. } = found.clone();
+        self.look.borrow_mut().network = Some(FloatingIpNetwork { id: id.clone(), name, tags });
         *network = Some(found);
         Ok((id, project))
     }

@@ -75,9 +75,9 @@ impl OpenStack {
         self.pool(secrets).await?.call(what).await
     }
 
-    /// What the last list has shown; None: there was none since this was asked.
+    /// What is known of the network, and what the last list has shown; None: nothing was asked yet.
     pub(super) fn look(&self) -> Option<Look> {
-        self.known.borrow().as_ref()?.pool.look()
+        Some(self.known.borrow().as_ref()?.pool.look())
     }
 
     /// The pool; another one if the Secret has changed.
