@@ -45,7 +45,7 @@ pub struct FloatingIpPoolSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityRef {
-    /// Secret. ClusterIdentity is a kind of the provider for OpenStack that Mooring does not read.
+    /// Secret. `ClusterIdentity` is a kind of the provider for OpenStack that Mooring does not read.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Secret", "ClusterIdentity"], "default" = "Secret"))]
     pub kind: Option<String>,
