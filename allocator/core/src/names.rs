@@ -76,13 +76,15 @@ pub enum PoolKind {
     Metal3IPPool,
     /// `PHPIPAMIPPool`
     PHPIPAMIPPool,
+    /// `OpenStackFloatingIPPool`
+    OpenStackFloatingIPPool,
 }
 
 impl PoolKind {
     /// Whether the addresses come from a system outside the cluster: [`crate::remote`].
     #[must_use]
     pub const fn is_remote(self) -> bool {
-        matches!(self, Self::PHPIPAMIPPool)
+        matches!(self, Self::PHPIPAMIPPool | Self::OpenStackFloatingIPPool)
     }
 
     /// Whether the kind hands out prefixes; otherwise single addresses.
@@ -100,7 +102,7 @@ impl PoolKind {
     /// Whether the status of such a pool lists the addresses that its claims have.
     #[must_use]
     pub const fn lists_holders(self) -> bool {
-        matches!(self, Self::Metal3IPPool)
+        matches!(self, Self::Metal3IPPool | Self::OpenStackFloatingIPPool)
     }
 
     /// The kind's name.
@@ -113,6 +115,7 @@ impl PoolKind {
             Self::GlobalInClusterPrefixPool => "GlobalInClusterPrefixPool",
             Self::Metal3IPPool => "IPPool",
             Self::PHPIPAMIPPool => "PHPIPAMIPPool",
+            Self::OpenStackFloatingIPPool => "OpenStackFloatingIPPool",
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use mooring_api::pool::NetworkParam;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::mark::Mark;
 use crate::query::Query;
-use crate::spec::NetworkParam;
+use crate::spec;
 
 /// How many addresses one request asks for: more make the URL too long for some proxies.
 const AT_A_TIME: usize = 50;
@@ -108,7 +109,7 @@ fn get(path: String) -> Request {
 /// Asks for networks. `wanted`: the pool's.
 #[must_use]
 pub fn find_networks(wanted: Option<&NetworkParam>) -> Request {
-    let query = wanted.map_or_else(|| Query::default().with("router:external", "true"), NetworkParam::query);
+    let query = wanted.map_or_else(|| Query::default().with("router:external", "true"), spec::query);
     get(format!("/v2.0/networks{}", query.text()))
 }
 

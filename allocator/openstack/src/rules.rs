@@ -7,9 +7,10 @@
 
 use std::net::IpAddr;
 
+use mooring_api::pool::ReclaimPolicy;
+
 use crate::mark::{Holder, Mark, NoRoom};
 use crate::neutron::FloatingIp;
-use crate::spec::Reclaim;
 
 /// A pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct Pool {
     /// `maxIPs`
     pub most: Option<usize>,
     /// `reclaimPolicy`
-    pub reclaim: Reclaim,
+    pub reclaim: ReclaimPolicy,
     /// The tag that Cluster API's provider for OpenStack puts on the pool's floating IPs.
     pub tag: String,
 }
@@ -60,7 +61,7 @@ impl Pool {
     /// Whether the choice depends on what there is already. Without a list, a limit and kept addresses, it does not.
     #[must_use]
     pub fn must_look(&self) -> bool {
-        !self.given.is_empty() || self.most.is_some() || self.reclaim == Reclaim::Retain
+        !self.given.is_empty() || self.most.is_some() || self.reclaim == ReclaimPolicy::Retain
     }
 
     /// The mark of a floating IP that this pool makes for a claim.
@@ -150,14 +151,15 @@ impl Pool {
     pub fn release(&self, one: &FloatingIp, claim: Option<&str>, moved: bool) -> Release {
         let given = self.given.contains(&one.address);
         let Some(mark) = one.mark() else {
-            let may = claim.is_none() && one.tags.contains(&self.tag) && !given && self.reclaim == Reclaim::Delete;
+            let may =
+                claim.is_none() && one.tags.contains(&self.tag) && !given && self.reclaim == ReclaimPolicy::Delete;
             return if may { Release::Delete } else { Release::Nothing };
         };
         let holder = mark.claim.as_ref().map(|holder| &*holder.uid);
         if (mark.pool != self.uid && !moved) || holder.is_none() || holder != claim {
             return Release::Nothing;
         }
-        if mark.made && !given && self.reclaim == Reclaim::Delete {
+        if mark.made && !given && self.reclaim == ReclaimPolicy::Delete {
             return Release::Delete;
         }
         Release::Describe(if given { mark.kept } else { Mark { pool: self.uid.clone(), ..mark }.freed() })

@@ -6,11 +6,11 @@ use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::cluster::{self, Cluster};
 use mooring_api::pool::{
-    GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, METAL3_ADDRESSES,
-    METAL3_POOLS, METAL3_VERSION, PhpIpamIpPool,
+    FLOATING_IP_POOLS, GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool,
+    METAL3_ADDRESSES, METAL3_POOLS, METAL3_VERSION, PhpIpamIpPool,
 };
 use mooring_api::versions::{ClusterVersion, IpamVersion, OutsideVersion, PoolVersion, Version as _};
-use mooring_names::metal3;
+use mooring_names::{metal3, openstack};
 
 /// A kind of object that Clusters name: infrastructure clusters, or control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,6 +100,7 @@ impl Resource {
             Self::Pools(PoolKind::Metal3IPPool) => METAL3_POOLS,
             Self::Metal3Addresses => METAL3_ADDRESSES,
             Self::Pools(PoolKind::PHPIPAMIPPool) => PhpIpamIpPool::PLURAL,
+            Self::Pools(PoolKind::OpenStackFloatingIPPool) => FLOATING_IP_POOLS,
             Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::Endpoints => "endpointslices",
@@ -128,13 +129,14 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
-    /// The group of a kind of Clusters, of what these name, of machines, or of metal3.
+    /// The group of a kind of Clusters, of what these name, of machines, of metal3, or of the provider for OpenStack.
     const fn foreign_group(self) -> Option<&'static str> {
         match self {
             Self::Clusters => Some(cluster::GROUP),
             Self::Parts(kind) => Some(kind.group),
             Self::Machines | Self::MachineTemplates => Some(mooring_names::machines::GROUP),
             Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => Some(metal3::GROUP),
+            Self::Pools(PoolKind::OpenStackFloatingIPPool) => Some(openstack::GROUP),
             _ => None,
         }
     }

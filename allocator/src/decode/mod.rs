@@ -7,6 +7,7 @@ pub mod address;
 pub mod claim;
 pub mod cluster;
 pub mod endpoint;
+pub mod floating_ips;
 pub mod frame;
 pub mod kinds;
 pub mod machine;

@@ -16,6 +16,7 @@ use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::versions::{IpamVersion, PoolVersion, Version as _};
 
+use super::claims::floating_ips::Looks;
 use super::claims::metal3::Metal3;
 use crate::api::POOLS;
 use crate::decode::kinds::group;
@@ -62,6 +63,8 @@ pub struct Index {
     pub one_network: bool,
     /// What metal3's pools depend on.
     pub metal3: Metal3,
+    /// What pools of floating IPs have shown of themselves.
+    pub floating_ips: Looks,
 }
 
 /// A pool as it was shown.
@@ -95,6 +98,7 @@ impl Index {
             scope,
             one_network: false,
             metal3: Metal3::default(),
+            floating_ips: Looks::default(),
         }
     }
 

@@ -119,7 +119,8 @@ pub async fn run(
         settings,
     };
     let metal3 = driver.settings.metal3.then_some(PoolKind::Metal3IPPool);
-    for kind in driver.settings.providers.iter().copied().chain(metal3) {
+    let openstack = driver.settings.openstack.then_some(PoolKind::OpenStackFloatingIPPool);
+    for kind in driver.settings.providers.iter().copied().chain(metal3).chain(openstack) {
         driver.index.serve(kind);
     }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();

@@ -102,6 +102,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let filter = g.field("watch-filter", text);
     let one_network = g.field("one-network", on_off);
     let metal3 = g.field("metal3", on_off);
+    let openstack = g.field("openstack", on_off);
     let serves = g.field("services", on_off);
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
@@ -133,6 +134,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         scope,
         one_network: one_network?,
         metal3: metal3?,
+        openstack: openstack?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         machine_addresses: machine_addresses?,
@@ -344,13 +346,14 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 13] = [
+    const NOT_IN_THE_CHART: [&str; 14] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
         "machine-addresses",
         "metal3",
+        "openstack",
         "providers",
         "secrets-namespace",
         "lease-name",

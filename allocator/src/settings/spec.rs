@@ -76,6 +76,13 @@ pub const SETTINGS: &[Spec] = &[
         "Whether claims of metal3's IPPools (ipam.metal3.io) are served too. It needs further permissions: manifests/allocator/metal3. metal3's controller must not run",
     ),
     spec(
+        SCOPE,
+        "openstack",
+        "ON|OFF",
+        "off",
+        "Whether claims of OpenStackFloatingIPPools are served too. It needs further permissions: manifests/allocator/openstack",
+    ),
+    spec(
         SERVICES,
         "services",
         "ON|OFF",

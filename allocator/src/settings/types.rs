@@ -31,6 +31,8 @@ pub struct Settings {
     pub one_network: bool,
     /// Claims of metal3's pools are served.
     pub metal3: bool,
+    /// Claims of pools of OpenStack's floating IPs are served.
+    pub openstack: bool,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.

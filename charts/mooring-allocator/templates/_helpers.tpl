@@ -54,6 +54,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.metal3.enabled }}
 - {name: MOORING_ALLOCATOR_METAL3, value: "on"}
 {{- end }}
+{{- if .Values.openstack.enabled }}
+- {name: MOORING_ALLOCATOR_OPENSTACK, value: "on"}
+{{- end }}
 {{- if .Values.endpoints.enabled }}
 - {name: MOORING_ALLOCATOR_ENDPOINTS, value: "on"}
 {{- $kinds := list }}

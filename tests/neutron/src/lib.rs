@@ -15,6 +15,7 @@ pub use serve::serve;
 pub use state::FloatingIp;
 
 use state::State;
+use tokio::sync::Notify;
 
 /// Who may ask: user and password. The project has the user's name.
 pub const USER: (&str, &str) = ("k8s", "of-k8s");
@@ -29,13 +30,17 @@ pub const CREDENTIAL: (&str, &str) = ("9c1b1a4e6f0d4f6b8a3e2d1c0b9a8f7e", "of-th
 
 /// The stand-in. A clone is the same one.
 #[derive(Clone, Debug)]
-pub struct Cloud(Arc<Mutex<State>>);
+pub struct Cloud {
+    state: Arc<Mutex<State>>,
+    /// Told of each request.
+    asked: Arc<Notify>,
+}
 
 impl Cloud {
     /// One with these addresses. `neutron`: Neutron's URL, for the catalog.
     #[must_use]
     pub fn new(addresses: &[Ipv4Addr], neutron: &str) -> Self {
-        Self(Arc::new(Mutex::new(State::new(addresses, neutron))))
+        Self { state: Arc::new(Mutex::new(State::new(addresses, neutron))), asked: Arc::default() }
     }
 
     /// All floating IPs of the user's project.
@@ -103,6 +108,23 @@ impl Cloud {
         self.state().asked.iter().filter(|(m, p)| m == method && p.starts_with(path)).count()
     }
 
+    /// How many requests there were.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.state().asked.len()
+    }
+
+    /// Waits until there were this many requests; the last one has had its effect.
+    pub async fn until_requests(&self, count: usize) {
+        loop {
+            let told = self.asked.notified();
+            if self.requests() >= count {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// How many connections are open.
     #[must_use]
     pub fn connections(&self) -> usize {
@@ -110,6 +132,6 @@ impl Cloud {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

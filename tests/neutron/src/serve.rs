@@ -55,6 +55,7 @@ async fn answer(cloud: Cloud, request: Request<Incoming>) -> io::Result<Response
         let does = matches!(fault, None | Some(Fault::Lost | Fault::Half));
         (fault, does.then(|| state.answer(&asked)))
     };
+    cloud.asked.notify_waiters();
     match (fault, answer) {
         (None, Some(answer)) => reply(&answer, false),
         (Some(Fault::Half), Some(answer)) => reply(&answer, true),

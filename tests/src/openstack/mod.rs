@@ -1,12 +1,14 @@
-//! OpenStack in the lab: the real Keystone and Neutron, on loopback of a host. For a stand-in see the crate `mooring-neutron`.
+//! OpenStack in the lab, on loopback of a host: the real Keystone and Neutron, and a stand-in.
 
 mod admin;
 mod real;
 mod rest;
+mod stand_in;
 
 pub use admin::{Admin, FloatingIp, clouds};
 pub use real::Real;
 pub use rest::{Reply, Rest};
+pub use stand_in::StandIn;
 
 /// Keystone's URL on its host.
 pub const KEYSTONE: &str = "http://127.0.0.1:5000";

@@ -1,4 +1,4 @@
-//! The real Keystone and Neutron, with SQLite: one process and one thread each.
+//! The real Keystone and Neutron, with `SQLite`: one process and one thread each.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -46,6 +46,17 @@ pub(super) fn old_pool() -> Vec<Value> {
     all
 }
 
+/// Of pools of floating IPs.
+pub(super) fn floating_ip_pool() -> Vec<Value> {
+    let ready = ".status.conditions[?(@.type==\"Ready\")].status";
+    vec![
+        column("Ready", "string", ready, "Whether floating IPs are given"),
+        column("Network", "string", ".status.floatingIPNetwork.name", "The external network"),
+        column("Max", "integer", ".spec.maxIPs", "The most that claims may have"),
+        age(),
+    ]
+}
+
 /// Of metal3's pools: as metal3 has them.
 pub(super) fn metal3_pool() -> Vec<Value> {
     let path = ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name";

@@ -5,6 +5,7 @@
 mod build;
 mod columns;
 mod metal3;
+mod openstack;
 mod outside;
 mod pools;
 pub mod reference;
@@ -13,6 +14,7 @@ mod yaml;
 
 pub use build::Error;
 pub use metal3::metal3;
+pub use openstack::openstack;
 pub use outside::phpipam;
 pub use pools::pools;
 pub use standalone::standalone;

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{metal3, phpipam, pools, standalone};
+use super::{metal3, openstack, phpipam, pools, standalone};
 
 const HEAD: &str = "\
 # Kinds
@@ -41,13 +41,26 @@ const METAL3: &str = "
 This CRD is metal3's. Mooring brings it only to a cluster that has no metal3 ([metal3's pools](../metal3.md)).
 ";
 
+const OPENSTACK: &str = "
+## OpenStack's floating IPs
+
+This CRD is that of Cluster API's provider for OpenStack. Mooring brings it only to a cluster that does not have that provider
+([OpenStack](../openstack.md)).
+";
+
 /// The whole page.
 ///
 /// # Errors
 /// See [`Error`]; a test sees to it that there are none.
 pub fn page() -> Result<String, Error> {
     let mut page = HEAD.to_owned();
-    for (head, crds) in [(POOLS, pools()?), (OUTSIDE, phpipam()?), (STANDALONE, standalone()?), (METAL3, metal3()?)] {
+    for (head, crds) in [
+        (POOLS, pools()?),
+        (OUTSIDE, phpipam()?),
+        (STANDALONE, standalone()?),
+        (METAL3, metal3()?),
+        (OPENSTACK, openstack()?),
+    ] {
         page.push_str(head);
         for crd in &crds {
             kind(&mut page, crd)?;

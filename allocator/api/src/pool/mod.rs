@@ -8,6 +8,7 @@
 //! conversion webhook, the API server only changes `apiVersion`, and what one version lacks it would cut off whenever an
 //! object is read or written in that version. [`IpPoolSpec::listed`] makes one of both forms.
 
+mod floating_ip;
 mod ip;
 mod legacy;
 mod metal3;
@@ -18,6 +19,10 @@ mod quarantine;
 mod status;
 mod strategy;
 
+pub use floating_ip::{
+    FLOATING_IP_POOL, FLOATING_IP_POOL_VERSION, FLOATING_IP_POOLS, FloatingIpNetwork, FloatingIpPoolSpec,
+    FloatingIpPoolStatus, IdentityRef, NetworkFilter, NetworkParam, ReclaimPolicy,
+};
 pub use ip::{GlobalInClusterIpPool, InClusterIpPool, IpPoolSpec};
 pub use legacy::{LegacyError, Listed};
 pub use metal3::{

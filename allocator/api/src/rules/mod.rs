@@ -10,6 +10,7 @@
 
 mod address;
 pub(crate) mod cel;
+mod floating_ip_pool;
 mod ip_pool;
 mod metal3;
 mod php_ipam_pool;
@@ -18,6 +19,7 @@ mod prefix_pool;
 use serde_json::{Map, Value, json};
 
 pub(crate) use address::{address, claim};
+pub(crate) use floating_ip_pool::floating_ip_pool;
 pub(crate) use ip_pool::ip_pool;
 pub(crate) use metal3::metal3_pool;
 pub(crate) use php_ipam_pool::php_ipam_pool;

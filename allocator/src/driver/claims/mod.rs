@@ -2,6 +2,7 @@
 //! decisions go to the API server.
 
 mod answers;
+pub mod floating_ips;
 mod intake;
 pub mod metal3;
 mod notes;

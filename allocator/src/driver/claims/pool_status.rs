@@ -9,9 +9,9 @@ use mooring_api::patch;
 use mooring_api::pool::Counts;
 
 use super::super::index::KnownPool;
-use crate::decode::outside;
 use crate::decode::placement_hints::annotation;
 use crate::decode::pool::Spec;
+use crate::decode::{floating_ips, outside};
 
 /// The counts, as written to the object.
 #[must_use]
@@ -39,8 +39,11 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
     } else if status.ready {
         condition(conditions::READY, true, conditions::POOL_READY, &status.message)
     } else {
-        let outside =
-            matches!(&pool.seen.spec, Spec::PhpIpam(spec) if outside::phpipam(spec, Network::Common, None).is_ok());
+        let outside = match &pool.seen.spec {
+            Spec::PhpIpam(spec) => outside::phpipam(spec, Network::Common, None).is_ok(),
+            Spec::FloatingIps(spec, _) => floating_ips::plan(spec, Network::Common).is_ok(),
+            Spec::Addresses(_) | Spec::Prefixes(_) | Spec::Metal3(..) => false,
+        };
         let reason = if outside { conditions::PROVIDER_FAILED } else { conditions::INVALID_SPEC };
         condition(conditions::READY, false, reason, &status.message)
     };

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Network;
-use mooring_allocator_core::protocol::{Event, Pool};
-use mooring_api::pool::{IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PhpIpamIpPoolSpec, PrefixPoolSpec};
+use mooring_allocator_core::protocol::{Event, Pool, PoolStatus};
+use mooring_api::pool::{
+    FloatingIpPoolSpec, FloatingIpPoolStatus, IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PhpIpamIpPoolSpec,
+    PrefixPoolSpec,
+};
 use mooring_api::versions::{PoolVersion, Version as _};
 use serde::Deserialize;
 
@@ -16,6 +19,7 @@ use super::intake::{Intake, Unreadable, turned};
 use super::pool_status;
 use crate::api::Turned;
 use crate::decode::cluster::NamespaceJson;
+use crate::decode::floating_ips;
 use crate::decode::frame::{Line, Page, line};
 use crate::decode::pool::{PoolJson, Seen, Spec};
 
@@ -142,18 +146,20 @@ impl Index {
     pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
         let pool = self.pools.get(reference)?;
         let is_metal3 = reference.kind == PoolKind::Metal3IPPool;
-        let changes = match is_metal3 {
-            true => self.metal3.changes() << 40,
-            false if pool.seen.needs_labels() => self.namespaces_changed << 40,
-            false => 0,
+        let changes = match &pool.seen.spec {
+            Spec::Metal3(..) => self.metal3.changes() << 40,
+            Spec::FloatingIps(_, status) => u64::from(floating_ips::is_served_twice(&status.conditions)) << 40,
+            _ if pool.seen.needs_labels() => self.namespaces_changed << 40,
+            _ => 0,
         };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
         let unknown =
             if is_metal3 { !self.metal3.is_known() } else { pool.seen.needs_labels() && !self.namespaces_listed };
         let held = self.cluster_of_pool(reference).is_some_and(|cluster| self.clusters.is_paused(&cluster));
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
-        let says = |written: &_| match &pool.seen.spec {
+        let says = |written: &PoolStatus| match &pool.seen.spec {
             Spec::Metal3(_, shown) => self.metal3_indexes(reference) == *shown,
+            Spec::FloatingIps(_, shown) => self.floating_ips_say(reference, pool, shown, written),
             _ => pool_status::says(pool, written),
         };
         let status = self.written.of(reference, says, || pool_status::read(pool));
@@ -193,6 +199,7 @@ fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde
     match kind {
         PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(bytes),
         PoolKind::PHPIPAMIPPool => read::<PoolJson<PhpIpamIpPoolSpec>>(bytes),
+        PoolKind::OpenStackFloatingIPPool => read::<PoolJson<FloatingIpPoolSpec, FloatingIpPoolStatus>>(bytes),
         PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PoolJson<PrefixPoolSpec>>(bytes),
         PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<PoolJson<IpPoolSpec>>(bytes),
     }
@@ -214,6 +221,7 @@ fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json:
     match kind {
         PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(text),
         PoolKind::PHPIPAMIPPool => read::<PoolJson<PhpIpamIpPoolSpec>>(text),
+        PoolKind::OpenStackFloatingIPPool => read::<PoolJson<FloatingIpPoolSpec, FloatingIpPoolStatus>>(text),
         PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PoolJson<PrefixPoolSpec>>(text),
         PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<PoolJson<IpPoolSpec>>(text),
     }

@@ -79,7 +79,6 @@ impl Index {
                 let name = finalizers(target.reference.kind).pool;
                 self.pool_meta(target, &MetaChange::new().without_finalizer(name))
             }
-            Write::PoolStatus(target, _) if target.reference.kind.lists_holders() => self.metal3_pool_status(target),
             Write::PoolStatus(target, status) => self.pool_status(target, status),
         }
     }
@@ -285,10 +284,8 @@ impl Index {
         }
     }
 
-    fn metal3_pool_status(&self, target: &PoolTarget) -> Prepared {
-        let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
+    fn metal3_pool_status(&self, target: &PoolTarget, pool: &KnownPool, shown: &BTreeMap<String, String>) -> Prepared {
         let (resource, path) = Self::pool_path(pool, &target.reference);
-        let Spec::Metal3(_, shown) = &pool.seen.spec else { return Prepared::Stale };
         let now = own_annotations::moment(u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
         let change = patch::metal3_pool_status(&pool.seen.meta, shown, &self.metal3_indexes(&target.reference), &now);
         patch_of(resource, format!("{path}/status"), change)
@@ -297,6 +294,15 @@ impl Index {
     fn pool_status(&self, target: &PoolTarget, status: &protocol::PoolStatus) -> Prepared {
         let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
         let (resource, path) = Self::pool_path(pool, &target.reference);
+        match &pool.seen.spec {
+            Spec::Metal3(_, shown) => return self.metal3_pool_status(target, pool, shown),
+            Spec::FloatingIps(_, shown) => {
+                let now = Time(Timestamp::now());
+                let change = self.floating_ips_status(&target.reference, pool, shown, status, &now);
+                return patch_of(resource, format!("{path}/status"), change);
+            }
+            Spec::Addresses(_) | Spec::Prefixes(_) | Spec::PhpIpam(_) => {}
+        }
         let conditions = pool_status::conditions(pool, status, &Time(Timestamp::now()));
         let counts = pool_status::counts(&status.counts);
         let change = patch::pool_status(&pool.seen.meta, pool.seen.status.as_ref(), counts, &conditions);

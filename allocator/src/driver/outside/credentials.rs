@@ -69,13 +69,13 @@ impl Secret {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The certificates in `ca.crt`; None: there is no such key.
+    /// The certificates under a key; None: there is no such key.
     ///
     /// # Errors
     /// It has no certificate.
-    pub(super) fn authorities(&self) -> Result<Option<Vec<Vec<u8>>>, String> {
-        let Some(pem) = self.text("ca.crt") else { return Ok(None) };
-        certificates(&pem).map(Some).ok_or_else(|| "ca.crt of the Secret has no certificate in PEM".to_owned())
+    pub(super) fn authorities(&self, key: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
+        let Some(pem) = self.text(key) else { return Ok(None) };
+        certificates(&pem).map(Some).ok_or_else(|| format!("{key} of the Secret has no certificate in PEM"))
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(secret.text("password").as_deref(), Some("hidden"));
         assert_eq!(secret.text("username"), None);
         assert!(!format!("{secret:?}").contains("hidden"));
-        assert!(secret.authorities().is_err());
+        assert!(secret.authorities("ca.crt").is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! its credentials, and what each call means there.
 
 mod credentials;
+mod openstack;
 mod phpipam;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::decode::pool::Spec;
 use crate::ops::Ops;
 use crate::settings::Settings;
 use credentials::Secrets;
+use openstack::OpenStack;
 use phpipam::PhpIpam;
 
 /// The back ends, by pool.
@@ -40,6 +42,7 @@ pub struct Outside {
 #[derive(Clone, Debug)]
 enum BackEnd {
     PhpIpam(Rc<PhpIpam>),
+    OpenStack(Rc<OpenStack>),
 }
 
 impl Outside {
@@ -62,14 +65,25 @@ impl Outside {
         let Some(back_end) = self.back_end(index, &pool) else {
             return Box::pin(async move { Ended::Outside(id, Err(Failure::NotSent)) });
         };
-        let secrets =
-            Secrets { client: client.clone(), ops: ops.clone(), namespace: self.secrets_namespace.clone(), deadline };
+        let namespace = match &back_end {
+            BackEnd::PhpIpam(_) => self.secrets_namespace.clone(),
+            BackEnd::OpenStack(_) => pool.namespace.clone(),
+        };
+        let secrets = Secrets { client: client.clone(), ops: ops.clone(), namespace, deadline };
+        let looks = index.floating_ips.clone();
         let (ops, verb) = (ops.clone(), name(&what));
         Box::pin(async move {
             let began = clock::now();
             let answer = async {
                 match back_end {
                     BackEnd::PhpIpam(one) => one.carry_out(&secrets, &what).await,
+                    BackEnd::OpenStack(one) => {
+                        let answer = one.carry_out(&secrets, &what).await;
+                        if let Some(look) = one.look() {
+                            looks.borrow_mut().insert(pool.clone(), look);
+                        }
+                        answer
+                    }
                 }
             };
             let lost = || Failure::Lost(format!("no answer within {} s", deadline.as_secs()));
@@ -94,6 +108,17 @@ impl Outside {
                     return Some(BackEnd::PhpIpam(known.clone()));
                 }
                 let new = BackEnd::PhpIpam(Rc::new(PhpIpam::new((**spec).clone(), &uid)));
+                self.back_ends.insert(pool.clone(), new.clone());
+                Some(new)
+            }
+            Spec::FloatingIps(spec, _) => {
+                let uid = seen.uid();
+                if let Some(BackEnd::OpenStack(known)) = self.back_ends.get(pool)
+                    && known.is_of(spec, &uid)
+                {
+                    return Some(BackEnd::OpenStack(known.clone()));
+                }
+                let new = BackEnd::OpenStack(Rc::new(OpenStack::new((**spec).clone(), &pool.name, &uid)));
                 self.back_ends.insert(pool.clone(), new.clone());
                 Some(new)
             }

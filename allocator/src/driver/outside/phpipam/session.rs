@@ -119,7 +119,7 @@ impl PhpIpam {
         let url = self.spec.url().unwrap_or_default();
         let url = url.trim_end_matches('/').parse().map_err(|error| format!("endpoint is no URL: {error}"))?;
         let mut config = kube::Config::new(url);
-        config.root_cert = secret.authorities()?;
+        config.root_cert = secret.authorities("ca.crt")?;
         let options = Options { agent: AGENT, connect_timeout: CONNECT, idle: 8 };
         let client = client::Client::new(config, options).map_err(|error| cut(&error.to_string(), 160))?;
         Ok(Session { client, credentials, secret })

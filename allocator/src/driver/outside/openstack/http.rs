@@ -1,4 +1,4 @@
-//! Requests to one service, each with a deadline.
+//! Requests to one service. The call that they belong to has the deadline.
 
 use std::time::Duration;
 
@@ -9,15 +9,11 @@ use mooring_allocator_openstack::secret::Secret;
 use mooring_common::api::client::{self, body, may_be_sent};
 use mooring_common::connection::Options;
 use mooring_common::text::{chain, cut};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 /// The user agent: the services' logs show the allocator by this name.
 const AGENT: &str = concat!("mooring-allocator/", env!("CARGO_PKG_VERSION"));
 /// Time limit for a TCP connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit for an answer. Neutron makes few floating IPs a second, and answers a burst one after the other.
-const DEADLINE: Duration = Duration::from_secs(90);
 /// The longest answer that is accepted, in bytes: a page of a list is far shorter.
 const LONGEST_ANSWER: usize = 16 << 20;
 /// The longest error message that is kept, in characters.
@@ -50,16 +46,6 @@ pub(super) struct Ask<'a> {
     pub(super) token: Option<&'a Secret>,
 }
 
-/// The certificates in a CA bundle.
-pub(super) fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle).collect();
-    let all = all.map_err(|error| format!("the CA bundle `cacert` cannot be read as PEM: {error}"))?;
-    if all.is_empty() {
-        return Err("the CA bundle `cacert` has no certificate: it must be PEM".to_owned());
-    }
-    Ok(all.iter().map(|one| one.to_vec()).collect())
-}
-
 impl Service {
     /// The way to a URL. `ca`: the certificates to trust; None: those of the system.
     pub(super) fn new(name: &'static str, url: &str, ca: Option<&[Vec<u8>]>) -> Result<Self, String> {
@@ -73,13 +59,6 @@ impl Service {
 
     /// Asks.
     pub(super) async fn ask(&self, ask: Ask<'_>) -> Result<Reply, Fault> {
-        match tokio::time::timeout(DEADLINE, self.once(ask)).await {
-            Ok(result) => result,
-            Err(_) => Err(Fault::Unknown(format!("{} did not answer within {} s", self.name, DEADLINE.as_secs()))),
-        }
-    }
-
-    async fn once(&self, ask: Ask<'_>) -> Result<Reply, Fault> {
         let refused = |error: String| Fault::Refused(format!("{}: {error}", self.name));
         let method = Method::from_bytes(ask.method.as_bytes()).map_err(|error| refused(error.to_string()))?;
         let mut request = Request::builder().method(method).uri(ask.path).header("accept", "application/json");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mooring_allocator_openstack::clouds::{self, Cloud};
+use mooring_allocator_openstack::clouds::Cloud;
 use mooring_allocator_openstack::fault::Fault;
 use mooring_allocator_openstack::identity;
 use mooring_allocator_openstack::neutron::Request;
@@ -12,34 +12,15 @@ use mooring_allocator_openstack::secret::Secret;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::http::{Ask, Service, certificates};
+use super::http::{Ask, Service};
 
 /// A token is made again this long before its end.
 const MARGIN: Duration = Duration::from_mins(2);
 /// The longest time that a token is kept, whatever Keystone says.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// The way into a cloud: what a Secret says.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Access {
-    /// `clouds.yaml`
-    pub clouds: Vec<u8>,
-    /// `cacert`: the certificates to trust, in PEM; None: those of the system.
-    pub ca: Option<Vec<u8>>,
-    /// The cloud in `clouds.yaml`.
-    pub cloud: String,
-    /// The region; None: that of the cloud.
-    pub region: Option<String>,
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("cloud", &self.cloud).field("region", &self.region).finish_non_exhaustive()
-    }
-}
-
-/// A session. Pools with the same access may share one.
-pub struct Session {
+/// A session.
+pub(super) struct Session {
     cloud: Cloud,
     ca: Option<Vec<Vec<u8>>>,
     keystone: Service,
@@ -62,14 +43,11 @@ struct Open {
 }
 
 impl Session {
-    /// Prepares a session; asks nothing yet.
+    /// Prepares a session; asks nothing yet. `ca`: the certificates to trust; None: those of the system.
     ///
     /// # Errors
-    /// What a person must correct in the Secret or in the pool, without a secret.
-    pub fn new(access: &Access) -> Result<Self, String> {
-        let text = std::str::from_utf8(&access.clouds).map_err(|_| "clouds.yaml is not UTF-8".to_owned())?;
-        let cloud = clouds::read(text, &access.cloud, access.region.as_deref()).map_err(|error| error.to_string())?;
-        let ca = access.ca.as_deref().map(certificates).transpose()?;
+    /// What a person must correct, without a secret.
+    pub(super) fn new(cloud: Cloud, ca: Option<Vec<Vec<u8>>>) -> Result<Self, String> {
         let keystone = Service::new("Keystone", &cloud.keystone, ca.as_deref())?;
         Ok(Self { cloud, ca, keystone, open: Mutex::new(None) })
     }

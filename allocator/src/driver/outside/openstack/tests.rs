@@ -1,19 +1,20 @@
 mod random;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use mooring_allocator_core::names::{Key, Uid};
 use mooring_allocator_core::remote::{Answer, Entry, Failure, Mark, What};
+use mooring_allocator_openstack::clouds;
 use mooring_allocator_openstack::rules::{Pool, tag};
-use mooring_allocator_openstack::spec::Reclaim;
+use mooring_api::pool::ReclaimPolicy;
 use mooring_neutron::{CREDENTIAL, Cloud, Fault, Rule, USER, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::{Access, FloatingPool, Session};
+use super::{FloatingPool, Session};
 
 /// A cloud, served.
 struct Served {
@@ -38,19 +39,19 @@ async fn served(addresses: u8) -> Served {
 }
 
 impl Served {
-    fn access(&self, auth: &Value) -> Access {
+    fn access(&self, auth: &Value) -> String {
         let mut auth = auth.clone();
         auth["auth_url"] = json!(format!("{}/v3", self.url));
         let clouds = json!({"clouds": {"openstack": {"auth": auth}}});
-        Access { clouds: clouds.to_string().into_bytes(), ca: None, cloud: "openstack".into(), region: None }
+        clouds.to_string()
     }
 
-    fn password(&self) -> Access {
+    fn password(&self) -> String {
         let (user, password) = USER;
         self.access(&json!({"username": user, "password": password, "project_name": user, "domain_id": "default"}))
     }
 
-    fn pool(&self, given: &[IpAddr], most: Option<usize>, reclaim: Reclaim) -> FloatingPool {
+    fn pool(&self, given: &[IpAddr], most: Option<usize>, reclaim: ReclaimPolicy) -> FloatingPool {
         pool_with(&self.password(), given, most, reclaim)
     }
 
@@ -71,10 +72,10 @@ impl Served {
     }
 }
 
-fn pool_with(access: &Access, given: &[IpAddr], most: Option<usize>, reclaim: Reclaim) -> FloatingPool {
-    let session = Session::new(access).unwrap();
+fn pool_with(file: &str, given: &[IpAddr], most: Option<usize>, reclaim: ReclaimPolicy) -> FloatingPool {
+    let session = Session::new(clouds::read(file, "openstack", None).unwrap(), None).unwrap();
     let rules = Pool { uid: "pool-uid".into(), given: given.to_vec(), most, reclaim, tag: tag("fips") };
-    FloatingPool::new(Arc::new(session), rules, None)
+    FloatingPool::new(session, rules, None, Rc::default())
 }
 
 fn mark(claim: &str) -> Mark {
@@ -106,7 +107,7 @@ async fn release(pool: &FloatingPool, entry: Entry) {
 #[tokio::test]
 async fn a_floating_ip_is_made_tagged_found_and_deleted() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     assert_eq!(find(&pool, mark("a")).await, []);
     let entry = allocate(&pool, "a").await.unwrap();
     assert_eq!((entry.prefix, entry.gateway, &*entry.host, entry.ours), (32, None, "a.shop", true));
@@ -124,14 +125,14 @@ async fn an_application_credential_logs_in() {
     let served = served(5).await;
     let (id, secret) = CREDENTIAL;
     let auth = json!({"application_credential_id": id, "application_credential_secret": secret});
-    let pool = pool_with(&served.access(&auth), &[], None, Reclaim::Delete);
+    let pool = pool_with(&served.access(&auth), &[], None, ReclaimPolicy::Delete);
     allocate(&pool, "a").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_forgotten_token_is_made_again_once() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     allocate(&pool, "a").await.unwrap();
     served.cloud.forget_tokens();
     allocate(&pool, "b").await.unwrap();
@@ -145,7 +146,7 @@ async fn a_forgotten_token_is_made_again_once() {
 async fn a_token_that_ends_is_made_again_before_it_is_refused() {
     let served = served(5).await;
     served.cloud.tokens_last(0);
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     allocate(&pool, "a").await.unwrap();
     let before = served.cloud.asked("POST", "/v3/auth/tokens");
     allocate(&pool, "b").await.unwrap();
@@ -156,17 +157,17 @@ async fn a_token_that_ends_is_made_again_before_it_is_refused() {
 async fn wrong_credentials_are_said_and_not_shown() {
     let served = served(5).await;
     served.cloud.lock_out(true);
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     let Err(Failure::Refused(text)) = allocate(&pool, "a").await else { panic!("let in") };
     assert!(text.starts_with("Keystone refuses the credentials"), "{text}");
-    let shown = format!("{text} {pool:?} {:?}", served.password());
+    let shown = format!("{text} {pool:?}");
     assert!(!shown.contains(USER.1), "{shown}");
 }
 
 #[tokio::test]
 async fn the_three_meanings_of_a_conflict() {
     let served = served(2).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     served.cloud.quota(Some(1));
     let first = allocate(&pool, "a").await.unwrap();
     assert!(matches!(allocate(&pool, "b").await, Err(Failure::Full(text)) if text.contains("Quota exceeded")));
@@ -180,7 +181,7 @@ async fn the_three_meanings_of_a_conflict() {
 #[tokio::test]
 async fn an_answer_that_is_lost_is_not_a_refusal() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     for fault in [Fault::Lost, Fault::Half, Fault::Status(500)] {
         served.cloud.fault(Rule { method: "POST", path: "/v2.0/floatingips", times: 1, fault });
         assert!(matches!(allocate(&pool, "a").await, Err(Failure::Lost(_))), "{fault:?}");
@@ -192,7 +193,7 @@ async fn an_answer_that_is_lost_is_not_a_refusal() {
 #[tokio::test]
 async fn a_service_that_is_not_there_has_done_nothing() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     served.task.abort();
     while !served.task.is_finished() {
         tokio::task::yield_now().await;
@@ -205,7 +206,7 @@ async fn the_list_is_given_first_and_never_deleted() {
     let served = served(5).await;
     let given: Vec<IpAddr> =
         ["Ingress", ""].iter().map(|text| served.cloud.allocate(text).unwrap().address.into()).collect();
-    let pool = served.pool(&given, Some(2), Reclaim::Delete);
+    let pool = served.pool(&given, Some(2), ReclaimPolicy::Delete);
     let (a, b) = (allocate(&pool, "a").await.unwrap(), allocate(&pool, "b").await.unwrap());
     assert_eq!([a.address, b.address], *given);
     let Err(Failure::Full(text)) = allocate(&pool, "c").await else { panic!("not full") };
@@ -222,17 +223,19 @@ async fn what_a_status_shows_is_known() {
     let served = served(5).await;
     let there: IpAddr = served.cloud.allocate("").unwrap().address.into();
     let gone: IpAddr = [198, 51, 100, 1].into();
-    let pool = served.pool(&[there, gone], None, Reclaim::Retain);
-    assert_eq!(pool.spare().await, Ok((vec![there], vec![gone])));
-    assert_eq!(pool.network_shown().await.map(|network| network.name).as_deref(), Some("public"));
-    allocate(&pool, "a").await.unwrap();
-    assert_eq!(pool.spare().await, Ok((vec![], vec![gone])));
+    let pool = served.pool(&[there, gone], None, ReclaimPolicy::Retain);
+    let made = [allocate(&pool, "a").await.unwrap(), allocate(&pool, "b").await.unwrap()].map(|one| one.address);
+    assert_eq!(made[0], there);
+    let Ok(Answer::Listing(entries, None)) = pool.call(&What::List).await else { panic!("no list") };
+    assert_eq!(entries.len(), 2);
+    let (stock, network) = (pool.look().stock.unwrap(), pool.look().network.unwrap());
+    assert_eq!((stock.there, stock.missing, &*network.name), (made.to_vec(), vec![gone], "public"));
 }
 
 #[tokio::test]
 async fn what_is_retained_is_given_again() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Retain);
+    let pool = served.pool(&[], None, ReclaimPolicy::Retain);
     let entry = allocate(&pool, "a").await.unwrap();
     let address = entry.address;
     release(&pool, entry.clone()).await;
@@ -248,7 +251,7 @@ async fn what_is_retained_is_given_again() {
 async fn many_at_once_get_one_each_and_no_more_than_max_ips() {
     let served = served(40).await;
     let given: Vec<IpAddr> = (0..5).map(|_| served.cloud.allocate("").unwrap().address.into()).collect();
-    let pool = served.pool(&given, Some(12), Reclaim::Retain);
+    let pool = served.pool(&given, Some(12), ReclaimPolicy::Retain);
     let names: Vec<String> = (0..20).map(|number| format!("claim-{number}")).collect();
     let all = futures::future::join_all(names.iter().map(|name| allocate(&pool, name))).await;
     let mut got: Vec<IpAddr> = all.iter().filter_map(|one| Some(one.as_ref().ok()?.address)).collect();
@@ -261,7 +264,7 @@ async fn many_at_once_get_one_each_and_no_more_than_max_ips() {
 async fn others_who_are_faster_are_seen() {
     let served = served(5).await;
     let given: Vec<IpAddr> = (0..2).map(|_| served.cloud.allocate("").unwrap().address.into()).collect();
-    let pools = [(); 2].map(|()| served.pool(&given, Some(2), Reclaim::Delete));
+    let pools = [(); 2].map(|()| served.pool(&given, Some(2), ReclaimPolicy::Delete));
     let (a, b) = tokio::join!(allocate(&pools[0], "a"), allocate(&pools[1], "b"));
     assert_ne!(a.unwrap().address, b.unwrap().address);
 }
@@ -269,7 +272,7 @@ async fn others_who_are_faster_are_seen() {
 #[tokio::test]
 async fn what_the_former_controller_gave_is_taken_over() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     let theirs = served.cloud.allocate("Created by cluster-api-provider-openstack").unwrap();
     served.cloud.change(&theirs.id, |one| one.tags.push(tag("fips")));
     let bound = Mark { address: Some(theirs.address.into()), ..mark("a") };
@@ -287,7 +290,7 @@ async fn what_was_moved_with_its_pool_is_found_and_let_go() {
     let served = served(5).await;
     let theirs = served.cloud.allocate("mooring made claim=old pool=old for=a.shop").unwrap();
     let bound = Mark { address: Some(theirs.address.into()), ..mark("a") };
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     // Without the pool's tag, it may be of another pool.
     assert_eq!(find(&pool, bound.clone()).await, []);
     served.cloud.change(&theirs.id, |one| one.tags.push(tag("fips")));
@@ -303,25 +306,10 @@ async fn what_was_moved_with_its_pool_is_found_and_let_go() {
 #[tokio::test]
 async fn a_strangers_floating_ip_is_not_put_back() {
     let served = served(5).await;
-    let pool = served.pool(&[], None, Reclaim::Delete);
+    let pool = served.pool(&[], None, ReclaimPolicy::Delete);
     let theirs = served.cloud.allocate("of the shop").unwrap();
     let bound = Mark { address: Some(theirs.address.into()), ..mark("a") };
     let Err(Failure::Unfit(text)) = pool.call(&What::PutBack(bound)).await else { panic!("taken") };
     assert!(text.contains("of the shop"), "{text}");
     assert_eq!(served.cloud.floating_ips(), [theirs]);
-}
-
-#[test]
-fn a_bundle_without_certificates_is_refused() {
-    let access = |ca: &[u8]| Access {
-        clouds: br#"{"clouds": {"c": {"auth": {"auth_url": "https://k", "application_credential_id": "i",
-            "application_credential_secret": "s"}}}}"#
-            .to_vec(),
-        ca: Some(ca.to_vec()),
-        cloud: "c".into(),
-        region: None,
-    };
-    for ca in [&b""[..], b"nonsense", b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"] {
-        assert!(Session::new(&access(ca)).unwrap_err().contains("cacert"));
-    }
 }

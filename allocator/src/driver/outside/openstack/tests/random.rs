@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use mooring_allocator_core::remote::{Failure, What};
-use mooring_allocator_openstack::spec::Reclaim;
+use mooring_api::pool::ReclaimPolicy;
 
 use super::{Served, allocate, find_some, mark, served};
-use crate::FloatingPool;
+use crate::driver::outside::openstack::FloatingPool;
 
 /// How many claims there are.
 const CLAIMS: usize = 12;
@@ -24,18 +24,18 @@ const CALLS: usize = 4;
 struct Case {
     given: usize,
     most: Option<usize>,
-    reclaim: Reclaim,
+    reclaim: ReclaimPolicy,
 }
 
 #[tokio::test]
 async fn nothing_is_leaked_or_given_twice() {
     let (some, none) = (Some(CLAIMS), None);
     for (seed, case) in [
-        Case { given: 0, most: none, reclaim: Reclaim::Delete },
-        Case { given: 4, most: some, reclaim: Reclaim::Delete },
-        Case { given: 4, most: some, reclaim: Reclaim::Retain },
-        Case { given: CLAIMS, most: some, reclaim: Reclaim::Delete },
-        Case { given: 0, most: none, reclaim: Reclaim::Retain },
+        Case { given: 0, most: none, reclaim: ReclaimPolicy::Delete },
+        Case { given: 4, most: some, reclaim: ReclaimPolicy::Delete },
+        Case { given: 4, most: some, reclaim: ReclaimPolicy::Retain },
+        Case { given: CLAIMS, most: some, reclaim: ReclaimPolicy::Delete },
+        Case { given: 0, most: none, reclaim: ReclaimPolicy::Retain },
     ]
     .into_iter()
     .cycle()
@@ -105,6 +105,6 @@ fn check(served: &Served, case: Case, given: &[IpAddr], wanted: bool, seed: u64)
             there.iter().filter(|one| one.description.starts_with("of a person") && !one.description.contains('|'));
         assert_eq!(persons.count(), case.given, "{context}");
         let kept = there.len() - case.given;
-        assert!(case.reclaim == Reclaim::Retain || kept == 0, "{context}");
+        assert!(case.reclaim == ReclaimPolicy::Retain || kept == 0, "{context}");
     }
 }

@@ -1,7 +1,8 @@
-//! The floating IPs of one pool.
+//! What each call means in Neutron's API.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use mooring_allocator_core::names::Uid;
 use mooring_allocator_core::remote::{Answer, Entry, Failure, Mark, What};
@@ -9,26 +10,28 @@ use mooring_allocator_openstack::fault::Fault;
 use mooring_allocator_openstack::mark::{self, Holder};
 use mooring_allocator_openstack::neutron::{self, FloatingIp, Network, Request};
 use mooring_allocator_openstack::rules::{Choice, Pool, Release};
-use mooring_allocator_openstack::spec::NetworkParam;
+use mooring_api::pool::{FloatingIpNetwork, NetworkParam, ReclaimPolicy};
 use tokio::sync::Mutex;
 
 use super::session::Session;
+use crate::driver::claims::floating_ips::{Look, Stock};
 
 /// How often a floating IP is chosen anew because others changed the chosen one meanwhile.
 const TRIES: usize = 5;
 /// The most pages of a list: 500 floating IPs each.
 const PAGES: usize = 200;
 
-/// A pool of floating IPs.
+/// A pool of floating IPs, with a session.
 #[derive(Debug)]
-pub struct FloatingPool {
-    session: Arc<Session>,
+pub(super) struct FloatingPool {
+    session: Session,
     rules: Pool,
     wanted: Option<NetworkParam>,
     /// The network, once it is known.
     network: Mutex<Option<Network>>,
     /// Held while a floating IP is chosen: two claims must not count the same ones.
-    choosing: Mutex<()>,
+    choosing: Rc<Mutex<()>>,
+    look: RefCell<Look>,
 }
 
 /// Why a call did not succeed, in this module.
@@ -73,17 +76,16 @@ fn holder(mark: &Mark) -> Holder {
 }
 
 impl FloatingPool {
-    /// A pool in a cloud.
-    #[must_use]
-    pub fn new(session: Arc<Session>, rules: Pool, network: Option<NetworkParam>) -> Self {
-        Self { session, rules, wanted: network, network: Mutex::new(None), choosing: Mutex::new(()) }
+    /// A pool in a cloud. `choosing`: shared by all that know the pool.
+    pub(super) fn new(session: Session, rules: Pool, network: Option<NetworkParam>, choosing: Rc<Mutex<()>>) -> Self {
+        Self { session, rules, wanted: network, network: Mutex::new(None), choosing, look: RefCell::default() }
     }
 
     /// Makes a call.
     ///
     /// # Errors
     /// What OpenStack said, or what became of the call.
-    pub async fn call(&self, what: &What) -> Result<Answer, Failure> {
+    pub(super) async fn call(&self, what: &What) -> Result<Answer, Failure> {
         let result = match what {
             What::Find(mark) => self.find(mark).await.map(Answer::Entries),
             What::Allocate(mark, wanted) => self.allocate(mark, *wanted).await.map(Answer::Entry),
@@ -95,19 +97,9 @@ impl FloatingPool {
         result.map_err(Failure::from)
     }
 
-    /// What the pool's status says of its network.
-    pub async fn network_shown(&self) -> Option<Network> {
-        self.network.lock().await.clone()
-    }
-
-    /// The addresses of the pool that are free, and those of its list that are not there.
-    ///
-    /// # Errors
-    /// As [`FloatingPool::call`].
-    pub async fn spare(&self) -> Result<(Vec<IpAddr>, Vec<IpAddr>), Failure> {
-        let there = self.there().await.map_err(Failure::from)?;
-        let free = self.rules.free(&there).iter().map(|one| one.address).collect();
-        Ok((free, self.rules.missing(&there)))
+    /// What is known of the network, and what the last list has shown.
+    pub(super) fn look(&self) -> Look {
+        self.look.borrow().clone()
     }
 
     async fn find(&self, mark: &Mark) -> Result<Vec<Entry>, Problem> {
@@ -233,10 +225,31 @@ impl FloatingPool {
         Ok(())
     }
 
+    /// Those of claims of this pool, and the most that there may be.
     async fn list(&self) -> Result<Answer, Problem> {
         let there = self.there().await?;
+        self.look.borrow_mut().stock = Some(self.stock(&there));
+        let claimed = |one: &&FloatingIp| one.mark().is_some_and(|mark| mark.claim.is_some());
+        let entries = there.iter().filter(claimed).map(|one| self.entry(one));
+        let tagged = |one: &FloatingIp| one.tags.contains(&self.rules.tag);
+        let entries = entries.zip(there.iter().filter(claimed)).filter(|(entry, one)| entry.ours || tagged(one));
         let size = self.rules.most.and_then(|most| u64::try_from(most).ok());
-        Ok(Answer::Listing(there.iter().map(|one| self.entry(one)).collect(), size))
+        Ok(Answer::Listing(entries.map(|(entry, _)| entry).collect(), size))
+    }
+
+    fn stock(&self, there: &[FloatingIp]) -> Stock {
+        let given = self.rules.given.iter().filter(|one| there.iter().any(|other| other.address == **one)).copied();
+        let made = |one: &&FloatingIp| {
+            let ours = |mark: mark::Mark| {
+                mark.made
+                    && mark.pool == self.rules.uid
+                    && (mark.claim.is_none() || self.rules.reclaim == ReclaimPolicy::Retain)
+            };
+            one.mark().is_some_and(ours) && !self.rules.given.contains(&one.address)
+        };
+        let mut kept: Vec<IpAddr> = there.iter().filter(made).map(|one| one.address).collect();
+        kept.sort_unstable();
+        Stock { there: given.chain(kept).collect(), missing: self.rules.missing(there) }
     }
 
     /// All floating IPs of the project in the pool's network.
@@ -264,7 +277,8 @@ impl FloatingPool {
         let body = self.ask(&neutron::find_networks(self.wanted.as_ref())).await?;
         let found = neutron::network(&body, self.wanted.is_some())?;
         let found = found.map_err(|error| Problem::Fault(Fault::Refused(error.to_string())))?;
-        let id = found.id.clone();
+        let Network { id, name, tags, .. } = found.clone();
+        self.look.borrow_mut().network = Some(FloatingIpNetwork { id: id.clone(), name, tags });
         *network = Some(found);
         Ok((id, project))
     }
