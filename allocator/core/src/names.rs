@@ -109,7 +109,8 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
+        let kind = if self.claim_kind() == ClaimKind::Metal3 { "IPClaim " } else { "" };
+        write!(f, "{kind}{}/{}", self.namespace, self.object())
     }
 }
 

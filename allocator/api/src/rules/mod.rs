@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use address::{address, claim};
 pub(crate) use ip_pool::ip_pool;
-pub(crate) use metal3::metal3_pool;
+pub(crate) use metal3::{metal3_address, metal3_claim, metal3_pool};
 pub(crate) use prefix_pool::prefix_pool;
 
 /// A rule and what it is about.

@@ -209,6 +209,13 @@ impl Plan {
         Self { entries, ..plan }
     }
 
+    /// The entry of an `IPPool` that has an address: its place in `pools`.
+    #[must_use]
+    pub fn entry_of(&self, address: IpAddr) -> Option<usize> {
+        let at = number(address);
+        self.entries.iter().position(|entry| (entry.first..=entry.last).contains(&at))
+    }
+
     /// The `prefix` and the `gateway` of a unit's `IPAddress`.
     #[must_use]
     pub fn terms(&self, block: Block) -> (u8, Option<IpAddr>) {

@@ -46,7 +46,7 @@ pub(crate) enum Flaw {
     KindsInOrder,
     /// An object is bound without being compared with those of the other kind.
     KindsNotCompared,
-    /// A second object of a claim that is named after its address stays.
+    /// A second object of a claim that is named after its address stays although it is void.
     SecondStays,
     /// Claims of two kinds that have the same name are taken for one claim.
     KindIgnored,

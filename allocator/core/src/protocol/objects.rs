@@ -143,6 +143,21 @@ impl Address {
             None => &self.key.name,
         }
     }
+
+    /// The object's own namespace and name, of its kind.
+    #[must_use]
+    pub fn own_key(&self) -> Key {
+        match &self.object {
+            Some(name) => Key::of_metal3(&self.key.namespace, name),
+            None => self.key.clone(),
+        }
+    }
+
+    /// The same, for people.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{}/{}", self.key.namespace, self.name())
+    }
 }
 
 impl Claim {

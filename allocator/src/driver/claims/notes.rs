@@ -1,5 +1,6 @@
 //! Which reports become Events.
 
+use mooring_allocator_core::names::Key;
 use mooring_allocator_core::protocol::{Report, Write};
 use mooring_api::conditions;
 
@@ -57,7 +58,7 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
                 warning: false,
                 reason: "AddressReleased".into(),
                 action: "Release",
-                text: format!("{block} of IPAddress {address} was released"),
+                text: format!("{block} of IPAddress {} was released", own(address)),
             }
         }
         Report::Duplicate { address, other } => Note {
@@ -66,7 +67,7 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
             warning: true,
             reason: "DuplicateAddress".into(),
             action: "Compare",
-            text: format!("IPAddress {other} has the same address, and both are in use: delete one claim"),
+            text: format!("IPAddress {} has the same address, and both are in use: delete one claim", own(other)),
         },
         Report::Conflict { claim, block, heard, kept } => {
             let then = if *kept { "the claim asked for it, and keeps it" } else { "the claim gets another" };
@@ -93,4 +94,9 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
         Report::Allocated { .. } | Report::Withdrawn { .. } | Report::Failed { .. } => return,
     };
     out.events.send(note, &out.ops);
+}
+
+/// The namespace and name of an address.
+fn own(address: &Key) -> String {
+    format!("{}/{}", address.namespace, address.object())
 }

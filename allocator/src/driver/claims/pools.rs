@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::super::index::{Index, KnownPool};
 use super::intake::{Intake, Unreadable, turned};
 use super::pool_status;
-use crate::api::Turned;
+use crate::api::{POOLS, Resource, Turned};
 use crate::decode::cluster::NamespaceJson;
 use crate::decode::frame::{Line, Page, line};
 use crate::decode::pool::{PoolJson, Seen, Spec};
@@ -45,14 +45,20 @@ impl Intake {
             index.pools.retain(|reference, _| stays(reference));
             index.written.retain(stays);
             self.pools_known.insert(kind);
+            if kind == PoolKind::Metal3IPPool {
+                index.metal3.listed(Resource::Pools(kind));
+            }
             events.append(&mut self.all_pools(index));
+            events.extend(index.metal3.all_listed());
         }
         Ok(turned)
     }
 
-    /// All pools, once all kinds are known.
+    /// All pools, once all kinds are known. For metal3's, and for the addresses of its claims, it is enough that they were asked
+    /// for: who may not list them must not hold up the others.
     pub(super) fn all_pools(&self, index: &Index) -> Vec<Event> {
-        if !index.pool_kinds().all(|kind| self.pools_known.contains(&kind)) {
+        let of_metal3 = !index.names.serves_metal3() || index.metal3.is_asked_for();
+        if !of_metal3 || !POOLS.iter().all(|kind| self.pools_known.contains(kind)) {
             return Vec::new();
         }
         vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
@@ -141,15 +147,9 @@ impl Index {
     #[must_use]
     pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
         let pool = self.pools.get(reference)?;
-        let is_metal3 = reference.kind == PoolKind::Metal3IPPool;
-        let changes = match is_metal3 {
-            true => self.metal3.changes() << 40,
-            false if pool.seen.needs_labels() => self.namespaces_changed << 40,
-            false => 0,
-        };
+        let changes = if pool.seen.needs_labels() { self.namespaces_changed << 40 } else { 0 };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
-        let unknown =
-            if is_metal3 { !self.metal3.is_known() } else { pool.seen.needs_labels() && !self.namespaces_listed };
+        let unknown = pool.seen.needs_labels() && !self.namespaces_listed;
         let held = self.cluster_of_pool(reference).is_some_and(|cluster| self.clusters.is_paused(&cluster));
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
         let says = |written: &_| match &pool.seen.spec {
@@ -170,13 +170,6 @@ impl Index {
         {
             plan.network = Network::Common;
         }
-        if let Ok(plan) = &mut pool.plan
-            && is_metal3
-        {
-            plan.take_out(self.metal3.of(reference).map(|one| one.address));
-        }
-        // metal3's own addresses need the pool as well: who removes them removes the finalizer, or lets this program do it.
-        pool.finalizer &= !(pool.deleting && self.metal3.of(reference).next().is_some());
         Some(pool)
     }
 }

@@ -13,9 +13,9 @@ use crate::provider::Provider;
 
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::Claim;
+use super::super::registry::{Entry, Fate};
 use super::Machine;
 use super::pools::PoolSlot;
-use super::super::registry::{Entry, Fate};
 
 impl<P: Provider> Machine<P> {
     /// The kind of a claim.
@@ -66,14 +66,14 @@ impl<P: Provider> Machine<P> {
         metal3(entry.address.pool.kind) || pools.into_iter().any(|(_, pool)| shares(pool))
     }
 
-    /// A claim is bound to this object. Another allocator may have made one for it too, of another name: that was never bound,
-    /// and no bind to it can succeed any more, since it needs the claim as it was.
+    /// A claim is bound to this object. Another allocator may have made one for it too, of another name. Once that is void, it
+    /// goes. Until then a bind to it may be under way, as far as is known here: it goes with its claim.
     pub(super) fn dispose_of_others(&mut self, claim: &Claim, bound: u32) {
         if claim.key.claim_kind() == ClaimKind::ClusterApi || planted(Flaw::SecondStays) {
             return;
         }
         for other in self.addresses.named(&claim.key).to_vec() {
-            let made = |e: &Entry| e.attempt(&claim.uid).is_some_and(|m| !m.adopted) && e.fate == Fate::Stays;
+            let made = |e: &Entry| e.is_void(claim) && e.fate == Fate::Stays;
             if other != bound && self.addresses.get(other).is_some_and(made) {
                 self.dispose(other, false);
             }

@@ -161,7 +161,7 @@ impl<P: Provider> Machine<P> {
         };
         let block = mine.block.map_or_else(String::new, |b| b.to_string());
         let (name, pool, other, others) =
-            (&mine.address.key.name, &mine.address.pool, &other.address.key, &other.address.pool);
+            (mine.address.name(), &mine.address.pool, other.address.words(), &other.address.pool);
         let apart = if pool == others {
             String::new()
         } else {
@@ -207,8 +207,7 @@ impl<P: Provider> Machine<P> {
     /// Whether an object's claim is bound to the object, as far as the watch has shown.
     pub(super) fn is_bound(&self, entry: &Entry) -> bool {
         let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
-        claim
-            .is_some_and(|s| s.claim.is_bound_to(entry.address.name()) && entry.is_free_for(&s.claim.uid))
+        claim.is_some_and(|s| s.claim.is_bound_to(entry.address.name()) && entry.is_free_for(&s.claim.uid))
     }
 
     /// Whether the same rule is about to withdraw a rival: then this object may wait.

@@ -369,7 +369,7 @@ impl<P: Provider> Machine<P> {
             self.work.mark(Who::Claim(claim));
         }
         if entry.fate == (Fate::Goes { rest: true }) {
-            self.report(Report::Released { address: entry.address.key.clone(), block: entry.block });
+            self.report(Report::Released { address: entry.address.own_key(), block: entry.block });
         }
         self.work.mark(Who::Pool(entry.address.pool.clone()));
     }

@@ -199,7 +199,7 @@ impl<P: Provider> Machine<P> {
         let entries = (self.addresses.get(address), self.addresses.get(other));
         if let (Some(mine), Some(theirs)) = entries {
             let pools = [mine.address.pool.clone(), theirs.address.pool.clone()];
-            let (address, other) = (mine.address.key.clone(), theirs.address.key.clone());
+            let (address, other) = (mine.address.own_key(), theirs.address.own_key());
             self.report(Report::Duplicate { address, other });
             self.work.mark_all(pools.map(Who::Pool));
         }

@@ -213,7 +213,8 @@ impl Store {
             }
             Write::Create(new) => {
                 let object = (new.key.claim_kind() == ClaimKind::Metal3).then(|| named_after(new.address));
-                let named = object.as_ref().map_or_else(|| new.key.clone(), |name| Key::of_metal3(&new.key.namespace, name));
+                let named =
+                    object.as_ref().map_or_else(|| new.key.clone(), |name| Key::of_metal3(&new.key.namespace, name));
                 if self.addresses.contains_key(&named) || self.foreign.contains(&new.key) {
                     return Err(Failure::Exists);
                 }

@@ -13,7 +13,11 @@ impl World {
     fn name(&mut self) -> Key {
         let namespace = ["ns", "ns", "ns", "ns", "t1", "t2"][self.dice.pick(6)];
         let name = format!("c{}", self.dice.roll(if namespace == "ns" { 7 } else { 2 }));
-        if namespace == "ns" && self.dice.one_in(3) { Key::of_metal3(namespace, &name) } else { Key::new(namespace, &name) }
+        if namespace == "ns" && self.dice.one_in(3) {
+            Key::of_metal3(namespace, &name)
+        } else {
+            Key::new(namespace, &name)
+        }
     }
 
     /// A pool that such a claim may name.
@@ -253,7 +257,10 @@ impl World {
             let uid = self.store.uid();
             let own = objects.iter().filter(|a| a.owner.as_ref() == Some(&claim.uid));
             // Of two that are named after their addresses, a claim without status does not say which it had.
-            let bound = claim.bound.as_ref().filter(|_| claim.key.claim_kind() == ClaimKind::ClusterApi || own.clone().count() == 1);
+            let bound = claim.bound.as_ref().filter(|_| {
+                claim.key.claim_kind() == ClaimKind::ClusterApi
+                    || objects.iter().filter(|a| a.key == claim.key).count() == 1
+            });
             let has = bound.and_then(|_| own.clone().find(|a| a.key == claim.key && a.conflict.is_none()));
             let rivals = |ip: IpAddr| objects.iter().filter(|a| a.address == Some(ip)).count();
             if let Some(ip) = has.and_then(|a| a.address).filter(|ip| rivals(*ip) == 1) {

@@ -188,8 +188,12 @@ impl Writer {
                     self.watches[kind] = None;
                     // A list that was asked for is asked for again.
                     match self.lists[kind].take().map(|listing| listing.event) {
-                        Some(Event::Addresses(_, Some(id))) => self.calls.push(Call::List { of: ClaimKind::ClusterApi, id }),
-                        Some(Event::Metal3Addresses(_, Some(id))) => self.calls.push(Call::List { of: ClaimKind::Metal3, id }),
+                        Some(Event::Addresses(_, Some(id))) => {
+                            self.calls.push(Call::List { of: ClaimKind::ClusterApi, id })
+                        }
+                        Some(Event::Metal3Addresses(_, Some(id))) => {
+                            self.calls.push(Call::List { of: ClaimKind::Metal3, id })
+                        }
                         _ => {}
                     }
                 }
