@@ -87,6 +87,7 @@ impl Record {
 
     fn address(&self, at: usize) -> Address {
         Address {
+            object: None,
             key: key(at),
             uid: uid(self.object.uid),
             version: version(self.object.version),

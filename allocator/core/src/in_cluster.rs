@@ -103,7 +103,8 @@ impl InCluster {
 
     /// The unit that a plan keeps for a claim.
     fn kept(plan: &Plan, claim: &Key) -> Option<Block> {
-        plan.kept.get(&*claim.to_string()).or_else(|| plan.kept.get(&*claim.name)).copied()
+        let name = claim.object();
+        plan.kept.get(&format!("{}/{name}", claim.namespace)).or_else(|| plan.kept.get(name)).copied()
     }
 
     /// Whether a pool serves a claim at all.

@@ -17,7 +17,7 @@ use mooring_api::pool::{
 };
 use serde::Deserialize;
 
-use super::kinds::finalizers;
+use super::kinds::pool_finalizer;
 use super::{floating_ips, outside};
 
 /// A pool of any kind, as the API server sends it.
@@ -157,7 +157,7 @@ impl Seen {
             },
             paused: paused || self.is_paused(),
             deleting: self.meta.deletion_timestamp.is_some(),
-            finalizer: has(finalizers(reference.kind).pool),
+            finalizer: has(pool_finalizer(reference.kind)),
             status,
             reference,
         }

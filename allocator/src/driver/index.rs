@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mooring_allocator_core::clusters::Clusters;
 use mooring_allocator_core::foreign_finalizers::ForeignFinalizers;
-use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
+use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{Address, Claim, Machine};
 use mooring_allocator_core::providers::Providers;
 use mooring_allocator_core::scope::Scope;
@@ -14,7 +14,9 @@ use mooring_allocator_core::written_status::WrittenStatus;
 use mooring_api::GROUP;
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
+use mooring_api::pool::{METAL3_CLAIM, METAL3_VERSION};
 use mooring_api::versions::{IpamVersion, PoolVersion, Version as _};
+use mooring_names::metal3;
 
 use super::claims::floating_ips::Looks;
 use super::claims::metal3::Metal3;
@@ -120,10 +122,9 @@ impl Index {
 
     /// The `IPAddress` to which a claim is bound, if it is shown and has an address.
     pub fn address_of(&self, claim: &Claim) -> Option<&Arc<Address>> {
-        let name = claim.bound.as_ref()?;
-        let bound = Key { namespace: claim.key.namespace.clone(), name: name.clone() };
-        let its = |one: &&Arc<Address>| one.claim == claim.key.name && one.address.is_some();
-        self.protocol.addresses_named(&bound).find(its)
+        let its =
+            |one: &&Arc<Address>| claim.is_bound_to(one.name()) && one.claim == claim.key.name && one.address.is_some();
+        self.protocol.addresses_named(&claim.object_key()).find(its)
     }
 
     /// Updates whether a claim is held, by its Cluster and its annotations.
@@ -144,14 +145,12 @@ impl Index {
 
     /// A claim, for an Event.
     pub fn regarding_claim(&self, key: &Key, uid: &str) -> Regarding {
-        Regarding {
-            group: GROUP,
-            version: self.served.name(),
-            kind: IpAddressClaim::KIND,
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            uid: uid.to_owned(),
-        }
+        let (group, version, kind) = match key.claim_kind() {
+            ClaimKind::ClusterApi => (GROUP, self.served.name(), IpAddressClaim::KIND),
+            ClaimKind::Metal3 => (metal3::GROUP, METAL3_VERSION, METAL3_CLAIM),
+        };
+        let (namespace, name) = (key.namespace.to_string(), key.object().to_owned());
+        Regarding { group, version, kind, namespace, name, uid: uid.to_owned() }
     }
 
     /// An address, for an Event.

@@ -8,7 +8,7 @@ use mooring_allocator_core::protocol::Event;
 use mooring_allocator_core::remote;
 use mooring_allocator_core::work::Failure;
 
-use super::claims::{claim_path, read_then_patch};
+use super::claims::{read_of_claim, read_then_patch};
 use super::controller::{ClaimRead, Controller as _, ObjectRead, Outcome, Prepared, Reader};
 use super::queue::Job;
 use super::run::Driver;
@@ -166,7 +166,7 @@ impl Driver {
     pub(super) fn read_claims(&mut self) {
         for read in std::mem::take(&mut self.out.reads) {
             let (client, ops, deadline) = (self.client.clone(), self.out.ops.clone(), self.settings.call_deadline);
-            let call = claim_path(mooring_api::versions::Version::name(self.index.served), &read.key);
+            let call = read_of_claim(&self.index, &read.key);
             self.calls.push(Box::pin(async move {
                 let result = client.call(&call, deadline, &ops.metrics).await;
                 Ended::Read(read, result)

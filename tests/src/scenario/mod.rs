@@ -14,6 +14,7 @@ mod kinds;
 mod kubeadm;
 mod link;
 mod metal3;
+mod metal3_own;
 mod migration;
 mod mixed;
 mod named;
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Test<()>> {
         services::all,
         service_addresses::all,
         metal3::all,
+        metal3_own::all,
         migration::all,
         openstack::all,
         traffic::all,

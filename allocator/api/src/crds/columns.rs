@@ -63,6 +63,26 @@ pub(super) fn metal3_pool() -> Vec<Value> {
     vec![column("Cluster", "string", path, "The Cluster of the pool"), age()]
 }
 
+/// Of metal3's claims.
+pub(super) fn metal3_claim() -> Vec<Value> {
+    vec![
+        column("Pool", "string", ".spec.pool.name", "The name of the pool"),
+        column("Address", "string", ".status.address.name", "The name of the address"),
+        column("Error", "string", ".status.errorMessage", "Why it has none"),
+        age(),
+    ]
+}
+
+/// Of metal3's addresses.
+pub(super) fn metal3_address() -> Vec<Value> {
+    vec![
+        column("Address", "string", ".spec.address", "The address"),
+        column("Pool", "string", ".spec.pool.name", "The name of the pool"),
+        column("Claim", "string", ".spec.claim.name", "The name of the claim"),
+        age(),
+    ]
+}
+
 fn pool_ref() -> [Value; 2] {
     [
         column("Pool Name", "string", ".spec.poolRef.name", "The name of the pool"),

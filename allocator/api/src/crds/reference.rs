@@ -36,9 +36,9 @@ These CRDs are Cluster API's. Mooring brings them only to a cluster that has no 
 ";
 
 const METAL3: &str = "
-## metal3's pools
+## metal3's kinds
 
-This CRD is metal3's. Mooring brings it only to a cluster that has no metal3 ([metal3's pools](../metal3.md)).
+These CRDs are metal3's. Mooring brings them only to a cluster that has no metal3 ([metal3's pools](../metal3.md)).
 ";
 
 const OPENSTACK: &str = "

@@ -26,7 +26,9 @@ pub use floating_ip::{
 pub use ip::{GlobalInClusterIpPool, InClusterIpPool, IpPoolSpec};
 pub use legacy::{LegacyError, Listed};
 pub use metal3::{
-    METAL3_ADDRESSES, METAL3_POOL, METAL3_POOLS, METAL3_VERSION, Metal3PoolEntry, Metal3PoolSpec, Metal3PoolStatus,
+    METAL3_ADDRESS, METAL3_ADDRESSES, METAL3_CLAIM, METAL3_CLAIMS, METAL3_POOL, METAL3_POOLS, METAL3_VERSION,
+    Metal3AddressSpec, Metal3ClaimSpec, Metal3ClaimStatus, Metal3PoolEntry, Metal3PoolSpec, Metal3PoolStatus,
+    Metal3Reference,
 };
 pub use namespaces::{AllowedNamespaces, SelectorError};
 pub use phpipam::{DriftPolicy, InlineCredentials, OrphanPolicy, PhpIpamIpPool, PhpIpamIpPoolSpec, SecretRef};

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use address::{address, claim};
 pub(crate) use floating_ip_pool::floating_ip_pool;
 pub(crate) use ip_pool::ip_pool;
-pub(crate) use metal3::metal3_pool;
+pub(crate) use metal3::{metal3_address, metal3_claim, metal3_pool};
 pub(crate) use php_ipam_pool::php_ipam_pool;
 pub(crate) use prefix_pool::prefix_pool;
 

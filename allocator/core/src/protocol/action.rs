@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::block::Block;
-use crate::names::{Key, PoolRef, Uid};
+use crate::names::{ClaimKind, Key, PoolRef, Uid};
 use crate::remote::{Call, Note};
 use crate::work::{PoolTarget, Target};
 
@@ -20,9 +20,12 @@ pub enum Action {
         /// The write itself.
         write: Write,
     },
-    /// List all addresses, consistently (no `resourceVersion`), and go on watching from there;
-    /// [`super::Event::Addresses`] reports the list. The list is requested again if it fails.
+    /// List all addresses of one kind of claims, consistently (no `resourceVersion`), and go on watching from there;
+    /// [`super::Event::Addresses`] or [`super::Event::Metal3Addresses`] reports the list. The list is requested again if it
+    /// fails.
     ListAddresses {
+        /// The kind of claims.
+        of: ClaimKind,
         /// Repeated with the list.
         id: u64,
     },

@@ -25,6 +25,13 @@ pub enum Event {
     ClaimGone(Key, Uid),
     /// All addresses, and the number of the action that asked for them; None: at start, and after a broken watch.
     Addresses(Vec<Address>, Option<u64>),
+    /// All claims of metal3's.
+    Metal3Claims(Vec<Claim>),
+    /// All addresses of metal3's claims, and the number of the action that asked for them.
+    Metal3Addresses(Vec<Address>, Option<u64>),
+    /// metal3's claims, addresses and pools were listed, each at least once. Nothing is done for a claim of a pool of metal3's
+    /// before.
+    Metal3Listed,
     /// An address was made or changed.
     Address(Address),
     /// An address is gone.

@@ -44,6 +44,14 @@ pub(crate) enum Flaw {
     ForeignAtOnce,
     /// A prefix that somebody wrote by hand counts for the pools of all namespaces.
     EveryPrefixCounts,
+    /// An object of the other kind that is shown later counts as later.
+    KindsInOrder,
+    /// An object is bound without being compared with those of the other kind.
+    KindsNotCompared,
+    /// A second object of a claim that is named after its address stays although it is void.
+    SecondStays,
+    /// Claims of two kinds that have the same name are taken for one claim.
+    KindIgnored,
     /// An entry's own prefix and gateway are ignored.
     TermsOfThePool,
     /// An outside system is asked for an address without a search for one that it gave before.

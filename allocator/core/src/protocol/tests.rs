@@ -9,18 +9,20 @@ use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::retained_meta::RetainedMeta;
 
-use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
+use super::sim::store::{ADDRESSES, CLAIMS, KINDS, METAL3_ADDRESSES, METAL3_CLAIMS, POOLS, Store, addresses_of};
 use super::{
     Action, Address, Attempt, Claim, Condition, Event, Failure, Hold, Links, Machine, Moment, Pool, Reason, Report,
     Write,
 };
+
+const ALL: [usize; KINDS] = [POOLS, CLAIMS, ADDRESSES, METAL3_CLAIMS, METAL3_ADDRESSES];
 
 /// One allocator, and a store that applies each write at once.
 struct Bench {
     store: Store,
     machine: Machine<InCluster>,
     now: Duration,
-    seen: [usize; 3],
+    seen: [usize; KINDS],
     reports: Vec<Report>,
     writes: Vec<Write>,
     lists: usize,
@@ -63,6 +65,7 @@ fn claim(name: &str, of: &str) -> Claim {
 fn address(name: &str, of: &str, at: &str, claim: Option<&Claim>) -> Address {
     Address {
         key: Key::new("ns", name),
+        object: None,
         uid: format!("address-{name}").as_str().into(),
         version: Version("".into()),
         pool: pool(of),
@@ -87,7 +90,7 @@ impl Bench {
             store: Store { wall: 1_795_168_800, ..Store::default() },
             machine: Machine::new(InCluster::default(), 1),
             now: Duration::ZERO,
-            seen: [0; 3],
+            seen: [0; KINDS],
             reports: Vec::new(),
             writes: Vec::new(),
             lists: 0,
@@ -133,11 +136,12 @@ impl Bench {
     /// Starts a new process, which lists everything and leads.
     fn start(&mut self) {
         self.machine = Machine::new(InCluster::default(), 2);
-        self.seen = [CLAIMS, ADDRESSES, POOLS].map(|kind| self.store.logs[kind].len());
-        for kind in [CLAIMS, ADDRESSES, POOLS] {
+        self.seen = std::array::from_fn(|kind| self.store.logs[kind].len());
+        for kind in ALL {
             let list = self.store.list(kind, None);
             self.tell(list);
         }
+        self.tell(Event::Metal3Listed);
         self.tell(Event::Leading(Some(Duration::MAX)));
         self.rest(1);
     }
@@ -152,10 +156,11 @@ impl Bench {
                     self.store.check().unwrap();
                     self.tell(Event::Answer { id, result });
                 }
-                Action::ListAddresses { id } => {
+                Action::ListAddresses { of, id } => {
                     self.lists += 1;
-                    self.seen[ADDRESSES] = self.store.logs[ADDRESSES].len();
-                    let list = self.store.list(ADDRESSES, Some(id));
+                    let kind = addresses_of(of);
+                    self.seen[kind] = self.store.logs[kind].len();
+                    let list = self.store.list(kind, Some(id));
                     self.tell(list);
                 }
                 Action::ReadClaim { id, key, .. } => {
@@ -178,7 +183,7 @@ impl Bench {
 
     /// The watches show everything, and then some time passes.
     fn pass(&mut self, time: Duration) {
-        for kind in [POOLS, CLAIMS, ADDRESSES] {
+        for kind in ALL {
             self.show(kind);
         }
         let before = self.now.as_secs();

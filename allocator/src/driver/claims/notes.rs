@@ -1,6 +1,6 @@
 //! Which reports become Events.
 
-use mooring_allocator_core::names::PoolRef;
+use mooring_allocator_core::names::{Key, PoolRef};
 use mooring_allocator_core::protocol::{Report, Write};
 use mooring_allocator_core::remote::{self, Drift};
 use mooring_api::conditions;
@@ -60,7 +60,7 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
                 warning: false,
                 reason: "AddressReleased".into(),
                 action: "Release",
-                text: format!("{block} of IPAddress {address} was released"),
+                text: format!("{block} of IPAddress {} was released", own(address)),
             }
         }
         Report::Duplicate { address, other } => Note {
@@ -69,7 +69,7 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
             warning: true,
             reason: "DuplicateAddress".into(),
             action: "Compare",
-            text: format!("IPAddress {other} has the same address, and both are in use: delete one claim"),
+            text: format!("IPAddress {} has the same address, and both are in use: delete one claim", own(other)),
         },
         Report::Conflict { claim, block, heard, kept } => {
             let then = if *kept { "the claim asked for it, and keeps it" } else { "the claim gets another" };
@@ -151,4 +151,9 @@ fn outside(index: &Index, pool: &PoolRef, note: &remote::Note) -> Option<Note> {
     };
     let pool = of_pool.filter(|_| claim.is_some());
     Some(Note { regarding, pool, warning, reason: reason_of(note).into(), action: "Compare", text })
+}
+
+/// The namespace and name of an address.
+fn own(address: &Key) -> String {
+    format!("{}/{}", address.namespace, address.object())
 }

@@ -16,7 +16,7 @@ use crate::work::Failure;
 impl Claim {
     /// Whether the claim is bound to the object of this name, or must be left alone.
     fn keeps(&self, object: &str) -> bool {
-        self.bound.as_deref() == Some(object) || self.hold != Hold::None
+        self.is_bound_to(object) || self.hold != Hold::None
     }
 
     /// Whether the claim lets go of the object of this name to which it is bound: its machine is gone.
@@ -51,8 +51,7 @@ impl<P: Provider> Machine<P> {
             // An object that may exist but was not shown must go too.
             return;
         }
-        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
-        let key = Key { namespace: claim.key.namespace.clone(), name };
+        let key = claim.object_key();
         let own: Vec<u32> = self
             .addresses
             .named(&key)
@@ -197,10 +196,10 @@ impl<P: Provider> Machine<P> {
                 entry.fate = Fate::Stays;
                 self.work.mark(Who::Address(slot));
             }
-            Ok(Some(claim)) if entry.address.owner.is_none() && claim.leaves(&entry.address.key.name) => {
+            Ok(Some(claim)) if entry.address.owner.is_none() && claim.leaves(entry.address.name()) => {
                 self.dispose(slot, true);
             }
-            Ok(Some(claim)) if entry.address.owner.is_none() && claim.keeps(&entry.address.key.name) => {
+            Ok(Some(claim)) if entry.address.owner.is_none() && claim.keeps(entry.address.name()) => {
                 entry.fate = Fate::Stays;
                 // The watch may be ahead of the read: what it showed since counts, and the claim may be gone by now.
                 match self.claims.find(&claim.key) {

@@ -42,8 +42,8 @@ impl Entry {
     /// Whether the object is released with the claim. The garbage collector removes the owner reference of a claim that is
     /// deleted in the foreground, or whose dependents are orphaned: then only the claim's status names the object.
     pub(super) fn goes_with(&self, claim: &Claim) -> bool {
-        let Address { key, owner, rest, claim: of, .. } = &*self.address;
-        let bound = claim.bound.as_ref() == Some(&key.name) && *of == claim.key.name;
+        let Address { owner, rest, claim: of, .. } = &*self.address;
+        let bound = claim.is_bound_to(self.address.name()) && *of == claim.key.name;
         self.is_of(&claim.uid)
             || self.heir.as_ref() == Some(&claim.uid)
             || (bound && owner.is_none() && rest.is_none() && !planted(Flaw::OwnerlessStays))
@@ -73,7 +73,7 @@ impl<P: Provider> Machine<P> {
     /// Checks an object that is the claim's, or would become the claim's.
     pub(super) fn pass(&mut self, slot: u32, claim: &Claim, address: u32) {
         let Some(entry) = self.addresses.get(address) else { return };
-        let name = entry.address.key.name.clone();
+        let name = entry.address.name().clone();
         let attempt = entry.attempt(&claim.uid).cloned();
         if entry.is_void(claim) {
             let (conflict, held) =
@@ -150,6 +150,9 @@ impl<P: Provider> Machine<P> {
             let message = format!("IPAddress {name} is being deleted: wait until it is gone, or see what holds it");
             return self.stuck(slot, claim, message);
         }
+        if !self.is_compared(slot, address) {
+            return;
+        }
         self.leave(slot);
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: block.to_string() };
         if let Some(target) = self.target(slot) {
@@ -172,7 +175,7 @@ impl<P: Provider> Machine<P> {
         };
         let block = mine.block.map_or_else(String::new, |b| b.to_string());
         let (name, pool, other, others) =
-            (&mine.address.key.name, &mine.address.pool, &other.address.key, &other.address.pool);
+            (mine.address.name(), &mine.address.pool, other.address.words(), &other.address.pool);
         let apart = if pool == others {
             String::new()
         } else {
@@ -189,8 +192,11 @@ impl<P: Provider> Machine<P> {
         rivals.retain(|&r| {
             self.addresses.get(r).is_some_and(|rival| {
                 let resting_of_it = rival.address.rest.as_ref().is_some_and(|rest| rest.of == entry.address.uid);
-                let earlier =
-                    rival.rank < entry.rank || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater));
+                // Two kinds of objects have no common order: each counts as earlier than the other.
+                let apart = rival.address.key.claim_kind() != entry.address.key.claim_kind();
+                let earlier = rival.rank < entry.rank
+                    || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater))
+                    || (apart && !planted(Flaw::KindsInOrder));
                 let bound = self.is_bound(rival);
                 let counts = !planted(Flaw::UnboundDoNotCount) || bound;
                 (earlier || bound) && !resting_of_it && counts
@@ -215,8 +221,7 @@ impl<P: Provider> Machine<P> {
     /// Whether an object's claim is bound to the object, as far as the watch has shown.
     pub(super) fn is_bound(&self, entry: &Entry) -> bool {
         let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
-        claim
-            .is_some_and(|s| s.claim.bound.as_ref() == Some(&entry.address.key.name) && entry.is_free_for(&s.claim.uid))
+        claim.is_some_and(|s| s.claim.is_bound_to(entry.address.name()) && entry.is_free_for(&s.claim.uid))
     }
 
     /// Whether the same rule is about to withdraw a rival: then this object may wait.

@@ -67,8 +67,9 @@ impl<P: Provider> Machine<P> {
         if unseen.list.is_none() && unseen.until > self.work.now() {
             self.work.mark_at(unseen.until, Who::Claim(slot));
         } else if unseen.list.is_none() {
-            let list = Some(self.want_list());
-            self.lists.listeners.insert(slot);
+            let kind = self.kind_of(slot);
+            let list = Some(self.want_list(kind));
+            self.lists(kind).listeners.insert(slot);
             if let Some(known) = self.claims.get_mut(slot) {
                 known.progress().unseen = Some(Unseen { list, ..unseen });
             }

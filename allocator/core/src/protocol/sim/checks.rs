@@ -58,7 +58,14 @@ impl World {
                     && (c.bound.is_none() || self.store.own(c).is_some_and(|a| a.uid == address.uid))
             });
             // After a restore the object belongs to the claim of its name, which has a condition if it cannot have it.
-            let inherited = self.store.claims.contains_key(&address.key);
+            // One that is named after its address may be a second one, which must go once it is void.
+            let void = |c: &Claim| {
+                address.attempt.as_ref().is_some_and(|m| m.claim == c.uid && m.number < c.voided && !m.adopted)
+            };
+            let own = |c: &Claim| self.store.own(c).is_some_and(|own| own.uid != address.uid);
+            let second =
+                |c: &Claim| address.object.is_some() && !c.deleting && c.hold == Hold::None && own(c) && void(c);
+            let inherited = self.store.claims.get(&address.key).is_some_and(|c| !second(c));
             if !resting && !owned && !by_hand && !held && !inherited {
                 return Err(format!("{} is leaked: {address:?}", address.key));
             }
@@ -117,8 +124,8 @@ impl World {
             Reason::PoolNotReady => usable.is_none(),
             Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(&claim.pool, plan)),
             Reason::AllocationFailed => {
-                let object = self.store.addresses.get(&claim.key);
-                let in_the_way = object.is_some() || self.store.foreign.contains(&claim.key);
+                let in_the_way =
+                    self.store.named(&claim.key).next().is_some() || self.store.foreign.contains(&claim.key);
                 in_the_way || claim.hold != Hold::None || usable.is_some_and(|plan| self.asks_in_vain(claim, plan))
             }
             Reason::AddressAllocated | Reason::Other => false,

@@ -10,7 +10,7 @@ use crate::remote::{Drift, Orphans, RemoteSpec};
 use crate::retained_meta::RetainedMeta;
 
 use super::Dice;
-use super::store::Store;
+use super::store::{Store, named_after};
 use super::writer::Writer;
 
 pub(super) struct World {
@@ -95,7 +95,7 @@ impl World {
         let store = Store { wall: 1_000_000, ..Store::default() };
         let kinds = [
             PoolKind::InClusterIPPool,
-            PoolKind::InClusterIPPool,
+            PoolKind::Metal3IPPool,
             PoolKind::InClusterIPPool,
             PoolKind::GlobalInClusterIPPool,
             PoolKind::InClusterPrefixPool,
@@ -146,7 +146,12 @@ impl World {
     fn take_over(&mut self) {
         for i in 0..self.dice.roll(5) {
             let pool = self.dice.pick(2);
-            let key = Key::new("ns", &format!("c{i}"));
+            let name = format!("c{i}");
+            let of_metal3 = pool == 1 && self.dice.one_in(2);
+            let key = if of_metal3 { Key::of_metal3("ns", &name) } else { Key::new("ns", &name) };
+            let at = if pool == 0 { 1 + i } else { 3 + i };
+            let ip = format!("10.0.0.{at}").parse().unwrap();
+            let object = of_metal3.then(|| named_after(ip));
             let uid = self.store.uid();
             let address = self.store.uid();
             let bound = self.dice.roll(4) > 0;
@@ -159,21 +164,21 @@ impl World {
                 deleting: false,
                 finalizer: true,
                 others: self.dice.one_in(2),
-                bound: bound.then(|| key.name.clone()),
+                bound: bound.then(|| object.clone().unwrap_or_else(|| key.name.clone())),
                 voided: 0,
                 requested: None,
                 hold: Hold::None,
                 condition: None,
                 retained: RetainedMeta::default(),
             });
-            let at = if pool == 0 { 1 + i } else { 3 + i };
             self.store.old_duplicates.insert(address.clone());
             self.store.put_address(Address {
                 key: key.clone(),
+                object,
                 uid: address,
                 version: Version("".into()),
                 pool: self.pools[pool].clone(),
-                address: Some(format!("10.0.0.{at}").parse().unwrap()),
+                address: Some(ip),
                 prefix: 24,
                 claim: key.name.clone(),
                 owner: Some(uid),
