@@ -13,6 +13,7 @@ mod idle;
 pub mod keepalived;
 mod outage;
 mod peers;
+mod phpipam;
 mod rig;
 mod services;
 pub mod stats;
@@ -75,7 +76,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 30] = [
+pub const ALL: [Bench; 31] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -96,6 +97,7 @@ pub const ALL: [Bench; 30] = [
     bench!("claims", 1, Allocator, claims::measure),
     bench!("claims-policy", 1, Allocator, claims::with_policy),
     bench!("claims-growth", 1, Allocator, claims::grown),
+    bench!("phpipam", 1, Allocator, phpipam::measure),
     bench!("endpoint", 1, Allocator, endpoints::measure),
     bench!("services-create", 1, Both, services::create::measure),
     bench!("services-api", 1, Both, services::steady::measure),
