@@ -222,6 +222,17 @@ impl PhpIpam {
         lock(&self.state).rows.clone()
     }
 
+    /// A token that it accepts now.
+    #[must_use]
+    pub fn token(&self) -> String {
+        format!("token-{}", lock(&self.state).token)
+    }
+
+    /// All addresses are deleted.
+    pub fn clear(&self) {
+        lock(&self.state).rows.clear();
+    }
+
     /// A person deletes an address.
     pub fn delete(&self, ip: &str) {
         lock(&self.state).rows.retain(|row| row.ip.to_string() != ip);
