@@ -38,3 +38,29 @@ pub fn use_of(conditions: &[Condition]) -> RemoteSpec {
         warning: if is_served_twice(conditions) { SERVED_TWICE.to_owned() } else { String::new() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mooring_api::pool::IdentityRef;
+
+    use super::*;
+
+    #[test]
+    fn a_spec_that_makes_no_sense_gives_nothing_and_says_why() {
+        let identity_ref = IdentityRef { kind: Some("ClusterIdentity".into()), ..IdentityRef::default() };
+        let spec = FloatingIpPoolSpec { given: vec!["here".into()], identity_ref, ..FloatingIpPoolSpec::default() };
+        let errors: Vec<String> = plan(&spec, Network::Common).unwrap_err().iter().map(ToString::to_string).collect();
+        assert!(errors[0].contains("put clouds.yaml into a Secret") && errors[1].contains("\"here\""), "{errors:?}");
+        assert!(plan(&FloatingIpPoolSpec::default(), Network::Common).is_ok());
+    }
+
+    #[test]
+    fn it_is_told_that_another_program_logs_in_for_the_pool() {
+        let logged_in = |status: &str| {
+            let (type_, status) = (OPENSTACK_AUTHENTICATION.to_owned(), status.to_owned());
+            use_of(&[Condition { type_, status, ..Condition::default() }]).warning
+        };
+        assert!(logged_in("True").contains("mooring.clouds.yaml"));
+        assert_eq!(logged_in("False"), "");
+    }
+}

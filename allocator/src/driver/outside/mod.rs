@@ -65,11 +65,12 @@ impl Outside {
         let Some(back_end) = self.back_end(index, &pool) else {
             return Box::pin(async move { Ended::Outside(id, Err(Failure::NotSent)) });
         };
-        let namespace = match &back_end {
-            BackEnd::PhpIpam(_) => self.secrets_namespace.clone(),
-            BackEnd::OpenStack(_) => pool.namespace.clone(),
+        let (namespace, longest) = match &back_end {
+            BackEnd::PhpIpam(_) => (self.secrets_namespace.clone(), deadline),
+            BackEnd::OpenStack(_) => (pool.namespace.clone(), deadline.max(openstack::PATIENCE)),
         };
         let secrets = Secrets { client: client.clone(), ops: ops.clone(), namespace, deadline };
+        let deadline = longest;
         let looks = index.floating_ips.clone();
         let (ops, verb) = (ops.clone(), name(&what));
         Box::pin(async move {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::story;
 use crate::ipam::allocators::Allocator;
+use crate::ipam::audit::ready;
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
 use crate::ipam::server::{Crds, documents_in};
 use crate::observe::now;
@@ -37,7 +38,8 @@ pub fn all() -> Vec<Test<()>> {
         story!("openstack", life::kept, "kept-and-given-again", 5),
         story!("openstack", faults::trouble, "credentials-tokens-and-neutron-away", 5),
         story!("openstack", faults::killed, "killed-at-every-call", 5),
-        story!("openstack", real::real, "real-keystone-and-neutron", 10),
+        // Installing them takes a minute, and setting them up another.
+        story!("openstack", real::real, "real-keystone-and-neutron", 15).only_named(),
     ]
 }
 
@@ -127,6 +129,25 @@ async fn none_left(scope: &Scope<'_>) -> Result<()> {
         |kind| move |state: &crate::ipam::world::State| state.all(kind, &scope.ns).next().is_none().then_some(());
     scope.rig.world.until_within(LONGEST, "all claims to be gone", left(CLAIM)).await?;
     scope.rig.world.until_within(LONGEST, "all addresses to be gone", left(ADDRESS)).await
+}
+
+/// Waits until a claim has its address, and returns it: longer than the scope waits, for a slow Neutron.
+async fn has_address(scope: &Scope<'_>, name: &str) -> Result<String> {
+    let found = scope.rig.world.until_within(LONGEST, &format!("claim {name} to be bound"), |state| {
+        let to = state.get(CLAIM, &scope.ns, name)?["status"]["addressRef"]["name"].as_str()?;
+        Some(state.get(ADDRESS, &scope.ns, to)?["spec"]["address"].as_str()?.to_owned())
+    });
+    found.await
+}
+
+/// Waits until a claim says why it waits, as long.
+async fn waits(scope: &Scope<'_>, name: &str, reason: &str, part: &str) -> Result<()> {
+    let what = format!("claim {name} to say {reason}: {part}");
+    let found = scope.rig.world.until_within(LONGEST, &what, |state| {
+        let (is, why, message) = ready(state.get(CLAIM, &scope.ns, name)?)?;
+        (!is && why == reason && message.contains(part)).then_some(())
+    });
+    found.await
 }
 
 /// Waits until this many claims of a namespace have an address. Returns claims' uids by address; no two have the same one.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{ARGS, Shown, are_named, bound, claim, delete_all, none_left, nothing_is_told, pool, secret, up};
+use super::{
+    ARGS, Shown, are_named, bound, claim, delete_all, has_address, none_left, nothing_is_told, pool, secret, up, waits,
+};
 use crate::ipam::scope::CLAIM;
 use crate::openstack::{Real, USER, clouds};
 use crate::runner::Ctx;
@@ -36,7 +38,7 @@ pub async fn real(_: &mut Ctx<()>) -> Result<()> {
     pool(&scope, "list", list).await?;
     pool(&scope, "free", json!({"reclaimPolicy": "Delete", "floatingIPNetwork": network})).await?;
     claim(&scope, "list-0", "list").await?;
-    ensure!(scope.bound("list-0").await?.ip() == given, "not the list's");
+    ensure!(has_address(&scope, "list-0").await? == given, "not the list's");
     let lives = async {
         // Primes: the moments fall on all parts of its work.
         for life in [397, 701, 1_103, 211, 907, 1_511] {
@@ -59,33 +61,33 @@ pub async fn real(_: &mut Ctx<()>) -> Result<()> {
     let tagged = shown(&cloud).await?.iter().filter(|one| !one.tags.is_empty()).count();
     ensure!(tagged == CLAIMS - 1, "{tagged} are tagged");
     claim(&scope, "late", "list").await?;
-    scope.refused_with("late", "PoolExhausted", "maxIPs is 8").await?;
+    waits(&scope, "late", "PoolExhausted", "maxIPs is 8").await?;
     scope.delete(CLAIM, "list-2").await?;
-    scope.bound("late").await?;
+    has_address(&scope, "late").await?;
     // No token is good any more; another kind of credentials; Neutron away.
     cloud.forget_tokens()?;
     secret(&scope, &clouds(Some(&credential))).await?;
     cloud.stop_neutron().await?;
     claim(&scope, "free-100", "free").await?;
-    scope.refused_with("free-100", "PoolNotReady", "Neutron").await?;
+    waits(&scope, "free-100", "PoolNotReady", "Neutron").await?;
     cloud.start_neutron().await?;
-    scope.bound("free-100").await?;
+    has_address(&scope, "free-100").await?;
     // The quota, and a network that is full.
     cloud.admin.quota(Some(u32::try_from(CLAIMS + 1)?)).await?;
     claim(&scope, "free-101", "free").await?;
-    scope.refused_with("free-101", "PoolExhausted", "Quota exceeded").await?;
+    waits(&scope, "free-101", "PoolExhausted", "Quota exceeded").await?;
     cloud.admin.quota(None).await?;
     scope.delete(CLAIM, "free-1").await?;
-    scope.bound("free-101").await?;
+    has_address(&scope, "free-101").await?;
     cloud.admin.external_network("small", "198.51.100.0/30").await?;
     let small = json!({"filter": {"name": "small"}});
     pool(&scope, "small", json!({"reclaimPolicy": "Retain", "floatingIPNetwork": small})).await?;
     claim(&scope, "small-0", "small").await?;
-    scope.bound("small-0").await?;
+    has_address(&scope, "small-0").await?;
     claim(&scope, "small-1", "small").await?;
-    scope.refused_with("small-1", "PoolExhausted", "No more IP addresses").await?;
+    waits(&scope, "small-1", "PoolExhausted", "No more IP addresses").await?;
     scope.delete(CLAIM, "small-0").await?;
-    scope.bound("small-1").await?;
+    has_address(&scope, "small-1").await?;
     delete_all(&scope).await?;
     none_left(&scope).await?;
     let left = shown(&cloud).await?;

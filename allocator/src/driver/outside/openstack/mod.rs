@@ -28,6 +28,8 @@ use crate::driver::claims::floating_ips::Look;
 use calls::FloatingPool;
 use session::Session;
 
+/// Time limit for a call, at least: it is several requests, and Neutron makes a few floating IPs a second, one after the other.
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// The Secret is read again after this time.
 const SECRET_LASTS: Duration = Duration::from_secs(15);
 /// The keys of the Secret under which `clouds.yaml` may stand. The first is known to Mooring alone: the provider for OpenStack
