@@ -46,7 +46,6 @@ impl Change {
             {
                 return None;
             }
-            Event::Metal3Claims(_) | Event::Metal3Addresses(..) | Event::Metal3Listed => return None,
             Event::Claim(claim) => Self::Claim(claim.key.clone(), claim.uid.clone()),
             Event::ClaimGone(key, uid) => Self::ClaimGone(key.clone(), uid.clone()),
             Event::Addresses(all, _) => Self::Addresses(all.iter().map(|address| address.uid.clone()).collect()),
@@ -55,7 +54,12 @@ impl Change {
             Event::Pools(all) => Self::Pools(all.iter().map(|pool| pool.reference.clone()).collect()),
             Event::Pool(pool) => Self::Pool(pool.reference.clone()),
             Event::PoolGone(reference, uid) => Self::PoolGone(reference.clone(), uid.clone()),
-            Event::Answer { .. } | Event::ClaimRead { .. } | Event::Remote { .. } => return None,
+            Event::Metal3Claims(_)
+            | Event::Metal3Addresses(..)
+            | Event::Metal3Listed
+            | Event::Answer { .. }
+            | Event::ClaimRead { .. }
+            | Event::Remote { .. } => return None,
         })
     }
 }

@@ -83,7 +83,6 @@ impl Metal3<'_> {
     }
 
     /// Changes an object; for its status, `/status` stands behind its name.
-    #[expect(clippy::needless_pass_by_value, reason = "as json! makes it")]
     pub async fn change(&self, plural: &str, name: &str, patch: Value) -> Result<Value> {
         Ok(self.0.rig.server.merge(&format!("{}/{name}", self.place(plural)), &patch).await?)
     }

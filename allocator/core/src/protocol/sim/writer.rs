@@ -207,10 +207,10 @@ impl Writer {
                     // A list that was asked for is asked for again.
                     match self.lists[kind].take().map(|listing| listing.event) {
                         Some(Event::Addresses(_, Some(id))) => {
-                            self.calls.push(Call::List { of: ClaimKind::ClusterApi, id })
+                            self.calls.push(Call::List { of: ClaimKind::ClusterApi, id });
                         }
                         Some(Event::Metal3Addresses(_, Some(id))) => {
-                            self.calls.push(Call::List { of: ClaimKind::Metal3, id })
+                            self.calls.push(Call::List { of: ClaimKind::Metal3, id });
                         }
                         _ => {}
                     }
