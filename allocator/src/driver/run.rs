@@ -123,7 +123,8 @@ pub async fn run(
     };
     let metal3 = driver.settings.metal3.then_some(PoolKind::Metal3IPPool);
     let openstack = driver.settings.openstack.then_some(PoolKind::OpenStackFloatingIPPool);
-    for kind in driver.settings.providers.iter().copied().chain(metal3).chain(openstack) {
+    let phpipam = driver.settings.phpipam.then_some(PoolKind::PHPIPAMIPPool);
+    for kind in metal3.into_iter().chain(openstack).chain(phpipam) {
         driver.index.serve(kind);
     }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();

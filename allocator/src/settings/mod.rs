@@ -18,7 +18,6 @@ use mooring_common::settings::{Effective, Gathered, Origin, Warning, variables};
 pub use mooring_common::settings::{Host, SettingsError};
 use mooring_common::values::{Problem, duration_within, listen, number, on_off, one_of, problem};
 
-use mooring_allocator_core::names::PoolKind;
 use mooring_allocator_services::class::ClassRules;
 
 use self::spec::SETTINGS;
@@ -108,7 +107,7 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let gives = g.field("endpoints", on_off);
     let kinds = g.field("endpoint-kinds", part_kinds);
     let machine_addresses = g.field("machine-addresses", on_off);
-    let providers = g.field("providers", providers);
+    let phpipam = g.field("phpipam", on_off);
     let secrets_namespace = g.field("secrets-namespace", |text| own_namespace(host, text));
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
@@ -135,10 +134,10 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         one_network: one_network?,
         metal3: metal3?,
         openstack: openstack?,
+        phpipam: phpipam?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         machine_addresses: machine_addresses?,
-        providers: providers?,
         secrets_namespace: secrets_namespace?,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
@@ -152,18 +151,6 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
 fn own_namespace(host: &Host, text: &str) -> Result<String, Problem> {
     let own = || host.pod_namespace.as_deref().unwrap_or("kube-system");
     dns_label(if text.is_empty() { own() } else { text })
-}
-
-fn providers(text: &str) -> Result<Vec<PoolKind>, Problem> {
-    let mut all = Vec::new();
-    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        match name {
-            "phpipam" => all.push(PoolKind::PHPIPAMIPPool),
-            _ => return problem("not an outside system that is known", "give phpipam, or nothing"),
-        }
-    }
-    all.dedup();
-    Ok(all)
 }
 
 fn services(g: &mut Gathered, host: &Host) -> Option<Services> {
@@ -354,7 +341,7 @@ mod tests {
         "machine-addresses",
         "metal3",
         "openstack",
-        "providers",
+        "phpipam",
         "secrets-namespace",
         "lease-name",
         "metrics",

@@ -76,13 +76,6 @@ pub const SETTINGS: &[Spec] = &[
         "Whether claims of metal3's IPPools (ipam.metal3.io) are served too. It needs further permissions: manifests/allocator/metal3. metal3's controller must not run",
     ),
     spec(
-        SCOPE,
-        "openstack",
-        "ON|OFF",
-        "off",
-        "Whether claims of OpenStackFloatingIPPools are served too. It needs further permissions: manifests/allocator/openstack",
-    ),
-    spec(
         SERVICES,
         "services",
         "ON|OFF",
@@ -141,15 +134,19 @@ pub const SETTINGS: &[Spec] = &[
         "VSphereCluster.infrastructure.cluster.x-k8s.io",
         "The kinds of infrastructure clusters that get the endpoint: any that has spec.controlPlaneEndpoint.host. The allocator needs permission for each",
     ),
-    noted(
-        spec(
-            PROVIDERS,
-            "providers",
-            "NAME,...",
-            "",
-            "The outside systems whose pools are served: phpipam. Each needs its CRD and further permissions: manifests/allocator/phpipam",
-        ),
-        "none",
+    spec(
+        PROVIDERS,
+        "openstack",
+        "ON|OFF",
+        "off",
+        "Whether claims of OpenStackFloatingIPPools are served too. It needs further permissions: manifests/allocator/openstack",
+    ),
+    spec(
+        PROVIDERS,
+        "phpipam",
+        "ON|OFF",
+        "off",
+        "Whether claims of PHPIPAMIPPools are served too. It needs their CRD and further permissions: manifests/allocator/phpipam",
     ),
     noted(
         spec(
@@ -157,7 +154,7 @@ pub const SETTINGS: &[Spec] = &[
             "secrets-namespace",
             "NAME",
             "",
-            "The namespace of the Secrets that pools of outside systems name. The allocator needs permission to get them",
+            "The namespace of the Secrets that PHPIPAMIPPools name. The allocator needs permission to get them",
         ),
         "the pod's, or kube-system",
     ),

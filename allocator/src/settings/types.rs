@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mooring_allocator_core::names::PoolKind;
 use mooring_allocator_services::class::ClassRules;
 use mooring_common::kubeconfig::Source;
 use mooring_common::log::LogSettings;
@@ -33,6 +32,8 @@ pub struct Settings {
     pub metal3: bool,
     /// Claims of pools of OpenStack's floating IPs are served.
     pub openstack: bool,
+    /// Claims of pools whose addresses phpIPAM gives are served.
+    pub phpipam: bool,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.
@@ -43,8 +44,6 @@ pub struct Settings {
     pub endpoints: Option<Endpoints>,
     /// Whether `VSphereMachines` get addresses.
     pub machine_addresses: bool,
-    /// The kinds of pools of outside systems that are served.
-    pub providers: Vec<PoolKind>,
     /// The namespace of the Secrets that such pools name.
     pub secrets_namespace: String,
     /// Whether Events are written.

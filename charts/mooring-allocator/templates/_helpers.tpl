@@ -72,7 +72,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - {name: MOORING_ALLOCATOR_MACHINE_ADDRESSES, value: "on"}
 {{- end }}
 {{- if .Values.phpipam.enabled }}
-- {name: MOORING_ALLOCATOR_PROVIDERS, value: phpipam}
+- {name: MOORING_ALLOCATOR_PHPIPAM, value: "on"}
 - {name: MOORING_ALLOCATOR_SECRETS_NAMESPACE, value: {{ .Release.Namespace }}}
 {{- end }}
 {{- if ne .Values.leaseName "mooring-allocator" }}

@@ -31,7 +31,7 @@ const ALONE: usize = 100;
 /// Longest time of all claims.
 const LIMIT: Duration = Duration::from_mins(5);
 const ARGS: [&str; 4] =
-    ["--leader-election=false", "--services=off", "--providers=phpipam", "--secrets-namespace=mooring-system"];
+    ["--leader-election=false", "--services=off", "--phpipam=on", "--secrets-namespace=mooring-system"];
 const KIND: &str = "PHPIPAMIPPool";
 
 /// Requests of a bare client for free addresses, so many at once; returns how many were answered a second.

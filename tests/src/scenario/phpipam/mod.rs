@@ -22,7 +22,7 @@ use crate::runner::Test;
 const KIND: &str = "PHPIPAMIPPool";
 /// The arguments of the allocator.
 const ARGS: [&str; 4] =
-    ["--leader-election=false", "--services=off", "--providers=phpipam", "--secrets-namespace=mooring-system"];
+    ["--leader-election=false", "--services=off", "--phpipam=on", "--secrets-namespace=mooring-system"];
 
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {

@@ -14,7 +14,7 @@ use crate::runner::Ctx;
 
 const KIND: &str = "PHPIPAMIPPool";
 /// As the component's Deployment is started.
-const ARGS: [&str; 3] = ["--services=off", "--providers=phpipam", "--secrets-namespace=mooring-system"];
+const ARGS: [&str; 3] = ["--services=off", "--phpipam=on", "--secrets-namespace=mooring-system"];
 
 /// A claim of such a pool gets an address and is released, and the pool goes.
 pub async fn all_that_it_does(_: &mut Ctx<()>) -> Result<()> {
