@@ -133,7 +133,8 @@ async fn none_left(scope: &Scope<'_>) -> Result<()> {
 
 /// Waits until a claim has its address, and returns it: longer than the scope waits, for a slow Neutron.
 async fn has_address(scope: &Scope<'_>, name: &str) -> Result<String> {
-    let found = scope.rig.world.until_within(LONGEST, &format!("claim {name} to be bound"), |state| {
+    let what = format!("claim {name} to be bound");
+    let found = scope.rig.world.until_within(LONGEST, &what, |state| {
         let to = state.get(CLAIM, &scope.ns, name)?["status"]["addressRef"]["name"].as_str()?;
         Some(state.get(ADDRESS, &scope.ns, to)?["spec"]["address"].as_str()?.to_owned())
     });
