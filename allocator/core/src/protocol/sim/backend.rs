@@ -27,6 +27,8 @@ pub(in crate::protocol) struct Backend {
     pub(in crate::protocol) alone: bool,
     /// The claims for which a request had its effect after nobody awaited its answer any more.
     strayed: BTreeSet<Uid>,
+    /// The claims for which a request had its effect when they were gone.
+    late: BTreeSet<Uid>,
     /// The entries of claims that were let go.
     left: Vec<Entry>,
 }
@@ -140,6 +142,11 @@ impl Store {
         {
             return Err(format!("an address is asked for {}, of which nothing is recorded", mark.name));
         }
+        if let What::Allocate(mark, _) | What::PutBack(mark) = what
+            && !self.claims.values().any(|claim| claim.uid == mark.claim)
+        {
+            self.backend.late.insert(mark.claim.clone());
+        }
         let result = self.backend.apply(what, lies);
         trace.push(format!("outside {what:?} -> {result:?}"));
         Ok(result)
@@ -162,7 +169,9 @@ impl Store {
             let Some(uid) = &entry.claim else { continue };
             let claim = self.claims.values().find(|claim| claim.uid == *uid);
             let shown = self.addresses.values().any(|a| a.address == Some(entry.address) && a.pool.kind.is_remote());
-            if claim.is_none() && !shown {
+            // A request of another allocator that came after the last look of a pool that is gone: nobody looks there any more.
+            let pool_went = self.unclear.iter().any(|pool| pool.kind.is_remote());
+            if claim.is_none() && !shown && !(pool_went && self.backend.late.contains(uid)) {
                 return Err(format!("an entry is leaked: {entry:?}"));
             }
             // An entry that keeps the address of somebody else's object from being handed out stays.
