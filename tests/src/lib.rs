@@ -18,6 +18,7 @@ pub mod ipam;
 pub mod kubeadm;
 pub mod lab;
 pub mod observe;
+pub mod openstack;
 pub mod pki;
 pub mod progress;
 pub mod release;

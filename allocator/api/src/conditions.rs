@@ -31,6 +31,9 @@ pub const POOL_READY: &str = "PoolReady";
 /// Pool, `Ready` false: its spec makes no sense in a way that the API server could not tell. Nothing is given out of it.
 pub const INVALID_SPEC: &str = "InvalidSpec";
 
+/// Pool, `Ready` false: the outside system that gives its addresses cannot be reached, or refuses.
+pub const PROVIDER_FAILED: &str = "ProviderFailed";
+
 /// Pool, `Ready` false: it is being deleted, and waits for its last address.
 pub const DELETING: &str = "Deleting";
 
@@ -78,6 +81,21 @@ pub const ANNOTATION_IGNORED: &str = "AnnotationIgnored";
 
 /// Pool, `AnnotationsInvalid` false.
 pub const ALL_ANNOTATIONS_VALID: &str = "AllAnnotationsValid";
+
+/// On pools of floating IPs, for those who know the provider for OpenStack: as [`READY`]. Its reasons are that provider's.
+pub const FLOATING_IP_POOL_READY: &str = "OpenstackFloatingIPPoolReady";
+
+/// Pool of floating IPs, [`FLOATING_IP_POOL_READY`] true.
+pub const FLOATING_IPS_READY: &str = "Ready";
+
+/// Pool of floating IPs, [`FLOATING_IP_POOL_READY`] false: claims have as many as there may be.
+pub const MAX_IPS_REACHED: &str = "MaxIPsReached";
+
+/// Pool of floating IPs, [`FLOATING_IP_POOL_READY`] false: OpenStack cannot be reached, or refuses.
+pub const OPENSTACK_ERROR: &str = "OpenStackError";
+
+/// On pools of floating IPs: written by the provider for OpenStack alone, whenever it has tried to log in.
+pub const OPENSTACK_AUTHENTICATION: &str = "OpenStackAuthenticationSucceeded";
 
 /// A condition, of the new style (`metav1.Condition`) or the old one of Cluster API, which has a severity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -164,6 +182,18 @@ impl Condition {
 #[must_use]
 pub fn find<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     all.iter().find(|one| one.type_ == type_)
+}
+
+/// The list with these conditions in it; others stay.
+#[must_use]
+pub fn all_with(all: &[Condition], conditions: &[Condition]) -> Vec<Condition> {
+    let mut list = all.to_vec();
+    for condition in conditions {
+        if let Some(changed) = with(&list, condition.clone()) {
+            list = changed;
+        }
+    }
+    list
 }
 
 /// The list with `condition` in it; `None` when it says nothing new. The transition time stays where the status does, and what

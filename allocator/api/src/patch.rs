@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::address::NameRef;
 use crate::claim::IpAddressClaim;
 use crate::conditions::{self, Condition};
-use crate::pool::{Counts, PoolStatus};
+use crate::pool::{Counts, FloatingIpPoolStatus, PoolStatus};
 use crate::versions::IpamVersion;
 
 /// An object that did not come from an API server cannot be patched.
@@ -245,12 +245,7 @@ pub fn pool_status(
         changes.insert("ipAddresses".to_owned(), counted);
     }
     let before = old.map_or(&[][..], |status| &status.conditions);
-    let mut all = before.to_vec();
-    for condition in conditions {
-        if let Some(changed) = conditions::with(&all, condition.clone()) {
-            all = changed;
-        }
-    }
+    let all = conditions::all_with(before, conditions);
     if all != before {
         changes.insert("conditions".to_owned(), json!(all));
     }
@@ -275,6 +270,36 @@ pub fn metal3_pool_status(
     }
     let all = Map::from_iter([("indexes".to_owned(), indexes.into()), ("lastUpdated".to_owned(), json!(moment))]);
     locked_status(meta, all)
+}
+
+/// The patch for the status of a pool of floating IPs: this one, with conditions of other programs kept. `None` when it is so
+/// already.
+///
+/// # Errors
+/// The pool was never seen.
+pub fn floating_ip_pool_status(
+    meta: &ObjectMeta,
+    old: &FloatingIpPoolStatus,
+    new: &FloatingIpPoolStatus,
+) -> Result<Option<LockedPatch>, NotSeen> {
+    let mut changes = Map::new();
+    for (name, before, now) in [
+        ("claimedIPs", &old.claimed, &new.claimed),
+        ("availableIPs", &old.available, &new.available),
+        ("failedIPs", &old.failed, &new.failed),
+    ] {
+        if before != now {
+            changes.insert(name.to_owned(), json!(now));
+        }
+    }
+    if let Some(network) = new.network.as_ref().filter(|network| old.network.as_ref() != Some(network)) {
+        changes.insert("floatingIPNetwork".to_owned(), json!(network));
+    }
+    let all = conditions::all_with(&old.conditions, &new.conditions);
+    if all != old.conditions {
+        changes.insert("conditions".to_owned(), json!(all));
+    }
+    locked_status(meta, changes)
 }
 
 fn locked_status(meta: &ObjectMeta, changes: Map<String, Value>) -> Result<Option<LockedPatch>, NotSeen> {

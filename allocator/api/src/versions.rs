@@ -70,6 +70,17 @@ pub enum PoolVersion {
 
 versions!(PoolVersion: V1alpha1 = "v1alpha1", V1alpha2 = "v1alpha2");
 
+/// The versions of pools of outside systems.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OutsideVersion {
+    /// The only one.
+    #[default]
+    #[serde(rename = "ipam.cluster.x-k8s.io/v1alpha1")]
+    V1alpha1,
+}
+
+versions!(OutsideVersion: V1alpha1 = "v1alpha1");
+
 /// The versions of Clusters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ClusterVersion {

@@ -87,6 +87,7 @@ impl Record {
 
     fn address(&self, at: usize) -> Address {
         Address {
+            object: None,
             key: key(at),
             uid: uid(self.object.uid),
             version: version(self.object.version),
@@ -128,6 +129,7 @@ impl World {
             version: "1".into(),
             generation: 1,
             plan: Ok(plan),
+            remote: None,
             paused: false,
             deleting: false,
             finalizer: true,

@@ -9,6 +9,7 @@ use crate::book::{Book, Freed, Holder, PoolId};
 use crate::few::{NAMED, few};
 use crate::names::{Key, PoolRef};
 use crate::pool::{Plan, SpecError, Standing};
+use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
 use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
 
@@ -41,7 +42,7 @@ impl InCluster {
     fn wake(&mut self, freed: Vec<Freed>) {
         for Freed { pool, block } in freed {
             if let Some(reference) = self.book.reference(pool) {
-                self.woken.push(Woken { pool: reference.clone(), freed: Some(block) });
+                self.woken.push(Woken::Freed(reference.clone(), block));
             }
         }
     }
@@ -102,11 +103,12 @@ impl InCluster {
 
     /// The unit that a plan keeps for a claim.
     fn kept(plan: &Plan, claim: &Key) -> Option<Block> {
-        plan.kept.get(&*claim.to_string()).or_else(|| plan.kept.get(&*claim.name)).copied()
+        let name = claim.object();
+        plan.kept.get(&format!("{}/{name}", claim.namespace)).or_else(|| plan.kept.get(name)).copied()
     }
 
-    /// Chooses a unit and reserves it.
-    fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+    /// Whether a pool serves a claim at all.
+    pub(crate) fn admits(&mut self, ask: &Ask<'_>) -> Result<PoolId, Refusal> {
         let pool = self.book.pool(ask.pool);
         let Some(facts) = self.facts.get(&pool) else {
             return Err(not_ready(format!("{} does not exist: create it", ask.pool)));
@@ -124,6 +126,46 @@ impl InCluster {
             );
             return Err(failed(message, Until::PoolChanges));
         }
+        Ok(pool)
+    }
+
+    /// Reserves for a claim the block that an outside system has given it.
+    pub(crate) fn reserve_given(&mut self, ask: &Ask<'_>, block: Block) -> Result<(), Refusal> {
+        let pool = self.book.pool(ask.pool);
+        let mine = Holder::Reserved(ask.slot);
+        let others = self.book.holders(pool, block).into_iter().map(|(_, holder)| holder);
+        let message = format!("{} gave {block}, which", ask.pool);
+        let held_by = match others.filter(|holder| *holder != mine && !planted(Flaw::LiesAreBelieved)).min() {
+            None => {
+                if self.book.block(mine) != Some(block) {
+                    let freed = self.book.vacate(mine);
+                    self.wake(freed);
+                    self.book.occupy(mine, pool, Some(block));
+                }
+                return Ok(());
+            }
+            Some(Holder::Kept(_)) => {
+                let message = format!(
+                    "{message} a pool of this cluster keeps for a claim (preAllocations): take it out of one of them"
+                );
+                return Err(failed(message, Until::PoolChanges));
+            }
+            Some(Holder::Object(slot)) => HeldBy::Object(slot),
+            Some(Holder::Reserved(slot)) => HeldBy::Claim(slot),
+        };
+        Err(Refusal { held_by: Some(held_by), ..failed(message, Until::Free(block)) })
+    }
+
+    /// Whether nobody but this claim has a block, as a pool sees it.
+    pub(crate) fn is_free(&self, slot: u32, pool: &Arc<PoolRef>, block: Block) -> bool {
+        let holders = self.book.find(pool).map(|pool| self.book.holders(pool, block)).unwrap_or_default();
+        holders.into_iter().all(|(_, holder)| holder == Holder::Reserved(slot))
+    }
+
+    /// Chooses a unit and reserves it.
+    fn reserve(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal> {
+        let pool = self.admits(ask)?;
+        let Some(plan) = self.book.plan(pool) else { return Err(not_ready(format!("{} cannot be used", ask.pool))) };
         let mine = Holder::Reserved(ask.slot);
         if let Some(block) = self.book.block(mine) {
             // Not if the claim now asks for another unit, or if another claim was quicker.
@@ -265,7 +307,7 @@ impl Provider for InCluster {
         self.facts.insert(id, Facts { paused: pool.paused, deleting: pool.deleting, errors, quarantines });
         let freed = self.book.set_plan(id, pool.plan.as_ref().ok().cloned());
         self.wake(freed);
-        self.woken.push(Woken { pool: pool.reference.clone(), freed: None });
+        self.woken.push(Woken::Pool(pool.reference.clone()));
     }
 
     fn pool_gone(&mut self, pool: &Arc<PoolRef>) {
@@ -273,7 +315,7 @@ impl Provider for InCluster {
         self.facts.remove(&id);
         let freed = self.book.set_plan(id, None);
         self.wake(freed);
-        self.woken.push(Woken { pool: pool.clone(), freed: None });
+        self.woken.push(Woken::Pool(pool.clone()));
     }
 
     fn shown(&mut self, slot: u32, address: &Address) -> Option<Block> {
@@ -330,6 +372,7 @@ mod tests {
                 version: Version::from("1"),
                 generation: 1,
                 plan: PoolSpec { addresses, prefix: 8, ..PoolSpec::default() }.plan(),
+                remote: None,
                 paused: false,
                 deleting: false,
                 finalizer: true,

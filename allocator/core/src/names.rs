@@ -55,9 +55,62 @@ impl Key {
     }
 }
 
+/// The kinds of claims, each with a kind of address objects of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClaimKind {
+    /// Cluster API's `IPAddressClaim`, whose `IPAddress` has the claim's name.
+    ClusterApi,
+    /// metal3's `IPClaim`, whose `IPAddress` (of metal3's group) is named after its address.
+    Metal3,
+}
+
+impl ClaimKind {
+    /// The other kind.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::ClusterApi => Self::Metal3,
+            Self::Metal3 => Self::ClusterApi,
+        }
+    }
+}
+
+/// What the keys of metal3's claims, and of the objects of these, begin with. No object's name has a slash: so claims of two
+/// kinds that have the same name are different claims wherever keys are compared, and the other keys are no larger for it.
+const METAL3: &str = "IPClaim/";
+
+impl Key {
+    /// metal3's claim of this name, or an object of such a claim.
+    #[must_use]
+    pub fn of_metal3(namespace: &str, name: &str) -> Self {
+        Self::new(namespace, &format!("{METAL3}{name}"))
+    }
+
+    /// The kind of the claim.
+    #[must_use]
+    pub fn claim_kind(&self) -> ClaimKind {
+        if self.name.starts_with(METAL3) { ClaimKind::Metal3 } else { ClaimKind::ClusterApi }
+    }
+
+    /// The claim of the other kind that has the same name.
+    pub(crate) fn of_other_kind(&self) -> Self {
+        match self.claim_kind() {
+            ClaimKind::ClusterApi => Self::of_metal3(&self.namespace, &self.name),
+            ClaimKind::Metal3 => Self::new(&self.namespace, self.object()),
+        }
+    }
+
+    /// The object's own name.
+    #[must_use]
+    pub fn object(&self) -> &str {
+        self.name.strip_prefix(METAL3).unwrap_or(&self.name)
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
+        let kind = if self.claim_kind() == ClaimKind::Metal3 { "IPClaim " } else { "" };
+        write!(f, "{kind}{}/{}", self.namespace, self.object())
     }
 }
 
@@ -74,9 +127,19 @@ pub enum PoolKind {
     GlobalInClusterPrefixPool,
     /// metal3's `IPPool`
     Metal3IPPool,
+    /// `PHPIPAMIPPool`
+    PHPIPAMIPPool,
+    /// `OpenStackFloatingIPPool`
+    OpenStackFloatingIPPool,
 }
 
 impl PoolKind {
+    /// Whether the addresses come from a system outside the cluster: [`crate::remote`].
+    #[must_use]
+    pub const fn is_remote(self) -> bool {
+        matches!(self, Self::PHPIPAMIPPool | Self::OpenStackFloatingIPPool)
+    }
+
     /// Whether the kind hands out prefixes; otherwise single addresses.
     #[must_use]
     pub const fn of_prefixes(self) -> bool {
@@ -86,13 +149,13 @@ impl PoolKind {
     /// Whether the kind belongs to no namespace.
     #[must_use]
     pub const fn global(self) -> bool {
-        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool)
+        matches!(self, Self::GlobalInClusterIPPool | Self::GlobalInClusterPrefixPool | Self::PHPIPAMIPPool)
     }
 
     /// Whether the status of such a pool lists the addresses that its claims have.
     #[must_use]
     pub const fn lists_holders(self) -> bool {
-        matches!(self, Self::Metal3IPPool)
+        matches!(self, Self::Metal3IPPool | Self::OpenStackFloatingIPPool)
     }
 
     /// The kind's name.
@@ -104,6 +167,8 @@ impl PoolKind {
             Self::InClusterPrefixPool => "InClusterPrefixPool",
             Self::GlobalInClusterPrefixPool => "GlobalInClusterPrefixPool",
             Self::Metal3IPPool => "IPPool",
+            Self::PHPIPAMIPPool => "PHPIPAMIPPool",
+            Self::OpenStackFloatingIPPool => "OpenStackFloatingIPPool",
         }
     }
 }

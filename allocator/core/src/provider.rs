@@ -1,19 +1,26 @@
 //! The source of a pool's addresses. The protocol knows only this trait: the provider decides whether the addresses
 //! come from a pool's own list or from an outside system.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::block::Block;
-use crate::names::{Key, PoolRef};
+use crate::names::{Key, PoolRef, Uid};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
+use crate::remote::{Answer, Call, Doubt, Failure, Note, Waiter};
 
 /// The request of a claim.
 #[derive(Clone, Debug)]
 pub struct Ask<'a> {
     /// The claim.
     pub claim: &'a Key,
+    /// The claim's uid.
+    pub uid: &'a Uid,
+    /// Nobody can have asked an outside system for this claim before: this process has put the finalizer on it since it leads,
+    /// and has not asked since.
+    pub fresh: bool,
     /// The claim's slot: the chosen address is reserved for this slot.
     pub slot: u32,
     /// The pool.
@@ -68,6 +75,24 @@ pub enum Until {
     Free(Block),
     /// The pool changes (or, for an outside system, the provider reports a change by [`Provider::woken`]).
     PoolChanges,
+    /// An outside system answers, which has been awaited since this time: [`Provider::woken`] reports the answer. Most answers
+    /// come too soon for the wait to be told.
+    Answered(Duration),
+}
+
+/// What is about to be let go: a claim, or an `IPAddress` that is released.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    /// Whom an answer wakes.
+    pub waiter: Waiter,
+    /// The pool.
+    pub pool: &'a Arc<PoolRef>,
+    /// The uid of the claim. For an object that was never a claim's: the object's own uid.
+    pub claim: &'a Uid,
+    /// The claim's name.
+    pub name: &'a Key,
+    /// The address of the object.
+    pub address: Option<IpAddr>,
 }
 
 /// The facts about a pool that the protocol needs.
@@ -85,13 +110,19 @@ pub struct Description {
     pub available: u128,
 }
 
-/// A change that claims may have waited for.
+/// A change that somebody may have waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Woken {
-    /// The pool.
-    pub pool: Arc<PoolRef>,
-    /// The block that became free; None: the pool has changed.
-    pub freed: Option<Block>,
+pub enum Woken {
+    /// A pool has changed.
+    Pool(Arc<PoolRef>),
+    /// A block of a pool became free.
+    Freed(Arc<PoolRef>, Block),
+    /// A claim may go on.
+    Claim(u32),
+    /// An `IPAddress` may go on.
+    Address(u32),
+    /// What a pool's status says has changed.
+    Status(Arc<PoolRef>),
 }
 
 /// The source of addresses. No call blocks: if an outside system must be asked first, the request is refused until the
@@ -126,4 +157,41 @@ pub trait Provider {
     fn is_implausible(&self, slot: u32) -> bool;
     /// The claims woken by the calls so far.
     fn woken(&mut self) -> Vec<Woken>;
+
+    /// An object was shown changed, though not its address.
+    fn changed(&mut self, _slot: u32, _address: &Address) {}
+    /// A step begins.
+    fn begin(&mut self, _now: Duration, _leading: bool) {}
+    /// The latest time for the next step; None: nothing waits for a time.
+    fn next_tick(&self) -> Option<Duration> {
+        None
+    }
+    /// Whether a claim may lose its finalizer, or an object its own: nothing of it is left in an outside system. The claim is
+    /// gone, or is being deleted and has no other finalizer.
+    ///
+    /// # Errors
+    /// Why not yet; [`Provider::woken`] says when to ask again.
+    fn let_go(&mut self, _leaving: &Leaving<'_>) -> Result<(), Refusal> {
+        Ok(())
+    }
+    /// Whether a pool may lose its finalizer: nothing of it is wanted or under way.
+    fn pool_may_go(&mut self, _pool: &Arc<PoolRef>) -> bool {
+        true
+    }
+    /// The calls to outside systems that are to be made. The step ends.
+    fn calls(&mut self) -> Vec<Call> {
+        Vec::new()
+    }
+    /// A call to an outside system has ended. `claims`: the uids of all claims.
+    fn answered(&mut self, _id: u64, _result: Result<Answer, Failure>, _claims: &dyn Fn() -> HashSet<Uid>) {}
+    /// What is to be told to people about outside systems.
+    fn notes(&mut self) -> Vec<(Arc<PoolRef>, Note)> {
+        Vec::new()
+    }
+    /// The claims of which must be read whether they are gone.
+    fn doubts(&mut self) -> Vec<Doubt> {
+        Vec::new()
+    }
+    /// The API server has said that a claim is gone.
+    fn claim_is_gone(&mut self, _doubt: Doubt) {}
 }

@@ -1,16 +1,16 @@
 //! The watched kinds: their names, versions and paths.
 
-use mooring_allocator_core::names::PoolKind;
+use mooring_allocator_core::names::{ClaimKind, PoolKind};
 use mooring_api::GROUP;
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
 use mooring_api::cluster::{self, Cluster};
 use mooring_api::pool::{
-    GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool, METAL3_ADDRESSES,
-    METAL3_POOLS, METAL3_VERSION,
+    FLOATING_IP_POOLS, GlobalInClusterIpPool, GlobalInClusterPrefixPool, InClusterIpPool, InClusterPrefixPool,
+    METAL3_ADDRESSES, METAL3_CLAIMS, METAL3_POOLS, METAL3_VERSION, PhpIpamIpPool,
 };
-use mooring_api::versions::{ClusterVersion, IpamVersion, PoolVersion, Version as _};
-use mooring_names::metal3;
+use mooring_api::versions::{ClusterVersion, IpamVersion, OutsideVersion, PoolVersion, Version as _};
+use mooring_names::{metal3, openstack};
 
 /// A kind of object that Clusters name: infrastructure clusters, or control planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +55,8 @@ pub enum Resource {
     Addresses,
     /// One of the kinds of pools.
     Pools(PoolKind),
+    /// metal3's own `IPClaim`
+    Metal3Claims,
     /// metal3's own `IPAddress`
     Metal3Addresses,
     /// `Namespace`
@@ -98,7 +100,10 @@ impl Resource {
             Self::Pools(PoolKind::InClusterPrefixPool) => InClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::GlobalInClusterPrefixPool) => GlobalInClusterPrefixPool::PLURAL,
             Self::Pools(PoolKind::Metal3IPPool) => METAL3_POOLS,
+            Self::Metal3Claims => METAL3_CLAIMS,
             Self::Metal3Addresses => METAL3_ADDRESSES,
+            Self::Pools(PoolKind::PHPIPAMIPPool) => PhpIpamIpPool::PLURAL,
+            Self::Pools(PoolKind::OpenStackFloatingIPPool) => FLOATING_IP_POOLS,
             Self::Namespaces => "namespaces",
             Self::Services => "services",
             Self::Endpoints => "endpointslices",
@@ -116,8 +121,34 @@ impl Resource {
         match self {
             Self::Config => "the ConfigMap of addresses for Services",
             Self::ClusterInfo => "the ConfigMap kube-public/cluster-info",
+            Self::Pools(PoolKind::Metal3IPPool) => "IPPools of metal3's",
+            Self::Metal3Claims => "IPClaims of metal3's",
             Self::Metal3Addresses => "IPAddresses of metal3's own claims",
             _ => self.plural(),
+        }
+    }
+
+    /// Whether it is of metal3's group.
+    #[must_use]
+    pub const fn of_metal3(self) -> bool {
+        matches!(self, Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Claims | Self::Metal3Addresses)
+    }
+
+    /// The claims of this kind.
+    #[must_use]
+    pub const fn claims(of: ClaimKind) -> Self {
+        match of {
+            ClaimKind::ClusterApi => Self::Claims,
+            ClaimKind::Metal3 => Self::Metal3Claims,
+        }
+    }
+
+    /// The addresses of claims of this kind.
+    #[must_use]
+    pub const fn addresses(of: ClaimKind) -> Self {
+        match of {
+            ClaimKind::ClusterApi => Self::Addresses,
+            ClaimKind::Metal3 => Self::Metal3Addresses,
         }
     }
 
@@ -127,13 +158,14 @@ impl Resource {
         matches!(self, Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo)
     }
 
-    /// The group of a kind of Clusters, of what these name, of machines, or of metal3.
+    /// The group of a kind of Clusters, of what these name, of machines, of metal3, or of the provider for OpenStack.
     const fn foreign_group(self) -> Option<&'static str> {
         match self {
             Self::Clusters => Some(cluster::GROUP),
             Self::Parts(kind) => Some(kind.group),
             Self::Machines | Self::MachineTemplates => Some(mooring_names::machines::GROUP),
-            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => Some(metal3::GROUP),
+            _ if self.of_metal3() => Some(metal3::GROUP),
+            Self::Pools(PoolKind::OpenStackFloatingIPPool) => Some(openstack::GROUP),
             _ => None,
         }
     }
@@ -144,7 +176,8 @@ impl Resource {
         match self {
             Self::Clusters => ClusterVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Claims | Self::Addresses => IpamVersion::ALL.iter().rev().map(|one| one.name()).collect(),
-            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Addresses => vec![METAL3_VERSION],
+            Self::Pools(PoolKind::Metal3IPPool) | Self::Metal3Claims | Self::Metal3Addresses => vec![METAL3_VERSION],
+            Self::Pools(kind) if kind.is_remote() => OutsideVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Pools(_) => PoolVersion::ALL.iter().rev().map(|one| one.name()).collect(),
             Self::Parts(_) | Self::Machines | Self::MachineTemplates => PART_VERSIONS.into(),
             Self::Namespaces | Self::Services | Self::Endpoints | Self::Nodes | Self::Config | Self::ClusterInfo => {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mooring_allocator_core::names::{Key, Uid, Version};
+use mooring_allocator_core::names::{ClaimKind, Key, Uid, Version};
 use mooring_allocator_core::placement_hints::Facts;
 use mooring_allocator_core::protocol::{Address, Attempt, Links};
 use mooring_allocator_core::retained_meta::Finalizers;
@@ -21,7 +21,7 @@ use super::text::Text;
 const OUTDATED: &str = "/v1alpha1";
 
 /// Whether an owner is of this group.
-fn is_of(owner: &Owner<'_>, wanted: &str) -> bool {
+pub(super) fn is_of(owner: &Owner<'_>, wanted: &str) -> bool {
     owner.api_version.split_once('/').is_some_and(|(group, _)| group == wanted)
 }
 
@@ -100,7 +100,7 @@ impl AddressJson<'_> {
         let outdated = owner.into_iter().chain(of_pool).any(|one| one.api_version.ends_with(OUTDATED));
         let links = Links { pool: of_pool.map(|one| Uid(names.text(&one.uid))), outdated };
         let all = meta.finalizers.as_deref().unwrap_or_default();
-        let finalizer = all.iter().any(|one| &**one == finalizers(pool.kind).address);
+        let finalizer = all.iter().any(|one| &**one == finalizers(pool.kind, ClaimKind::ClusterApi).address);
         let annotations = meta.annotations.as_ref();
         let attempt: Option<Attempt> =
             annotations.and_then(|a| a.attempt.as_deref()).and_then(|text| own_annotations::read_attempt(text, uid));
@@ -110,6 +110,7 @@ impl AddressJson<'_> {
         });
         let address = Address {
             key: Key { namespace: names.text(&meta.namespace), name: key_name },
+            object: None,
             uid: Uid::from(&*meta.uid),
             version: Version::from(&*meta.resource_version),
             pool,

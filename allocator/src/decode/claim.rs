@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::{Key, PoolKind, Uid, Version};
+use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, Uid, Version};
 use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
 use mooring_allocator_core::retained_meta::{
     ClusterOwner, ForCluster, ForMachine, ForServices, MachineOwner, Owner, RetainedMeta,
@@ -18,14 +18,14 @@ use mooring_names::machines;
 use serde::Deserialize;
 
 use super::kinds::finalizers;
-use super::meta::{ConditionJson, Meta, NameJson, Owner as OwnerJson, PoolRefJson};
+use super::meta::{Annotations, ConditionJson, Meta, NameJson, Owner as OwnerJson, PoolRefJson};
 use super::names::Names;
 use super::own_annotations;
 use super::text::Text;
 
 /// The garbage collector's finalizer on an object that is deleted in the foreground. The garbage collector waits for the
 /// claim's `IPAddress`: so the address must not wait for this finalizer.
-const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 /// A claim, as the API server sends it.
 #[derive(Debug, Default, Deserialize)]
@@ -67,7 +67,7 @@ struct NewStyle<'a> {
 }
 
 /// The longest request that is kept, in bytes: tenants write it.
-const LONGEST_REQUEST: usize = 1024;
+pub(super) const LONGEST_REQUEST: usize = 1024;
 
 /// The complete status, without the other fields.
 #[derive(Deserialize)]
@@ -93,7 +93,7 @@ impl ClaimJson<'_> {
         let Some(pool) = names.pool_ref(&self.spec.pool_ref, &meta.namespace) else { return Ok(None) };
         let key = Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) };
         let all = meta.finalizers.as_deref().unwrap_or_default();
-        let ours = |one: &&Text<'_>| ***one == *finalizers(pool.kind).claim;
+        let ours = |one: &&Text<'_>| ***one == *finalizers(pool.kind, ClaimKind::ClusterApi).claim;
         let finalizer = all.iter().any(|one| ours(&one));
         let others = all.iter().any(|one| !ours(&one) && **one != *FOREGROUND);
         let labels = meta.labels.as_ref();
@@ -129,10 +129,7 @@ impl ClaimJson<'_> {
             finalizer,
             others,
             bound: self.bound(&key),
-            voided: annotations
-                .and_then(|a| a.voided.as_ref()?.parse().ok())
-                .filter(|&count| count < u32::MAX)
-                .unwrap_or(0),
+            voided: voided(annotations),
             requested: requested.map(|text| Box::from(cut_bytes(text, LONGEST_REQUEST))),
             hold: Hold::None,
             condition: self.ready(api),
@@ -266,7 +263,13 @@ pub const fn family_label(family: Family) -> &'static str {
     }
 }
 
-fn reason(text: &str) -> Reason {
+/// How many objects of a claim were declared void.
+pub(super) fn voided(annotations: Option<&Annotations<'_>>) -> u32 {
+    let count = annotations.and_then(|a| a.voided.as_ref()?.parse().ok());
+    count.filter(|&count| count < u32::MAX).unwrap_or(0)
+}
+
+pub(super) fn reason(text: &str) -> Reason {
     let all = [Reason::AddressAllocated, Reason::AllocationFailed, Reason::PoolNotReady, Reason::PoolExhausted];
     all.into_iter().find(|one| one.name() == text).unwrap_or(Reason::Other)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::kinds::pool_kind;
 use super::meta::PoolRefJson;
 use super::text::Text;
+use crate::api::POOLS;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::retained_meta::Finalizers;
 
@@ -21,20 +22,20 @@ pub struct Names {
     texts: HashSet<Arc<str>>,
     pools: HashMap<PoolKind, HashMap<Arc<str>, Named>>,
     finalizers: Vec<Finalizers>,
-    /// metal3's pools are ours.
-    metal3: bool,
+    /// The kinds of pools that are served beside those of the cluster itself.
+    served: Vec<PoolKind>,
 }
 
 impl Names {
-    /// Claims of metal3's pools are served.
-    pub const fn serve_metal3(&mut self) {
-        self.metal3 = true;
+    /// Also serves a kind of pool. Claims of pools of other kinds are another program's.
+    pub fn serve(&mut self, kind: PoolKind) {
+        self.served.push(kind);
     }
 
-    /// Whether claims of metal3's pools are served.
+    /// Whether claims of this kind of pool are served.
     #[must_use]
-    pub const fn serves_metal3(&self) -> bool {
-        self.metal3
+    pub fn serves(&self, kind: PoolKind) -> bool {
+        POOLS.contains(&kind) || self.served.contains(&kind)
     }
 
     /// The shared copy of a text.
@@ -50,8 +51,8 @@ impl Names {
     /// The pool that a reference in this namespace names; None: the pool is of no kind of ours.
     pub fn pool_ref(&mut self, reference: &PoolRefJson<'_>, namespace: &str) -> Option<Arc<PoolRef>> {
         let group = reference.api_group.as_deref()?;
-        let kind = pool_kind(group, &reference.kind).filter(|_| !reference.name.is_empty())?;
-        if kind == PoolKind::Metal3IPPool && !self.metal3 {
+        let kind = pool_kind(group, &reference.kind)?;
+        if reference.name.is_empty() || !self.serves(kind) {
             return None;
         }
         Some(self.pool(kind, namespace, &reference.name))
@@ -98,6 +99,10 @@ mod tests {
         assert_ne!(first, names.pool_ref(&one, "other").unwrap());
         let global = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"GlobalInClusterIPPool","name":"p"}"#);
         assert_eq!(names.pool_ref(&global, "n"), names.pool_ref(&global, "other"));
+        let phpipam = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"PHPIPAMIPPool","name":"p"}"#);
+        assert_eq!(names.pool_ref(&phpipam, "n"), None, "not asked for");
+        names.serve(PoolKind::PHPIPAMIPPool);
+        assert!(names.pool_ref(&phpipam, "n").is_some());
         for foreign in [
             r#"{"apiGroup":"ipam.metal3.io","kind":"InClusterIPPool","name":"p"}"#,
             r#"{"kind":"InClusterIPPool","name":"p"}"#,
@@ -109,7 +114,7 @@ mod tests {
         // metal3's are of its own group, and are served where that is asked for.
         let metal3 = read(r#"{"apiGroup":"ipam.metal3.io","kind":"IPPool","name":"p"}"#);
         assert_eq!(names.pool_ref(&metal3, "n"), None);
-        names.serve_metal3();
+        names.serve(PoolKind::Metal3IPPool);
         assert_eq!(names.pool_ref(&metal3, "n").map(|pool| pool.kind), Some(PoolKind::Metal3IPPool));
         let foreign = read(r#"{"apiGroup":"ipam.cluster.x-k8s.io","kind":"IPPool","name":"p"}"#);
         assert_eq!(names.pool_ref(&foreign, "n"), None);

@@ -12,12 +12,13 @@ use mooring_allocator_services::objects::{Made, Source};
 use mooring_allocator_services::words;
 use mooring_api::annotations;
 use mooring_api::pool::{
-    AllowedNamespaces, DEFAULT_PREFIX_LENGTH, IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PoolStatus, PrefixPoolSpec,
-    Quarantine,
+    AllowedNamespaces, DEFAULT_PREFIX_LENGTH, FloatingIpPoolSpec, FloatingIpPoolStatus, IpPoolSpec, Metal3PoolSpec,
+    Metal3PoolStatus, PhpIpamIpPoolSpec, PoolStatus, PrefixPoolSpec, Quarantine,
 };
 use serde::Deserialize;
 
-use super::kinds::finalizers;
+use super::kinds::pool_finalizer;
+use super::{floating_ips, outside};
 
 /// A pool of any kind, as the API server sends it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,6 +55,10 @@ pub enum Spec {
     Prefixes(Box<PrefixPoolSpec>),
     /// A pool of metal3's, and the addresses by claim in its status.
     Metal3(Box<Metal3PoolSpec>, BTreeMap<String, String>),
+    /// A pool whose addresses phpIPAM gives.
+    PhpIpam(Box<PhpIpamIpPoolSpec>),
+    /// A pool of floating IPs, and its status.
+    FloatingIps(Box<FloatingIpPoolSpec>, Box<FloatingIpPoolStatus>),
 }
 
 impl From<PoolJson<IpPoolSpec>> for Seen {
@@ -72,6 +77,19 @@ impl From<PoolJson<Metal3PoolSpec, Metal3PoolStatus>> for Seen {
     fn from(pool: PoolJson<Metal3PoolSpec, Metal3PoolStatus>) -> Self {
         let indexes = pool.status.map(|status| status.indexes).unwrap_or_default();
         Self { meta: lean(pool.metadata), status: None, spec: Spec::Metal3(Box::new(pool.spec), indexes) }
+    }
+}
+
+impl From<PoolJson<PhpIpamIpPoolSpec>> for Seen {
+    fn from(pool: PoolJson<PhpIpamIpPoolSpec>) -> Self {
+        Self { meta: lean(pool.metadata), status: pool.status, spec: Spec::PhpIpam(Box::new(pool.spec)) }
+    }
+}
+
+impl From<PoolJson<FloatingIpPoolSpec, FloatingIpPoolStatus>> for Seen {
+    fn from(pool: PoolJson<FloatingIpPoolSpec, FloatingIpPoolStatus>) -> Self {
+        let status = Box::new(pool.status.unwrap_or_default());
+        Self { meta: lean(pool.metadata), status: None, spec: Spec::FloatingIps(Box::new(pool.spec), status) }
     }
 }
 
@@ -102,7 +120,8 @@ impl Seen {
         match &self.spec {
             Spec::Addresses(spec) => spec.allowed_namespaces.as_ref(),
             Spec::Prefixes(spec) => spec.allowed_namespaces.as_ref(),
-            Spec::Metal3(..) => None,
+            Spec::PhpIpam(spec) => spec.allowed_namespaces.as_ref(),
+            Spec::Metal3(..) | Spec::FloatingIps(..) => None,
         }
     }
 
@@ -131,9 +150,14 @@ impl Seen {
             version: Version::from(self.meta.resource_version.as_deref().unwrap_or_default()),
             generation,
             plan: self.plan(namespaces),
+            remote: match &self.spec {
+                Spec::Addresses(_) | Spec::Prefixes(_) | Spec::Metal3(..) => None,
+                Spec::PhpIpam(spec) => Some(outside::use_of(spec)),
+                Spec::FloatingIps(_, status) => Some(floating_ips::use_of(&status.conditions)),
+            },
             paused: paused || self.is_paused(),
             deleting: self.meta.deletion_timestamp.is_some(),
-            finalizer: has(finalizers(reference.kind).pool),
+            finalizer: has(pool_finalizer(reference.kind)),
             status,
             reference,
         }
@@ -167,6 +191,8 @@ impl Seen {
             Spec::Addresses(spec) => serde_json::to_value(spec),
             Spec::Prefixes(spec) => serde_json::to_value(spec),
             Spec::Metal3(spec, _) => serde_json::to_value(spec),
+            Spec::PhpIpam(spec) => serde_json::to_value(spec),
+            Spec::FloatingIps(spec, _) => serde_json::to_value(spec),
         }
     }
 
@@ -187,6 +213,8 @@ impl Seen {
             Spec::Addresses(spec) => addresses(spec, self.network(), allowed)?.plan(),
             Spec::Prefixes(spec) => prefixes(spec, self.network(), allowed)?.plan(),
             Spec::Metal3(spec, _) => metal3(spec, self.network())?.plan(),
+            Spec::PhpIpam(spec) => outside::phpipam(spec, self.network(), allowed),
+            Spec::FloatingIps(spec, _) => floating_ips::plan(spec, self.network()),
         }
     }
 
@@ -196,7 +224,8 @@ impl Seen {
         let named = match &self.spec {
             Spec::Addresses(spec) => spec.network.as_ref(),
             Spec::Prefixes(spec) => spec.network.as_ref(),
-            Spec::Metal3(..) => None,
+            Spec::Metal3(..) | Spec::FloatingIps(..) => None,
+            Spec::PhpIpam(spec) => spec.network.as_ref(),
         };
         let for_services = self.annotation(words::SERVICE_DEFAULT) == Some("true")
             || self.annotation(words::SERVICE_CLASS).is_some_and(|class| !class.is_empty());

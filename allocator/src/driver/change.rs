@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_allocator_core::names::{Key, PoolRef, Uid};
-use mooring_allocator_core::protocol::Event;
+use mooring_allocator_core::names::{ClaimKind, Key, PoolRef, Uid};
+use mooring_allocator_core::protocol::{Address, Claim, Event};
 
 /// A change. The objects themselves are in the [`super::index::Index`].
 #[derive(Clone, Debug)]
@@ -40,6 +40,12 @@ impl Change {
             Event::Tick => Self::Tick,
             Event::Leading(until) => Self::Leading(*until),
             Event::Claims(all) => Self::Claims(all.iter().map(|claim| claim.key.clone()).collect()),
+            // metal3's claims are of no Service, endpoint or machine, and agents advertise no address of theirs.
+            Event::Claim(Claim { key, .. }) | Event::ClaimGone(key, _) | Event::Address(Address { key, .. })
+                if key.claim_kind() == ClaimKind::Metal3 =>
+            {
+                return None;
+            }
             Event::Claim(claim) => Self::Claim(claim.key.clone(), claim.uid.clone()),
             Event::ClaimGone(key, uid) => Self::ClaimGone(key.clone(), uid.clone()),
             Event::Addresses(all, _) => Self::Addresses(all.iter().map(|address| address.uid.clone()).collect()),
@@ -48,7 +54,12 @@ impl Change {
             Event::Pools(all) => Self::Pools(all.iter().map(|pool| pool.reference.clone()).collect()),
             Event::Pool(pool) => Self::Pool(pool.reference.clone()),
             Event::PoolGone(reference, uid) => Self::PoolGone(reference.clone(), uid.clone()),
-            Event::Answer { .. } | Event::ClaimRead { .. } => return None,
+            Event::Metal3Claims(_)
+            | Event::Metal3Addresses(..)
+            | Event::Metal3Listed
+            | Event::Answer { .. }
+            | Event::ClaimRead { .. }
+            | Event::Remote { .. } => return None,
         })
     }
 }

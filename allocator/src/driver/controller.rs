@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mooring_allocator_core::names::{Key, Uid};
+use mooring_allocator_core::names::{ClaimKind, Key, Uid};
+use mooring_allocator_core::remote;
 use mooring_allocator_core::work::Target;
 use mooring_allocator_endpoints::objects::Companion;
 use mooring_api::patch::MetaChange;
@@ -117,8 +118,12 @@ pub struct Outbox {
     pub reads: Vec<ClaimRead>,
     /// Objects to read.
     pub objects: Vec<ObjectRead>,
+    /// Calls to outside systems.
+    pub outside: Vec<remote::Call>,
     /// Asks the follower of addresses for a list.
     pub lists: mpsc::Sender<u64>,
+    /// Asks that of metal3's addresses.
+    pub metal3_lists: mpsc::Sender<u64>,
     /// Asks for lists of all kinds that Services, endpoints or machines depend on.
     pub relist: watch::Sender<u64>,
     /// Kubernetes Events.
@@ -128,6 +133,14 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// Asks the follower of the addresses of these claims for a list.
+    pub const fn lists(&self, of: ClaimKind) -> &mpsc::Sender<u64> {
+        match of {
+            ClaimKind::ClusterApi => &self.lists,
+            ClaimKind::Metal3 => &self.metal3_lists,
+        }
+    }
+
     /// Asks for lists of all kinds. Returns the number of the request: it grows.
     pub fn ask_for_lists(&self) -> u64 {
         let mut number = 0;

@@ -1,14 +1,16 @@
 //! Which kinds are followed, and from when.
 
-use mooring_allocator_core::names::PoolKind;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use mooring_allocator_core::names::PoolKind;
+
+use super::claims::metal3::METAL3;
 use super::endpoint_controller::EndpointController;
 use super::machine_controller::MachineController;
 use super::run::Driver;
 use super::service_controller::{ServiceController, kind_of};
-use crate::api::{Fed, Follow, POOLS, Resource};
+use crate::api::{Fed, Follow, Resource};
 
 /// The tasks that follow kinds.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(super) struct Followers {
     tell: mpsc::Sender<Fed>,
     /// Asks for a list of addresses.
     lists_asked: Option<mpsc::Receiver<u64>>,
+    /// The same, of metal3's.
+    metal3_lists_asked: Option<mpsc::Receiver<u64>>,
     /// Asks for lists of all kinds that Services, endpoints or machines depend on.
     relist: watch::Receiver<u64>,
     tasks: JoinSet<()>,
@@ -23,8 +27,9 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    pub(super) fn new(tell: mpsc::Sender<Fed>, lists_asked: mpsc::Receiver<u64>, relist: watch::Receiver<u64>) -> Self {
-        Self { tell, lists_asked: Some(lists_asked), relist, tasks: JoinSet::new(), started: Vec::new() }
+    pub(super) fn new(tell: mpsc::Sender<Fed>, asked: [mpsc::Receiver<u64>; 2], relist: watch::Receiver<u64>) -> Self {
+        let [lists_asked, metal3_lists_asked] = asked.map(Some);
+        Self { tell, lists_asked, metal3_lists_asked, relist, tasks: JoinSet::new(), started: Vec::new() }
     }
 }
 
@@ -33,14 +38,11 @@ impl Driver {
     /// known.
     pub(super) fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
-        if self.index.names.serves_metal3() {
-            wanted.extend([Resource::Pools(PoolKind::Metal3IPPool), Resource::Metal3Addresses]);
-        }
-        // Who waits for the pools waits for these: the others are known by then.
-        if !self.index.names.serves_metal3() || self.claims.intake.knows_pools(PoolKind::Metal3IPPool) {
-            wanted.extend(POOLS.map(Resource::Pools));
-        }
+        let metal3 = METAL3.into_iter().filter(|_| self.index.names.serves(PoolKind::Metal3IPPool));
+        let pools = self.index.pool_kinds.iter().copied().filter(|kind| *kind != PoolKind::Metal3IPPool);
+        wanted.extend(pools.map(Resource::Pools));
         if self.index.clusters.are_known() {
+            wanted.extend(metal3);
             wanted.push(Resource::Claims);
         }
         if self.claims.intake.claims_begun() {
@@ -62,7 +64,11 @@ impl Driver {
                 continue;
             }
             followers.started.push(resource);
-            let asks = if resource == Resource::Addresses { followers.lists_asked.take() } else { None };
+            let asks = match resource {
+                Resource::Addresses => followers.lists_asked.take(),
+                Resource::Metal3Addresses => followers.metal3_lists_asked.take(),
+                _ => None,
+            };
             let follow = Follow {
                 client: self.client.clone(),
                 resource,

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use mooring_allocator_core::clusters::Clusters;
 use mooring_allocator_core::foreign_finalizers::ForeignFinalizers;
-use mooring_allocator_core::in_cluster::InCluster;
-use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
+use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{Address, Claim, Machine};
+use mooring_allocator_core::providers::Providers;
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_core::written_status::WrittenStatus;
 use mooring_api::GROUP;
 use mooring_api::address::IpAddress;
 use mooring_api::claim::IpAddressClaim;
+use mooring_api::pool::{METAL3_CLAIM, METAL3_VERSION};
 use mooring_api::versions::{IpamVersion, PoolVersion, Version as _};
+use mooring_names::metal3;
 
+use super::claims::floating_ips::Looks;
 use super::claims::metal3::Metal3;
 use crate::api::POOLS;
 use crate::decode::kinds::group;
@@ -27,7 +30,7 @@ use crate::events::Regarding;
 #[derive(Debug)]
 pub struct Index {
     /// The allocation protocol, with the claims, addresses and pools that were shown.
-    pub protocol: Machine<InCluster>,
+    pub protocol: Machine<Providers>,
     /// Texts that are stored once.
     pub names: Names,
     /// The claims that were shown and are not gone, by uid; also claims of an unfinished list.
@@ -44,6 +47,8 @@ pub struct Index {
     pub written: WrittenStatus,
     /// The API version in which each kind of pool is served.
     pub pools_served: BTreeMap<PoolKind, PoolVersion>,
+    /// The kinds of pools that are served.
+    pub pool_kinds: Vec<PoolKind>,
     /// Namespaces and their labels, once a pool needs them.
     pub namespaces: Namespaces,
     /// The pages of an unfinished list of namespaces.
@@ -60,6 +65,8 @@ pub struct Index {
     pub one_network: bool,
     /// What metal3's pools depend on.
     pub metal3: Metal3,
+    /// What pools of floating IPs have shown of themselves.
+    pub floating_ips: Looks,
 }
 
 /// A pool as it was shown.
@@ -75,7 +82,7 @@ impl Index {
     /// Creates an empty index. `seed`: any number, different for each process.
     pub fn new(scope: Scope, seed: u64) -> Self {
         Self {
-            protocol: Machine::new(InCluster::default(), seed),
+            protocol: Machine::new(Providers::new(seed), seed),
             names: Names::default(),
             claims: HashMap::new(),
             waiting_since: HashMap::new(),
@@ -84,6 +91,7 @@ impl Index {
             pools: HashMap::new(),
             written: WrittenStatus::default(),
             pools_served: BTreeMap::new(),
+            pool_kinds: POOLS.into(),
             namespaces: Namespaces::default(),
             namespaces_listing: Namespaces::default(),
             namespaces_listed: false,
@@ -92,7 +100,14 @@ impl Index {
             scope,
             one_network: false,
             metal3: Metal3::default(),
+            floating_ips: Looks::default(),
         }
+    }
+
+    /// Also serves a kind of pools.
+    pub fn serve(&mut self, kind: PoolKind) {
+        self.pool_kinds.push(kind);
+        self.names.serve(kind);
     }
 
     /// The claim with this uid.
@@ -107,21 +122,15 @@ impl Index {
 
     /// The `IPAddress` to which a claim is bound, if it is shown and has an address.
     pub fn address_of(&self, claim: &Claim) -> Option<&Arc<Address>> {
-        let name = claim.bound.as_ref()?;
-        let bound = Key { namespace: claim.key.namespace.clone(), name: name.clone() };
-        let its = |one: &&Arc<Address>| one.claim == claim.key.name && one.address.is_some();
-        self.protocol.addresses_named(&bound).find(its)
+        let its =
+            |one: &&Arc<Address>| claim.is_bound_to(one.name()) && one.claim == claim.key.name && one.address.is_some();
+        self.protocol.addresses_named(&claim.object_key()).find(its)
     }
 
     /// Updates whether a claim is held, by its Cluster and its annotations.
     pub fn held(&self, mut claim: Claim) -> Claim {
         claim.hold = self.clusters.hold(&claim);
         claim
-    }
-
-    /// The kinds of pools that are served.
-    pub fn pool_kinds(&self) -> impl Iterator<Item = PoolKind> + use<> {
-        POOLS.into_iter().chain(self.names.serves_metal3().then_some(PoolKind::Metal3IPPool))
     }
 
     /// The API version in which a kind of pool is served.
@@ -136,14 +145,12 @@ impl Index {
 
     /// A claim, for an Event.
     pub fn regarding_claim(&self, key: &Key, uid: &str) -> Regarding {
-        Regarding {
-            group: GROUP,
-            version: self.served.name(),
-            kind: IpAddressClaim::KIND,
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            uid: uid.to_owned(),
-        }
+        let (group, version, kind) = match key.claim_kind() {
+            ClaimKind::ClusterApi => (GROUP, self.served.name(), IpAddressClaim::KIND),
+            ClaimKind::Metal3 => (metal3::GROUP, METAL3_VERSION, METAL3_CLAIM),
+        };
+        let (namespace, name) = (key.namespace.to_string(), key.object().to_owned());
+        Regarding { group, version, kind, namespace, name, uid: uid.to_owned() }
     }
 
     /// An address, for an Event.

@@ -9,6 +9,7 @@ mod follow;
 mod index;
 mod listing;
 mod machine_controller;
+mod outside;
 mod owners;
 mod pace;
 mod placement_hints;

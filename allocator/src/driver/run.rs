@@ -8,24 +8,27 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
+use mooring_allocator_core::names::{ClaimKind, PoolKind};
 use mooring_allocator_core::protocol::Event;
 use mooring_common::kubeconfig::ConfigError;
 use tokio::sync::{mpsc, watch};
 
 use super::change::Change;
 use super::claims::ClaimController;
+use super::claims::metal3::Known;
 use super::controller::{Controller as _, Outbox};
 use super::endpoint_controller::EndpointController;
 use super::follow::Followers;
 use super::index::Index;
 use super::listing::Follower as _;
 use super::machine_controller::MachineController;
+use super::outside::Outside;
 use super::pace::Pace;
 use super::placement_hints::HintController;
 use super::queue::Queue;
 use super::send::Ended;
 use super::service_controller::ServiceController;
-use crate::api::{Client, Fed, Resource, What, random};
+use crate::api::{ApiError, Client, Fed, Resource, What, random};
 use crate::clock;
 use crate::events::Events;
 use crate::ops::Ops;
@@ -64,6 +67,7 @@ pub(super) struct Driver {
     /// None: machines are left alone.
     pub(super) machines: Option<MachineController>,
     pub(super) hints: HintController,
+    pub(super) outside: Outside,
     pub(super) out: Outbox,
     pub(super) followers: Followers,
     pub(super) pace: Pace,
@@ -87,6 +91,7 @@ pub async fn run(
 ) -> Result<Infallible, DriverError> {
     let (tell, mut received) = mpsc::channel(RECEIVED);
     let (lists, lists_asked) = mpsc::channel(8);
+    let (metal3_lists, metal3_lists_asked) = mpsc::channel(8);
     let (relist, relist_asked) = watch::channel(0);
     let (scope, pace) = (settings.scope.clone(), Pace::new(settings.writes_per_second));
     let mut driver = Driver {
@@ -97,16 +102,30 @@ pub async fn run(
         index: Index { one_network: settings.one_network, ..Index::new(scope, random()) },
         claims: ClaimController::default(),
         hints: HintController::default(),
-        out: Outbox { queue: Queue::default(), reads: Vec::new(), objects: Vec::new(), lists, relist, events, ops },
-        followers: Followers::new(tell, lists_asked, relist_asked),
+        out: Outbox {
+            queue: Queue::default(),
+            reads: Vec::new(),
+            objects: Vec::new(),
+            outside: Vec::new(),
+            lists,
+            metal3_lists,
+            relist,
+            events,
+            ops,
+        },
+        followers: Followers::new(tell, [lists_asked, metal3_lists_asked], relist_asked),
         pace,
         calls: FuturesUnordered::new(),
         writing: 0,
         leads: None,
+        outside: Outside::new(&settings),
         settings,
     };
-    if driver.settings.metal3 {
-        driver.index.names.serve_metal3();
+    let metal3 = driver.settings.metal3.then_some(PoolKind::Metal3IPPool);
+    let openstack = driver.settings.openstack.then_some(PoolKind::OpenStackFloatingIPPool);
+    let phpipam = driver.settings.phpipam.then_some(PoolKind::PHPIPAMIPPool);
+    for kind in metal3.into_iter().chain(openstack).chain(phpipam) {
+        driver.index.serve(kind);
     }
     let for_services = driver.services.as_ref().map(ServiceController::wanted).unwrap_or_default();
     let for_endpoints = driver.endpoints.as_ref().map(EndpointController::wanted).unwrap_or_default();
@@ -135,6 +154,7 @@ pub async fn run(
         driver.pump();
         driver.read_claims();
         driver.read_objects();
+        driver.call_outside();
         driver.show();
     }
 }
@@ -241,10 +261,12 @@ impl Driver {
                     match event {
                         Ok(event) => self.step(event),
                         // No address may be missed. The protocol has not asked for this list; its numbers begin with 1.
-                        Err(error) if resource == Resource::Addresses => {
+                        Err(error) if matches!(resource, Resource::Addresses | Resource::Metal3Addresses) => {
                             tracing::error!(%error, "watch event cannot be read; all are listed again, until they can be read");
                             // If there is no room, a list is asked for already.
-                            let _ = self.out.lists.try_send(0);
+                            let of_metal3 = resource == Resource::Metal3Addresses;
+                            let of = if of_metal3 { ClaimKind::Metal3 } else { ClaimKind::ClusterApi };
+                            let _ = self.out.lists(of).try_send(0);
                         }
                         Err(error) => {
                             tracing::error!(%error, "watch event cannot be read; the object is ignored until it changes");
@@ -261,6 +283,7 @@ impl Driver {
                 self.follow_more();
             }
             What::Missing => {
+                self.out.ops.readiness.set(resource.name(), None);
                 // The other kinds may be absent.
                 if matches!(resource, Resource::Claims | Resource::Addresses) {
                     self.out.ops.readiness.set(resource.name(), Some(NOT_SERVED.into()));
@@ -269,6 +292,15 @@ impl Driver {
                     self.step(event);
                 }
                 self.listed(resource, None);
+                self.follow_more();
+            }
+            What::Lost(error @ ApiError::Status { code: 401 | 403, .. }) if resource.of_metal3() => {
+                let resource_name = resource.name();
+                tracing::error!(resource = resource_name, %error, "no permission to list; claims of metal3's pools wait, the others go on (manifests/allocator/metal3)");
+                self.out.ops.readiness.set(resource_name, Some(error.to_string()));
+                for event in self.claims.intake.metal3_unlisted(&mut self.index, resource, Known::Refused) {
+                    self.step(event);
+                }
                 self.follow_more();
             }
             What::Lost(error) => {

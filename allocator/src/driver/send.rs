@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
 use mooring_allocator_core::protocol::Event;
+use mooring_allocator_core::remote;
 use mooring_allocator_core::work::Failure;
 
-use super::claims::{claim_path, read_then_patch};
+use super::claims::{read_of_claim, read_then_patch};
 use super::controller::{ClaimRead, Controller as _, ObjectRead, Outcome, Prepared, Reader};
 use super::queue::Job;
 use super::run::Driver;
@@ -22,6 +23,8 @@ pub(super) enum Ended {
     Read(ClaimRead, Result<Bytes, ApiError>),
     /// An object was read: the action's number, and who wanted it.
     Object(u64, Reader, Result<Bytes, ApiError>),
+    /// A call to an outside system.
+    Outside(u64, Result<remote::Answer, remote::Failure>),
 }
 
 impl Driver {
@@ -118,6 +121,7 @@ impl Driver {
                 });
                 self.step(Event::ClaimRead { id, result });
             }
+            Ended::Outside(id, result) => self.step(Event::Remote { id, result }),
             Ended::Object(id, Reader::Endpoints(what), result) => {
                 if let Some(endpoints) = &mut self.endpoints {
                     endpoints.read(id, &what, result, &mut self.out);
@@ -142,11 +146,27 @@ impl Driver {
         }
     }
 
+    /// Calls outside systems, for the leader only. A call that ends after the lead has ended does no harm: see the core.
+    pub(super) fn call_outside(&mut self) {
+        while !self.out.outside.is_empty() {
+            for call in std::mem::take(&mut self.out.outside) {
+                let left = self.leads.map_or(Duration::ZERO, |until| until.saturating_sub(clock::now()));
+                if left.is_zero() {
+                    self.step(Event::Remote { id: call.id, result: Err(remote::Failure::NotSent) });
+                    continue;
+                }
+                let deadline = self.settings.call_deadline;
+                let future = self.outside.call(&self.index, &self.client, &self.out.ops, call, deadline);
+                self.calls.push(future);
+            }
+        }
+    }
+
     /// Reads the claims that the allocation protocol asks for.
     pub(super) fn read_claims(&mut self) {
         for read in std::mem::take(&mut self.out.reads) {
             let (client, ops, deadline) = (self.client.clone(), self.out.ops.clone(), self.settings.call_deadline);
-            let call = claim_path(mooring_api::versions::Version::name(self.index.served), &read.key);
+            let call = read_of_claim(&self.index, &read.key);
             self.calls.push(Box::pin(async move {
                 let result = client.call(&call, deadline, &ops.metrics).await;
                 Ended::Read(read, result)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mooring_allocator_core::book::Counts;
 use mooring_allocator_core::names::PoolRef;
 use mooring_allocator_core::protocol::Reason;
+use mooring_allocator_core::remote::Note;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -47,6 +48,13 @@ struct ByCall {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutsideCall {
+    kind: &'static str,
+    call: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByPool {
     kind: &'static str,
     namespace: String,
@@ -74,6 +82,8 @@ pub struct Metrics {
     calls: Family<ByOutcome, Counter>,
     call_seconds: Family<ByCall, Histogram, fn() -> Histogram>,
     pools: Family<ByPool, Gauge>,
+    outside_calls: Family<ByOutsideCall, Histogram, fn() -> Histogram>,
+    outside_notes: Family<ByReason, Counter>,
     /// Writes that wait for their turn.
     pub waiting: Gauge,
     /// Writes that are under way.
@@ -100,6 +110,66 @@ pub struct Metrics {
     started: Gauge<f64, AtomicU64>,
 }
 
+/// What is found in outside systems; also the reasons of Events.
+pub const ORPHAN: &str = "OrphanedEntry";
+/// An entry of a claim that is gone was deleted.
+pub const ORPHAN_RELEASED: &str = "OrphanedEntryReleased";
+/// The entry of a claim's address is gone or changed.
+pub const MISSING: &str = "EntryMissing";
+/// It was put back.
+pub const PUT_BACK: &str = "EntryPutBack";
+/// It could not be put back.
+pub const NOT_PUT_BACK: &str = "EntryNotPutBack";
+/// The outside system was not asked when an address was let go.
+pub const NOT_ASKED: &str = "EntryLeft";
+
+/// The reason of a note.
+#[must_use]
+pub const fn reason_of(note: &Note) -> &'static str {
+    match note {
+        Note::Orphan(_) => ORPHAN,
+        Note::OrphanReleased(_) => ORPHAN_RELEASED,
+        Note::Missing(..) => MISSING,
+        Note::PutBack(..) => PUT_BACK,
+        Note::NotPutBack(..) => NOT_PUT_BACK,
+        Note::NotAsked(..) => NOT_ASKED,
+    }
+}
+
+impl Metrics {
+    fn register_pools(&self, registry: &mut Registry) {
+        registry.register(
+            "pool_addresses",
+            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
+            self.pools.clone(),
+        );
+        registry.register_with_unit(
+            "outside_call",
+            "How long calls to outside systems took, by kind of pool, call and outcome",
+            Unit::Seconds,
+            self.outside_calls.clone(),
+        );
+        registry.register(
+            "outside_findings",
+            "What was found in outside systems: entries of claims that are gone, entries that people deleted or changed",
+            self.outside_notes.clone(),
+        );
+        for reason in [ORPHAN, ORPHAN_RELEASED, MISSING, PUT_BACK, NOT_PUT_BACK, NOT_ASKED] {
+            self.outside_notes.get_or_create(&ByReason { reason }).inc_by(0);
+        }
+    }
+
+    /// A call to an outside system has ended.
+    pub fn outside_call(&self, kind: &'static str, call: &'static str, outcome: &'static str, took: Duration) {
+        self.outside_calls.get_or_create(&ByOutsideCall { kind, call, outcome }).observe(took.as_secs_f64());
+    }
+
+    /// Something was found in an outside system.
+    pub fn outside_note(&self, note: &Note) {
+        self.outside_notes.get_or_create(&ByReason { reason: reason_of(note) }).inc();
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("mooring_allocator");
@@ -116,6 +186,8 @@ impl Default for Metrics {
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(call_seconds),
             pools: Family::default(),
+            outside_calls: Family::new_with_constructor(call_seconds),
+            outside_notes: Family::default(),
             waiting: Gauge::default(),
             under_way: Gauge::default(),
             leads: Gauge::default(),
@@ -173,11 +245,7 @@ impl Default for Metrics {
             Unit::Seconds,
             m.call_seconds.clone(),
         );
-        registry.register(
-            "pool_addresses",
-            "Addresses (in a prefix pool: prefixes) of each pool; as in its status",
-            m.pools.clone(),
-        );
+        m.register_pools(&mut registry);
         registry.register("writes_waiting", "Writes that wait for their turn", m.waiting.clone());
         registry.register("writes_under_way", "Writes that are under way", m.under_way.clone());
         registry.register("leads", "Whether this allocator leads: 1 or 0", m.leads.clone());
@@ -405,7 +473,8 @@ mod tests {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src");
         let page = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         // Some write the names in full.
-        let book = page("allocator.md") + &page("services.md") + &page("endpoint.md") + &page("machine-addresses.md");
+        let pages = ["allocator.md", "services.md", "endpoint.md", "machine-addresses.md", "providers.md"];
+        let book: String = pages.map(page).concat();
         let book = book.replace("`mooring_allocator_", "`");
         let shown = Metrics::default().page().unwrap();
         let types = shown.lines().filter_map(|line| line.strip_prefix("# TYPE mooring_allocator_")?.rsplit_once(' '));
@@ -417,10 +486,7 @@ mod tests {
                 _ => name.to_owned(),
             };
             let is_explained = book.contains(&format!("`{name}`")) || book.contains(&format!("`{name}{{"));
-            assert!(
-                is_explained,
-                "no page of docs/src explains {name}: allocator.md, services.md, endpoint.md, machine-addresses.md"
-            );
+            assert!(is_explained, "no page of docs/src explains {name}: {pages:?}");
             count += 1;
         }
         assert!(count > 15, "only {count} metrics");

@@ -1,13 +1,15 @@
 //! The operators' view: metrics, health, the log.
 
 mod health;
-mod metrics;
+pub mod metrics;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
+use mooring_allocator_core::names::PoolRef;
 use mooring_allocator_core::protocol::{Report, Write};
+use mooring_allocator_core::remote::{Drift, Note};
 use mooring_common::readiness::Readiness;
 use mooring_common::server::{Page, Pages};
 
@@ -73,9 +75,36 @@ impl Ops {
                 let block = block.map(|one| one.to_string());
                 tracing::warn!(object = %address, address = block, why, "address released without its quarantine");
             }
+            Report::Remote { pool, note } => self.outside(pool, note),
             Report::Duplicate { address, other } => {
                 self.metrics.duplicates.inc();
                 tracing::error!(object = %address, %other, "duplicate address: two bound IPAddress objects have it; delete one of their claims");
+            }
+        }
+    }
+
+    fn outside(&self, pool: &PoolRef, note: &Note) {
+        self.metrics.outside_note(note);
+        match note {
+            Note::Orphan(entry) => {
+                tracing::warn!(%pool, address = %entry.address, host = %entry.host, "outside system has an entry of ours whose claim is not here");
+            }
+            Note::OrphanReleased(entry) => {
+                tracing::info!(%pool, address = %entry.address, host = %entry.host, "entry of a claim that is gone deleted in the outside system");
+            }
+            Note::Missing(claim, address, drift) => {
+                let put_back = *drift == Drift::PutBack;
+                tracing::warn!(%pool, %claim, %address, put_back, "entry of a claim's address is gone or changed in the outside system");
+            }
+            Note::PutBack(claim, address) => {
+                tracing::info!(%pool, %claim, %address, "entry of a claim's address put back in the outside system");
+            }
+            Note::NotPutBack(claim, address, why) => {
+                tracing::error!(%pool, %claim, %address, why, "entry of a claim's address cannot be put back: somebody else may get the address");
+            }
+            Note::NotAsked(claim, address) => {
+                let address = address.map(|one| one.to_string());
+                tracing::error!(%pool, %claim, address, "address let go without its outside system: the pool was removed by force; delete the entry there");
             }
         }
     }

@@ -101,11 +101,14 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
     let filter = g.field("watch-filter", text);
     let one_network = g.field("one-network", on_off);
     let metal3 = g.field("metal3", on_off);
+    let openstack = g.field("openstack", on_off);
     let serves = g.field("services", on_off);
     let services = services(g, host);
     let gives = g.field("endpoints", on_off);
     let kinds = g.field("endpoint-kinds", part_kinds);
     let machine_addresses = g.field("machine-addresses", on_off);
+    let phpipam = g.field("phpipam", on_off);
+    let secrets_namespace = g.field("secrets-namespace", |text| own_namespace(host, text));
     let elects = g.field("leader-election", on_off);
     let election = election(g, host);
     let own = || format!("{}_{:x}", host.name.as_deref().unwrap_or("allocator"), random);
@@ -130,9 +133,12 @@ fn read(g: &mut Gathered, host: &Host, random: u64) -> Option<Settings> {
         scope,
         one_network: one_network?,
         metal3: metal3?,
+        openstack: openstack?,
+        phpipam: phpipam?,
         services,
         endpoints: if gives? { Some(Endpoints { kinds: kinds? }) } else { None },
         machine_addresses: machine_addresses?,
+        secrets_namespace: secrets_namespace?,
         identity: identity?,
         election: if elects? { Some(election?) } else { None },
         events: events?,
@@ -327,13 +333,16 @@ mod tests {
     }
 
     /// The settings that the chart gives by values of their own, or that the pod gives.
-    const NOT_IN_THE_CHART: [&str; 11] = [
+    const NOT_IN_THE_CHART: [&str; 14] = [
         "services",
         "services-configmap",
         "endpoints",
         "endpoint-kinds",
         "machine-addresses",
         "metal3",
+        "openstack",
+        "phpipam",
+        "secrets-namespace",
         "lease-name",
         "metrics",
         "kubeconfig",

@@ -11,6 +11,7 @@ const SCOPE: &str = "Which claims";
 const SERVICES: &str = "Services of type LoadBalancer";
 const ENDPOINTS: &str = "Endpoints of Clusters";
 const MACHINES: &str = "Addresses of machines";
+const PROVIDERS: &str = "Outside systems";
 const ELECTION: &str = "Leader election";
 const OPERATE: &str = "Operations";
 
@@ -132,6 +133,30 @@ pub const SETTINGS: &[Spec] = &[
         "KIND.GROUP,...",
         "VSphereCluster.infrastructure.cluster.x-k8s.io",
         "The kinds of infrastructure clusters that get the endpoint: any that has spec.controlPlaneEndpoint.host. The allocator needs permission for each",
+    ),
+    spec(
+        PROVIDERS,
+        "openstack",
+        "ON|OFF",
+        "off",
+        "Whether claims of OpenStackFloatingIPPools are served too. It needs further permissions: manifests/allocator/openstack",
+    ),
+    spec(
+        PROVIDERS,
+        "phpipam",
+        "ON|OFF",
+        "off",
+        "Whether claims of PHPIPAMIPPools are served too. It needs their CRD and further permissions: manifests/allocator/phpipam",
+    ),
+    noted(
+        spec(
+            PROVIDERS,
+            "secrets-namespace",
+            "NAME",
+            "",
+            "The namespace of the Secrets that PHPIPAMIPPools name. The allocator needs permission to get them",
+        ),
+        "the pod's, or kube-system",
     ),
     spec(
         MACHINES,

@@ -30,6 +30,10 @@ pub struct Settings {
     pub one_network: bool,
     /// Claims of metal3's pools are served.
     pub metal3: bool,
+    /// Claims of pools of OpenStack's floating IPs are served.
+    pub openstack: bool,
+    /// Claims of pools whose addresses phpIPAM gives are served.
+    pub phpipam: bool,
     /// This allocator's name.
     pub identity: String,
     /// The election; None: this allocator always works.
@@ -40,6 +44,8 @@ pub struct Settings {
     pub endpoints: Option<Endpoints>,
     /// Whether `VSphereMachines` get addresses.
     pub machine_addresses: bool,
+    /// The namespace of the Secrets that such pools name.
+    pub secrets_namespace: String,
     /// Whether Events are written.
     pub events: bool,
     /// Where metrics and health are served; None: nowhere.

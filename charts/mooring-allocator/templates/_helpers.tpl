@@ -54,6 +54,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if .Values.metal3.enabled }}
 - {name: MOORING_ALLOCATOR_METAL3, value: "on"}
 {{- end }}
+{{- if .Values.openstack.enabled }}
+- {name: MOORING_ALLOCATOR_OPENSTACK, value: "on"}
+{{- end }}
 {{- if .Values.endpoints.enabled }}
 - {name: MOORING_ALLOCATOR_ENDPOINTS, value: "on"}
 {{- $kinds := list }}
@@ -67,6 +70,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- if .Values.machineAddresses.enabled }}
 - {name: MOORING_ALLOCATOR_MACHINE_ADDRESSES, value: "on"}
+{{- end }}
+{{- if .Values.phpipam.enabled }}
+- {name: MOORING_ALLOCATOR_PHPIPAM, value: "on"}
+- {name: MOORING_ALLOCATOR_SECRETS_NAMESPACE, value: {{ .Release.Namespace }}}
 {{- end }}
 {{- if ne .Values.leaseName "mooring-allocator" }}
 - {name: MOORING_ALLOCATOR_LEASE_NAME, value: {{ .Values.leaseName | quote }}}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::mark::{Form, Mark};
-use crate::{annotations, endpoints, finalizers, kube_vip, labels, machines, metal3, services, sessions};
+use crate::{annotations, endpoints, finalizers, kube_vip, labels, machines, metal3, openstack, services, sessions};
 
 const HEAD: &str = "\
 # Annotations, labels and finalizers
@@ -25,7 +25,7 @@ Mooring does not do what these ask for. An Event on the Service says so (`Annota
 ";
 
 /// The modules of names.
-const ALL: [&[Mark]; 8] = [
+const ALL: [&[Mark]; 9] = [
     annotations::MARKS,
     labels::MARKS,
     finalizers::MARKS,
@@ -34,6 +34,7 @@ const ALL: [&[Mark]; 8] = [
     endpoints::MARKS,
     machines::MARKS,
     metal3::MARKS,
+    openstack::MARKS,
 ];
 
 fn heading(form: Form) -> &'static str {

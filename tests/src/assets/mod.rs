@@ -14,6 +14,7 @@ mod download;
 mod find;
 mod golang;
 mod modules;
+mod openstack;
 mod tools;
 
 use std::fmt;
@@ -27,6 +28,7 @@ pub use digest::hex;
 pub use find::{Finder, Product, find, kube_proxy, one};
 pub use golang::{Manager, go_program, helm, managed_crds, manager};
 pub use modules::{Project, crds};
+pub use openstack::{OpenStackPrograms, openstack};
 pub use tools::{ensure, on_path, run};
 
 /// The versions that are fetched or built. Found ones may differ in the patch.

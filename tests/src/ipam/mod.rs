@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod endpoint_kinds;
 pub mod machines;
 pub mod managers;
+pub mod phpipam;
 pub mod scope;
 pub mod server;
 pub mod services;

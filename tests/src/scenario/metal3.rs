@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use super::metal3_own::{gone, got};
 use super::story;
 use crate::ipam::endpoint::kill_again_and_again;
-use crate::ipam::endpoint_kinds::free;
 use crate::ipam::scope::{ADDRESS, Bound, CLAIM, Scope};
 use crate::ipam::server::{Crds, documents_in};
 use crate::ipam::world::SOON;
@@ -19,7 +19,7 @@ use crate::runner::{Ctx, Test};
 const METAL3: &str = "ipam.metal3.io/v1alpha1";
 
 /// The arguments of an allocator that serves metal3's pools, and nothing about Services.
-const ARGS: [&str; 3] = ["--leader-election=false", "--services=off", "--metal3=on"];
+pub(super) const ARGS: [&str; 3] = ["--leader-election=false", "--services=off", "--metal3=on"];
 
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
@@ -31,36 +31,35 @@ pub fn all() -> Vec<Test<()>> {
 }
 
 /// An API server with metal3's kinds, and the rights that the manifests give.
-async fn up() -> Result<AllocatorRig> {
+pub(super) async fn up() -> Result<AllocatorRig> {
     let rig = AllocatorRig::up(Crds::Standalone).await?;
-    let names =
-        json!({"kind": "IPAddress", "plural": "ipaddresses", "singular": "ipaddress", "listKind": "IPAddressList"});
-    let version = json!({"name": "v1alpha1", "served": true, "storage": true,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free()}}}});
-    let own = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "ipaddresses.ipam.metal3.io"},
-        "spec": {"group": "ipam.metal3.io", "scope": "Namespaced", "names": names, "versions": [version]}});
-    let mut all = documents_in("crds/metal3/ipam.metal3.io_ippools.yaml")?;
-    all.push(own);
-    for crd in &all {
-        rig.server.apply(crd).await.context("a kind is refused")?;
-        rig.server.established(crd["metadata"]["name"].as_str().unwrap_or_default()).await?;
-    }
+    kinds(&rig).await?;
     for object in documents_in("allocator/metal3/rbac.yaml")? {
         rig.server.apply(&object).await.context("the rights are refused")?;
     }
     Ok(rig)
 }
 
+/// metal3's kinds.
+pub(super) async fn kinds(rig: &AllocatorRig) -> Result<()> {
+    for plural in ["ippools", "ipclaims", "ipaddresses"] {
+        for crd in documents_in(&format!("crds/metal3/ipam.metal3.io_{plural}.yaml"))? {
+            rig.server.apply(&crd).await.context("a kind is refused")?;
+        }
+        rig.server.established(&format!("{plural}.ipam.metal3.io")).await?;
+    }
+    Ok(())
+}
+
 /// metal3's objects in a namespace.
-struct Metal3<'a>(&'a Scope<'a>);
+pub(super) struct Metal3<'a>(pub &'a Scope<'a>);
 
 impl Metal3<'_> {
     fn place(&self, plural: &str) -> String {
         format!("/apis/{METAL3}/namespaces/{}/{plural}", self.0.ns)
     }
 
-    async fn create(&self, plural: &str, kind: &str, name: &str, spec: Value, mut meta: Value) -> Result<Value> {
+    pub async fn create(&self, plural: &str, kind: &str, name: &str, spec: Value, mut meta: Value) -> Result<Value> {
         meta["name"] = json!(name);
         let object = json!({"apiVersion": METAL3, "kind": kind, "metadata": meta, "spec": spec});
         self.0
@@ -71,20 +70,39 @@ impl Metal3<'_> {
             .with_context(|| format!("{kind} {name} is refused"))
     }
 
-    async fn pool(&self, name: &str, spec: Value) -> Result<Value> {
+    pub async fn pool(&self, name: &str, spec: Value) -> Result<Value> {
         self.create("ippools", "IPPool", name, spec, json!({})).await
     }
 
+    pub async fn get(&self, plural: &str, name: &str) -> Result<Value> {
+        Ok(self.0.rig.server.get(&format!("{}/{name}", self.place(plural))).await?)
+    }
+
+    pub async fn delete(&self, plural: &str, name: &str) -> Result<Value> {
+        Ok(self.0.rig.server.delete(&format!("{}/{name}", self.place(plural))).await?)
+    }
+
+    /// Changes an object; for its status, `/status` stands behind its name.
+    pub async fn change(&self, plural: &str, name: &str, patch: Value) -> Result<Value> {
+        Ok(self.0.rig.server.merge(&format!("{}/{name}", self.place(plural)), &patch).await?)
+    }
+
     async fn read(&self, name: &str) -> Result<Value> {
-        Ok(self.0.rig.server.get(&format!("{}/{name}", self.place("ippools"))).await?)
+        self.get("ippools", name).await
     }
 
     async fn merge(&self, name: &str, patch: Value) -> Result<Value, crate::ipam::server::Refused> {
         self.0.rig.server.merge(&format!("{}/{name}", self.place("ippools")), &patch).await
     }
 
+    /// A claim of metal3's own.
+    pub async fn own_claim(&self, name: &str, pool: &str, meta: Value) -> Result<Value> {
+        let spec = json!({"pool": {"name": pool, "namespace": self.0.ns}});
+        self.create("ipclaims", "IPClaim", name, spec, meta).await
+    }
+
     /// Waits until the pool's status lists these addresses.
-    async fn indexes(&self, name: &str, wanted: Value) -> Result<()> {
+    pub async fn indexes(&self, name: &str, wanted: Value) -> Result<()> {
         let deadline = now() + SOON;
         loop {
             let pool = self.read(name).await?;
@@ -96,13 +114,13 @@ impl Metal3<'_> {
         }
     }
 
-    async fn claim(&self, name: &str, pool: &str, meta: Value) -> Result<Value> {
+    pub async fn claim(&self, name: &str, pool: &str, meta: Value) -> Result<Value> {
         let reference = json!({"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": pool});
         self.0.create(CLAIM, name, json!({"poolRef": reference}), meta).await
     }
 
     /// A claim that has its address.
-    async fn claimed(&self, name: &str, pool: &str, meta: Value) -> Result<Bound> {
+    pub async fn claimed(&self, name: &str, pool: &str, meta: Value) -> Result<Bound> {
         self.claim(name, pool, meta).await?;
         self.0.bound(name).await
     }
@@ -262,14 +280,22 @@ async fn killed(_: &mut Ctx<()>) -> Result<()> {
     let metal3 = Metal3(&scope);
     let entries = json!([{"start": scope.ip(120), "end": scope.ip(239)}, {"start": scope.ip(10), "end": scope.ip(89)}]);
     metal3.pool("net", json!({"namePrefix": "net", "prefix": 24, "pools": entries})).await?;
-    let names: Vec<String> = (0..200).map(|n| format!("c{n}")).collect();
+    let names: Vec<String> = (0..100).map(|n| format!("c{n}")).collect();
+    // Those of metal3's own have the same names.
+    let own = names.clone();
     let work = async {
         for name in &names {
             metal3.claim(name, "net", json!({})).await?;
         }
+        for name in &own {
+            metal3.own_claim(name, "net", json!({})).await?;
+        }
         let mut given = BTreeSet::new();
         for name in &names {
             given.insert(scope.bound(name).await?.ip().to_owned());
+        }
+        for name in &own {
+            given.insert(got(&metal3, name).await?["spec"]["address"].as_str().unwrap_or_default().to_owned());
         }
         Ok::<_, anyhow::Error>(given)
     };
@@ -277,11 +303,12 @@ async fn killed(_: &mut Ctx<()>) -> Result<()> {
         ended = work => ended?,
         ended = kill_again_and_again(&allocator) => { ended?; BTreeSet::new() }
     };
-    ensure!(given.len() == names.len(), "an address twice: {given:?}");
+    ensure!(given.len() == names.len() + own.len(), "an address twice: {given:?}");
     // They are deleted while it is killed, and all addresses come free once it lives.
     let deleted = async {
         for name in &names {
             scope.delete(CLAIM, name).await?;
+            metal3.delete("ipclaims", name).await?;
         }
         Ok::<_, anyhow::Error>(())
     };
@@ -295,6 +322,9 @@ async fn killed(_: &mut Ctx<()>) -> Result<()> {
     for name in &names {
         scope.gone(CLAIM, name).await?;
         scope.gone(ADDRESS, name).await?;
+        gone(&metal3, "ipclaims", name).await?;
     }
+    let left = metal3.get("ipaddresses", "").await?;
+    ensure!(left["items"].as_array().is_some_and(Vec::is_empty), "leaked: {left}");
     scope.sound().await
 }

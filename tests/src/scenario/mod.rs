@@ -14,10 +14,13 @@ mod kinds;
 mod kubeadm;
 mod link;
 mod metal3;
+mod metal3_own;
 mod migration;
 mod mixed;
 mod named;
+mod openstack;
 mod outage;
+mod phpipam;
 mod rig;
 mod rights;
 mod service_addresses;
@@ -65,10 +68,13 @@ pub fn all() -> Vec<Test<()>> {
         contract::all,
         endpoint::all,
         adapter::all,
+        phpipam::all,
         services::all,
         service_addresses::all,
         metal3::all,
+        metal3_own::all,
         migration::all,
+        openstack::all,
         traffic::all,
         kubeadm::all,
     ] {

@@ -22,7 +22,7 @@ struct Same {
     components: &'static [&'static str],
 }
 
-const SAME: [Same; 10] = [
+const SAME: [Same; 12] = [
     Same { chart: Program::Agent, values: "services", folders: &["agent"], components: &[] },
     Same { chart: Program::Agent, values: "kube-vip", folders: &["agent"], components: &["agent/kube-vip-placement"] },
     Same {
@@ -54,9 +54,21 @@ const SAME: [Same; 10] = [
     },
     Same {
         chart: Program::Allocator,
+        values: "phpipam",
+        folders: &["allocator"],
+        components: &["crds/standalone", "allocator/phpipam"],
+    },
+    Same {
+        chart: Program::Allocator,
         values: "metal3",
         folders: &["allocator"],
         components: &["crds/standalone", "crds/metal3", "allocator/metal3"],
+    },
+    Same {
+        chart: Program::Allocator,
+        values: "openstack",
+        folders: &["allocator"],
+        components: &["crds/standalone", "crds/openstack", "allocator/openstack"],
     },
 ];
 

@@ -28,6 +28,13 @@ pub(super) fn pool(what: &str, name: &str) -> Vec<Value> {
     ]
 }
 
+/// Of pools whose addresses an outside system gives.
+pub(super) fn outside_pool() -> Vec<Value> {
+    let mut all = pool("addresses", "Addresses");
+    all.remove(0);
+    all
+}
+
 /// Of address pools in the old form. The old CRD's First and Last looked at fields that do not exist.
 pub(super) fn old_pool() -> Vec<Value> {
     let mut all = vec![
@@ -39,10 +46,41 @@ pub(super) fn old_pool() -> Vec<Value> {
     all
 }
 
+/// Of pools of floating IPs.
+pub(super) fn floating_ip_pool() -> Vec<Value> {
+    let ready = ".status.conditions[?(@.type==\"Ready\")].status";
+    vec![
+        column("Ready", "string", ready, "Whether floating IPs are given"),
+        column("Network", "string", ".status.floatingIPNetwork.name", "The external network"),
+        column("Max", "integer", ".spec.maxIPs", "The most that claims may have"),
+        age(),
+    ]
+}
+
 /// Of metal3's pools: as metal3 has them.
 pub(super) fn metal3_pool() -> Vec<Value> {
     let path = ".metadata.labels.cluster\\.x-k8s\\.io/cluster-name";
     vec![column("Cluster", "string", path, "The Cluster of the pool"), age()]
+}
+
+/// Of metal3's claims.
+pub(super) fn metal3_claim() -> Vec<Value> {
+    vec![
+        column("Pool", "string", ".spec.pool.name", "The name of the pool"),
+        column("Address", "string", ".status.address.name", "The name of the address"),
+        column("Error", "string", ".status.errorMessage", "Why it has none"),
+        age(),
+    ]
+}
+
+/// Of metal3's addresses.
+pub(super) fn metal3_address() -> Vec<Value> {
+    vec![
+        column("Address", "string", ".spec.address", "The address"),
+        column("Pool", "string", ".spec.pool.name", "The name of the pool"),
+        column("Claim", "string", ".spec.claim.name", "The name of the claim"),
+        age(),
+    ]
 }
 
 fn pool_ref() -> [Value; 2] {

@@ -5,6 +5,8 @@
 mod build;
 mod columns;
 mod metal3;
+mod openstack;
+mod outside;
 mod pools;
 pub mod reference;
 mod standalone;
@@ -12,6 +14,8 @@ mod yaml;
 
 pub use build::Error;
 pub use metal3::metal3;
+pub use openstack::openstack;
+pub use outside::phpipam;
 pub use pools::pools;
 pub use standalone::standalone;
 pub use yaml::{File, files, to_yaml};

@@ -26,7 +26,7 @@ pub fn pools() -> Result<Vec<CustomResourceDefinition>, Error> {
 }
 
 /// `clusterctl` and `clusterctl move` must find the pools, and take them along though no Cluster owns them.
-fn labels(versions: &str) -> Value {
+pub(super) fn labels(versions: &str) -> Value {
     json!({
         labels::CLUSTERCTL: "",
         labels::MOVE_HIERARCHY: "",

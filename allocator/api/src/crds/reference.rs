@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{metal3, pools, standalone};
+use super::{metal3, openstack, phpipam, pools, standalone};
 
 const HEAD: &str = "\
 # Kinds
@@ -23,6 +23,12 @@ const POOLS: &str = "
 Mooring brings these CRDs ([The allocator](../allocator.md)).
 ";
 
+const OUTSIDE: &str = "
+## Pools of outside systems
+
+Each is a component of its own ([Providers](../providers.md)).
+";
+
 const STANDALONE: &str = "
 ## Claims and addresses
 
@@ -30,9 +36,16 @@ These CRDs are Cluster API's. Mooring brings them only to a cluster that has no 
 ";
 
 const METAL3: &str = "
-## metal3's pools
+## metal3's kinds
 
-This CRD is metal3's. Mooring brings it only to a cluster that has no metal3 ([metal3's pools](../metal3.md)).
+These CRDs are metal3's. Mooring brings them only to a cluster that has no metal3 ([metal3's pools](../metal3.md)).
+";
+
+const OPENSTACK: &str = "
+## OpenStack's floating IPs
+
+This CRD is that of Cluster API's provider for OpenStack. Mooring brings it only to a cluster that does not have that provider
+([OpenStack](../openstack.md)).
 ";
 
 /// The whole page.
@@ -41,7 +54,13 @@ This CRD is metal3's. Mooring brings it only to a cluster that has no metal3 ([m
 /// See [`Error`]; a test sees to it that there are none.
 pub fn page() -> Result<String, Error> {
     let mut page = HEAD.to_owned();
-    for (head, crds) in [(POOLS, pools()?), (STANDALONE, standalone()?), (METAL3, metal3()?)] {
+    for (head, crds) in [
+        (POOLS, pools()?),
+        (OUTSIDE, phpipam()?),
+        (STANDALONE, standalone()?),
+        (METAL3, metal3()?),
+        (OPENSTACK, openstack()?),
+    ] {
         page.push_str(head);
         for crd in &crds {
             kind(&mut page, crd)?;

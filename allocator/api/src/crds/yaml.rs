@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::build::Error;
-use super::{metal3, pools, standalone};
+use super::{metal3, openstack, phpipam, pools, standalone};
 
 /// A file, by its path within `manifests/crds`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,13 @@ pub struct File {
 /// See [`Error`]; a test sees to it that there are none.
 pub fn files() -> Result<Vec<File>, Error> {
     let mut files = Vec::new();
-    for (folder, crds) in [("", pools()?), ("standalone/", standalone()?), ("metal3/", metal3()?)] {
+    for (folder, crds) in [
+        ("", pools()?),
+        ("standalone/", standalone()?),
+        ("metal3/", metal3()?),
+        ("phpipam/", phpipam()?),
+        ("openstack/", openstack()?),
+    ] {
         for crd in crds {
             let text = format!("# Generated from the Rust types in allocator/api: do not edit.\n{}", to_yaml(&crd)?);
             files.push(File { path: format!("{folder}{}_{}.yaml", crd.spec.group, crd.spec.names.plural), text });
@@ -66,11 +72,12 @@ fn whole_numbers(value: &mut Value) {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::crds::{metal3, pools, standalone, to_yaml};
+    use crate::crds::{metal3, openstack, phpipam, pools, standalone, to_yaml};
 
     #[test]
     fn what_is_written_is_read_as_it_was() {
-        for crd in pools().unwrap().into_iter().chain(standalone().unwrap()).chain(metal3().unwrap()) {
+        let all = [pools(), standalone(), metal3(), phpipam(), openstack()].map(Result::unwrap);
+        for crd in all.into_iter().flatten() {
             let mut expected = serde_json::to_value(&crd).unwrap();
             expected["spec"]["conversion"]["webhook"] = Value::Null;
             super::whole_numbers(&mut expected);

@@ -1,4 +1,4 @@
-//! metal3's pools, as far as claims of Cluster API need them. Kind, fields and version are metal3's, so that its objects are
+//! metal3's pools, claims and addresses. Kinds, fields and version are metal3's, so that its objects are
 //! served as they are. Source: `api/v1alpha1` of ip-address-manager.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,15 @@ pub const METAL3_POOL: &str = "IPPool";
 
 /// What they are called in URLs.
 pub const METAL3_POOLS: &str = "ippools";
+
+/// `kind` of metal3's own addresses.
+pub const METAL3_ADDRESS: &str = "IPAddress";
+
+/// `kind` of metal3's own claims.
+pub const METAL3_CLAIM: &str = "IPClaim";
+
+/// What they are called in URLs.
+pub const METAL3_CLAIMS: &str = "ipclaims";
 
 /// What metal3's own addresses are called in URLs.
 pub const METAL3_ADDRESSES: &str = "ipaddresses";
@@ -52,7 +61,7 @@ pub struct Metal3PoolSpec {
     #[schemars(length(max = 39))]
     pub gateway: Option<String>,
 
-    /// Name servers, for metal3's own claims. Addresses of Cluster API have no place for them.
+    /// Name servers, for the addresses of metal3's own claims. Addresses of Cluster API have no place for them.
     #[serde(default, rename = "dnsServers", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 39)))]
     pub dns_servers: Vec<String>,
@@ -112,4 +121,77 @@ pub struct Metal3PoolStatus {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("additionalProperties" = {"type": "string"}))]
     pub indexes: BTreeMap<String, String>,
+}
+
+/// A reference, as metal3 writes it: all that counts is the name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Metal3Reference {
+    /// The API version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// The kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The namespace: that of the object itself, whatever stands here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name.
+    #[serde(default)]
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// A field of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_path: Option<String>,
+    /// The version of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+    /// The uid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+}
+
+/// Which pool a claim of metal3's wants an address of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Metal3ClaimSpec {
+    /// The pool, in the claim's namespace.
+    pub pool: Metal3Reference,
+}
+
+/// What a claim of metal3's has got.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Metal3ClaimStatus {
+    /// The address, once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Metal3Reference>,
+    /// Why there is none, or what is wrong with it: a reason, a colon, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+}
+
+/// An address that a claim of metal3's has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Metal3AddressSpec {
+    /// The claim.
+    pub claim: Metal3Reference,
+    /// The pool.
+    pub pool: Metal3Reference,
+    /// The length of the network's prefix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 128))]
+    pub prefix: Option<i64>,
+    /// The network's gateway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 39))]
+    pub gateway: Option<String>,
+    /// The address.
+    #[schemars(length(min = 1, max = 39))]
+    pub address: String,
+    /// The name servers of its entry, or of its pool.
+    #[serde(default, rename = "dnsServers", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 39)))]
+    pub dns_servers: Vec<String>,
 }

@@ -8,21 +8,30 @@
 //! conversion webhook, the API server only changes `apiVersion`, and what one version lacks it would cut off whenever an
 //! object is read or written in that version. [`IpPoolSpec::listed`] makes one of both forms.
 
+mod floating_ip;
 mod ip;
 mod legacy;
 mod metal3;
 mod namespaces;
+mod phpipam;
 mod prefix;
 mod quarantine;
 mod status;
 mod strategy;
 
+pub use floating_ip::{
+    FLOATING_IP_POOL, FLOATING_IP_POOL_VERSION, FLOATING_IP_POOLS, FloatingIpNetwork, FloatingIpPoolSpec,
+    FloatingIpPoolStatus, IdentityRef, NetworkFilter, NetworkParam, ReclaimPolicy,
+};
 pub use ip::{GlobalInClusterIpPool, InClusterIpPool, IpPoolSpec};
 pub use legacy::{LegacyError, Listed};
 pub use metal3::{
-    METAL3_ADDRESSES, METAL3_POOL, METAL3_POOLS, METAL3_VERSION, Metal3PoolEntry, Metal3PoolSpec, Metal3PoolStatus,
+    METAL3_ADDRESS, METAL3_ADDRESSES, METAL3_CLAIM, METAL3_CLAIMS, METAL3_POOL, METAL3_POOLS, METAL3_VERSION,
+    Metal3AddressSpec, Metal3ClaimSpec, Metal3ClaimStatus, Metal3PoolEntry, Metal3PoolSpec, Metal3PoolStatus,
+    Metal3Reference,
 };
 pub use namespaces::{AllowedNamespaces, SelectorError};
+pub use phpipam::{DriftPolicy, InlineCredentials, OrphanPolicy, PhpIpamIpPool, PhpIpamIpPoolSpec, SecretRef};
 pub use prefix::{DEFAULT_PREFIX_LENGTH, GlobalInClusterPrefixPool, InClusterPrefixPool, PrefixPoolSpec};
 pub use quarantine::Quarantine;
 pub use status::{Counts, PoolStatus};

@@ -29,6 +29,35 @@ pub(crate) fn metal3_pool() -> Rules {
     ]
 }
 
+/// Of a claim. What its annotation asks for no rule can see; the claim says what is wrong with it.
+pub(crate) fn metal3_claim() -> Rules {
+    let pool = || "self.pool.name == oldSelf.pool.name";
+    vec![
+        ("", vec![Rule::new(pool(), "spec.pool is immutable").about(".pool")]),
+        ("/properties/pool", vec![Rule::new("size(self.name) > 0", "spec.pool.name is required")]),
+    ]
+}
+
+/// Of an address.
+pub(crate) fn metal3_address() -> Rules {
+    let named = |what: &str| vec![Rule::new("size(self.name) > 0", format!("spec.{what}.name is required"))];
+    vec![
+        (
+            "",
+            vec![
+                Rule::new("self.address == oldSelf.address", "spec.address is immutable").about(".address"),
+                Rule::new("self.pool.name == oldSelf.pool.name", "spec.pool is immutable").about(".pool"),
+                Rule::new("self.claim.name == oldSelf.claim.name", "spec.claim is immutable").about(".claim"),
+            ],
+        ),
+        ("/properties/pool", named("pool")),
+        ("/properties/claim", named("claim")),
+        ("/properties/address", vec![Rule::new("isIP(self)", "address is not a valid IP address")]),
+        ("/properties/gateway", vec![address_or_empty()]),
+        ("/properties/dnsServers/items", vec![address_or_empty()]),
+    ]
+}
+
 fn pool() -> Vec<Rule> {
     let strategy = |of: &str| format!("(has({of}.allocationStrategy) ? {of}.allocationStrategy : 'sequential')");
     vec![

@@ -10,15 +10,19 @@
 
 mod address;
 pub(crate) mod cel;
+mod floating_ip_pool;
 mod ip_pool;
 mod metal3;
+mod php_ipam_pool;
 mod prefix_pool;
 
 use serde_json::{Map, Value, json};
 
 pub(crate) use address::{address, claim};
+pub(crate) use floating_ip_pool::floating_ip_pool;
 pub(crate) use ip_pool::ip_pool;
-pub(crate) use metal3::metal3_pool;
+pub(crate) use metal3::{metal3_address, metal3_claim, metal3_pool};
+pub(crate) use php_ipam_pool::php_ipam_pool;
 pub(crate) use prefix_pool::prefix_pool;
 
 /// A rule and what it is about.

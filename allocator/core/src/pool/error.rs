@@ -85,6 +85,9 @@ pub enum SpecError {
     /// The v1alpha1 form lacks a field, or is mixed with the new form.
     #[error("{0}")]
     Legacy(&'static str),
+    /// The spec of a pool of an outside system makes no sense to that system's rules.
+    #[error("{0}")]
+    Outside(String),
     /// An entry of an `IPPool` makes no sense.
     #[error("{0}")]
     Entry(&'static str),

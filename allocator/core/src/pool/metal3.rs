@@ -223,14 +223,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_elsewhere_is_not_handed_out() {
-        let mut plan = spec(vec![entry("10.0.0.10", "10.0.0.12", "", 24, "")]).plan().unwrap();
-        plan.take_out(["10.0.0.11".parse().unwrap(), "10.0.0.200".parse().unwrap()]);
-        assert_eq!(ranges(&plan), ["10.0.0.10-10.0.0.10", "10.0.0.12-10.0.0.12"]);
-        assert_eq!(plan.standing(host("10.0.0.11")), Standing::Elsewhere);
-    }
-
-    #[test]
     fn every_mistake_is_named() {
         assert!(matches!(spec(Vec::new()).plan().unwrap_err()[..], [SpecError::Empty { .. }]));
         for (wrong, part) in [

@@ -26,8 +26,6 @@ pub enum Standing {
     Reserved,
     /// The pool excludes the address.
     Excluded,
-    /// The address is in use by a kind of object that this allocator does not serve.
-    Elsewhere,
 }
 
 impl Standing {
@@ -40,7 +38,6 @@ impl Standing {
             Self::Gateway => "the pool's gateway",
             Self::Reserved => "reserved in its subnet (allocateReservedIPAddresses is off)",
             Self::Excluded => "excluded from the pool",
-            Self::Elsewhere => "in use by an IPClaim of metal3's",
         }
     }
 }
@@ -68,8 +65,6 @@ pub struct Plan {
     /// Excluded and reserved addresses: used to explain a refusal.
     excluded: RangeSet,
     reserved: RangeSet,
-    /// Addresses that objects have which the book does not know.
-    elsewhere: RangeSet,
     /// The entries, in the order in which they are used up; empty: the pool has one prefix and one gateway, and one order.
     pub(crate) entries: Vec<Entry>,
     /// The `prefix` of each `IPAddress`.
@@ -159,7 +154,6 @@ impl PoolSpec {
             usable,
             excluded,
             reserved,
-            elsewhere: RangeSet::default(),
             entries: Vec::new(),
             prefix: length,
             gateway,
@@ -176,6 +170,28 @@ impl PoolSpec {
 }
 
 impl Plan {
+    /// The plan of a pool whose addresses an outside system chooses: it lists nothing. A released address does not rest: the
+    /// outside system gives it to whom it likes.
+    #[must_use]
+    pub fn of_outside(network: Network, allowed_namespaces: Option<BTreeSet<String>>) -> Self {
+        Self {
+            unit: 128,
+            usable: RangeSet::default(),
+            excluded: RangeSet::default(),
+            reserved: RangeSet::default(),
+            entries: Vec::new(),
+            prefix: 0,
+            gateway: None,
+            strategy: Strategy::default(),
+            kept: BTreeMap::new(),
+            network,
+            quarantine: Duration::ZERO,
+            conflict_quarantine: Duration::ZERO,
+            allowed_namespaces,
+            remarks: Vec::new(),
+        }
+    }
+
     /// A plan of prefixes, before the policy is checked.
     pub(super) fn of_prefixes(
         unit: u8,
@@ -190,7 +206,6 @@ impl Plan {
             usable,
             excluded,
             reserved: RangeSet::default(),
-            elsewhere: RangeSet::default(),
             entries: Vec::new(),
             prefix: unit,
             gateway,
@@ -216,10 +231,11 @@ impl Plan {
         Self { entries, ..plan }
     }
 
-    /// Takes out addresses that objects have which the book does not know.
-    pub fn take_out(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
-        self.elsewhere = RangeSet::of(addresses.into_iter().map(|one| (number(one), number(one))));
-        self.usable.remove_all(&self.elsewhere);
+    /// The entry of an `IPPool` that has an address: its place in `pools`.
+    #[must_use]
+    pub fn entry_of(&self, address: IpAddr) -> Option<usize> {
+        let at = number(address);
+        self.entries.iter().position(|entry| (entry.first..=entry.last).contains(&at))
     }
 
     /// The `prefix` and the `gateway` of a unit's `IPAddress`.
@@ -285,8 +301,6 @@ impl Plan {
         let gateways = self.gateway.into_iter().chain(self.entries.iter().filter_map(|entry| entry.gateway));
         if gateways.into_iter().any(|g| Block::host(g) == block) {
             Standing::Gateway
-        } else if self.elsewhere.contains(first) {
-            Standing::Elsewhere
         } else if self.excluded.within(first, last).next().is_some() {
             Standing::Excluded
         } else if self.reserved.contains(first) {

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::block::Block;
-use crate::names::{Key, PoolRef, Uid};
+use crate::names::{ClaimKind, Key, PoolRef, Uid};
+use crate::remote::{Call, Note};
 use crate::work::{PoolTarget, Target};
 
 use super::objects::{Attempt, Condition, PoolStatus, Reason, Rest};
@@ -19,9 +20,12 @@ pub enum Action {
         /// The write itself.
         write: Write,
     },
-    /// List all addresses, consistently (no `resourceVersion`), and go on watching from there;
-    /// [`super::Event::Addresses`] reports the list. The list is requested again if it fails.
+    /// List all addresses of one kind of claims, consistently (no `resourceVersion`), and go on watching from there;
+    /// [`super::Event::Addresses`] or [`super::Event::Metal3Addresses`] reports the list. The list is requested again if it
+    /// fails.
     ListAddresses {
+        /// The kind of claims.
+        of: ClaimKind,
         /// Repeated with the list.
         id: u64,
     },
@@ -35,6 +39,8 @@ pub enum Action {
         /// owner is gone.
         owner: Uid,
     },
+    /// A call to an outside system; [`super::Event::Remote`] reports the answer.
+    Remote(Call),
     /// A report to people.
     Report(Report),
 }
@@ -153,5 +159,12 @@ pub enum Report {
         address: Key,
         /// The other.
         other: Key,
+    },
+    /// Something about the outside system of a pool.
+    Remote {
+        /// The pool.
+        pool: Arc<PoolRef>,
+        /// What.
+        note: Note,
     },
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::in_cluster::InCluster;
-use crate::names::{Key, PoolKind, PoolRef, Uid, Version};
+use crate::names::{ClaimKind, Key, PoolKind, PoolRef, Uid, Version};
 use crate::pool::{PoolSpec, PrefixSpec, SpecError};
 use crate::retained_meta::RetainedMeta;
 
@@ -28,12 +28,18 @@ impl Arbitrary {
 
     fn key(&mut self) -> Key {
         let name = if self.0.one_in(9) { format!("rest-u{}", self.0.roll(12)) } else { format!("c{}", self.0.roll(5)) };
-        Key::new(["a", "b"][self.0.pick(2)], &name)
+        let namespace = ["a", "b"][self.0.pick(2)];
+        if self.0.one_in(4) { Key::of_metal3(namespace, &name) } else { Key::new(namespace, &name) }
     }
 
     fn pool_ref(&mut self) -> Arc<PoolRef> {
-        let kinds = [PoolKind::InClusterIPPool, PoolKind::GlobalInClusterIPPool, PoolKind::InClusterPrefixPool];
-        Arc::new(PoolRef::new(kinds[self.0.pick(3)], ["a", "b"][self.0.pick(2)], "p"))
+        let kinds = [
+            PoolKind::InClusterIPPool,
+            PoolKind::GlobalInClusterIPPool,
+            PoolKind::InClusterPrefixPool,
+            PoolKind::Metal3IPPool,
+        ];
+        Arc::new(PoolRef::new(kinds[self.0.pick(4)], ["a", "b"][self.0.pick(2)], "p"))
     }
 
     fn maybe<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
@@ -83,8 +89,10 @@ impl Arbitrary {
     }
 
     fn address(&mut self) -> Address {
+        let key = self.key();
         Address {
-            key: self.key(),
+            object: (key.claim_kind() == ClaimKind::Metal3).then(|| self.text().into()),
+            key,
             uid: self.uid(),
             version: self.version(),
             pool: self.pool_ref(),
@@ -123,6 +131,7 @@ impl Arbitrary {
             version: self.version(),
             generation: self.0.roll(3),
             plan,
+            remote: None,
             paused: self.0.one_in(6),
             deleting: self.0.one_in(6),
             finalizer: self.flag(),
@@ -142,7 +151,10 @@ impl Arbitrary {
 
     fn event(&mut self, asked: &[u64]) -> Event {
         let id = if asked.is_empty() || self.0.one_in(6) { self.0.roll(50) } else { asked[self.0.pick(asked.len())] };
-        match self.0.roll(16) {
+        match self.0.roll(19) {
+            16 => Event::Metal3Listed,
+            17 => Event::Metal3Claims(self.many(Self::claim)),
+            18 => Event::Metal3Addresses(self.many(Self::address), if self.flag() { Some(id) } else { None }),
             0 => Event::Tick,
             1 => {
                 let at = self.number();
@@ -193,8 +205,8 @@ fn no_event_is_too_much() {
             let actions = machine.step(Moment { now, wall }, event);
             assert!(actions.len() < 200, "seed {seed}: {} actions at once", actions.len());
             asked.extend(actions.iter().filter_map(|action| match action {
-                Action::Write { id, .. } | Action::ListAddresses { id } | Action::ReadClaim { id, .. } => Some(*id),
-                Action::Report(_) => None,
+                Action::Write { id, .. } | Action::ListAddresses { id, .. } | Action::ReadClaim { id, .. } => Some(*id),
+                Action::Report(_) | Action::Remote(_) => None,
             }));
         }
     }

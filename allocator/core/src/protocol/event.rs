@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{Key, PoolRef, Uid};
+use crate::remote;
 use crate::work::{self, Failure};
 
 use super::objects::{Address, Claim, Pool};
@@ -24,6 +25,13 @@ pub enum Event {
     ClaimGone(Key, Uid),
     /// All addresses, and the number of the action that asked for them; None: at start, and after a broken watch.
     Addresses(Vec<Address>, Option<u64>),
+    /// All claims of metal3's.
+    Metal3Claims(Vec<Claim>),
+    /// All addresses of metal3's claims, and the number of the action that asked for them.
+    Metal3Addresses(Vec<Address>, Option<u64>),
+    /// metal3's claims, addresses and pools were listed, each at least once. Nothing is done for a claim of a pool of metal3's
+    /// before.
+    Metal3Listed,
     /// An address was made or changed.
     Address(Address),
     /// An address is gone.
@@ -47,6 +55,13 @@ pub enum Event {
         id: u64,
         /// The claim of that name; `Ok(None)`: there is none; [`Failure::Exists`]: there is one, of another provider's pool.
         result: Result<Option<Claim>, Failure>,
+    },
+    /// A call to an outside system ended.
+    Remote {
+        /// The call's number.
+        id: u64,
+        /// Its answer.
+        result: Result<remote::Answer, remote::Failure>,
     },
 }
 

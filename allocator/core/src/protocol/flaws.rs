@@ -36,14 +36,34 @@ pub(crate) enum Flaw {
     OwnerlessGoesAtOnce,
     /// After a restore from a backup, an object is not the claim's of its name.
     RestoredIsReleased,
+    /// An object without owner is released with an earlier claim of its name.
+    NextIsReleased,
     /// A condition that another allocator replaces is written again at once.
     ConditionsAtOnce,
     /// A creation that met an object of another provider is tried again at once.
     ForeignAtOnce,
     /// A prefix that somebody wrote by hand counts for the pools of all namespaces.
     EveryPrefixCounts,
+    /// An object of the other kind that is shown later counts as later.
+    KindsInOrder,
+    /// An object is bound without being compared with those of the other kind.
+    KindsNotCompared,
+    /// A second object of a claim that is named after its address stays although it is void.
+    SecondStays,
+    /// Claims of two kinds that have the same name are taken for one claim.
+    KindIgnored,
     /// An entry's own prefix and gateway are ignored.
     TermsOfThePool,
+    /// An outside system is asked for an address without a search for one that it gave before.
+    NoSearch,
+    /// After a lost answer, an outside system is asked again without a search.
+    LostIsAskedAgain,
+    /// A claim is let go although the outside system was not searched for its entries.
+    LetGoUnasked,
+    /// An outside system is asked before the claim has our finalizer.
+    AskedBeforeRecorded,
+    /// An address that an outside system gives twice is handed out twice.
+    LiesAreBelieved,
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::book::Counts;
-use crate::names::{Key, PoolRef, Uid, Version};
+use crate::names::{ClaimKind, Key, PoolRef, Uid, Version};
 use crate::placement_hints::Facts;
 use crate::pool::{Plan, SpecError};
+use crate::remote::RemoteSpec;
 use crate::retained_meta::RetainedMeta;
 
 /// An `IPAddressClaim` as one read or watch event showed it. Only claims of our pools are passed on.
@@ -98,8 +99,10 @@ impl Reason {
 /// An `IPAddress` as one read or watch event showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its namespace and name.
+    /// Its namespace and name; of an object of metal3's, those of the claim that it names.
     pub key: Key,
+    /// The object's own name, where it is another: objects of metal3's are named after their addresses.
+    pub object: Option<Arc<str>>,
     /// Its uid.
     pub uid: Uid,
     /// Its resource version.
@@ -130,6 +133,49 @@ pub struct Address {
     pub hints: Option<Box<Facts>>,
     /// The object's owner references, besides the uid of its claim.
     pub links: Links,
+}
+
+impl Address {
+    /// The object's own name.
+    #[must_use]
+    pub const fn name(&self) -> &Arc<str> {
+        match &self.object {
+            Some(name) => name,
+            None => &self.key.name,
+        }
+    }
+
+    /// The object's own namespace and name, of its kind.
+    #[must_use]
+    pub fn own_key(&self) -> Key {
+        match &self.object {
+            Some(name) => Key::of_metal3(&self.key.namespace, name),
+            None => self.key.clone(),
+        }
+    }
+
+    /// The same, for people.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{}/{}", self.key.namespace, self.name())
+    }
+}
+
+impl Claim {
+    /// The key under which the objects are found to which the claim is bound, or could be bound.
+    #[must_use]
+    pub fn object_key(&self) -> Key {
+        match (&self.bound, self.key.claim_kind()) {
+            (Some(name), ClaimKind::ClusterApi) => Key { namespace: self.key.namespace.clone(), name: name.clone() },
+            _ => self.key.clone(),
+        }
+    }
+
+    /// Whether the claim is bound to an object of this name.
+    #[must_use]
+    pub fn is_bound_to(&self, object: &str) -> bool {
+        self.bound.as_deref() == Some(object)
+    }
 }
 
 /// The owner references of an `IPAddress`, besides the uid of its claim.
@@ -174,6 +220,8 @@ pub struct Pool {
     pub generation: u64,
     /// The plan of what the pool may hand out, or the error in its spec.
     pub plan: Result<Plan, Vec<SpecError>>,
+    /// What a pool of an outside system says about its use. Its plan lists nothing.
+    pub remote: Option<RemoteSpec>,
     /// The pool is paused.
     pub paused: bool,
     /// The pool has a deletion timestamp.

@@ -24,6 +24,8 @@ pub(super) struct Entry {
     /// A write at the known version found another version.
     pub(super) spoiled: bool,
     pub(super) retry: Retry,
+    /// The list of the other kind's objects that decides whether the object may be bound: it began after the object was shown.
+    pub(super) compared: Option<u64>,
     /// How often the server refused a tombstone for the object.
     pub(super) refusals: u32,
     /// The claim to which the object belongs although it names another owner: the API server has said that the owner is
@@ -176,6 +178,7 @@ impl Registry {
             pending: None,
             spoiled: false,
             retry: Retry::default(),
+            compared: None,
             refusals: 0,
             heir: None,
             former: None,

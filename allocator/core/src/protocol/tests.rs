@@ -9,18 +9,20 @@ use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::retained_meta::RetainedMeta;
 
-use super::sim::store::{ADDRESSES, CLAIMS, POOLS, Store};
+use super::sim::store::{ADDRESSES, CLAIMS, KINDS, METAL3_ADDRESSES, METAL3_CLAIMS, POOLS, Store, addresses_of};
 use super::{
     Action, Address, Attempt, Claim, Condition, Event, Failure, Hold, Links, Machine, Moment, Pool, Reason, Report,
     Write,
 };
+
+const ALL: [usize; KINDS] = [POOLS, CLAIMS, ADDRESSES, METAL3_CLAIMS, METAL3_ADDRESSES];
 
 /// One allocator, and a store that applies each write at once.
 struct Bench {
     store: Store,
     machine: Machine<InCluster>,
     now: Duration,
-    seen: [usize; 3],
+    seen: [usize; KINDS],
     reports: Vec<Report>,
     writes: Vec<Write>,
     lists: usize,
@@ -63,6 +65,7 @@ fn claim(name: &str, of: &str) -> Claim {
 fn address(name: &str, of: &str, at: &str, claim: Option<&Claim>) -> Address {
     Address {
         key: Key::new("ns", name),
+        object: None,
         uid: format!("address-{name}").as_str().into(),
         version: Version("".into()),
         pool: pool(of),
@@ -87,7 +90,7 @@ impl Bench {
             store: Store { wall: 1_795_168_800, ..Store::default() },
             machine: Machine::new(InCluster::default(), 1),
             now: Duration::ZERO,
-            seen: [0; 3],
+            seen: [0; KINDS],
             reports: Vec::new(),
             writes: Vec::new(),
             lists: 0,
@@ -117,6 +120,7 @@ impl Bench {
             version,
             generation,
             plan,
+            remote: None,
             paused: false,
             deleting: false,
             finalizer: known.is_some_and(|p| p.finalizer),
@@ -132,11 +136,12 @@ impl Bench {
     /// Starts a new process, which lists everything and leads.
     fn start(&mut self) {
         self.machine = Machine::new(InCluster::default(), 2);
-        self.seen = [CLAIMS, ADDRESSES, POOLS].map(|kind| self.store.logs[kind].len());
-        for kind in [CLAIMS, ADDRESSES, POOLS] {
+        self.seen = std::array::from_fn(|kind| self.store.logs[kind].len());
+        for kind in ALL {
             let list = self.store.list(kind, None);
             self.tell(list);
         }
+        self.tell(Event::Metal3Listed);
         self.tell(Event::Leading(Some(Duration::MAX)));
         self.rest(1);
     }
@@ -151,10 +156,11 @@ impl Bench {
                     self.store.check().unwrap();
                     self.tell(Event::Answer { id, result });
                 }
-                Action::ListAddresses { id } => {
+                Action::ListAddresses { of, id } => {
                     self.lists += 1;
-                    self.seen[ADDRESSES] = self.store.logs[ADDRESSES].len();
-                    let list = self.store.list(ADDRESSES, Some(id));
+                    let kind = addresses_of(of);
+                    self.seen[kind] = self.store.logs[kind].len();
+                    let list = self.store.list(kind, Some(id));
                     self.tell(list);
                 }
                 Action::ReadClaim { id, key, .. } => {
@@ -163,6 +169,7 @@ impl Bench {
                     self.tell(Event::ClaimRead { id, result });
                 }
                 Action::Report(report) => self.reports.push(report),
+                Action::Remote(_) => {}
             }
         }
     }
@@ -176,7 +183,7 @@ impl Bench {
 
     /// The watches show everything, and then some time passes.
     fn pass(&mut self, time: Duration) {
-        for kind in [POOLS, CLAIMS, ADDRESSES] {
+        for kind in ALL {
             self.show(kind);
         }
         let before = self.now.as_secs();
@@ -1343,4 +1350,66 @@ fn where_specs_can_be_edited_the_new_address_counts() {
     assert_eq!(bench.has("d"), some("10.0.0.1"));
     bench.make(claim("e", "p"));
     assert_eq!(bench.has("e"), some("10.0.0.3"));
+}
+
+/// metal3's pool `m`, and its claim `c`.
+fn with_metal3() -> (Bench, Arc<PoolRef>, Claim) {
+    let mut bench = Bench::new(&[]);
+    let pool = Arc::new(PoolRef::new(PoolKind::Metal3IPPool, "ns", "m"));
+    bench.put_pool((*pool).clone(), Ok(plan("10.0.0.1-10.0.0.5")));
+    let own = Claim { key: Key::of_metal3("ns", "c"), pool: pool.clone(), uid: "uid-of-own".into(), ..claim("c", "p") };
+    (bench, pool, own)
+}
+
+#[test]
+fn claims_of_two_kinds_and_one_name_have_an_address_each() {
+    let (mut bench, pool, own) = with_metal3();
+    bench.start();
+    bench.store.put_claim(Claim { pool, ..claim("c", "m") });
+    bench.store.put_claim(own.clone());
+    bench.rest(3);
+    let has = |bench: &Bench, key: &Key| {
+        let claim = &bench.store.claims[key];
+        (claim.bound.clone().unwrap(), bench.store.own(claim).unwrap().address.unwrap().to_string())
+    };
+    let both = [has(&bench, &Key::new("ns", "c")), has(&bench, &own.key)];
+    assert_eq!(&*both[0].0, "c", "Cluster API's is named as its claim");
+    assert_eq!(*both[1].0, format!("p1-{}", both[1].1), "metal3's is named after its address");
+    assert_ne!(both[0].1, both[1].1);
+    assert!(bench.lists >= 2, "each is compared with the other kind");
+    let deleting = bench.store.claims[&own.key].clone();
+    bench.store.put_claim(Claim { deleting: true, ..deleting });
+    bench.rest(1);
+    assert!(!bench.store.claims.contains_key(&own.key));
+    assert_eq!(bench.store.addresses.keys().cloned().collect::<Vec<_>>(), [Key::new("ns", "c")]);
+}
+
+#[test]
+fn a_second_object_of_a_claim_of_metal3s_goes_once_it_is_void_else_with_its_claim() {
+    let (mut bench, pool, own) = with_metal3();
+    let object = |last: u8, number: u32| Address {
+        key: own.key.clone(),
+        object: Some(format!("p1-10.0.0.{last}").into()),
+        uid: format!("object-{last}").as_str().into(),
+        pool: pool.clone(),
+        claim: own.key.name.clone(),
+        attempt: Some(Attempt { claim: own.uid.clone(), number, adopted: false }),
+        ..address("c", "p", &format!("10.0.0.{last}"), Some(&own))
+    };
+    for (last, number) in [(1, 1), (2, 0), (3, 1)] {
+        bench.store.put_address(object(last, number));
+    }
+    bench.store.put_claim(Claim { bound: Some("p1-10.0.0.1".into()), voided: 1, finalizer: true, ..own.clone() });
+    bench.start();
+    bench.rest(2);
+    let left = |bench: &Bench| bench.store.addresses.values().filter_map(|one| one.address).collect::<Vec<_>>();
+    assert_eq!(
+        left(&bench),
+        [some("10.0.0.1").unwrap(), some("10.0.0.3").unwrap()],
+        "a bind to the last may be under way"
+    );
+    let deleting = bench.store.claims[&own.key].clone();
+    bench.store.put_claim(Claim { deleting: true, ..deleting });
+    bench.rest(2);
+    assert!(left(&bench).is_empty() && bench.store.claims.is_empty());
 }

@@ -107,6 +107,7 @@ impl StoredClaim {
 /// An address that was given to a claim of this name.
 pub(crate) fn address(key: Key, uid: Uid, version: Version, ip: IpAddr) -> Address {
     Address {
+        object: None,
         claim: key.name.clone(),
         key,
         uid,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mooring_allocator_core::names::{Key, Uid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use mooring_allocator_core::names::{ClaimKind, Key, Uid};
 use mooring_allocator_core::protocol::{Claim, Done, Object, Write};
 use mooring_allocator_core::work::{Failure, Target};
-use mooring_api::address::IpAddress;
-use mooring_api::claim::IpAddressClaim;
 use mooring_api::patch::MetaChange;
+use serde::Deserialize;
 
 use super::super::index::Index;
 use super::intake;
@@ -16,9 +16,16 @@ use crate::api::{ApiError, Call, Client, Observe, Resource, Verb};
 use crate::decode::address::AddressJson;
 use crate::decode::claim::{self, ClaimJson};
 use crate::decode::frame::ErrorBody;
+use crate::decode::metal3::Metal3ClaimJson;
 
 /// The object exists; the watch will show it.
 pub const NOT_SHOWN: Done = Done::There(Object::NotShown);
+
+/// The metadata of an object of any kind.
+#[derive(Deserialize)]
+struct MetaOnly {
+    metadata: ObjectMeta,
+}
 
 /// Reads an object, and changes it if it is still the target.
 ///
@@ -35,7 +42,7 @@ pub async fn read_then_patch(
     let resource = Resource::Addresses.plural();
     let body = client.call(&Call::read(Verb::Get, resource, path.clone()), deadline, observe).await?;
     let unreadable = |error: serde_json::Error| ApiError::Lost(error.to_string());
-    let address: IpAddress = serde_json::from_slice(&body).map_err(unreadable)?;
+    let address: MetaOnly = serde_json::from_slice(&body).map_err(unreadable)?;
     let meta = &address.metadata;
     let same =
         meta.uid.as_deref() == Some(&*target.uid.0) && meta.resource_version.as_deref() == Some(&*target.version.0);
@@ -85,7 +92,7 @@ impl Index {
     }
 
     fn claim_done(&mut self, target: &Target, bytes: &[u8]) -> Done {
-        match claim::read(bytes, &mut self.names, &self.scope, self.served) {
+        match self.read_claim(&target.key, bytes) {
             Ok(Some(claim)) if claim.uid == target.uid => {
                 // Overwrite only the version on which the write was decided: the watch may have shown something newer.
                 if claim.bound.is_some() && self.claim_at(&target.uid, &target.version).is_some() {
@@ -101,7 +108,18 @@ impl Index {
         }
     }
 
+    fn read_claim(&mut self, key: &Key, bytes: &[u8]) -> Result<Option<Claim>, serde_json::Error> {
+        match key.claim_kind() {
+            ClaimKind::ClusterApi => claim::read(bytes, &mut self.names, &self.scope, self.served),
+            ClaimKind::Metal3 => serde_json::from_slice::<Metal3ClaimJson<'_>>(bytes)
+                .map(|json| json.translate(&mut self.names, &self.scope)),
+        }
+    }
+
     fn address_done(&mut self, target: &Target, bytes: &[u8]) -> Done {
+        if target.key.claim_kind() == ClaimKind::Metal3 {
+            return self.metal3_address_done(target, bytes);
+        }
         match serde_json::from_slice::<AddressJson<'_>>(bytes) {
             Ok(json) if *json.metadata.uid == *target.uid.0 => {
                 let Some((address, others)) = intake::address(self, &json) else { return NOT_SHOWN };
@@ -129,7 +147,7 @@ impl Index {
             Err(error) if error.is_not_found() => return Some(Ok(None)),
             Err(error) => return Some(Err(error.failure())),
         };
-        match claim::read(&bytes, &mut self.names, &self.scope, self.served) {
+        match self.read_claim(key, &bytes) {
             Ok(Some(claim)) => {
                 self.claims.entry(claim.uid.clone()).or_insert_with(|| claim.key.clone());
                 Some(Ok(Some(self.held(claim))))
@@ -147,9 +165,8 @@ impl Index {
     }
 }
 
-/// The path of a claim.
+/// The read of a claim.
 #[must_use]
-pub fn claim_path(version: &str, key: &Key) -> Call {
-    let path = Resource::Claims.object(version, &key.namespace, &key.name);
-    Call::read(Verb::Get, IpAddressClaim::PLURAL, path)
+pub fn read_of_claim(index: &Index, key: &Key) -> Call {
+    Call::read(Verb::Get, Resource::claims(key.claim_kind()).plural(), index.claim_path(key))
 }

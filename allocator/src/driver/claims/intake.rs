@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_allocator_core::clusters::depends_on;
-use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid};
+use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, PoolRef, Uid};
 use mooring_allocator_core::protocol::{Address, Claim, Event};
 use mooring_allocator_core::retained_meta::Finalizers;
 use mooring_api::claim::IpAddressClaimStatus;
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::index::Index;
+use super::metal3::Known;
 use crate::api::{Resource, Turned};
 use crate::decode::address::{AddressJson, Shared};
 use crate::decode::claim::ClaimJson;
@@ -63,12 +64,6 @@ impl Intake {
         self.claims_begun
     }
 
-    /// Whether the pools of a kind were listed, or the kind is not served.
-    #[must_use]
-    pub fn knows_pools(&self, kind: PoolKind) -> bool {
-        self.pools_known.contains(&kind)
-    }
-
     /// The claims whose hold may have changed.
     pub fn take_changed_holds(&mut self, now: Duration, index: &mut Index) -> Vec<Key> {
         self.hold_changed.extend(index.clusters.end_of_grace(now));
@@ -98,7 +93,8 @@ impl Intake {
         let turned = match resource {
             Resource::Claims => self.claims_page(index, now, (version, bytes), first, &mut events),
             Resource::Addresses => self.addresses_page(index, bytes, first, asked, &mut events),
-            Resource::Metal3Addresses => super::metal3::page(index, bytes, first, &mut events),
+            Resource::Metal3Claims => self.metal3_claims_page(index, now, bytes, first, &mut events),
+            Resource::Metal3Addresses => self.metal3_addresses_page(index, bytes, first, asked, &mut events),
             Resource::Clusters => self.clusters_page(index, bytes, first, &mut events),
             Resource::Namespaces => super::pools::namespaces_page(index, bytes, first, &mut events),
             Resource::Pools(kind) => self.pools_page(index, kind, (version, bytes), first, &mut events),
@@ -120,6 +116,7 @@ impl Intake {
             let event = match resource {
                 Resource::Claims => self.claim_line(index, now, text),
                 Resource::Addresses => address_line(index, text),
+                Resource::Metal3Claims => self.metal3_claim_line(index, now, text),
                 Resource::Metal3Addresses => super::metal3::address_line(index, text),
                 Resource::Clusters => self.cluster_line(index, text, &mut each).map(|()| None),
                 Resource::Namespaces => super::pools::namespace_line(index, text, &mut each).map(|()| None),
@@ -138,8 +135,8 @@ impl Intake {
     pub fn missing(&mut self, index: &mut Index, resource: Resource) -> Vec<Event> {
         match resource {
             Resource::Clusters if index.clusters.not_served(self.claims_listed) => self.judge_by_clusters(index),
+            _ if resource.of_metal3() => return self.metal3_unlisted(index, resource, Known::Missing),
             Resource::Pools(kind) if self.pools_known.insert(kind) => return self.all_pools(index),
-            Resource::Metal3Addresses if index.metal3.not_served() => return super::metal3::all_again(index),
             _ => {}
         }
         Vec::new()
@@ -186,18 +183,14 @@ impl Intake {
         if page.metadata.next.is_empty() {
             self.claims_listed = true;
             let claims = std::mem::take(&mut self.claims);
-            let there: HashSet<&Uid> = claims.iter().map(|claim| &claim.uid).collect();
-            let gone: Vec<Uid> = index.claims.keys().filter(|uid| !there.contains(uid)).cloned().collect();
-            for uid in &gone {
-                claim_gone(index, uid);
-            }
+            forget_others(index, ClaimKind::ClusterApi, &claims);
             events.push(Event::Claims(claims.into_iter().map(|claim| index.held(claim)).collect()));
         }
         Ok(turned(&page))
     }
 
     /// Notes that a claim was shown.
-    fn shown(&mut self, index: &mut Index, now: Duration, claim: &Claim) {
+    pub(super) fn shown(&mut self, index: &mut Index, now: Duration, claim: &Claim) {
         if index.claims.insert(claim.uid.clone(), claim.key.clone()).is_none() {
             index.clusters.claim_shown_first(now, claim);
         }
@@ -325,8 +318,17 @@ fn not_here() -> serde_json::Error {
     serde::de::Error::custom("the protocol does not depend on this kind")
 }
 
+/// A list of all claims of a kind: of others nothing is kept.
+pub(super) fn forget_others(index: &mut Index, kind: ClaimKind, claims: &[Claim]) {
+    let there: HashSet<&Uid> = claims.iter().map(|claim| &claim.uid).collect();
+    let gone = |(uid, key): &(&Uid, &Key)| key.claim_kind() == kind && !there.contains(uid);
+    for uid in index.claims.iter().filter(gone).map(|(uid, _)| uid.clone()).collect::<Vec<_>>() {
+        claim_gone(index, &uid);
+    }
+}
+
 /// A claim is gone: nothing of the claim is kept.
-fn claim_gone(index: &mut Index, uid: &Uid) {
+pub(super) fn claim_gone(index: &mut Index, uid: &Uid) {
     index.claims.remove(uid);
     index.waiting_since.remove(uid);
     index.clusters.claim_gone(uid);

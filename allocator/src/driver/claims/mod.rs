@@ -2,8 +2,10 @@
 //! decisions go to the API server.
 
 mod answers;
+pub mod floating_ips;
 mod intake;
 pub mod metal3;
+mod metal3_writes;
 mod notes;
 mod pool_status;
 mod pools;
@@ -14,10 +16,11 @@ mod writes;
 
 use std::time::Duration;
 
+use mooring_allocator_core::names::ClaimKind;
 use mooring_allocator_core::protocol::{Action, Event, Pool, Write};
 use mooring_allocator_core::work::Failure;
 
-pub use answers::{claim_path, read_then_patch};
+pub use answers::{read_of_claim, read_then_patch};
 pub use intake::{Intake, Unreadable, turned};
 pub use waiting::Waiting;
 
@@ -45,13 +48,18 @@ impl ClaimController {
                     notes::refusal(index, &write, out);
                     out.queue.push(Job::Claims(Numbered { id, write }));
                 }
-                Action::ListAddresses { id } => {
-                    // The machine has one list under way at a time.
-                    if out.lists.try_send(id).is_err() {
-                        tracing::warn!("consistent list of IPAddresses could not be requested");
+                Action::ListAddresses { of: ClaimKind::Metal3, id } if !index.metal3.wants_list(id) => {
+                    // There are no such objects.
+                    Self::step(index, Event::Metal3Addresses(Vec::new(), Some(id)), out);
+                }
+                Action::ListAddresses { of, id } => {
+                    // The machine has one list of a kind under way at a time.
+                    if out.lists(of).try_send(id).is_err() {
+                        tracing::warn!(?of, "consistent list of IPAddresses could not be requested");
                     }
                 }
                 Action::ReadClaim { id, key, owner } => out.reads.push(ClaimRead { id, key, owner }),
+                Action::Remote(call) => out.outside.push(call),
                 Action::Report(report) => {
                     out.ops.report(&report);
                     notes::report(index, &report, out);

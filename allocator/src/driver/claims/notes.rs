@@ -1,12 +1,15 @@
 //! Which reports become Events.
 
+use mooring_allocator_core::names::{Key, PoolRef};
 use mooring_allocator_core::protocol::{Report, Write};
+use mooring_allocator_core::remote::{self, Drift};
 use mooring_api::conditions;
 
 use super::super::controller::Outbox;
 use super::super::index::Index;
 use crate::clock;
 use crate::events::Note;
+use crate::ops::metrics::reason_of;
 
 /// A claim is bound.
 pub(super) fn binding(index: &Index, write: &Write, out: &Outbox) {
@@ -57,7 +60,7 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
                 warning: false,
                 reason: "AddressReleased".into(),
                 action: "Release",
-                text: format!("{block} of IPAddress {address} was released"),
+                text: format!("{block} of IPAddress {} was released", own(address)),
             }
         }
         Report::Duplicate { address, other } => Note {
@@ -66,7 +69,7 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
             warning: true,
             reason: "DuplicateAddress".into(),
             action: "Compare",
-            text: format!("IPAddress {other} has the same address, and both are in use: delete one claim"),
+            text: format!("IPAddress {} has the same address, and both are in use: delete one claim", own(other)),
         },
         Report::Conflict { claim, block, heard, kept } => {
             let then = if *kept { "the claim asked for it, and keeps it" } else { "the claim gets another" };
@@ -90,7 +93,67 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
                 text: format!("{block} was released without its quarantine: {why}"),
             }
         }
+        Report::Remote { pool, note } => match outside(index, pool, note) {
+            Some(note) => note,
+            None => return,
+        },
         Report::Allocated { .. } | Report::Withdrawn { .. } | Report::Failed { .. } => return,
     };
     out.events.send(note, &out.ops);
+}
+
+/// Something about the outside system of a pool: an Event of the claim, or of the pool.
+fn outside(index: &Index, pool: &PoolRef, note: &remote::Note) -> Option<Note> {
+    use remote::Note as Said;
+    let of_pool = index.regarding_pool(pool);
+    let (claim, warning, text) = match note {
+        Said::Orphan(entry) => (
+            None,
+            true,
+            format!(
+                "{} has an entry for claim {}, which is not here: see whether it can be deleted",
+                entry.address, entry.host
+            ),
+        ),
+        Said::OrphanReleased(entry) => (
+            None,
+            false,
+            format!("the entry of {} for claim {}, which is gone, was deleted", entry.address, entry.host),
+        ),
+        Said::Missing(claim, address, drift) => {
+            let then = if *drift == Drift::PutBack { "it is put back" } else { "put it back there" };
+            (Some(claim), true, format!("the entry of {address} in the system of {pool} is gone or changed: {then}"))
+        }
+        Said::PutBack(claim, address) => {
+            (Some(claim), false, format!("the entry of {address} was put back in the system of {pool}"))
+        }
+        Said::NotPutBack(claim, address, why) => (
+            Some(claim),
+            true,
+            format!(
+                "the entry of {address} cannot be put back in the system of {pool}: {why}; see who has the address there"
+            ),
+        ),
+        Said::NotAsked(claim, address) => {
+            let what = address.map_or_else(|| "an address".to_owned(), |address| address.to_string());
+            (
+                Some(claim),
+                true,
+                format!(
+                    "{what} was let go without asking the system of {pool}, which was removed by force: delete the entry there"
+                ),
+            )
+        }
+    };
+    let regarding = match claim {
+        Some(key) => index.regarding_claim(key, index.protocol.claim(key).map_or("", |claim| &claim.uid.0)),
+        None => of_pool.clone()?,
+    };
+    let pool = of_pool.filter(|_| claim.is_some());
+    Some(Note { regarding, pool, warning, reason: reason_of(note).into(), action: "Compare", text })
+}
+
+/// The namespace and name of an address.
+fn own(address: &Key) -> String {
+    format!("{}/{}", address.namespace, address.object())
 }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use mooring_allocator_core::book;
+use mooring_allocator_core::pool::Network;
 use mooring_allocator_core::protocol::PoolStatus;
 use mooring_api::conditions::{self, Condition};
 use mooring_api::patch;
@@ -9,6 +10,8 @@ use mooring_api::pool::Counts;
 
 use super::super::index::KnownPool;
 use crate::decode::placement_hints::annotation;
+use crate::decode::pool::Spec;
+use crate::decode::{floating_ips, outside};
 
 /// The counts, as written to the object.
 #[must_use]
@@ -36,7 +39,13 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
     } else if status.ready {
         condition(conditions::READY, true, conditions::POOL_READY, &status.message)
     } else {
-        condition(conditions::READY, false, conditions::INVALID_SPEC, &status.message)
+        let outside = match &pool.seen.spec {
+            Spec::PhpIpam(spec) => outside::phpipam(spec, Network::Common, None).is_ok(),
+            Spec::FloatingIps(spec, _) => floating_ips::plan(spec, Network::Common).is_ok(),
+            Spec::Addresses(_) | Spec::Prefixes(_) | Spec::Metal3(..) => false,
+        };
+        let reason = if outside { conditions::PROVIDER_FAILED } else { conditions::INVALID_SPEC };
+        condition(conditions::READY, false, reason, &status.message)
     };
     let counts = &status.counts;
     let exhausted = if status.ready && counts.available == 0 && counts.total > 0 {

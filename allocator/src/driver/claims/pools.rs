@@ -6,16 +6,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Network;
-use mooring_allocator_core::protocol::{Event, Pool};
-use mooring_api::pool::{IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PrefixPoolSpec};
+use mooring_allocator_core::protocol::{Event, Pool, PoolStatus};
+use mooring_api::pool::{
+    FloatingIpPoolSpec, FloatingIpPoolStatus, IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PhpIpamIpPoolSpec,
+    PrefixPoolSpec,
+};
 use mooring_api::versions::{PoolVersion, Version as _};
 use serde::Deserialize;
 
 use super::super::index::{Index, KnownPool};
 use super::intake::{Intake, Unreadable, turned};
 use super::pool_status;
-use crate::api::Turned;
+use crate::api::{Resource, Turned};
 use crate::decode::cluster::NamespaceJson;
+use crate::decode::floating_ips;
 use crate::decode::frame::{Line, Page, line};
 use crate::decode::pool::{PoolJson, Seen, Spec};
 
@@ -45,14 +49,21 @@ impl Intake {
             index.pools.retain(|reference, _| stays(reference));
             index.written.retain(stays);
             self.pools_known.insert(kind);
+            if kind == PoolKind::Metal3IPPool {
+                index.metal3.listed(Resource::Pools(kind));
+            }
             events.append(&mut self.all_pools(index));
+            events.extend(index.metal3.all_listed());
         }
         Ok(turned)
     }
 
-    /// All pools, once all kinds are known.
+    /// All pools, once all kinds are known. For metal3's, and for the addresses of its claims, it is enough that they were asked
+    /// for: who may not list them must not hold up the others.
     pub(super) fn all_pools(&self, index: &Index) -> Vec<Event> {
-        if !index.pool_kinds().all(|kind| self.pools_known.contains(&kind)) {
+        let of_metal3 = !index.names.serves(PoolKind::Metal3IPPool) || index.metal3.is_asked_for();
+        let mut others = index.pool_kinds.iter().filter(|kind| **kind != PoolKind::Metal3IPPool);
+        if !of_metal3 || !others.all(|kind| self.pools_known.contains(kind)) {
             return Vec::new();
         }
         vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
@@ -141,19 +152,18 @@ impl Index {
     #[must_use]
     pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
         let pool = self.pools.get(reference)?;
-        let is_metal3 = reference.kind == PoolKind::Metal3IPPool;
-        let changes = match is_metal3 {
-            true => self.metal3.changes() << 40,
-            false if pool.seen.needs_labels() => self.namespaces_changed << 40,
-            false => 0,
+        let changes = match &pool.seen.spec {
+            Spec::FloatingIps(_, status) => u64::from(floating_ips::is_served_twice(&status.conditions)) << 40,
+            _ if pool.seen.needs_labels() => self.namespaces_changed << 40,
+            _ => 0,
         };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
-        let unknown =
-            if is_metal3 { !self.metal3.is_known() } else { pool.seen.needs_labels() && !self.namespaces_listed };
+        let unknown = pool.seen.needs_labels() && !self.namespaces_listed;
         let held = self.cluster_of_pool(reference).is_some_and(|cluster| self.clusters.is_paused(&cluster));
         let elsewhere = !self.scope.has_namespace(&reference.namespace);
-        let says = |written: &_| match &pool.seen.spec {
+        let says = |written: &PoolStatus| match &pool.seen.spec {
             Spec::Metal3(_, shown) => self.metal3_indexes(reference) == *shown,
+            Spec::FloatingIps(_, shown) => self.floating_ips_say(reference, pool, shown, written),
             _ => pool_status::says(pool, written),
         };
         let status = self.written.of(reference, says, || pool_status::read(pool));
@@ -170,13 +180,6 @@ impl Index {
         {
             plan.network = Network::Common;
         }
-        if let Ok(plan) = &mut pool.plan
-            && is_metal3
-        {
-            plan.take_out(self.metal3.of(reference).map(|one| one.address));
-        }
-        // metal3's own addresses need the pool as well: who removes them removes the finalizer, or lets this program do it.
-        pool.finalizer &= !(pool.deleting && self.metal3.of(reference).next().is_some());
         Some(pool)
     }
 }
@@ -192,8 +195,10 @@ fn read_pools(kind: PoolKind, bytes: &[u8]) -> Result<(Turned, Vec<Seen>), serde
     }
     match kind {
         PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(bytes),
-        _ if kind.of_prefixes() => read::<PoolJson<PrefixPoolSpec>>(bytes),
-        _ => read::<PoolJson<IpPoolSpec>>(bytes),
+        PoolKind::PHPIPAMIPPool => read::<PoolJson<PhpIpamIpPoolSpec>>(bytes),
+        PoolKind::OpenStackFloatingIPPool => read::<PoolJson<FloatingIpPoolSpec, FloatingIpPoolStatus>>(bytes),
+        PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PoolJson<PrefixPoolSpec>>(bytes),
+        PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<PoolJson<IpPoolSpec>>(bytes),
     }
 }
 
@@ -212,7 +217,9 @@ fn read_pool_line(kind: PoolKind, text: &[u8]) -> Result<Line<Seen>, serde_json:
     }
     match kind {
         PoolKind::Metal3IPPool => read::<PoolJson<Metal3PoolSpec, Metal3PoolStatus>>(text),
-        _ if kind.of_prefixes() => read::<PoolJson<PrefixPoolSpec>>(text),
-        _ => read::<PoolJson<IpPoolSpec>>(text),
+        PoolKind::PHPIPAMIPPool => read::<PoolJson<PhpIpamIpPoolSpec>>(text),
+        PoolKind::OpenStackFloatingIPPool => read::<PoolJson<FloatingIpPoolSpec, FloatingIpPoolStatus>>(text),
+        PoolKind::InClusterPrefixPool | PoolKind::GlobalInClusterPrefixPool => read::<PoolJson<PrefixPoolSpec>>(text),
+        PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool => read::<PoolJson<IpPoolSpec>>(text),
     }
 }

@@ -634,47 +634,129 @@ fn addresses_that_were_listed_before_their_claims_are_judged_again() {
     assert_eq!(addresses(&events, &side), Some(0), "its claim is paused");
 }
 
-#[test]
-fn metal3s_pools_wait_for_metal3s_own_addresses_and_for_their_cluster() {
-    use mooring_allocator_core::protocol::PoolTarget;
-    const METAL3: Resource = Resource::Pools(mooring_allocator_core::names::PoolKind::Metal3IPPool);
+/// One that serves metal3's pools, and has listed the other kinds of pools.
+fn with_metal3() -> ApiSide {
     let mut side = ApiSide {
         index: Index::new(Scope::default(), 1),
         writes: Vec::new(),
         intake: Intake::default(),
         now: Duration::ZERO,
     };
-    side.index.names.serve_metal3();
-    let cluster = |paused: bool| json!({"metadata": {"name": "k", "namespace": "n"}, "spec": {"paused": paused}});
-    side.list(Resource::Clusters, &[cluster(true)]);
-    let pool = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u-p", "resourceVersion": "3", "generation": 1},
-        "spec": {"namePrefix": "p", "clusterName": "k", "pools": [{"start": "10.0.0.1", "end": "10.0.0.3"}], "prefix": 24},
-        "status": {"indexes": {"gone": "10.0.0.9"}}});
-    assert!(side.list(METAL3, &[pool]).is_empty(), "the other kinds are not known");
+    side.index.serve(PoolKind::Metal3IPPool);
     for kind in crate::api::POOLS.map(Resource::Pools) {
         let missing = side.intake.missing(&mut side.index, kind);
         side.step(&missing);
     }
+    side
+}
+
+const METAL3_POOL: Resource = Resource::Pools(PoolKind::Metal3IPPool);
+
+fn metal3_pool() -> Value {
+    json!({"metadata": {"name": "p", "namespace": "n", "uid": "u-p", "resourceVersion": "3", "generation": 1},
+        "spec": {"namePrefix": "net", "clusterName": "k", "prefix": 24, "dnsServers": ["10.0.0.53"],
+            "pools": [{"start": "10.0.0.1", "end": "10.0.0.3", "dnsServers": ["10.0.0.54"]}]},
+        "status": {"indexes": {"gone": "10.0.0.9"}}})
+}
+
+fn metal3_claim(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "uid": format!("u-m-{name}"), "resourceVersion": "5",
+            "labels": {"cluster.x-k8s.io/cluster-name": "k"}}, "spec": {"pool": {"name": "p", "namespace": "n"}}})
+}
+
+#[test]
+fn metal3s_kinds_are_waited_for_unless_they_may_not_be_listed() {
+    use super::metal3::Known;
+
+    let wanted =
+        |side: &mut ApiSide| std::mem::take(&mut side.writes).into_iter().map(|(_, write)| write).collect::<Vec<_>>();
+    let mut side = with_metal3();
+    side.list(Resource::Clusters, &[json!({"metadata": {"name": "k", "namespace": "n"}})]);
+    let events = side.list(METAL3_POOL, &[metal3_pool()]);
+    assert!(events.is_empty(), "metal3's addresses were not asked for");
+    side.list(Resource::Metal3Claims, &[metal3_claim("c")]);
+    side.list(Resource::Claims, &[claim("a", &json!({}))]);
+    side.list(Resource::Addresses, &[]);
+    side.step(&[Event::Leading(Some(Duration::MAX))]);
+    assert!(wanted(&mut side).is_empty(), "nothing is decided on half a list");
+    let refused = side.intake.metal3_unlisted(&mut side.index, Resource::Metal3Addresses, Known::Refused);
+    side.step(&refused);
+    let writes = wanted(&mut side);
+    assert!(matches!(&writes[..], [Write::Condition(target, _)] if target.key == Key::new("n", "a")), "{writes:?}");
+    // The permission comes.
+    side.list(Resource::Metal3Addresses, &[]);
+    let writes = wanted(&mut side);
+    let finalizer = |write: &Write| matches!(write, Write::AddFinalizer(one) if one.key == Key::of_metal3("n", "c"));
+    assert!(writes.iter().any(finalizer), "{writes:?}");
+}
+
+#[test]
+fn metal3s_claims_are_written_as_its_users_read_them() {
+    let mut side = with_metal3();
+    side.list(Resource::Clusters, &[json!({"metadata": {"name": "k", "namespace": "n"}, "spec": {"paused": true}})]);
+    side.list(METAL3_POOL, &[metal3_pool()]);
+    side.list(Resource::Claims, &[]);
+    side.list(Resource::Addresses, &[]);
+    side.list(Resource::Metal3Claims, &[metal3_claim("c")]);
     let reference = side.index.pools.keys().next().unwrap().clone();
-    let seen = |side: &ApiSide| side.index.pool(&reference).unwrap();
-    let first = seen(&side);
-    assert!(first.paused && first.plan.is_ok_and(|plan| plan.total() == 3));
-    let own = json!({"metadata": {"name": "p-10-0-0-1", "namespace": "n", "uid": "u-1", "resourceVersion": "4"},
+    let own = json!({"metadata": {"name": "net-10-0-0-1", "namespace": "n", "uid": "u-1", "resourceVersion": "4",
+            "finalizers": ["theirs", "ipaddress.ipam.metal3.io"]},
         "spec": {"address": "10.0.0.1", "claim": {"name": "c"}, "pool": {"name": "p"}}});
     side.list(Resource::Metal3Addresses, std::slice::from_ref(&own));
-    assert!(seen(&side).paused, "its Cluster is paused");
-    assert!(
-        matches!(&side.line(Resource::Clusters, "MODIFIED", &cluster(false))[..], [Event::Pool(one)] if !one.paused)
-    );
-    let now = seen(&side);
-    assert!(now.generation != first.generation && now.plan.is_ok_and(|plan| plan.total() == 2));
-    // The status lists what both kinds of claims have, by the claim.
-    let mine = json!({"metadata": {"name": "c", "namespace": "n", "uid": "u-c", "resourceVersion": "5"},
-        "spec": {"address": "10.0.0.2", "claimRef": {"name": "c"},
-            "poolRef": {"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": "p"}}});
+    assert!(side.index.pool(&reference).unwrap().paused, "its Cluster is paused");
+    let key = Key::of_metal3("n", "c");
+    let target = Target { key: key.clone(), uid: Uid::from("u-m-c"), version: Version::from("5") };
+    let path = "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ipclaims/c";
+    let (call, body) = side.call(&Write::AddFinalizer(target.clone()));
+    assert_eq!((&*call.path, &body["metadata"]["finalizers"]), (path, &json!(["ipclaim.ipam.metal3.io"])));
+    let bind = Write::Bind(target.clone(), "net-10-0-0-1".into(), condition(true, Reason::AddressAllocated));
+    let (call, body) = side.call(&bind);
+    assert_eq!(call.path, format!("{path}/status"));
+    assert_eq!(body["status"], json!({"address": {"name": "net-10-0-0-1", "namespace": "n"}, "errorMessage": null}));
+    assert_eq!(body["metadata"], json!({"uid": "u-m-c", "resourceVersion": "5"}));
+    let (_, body) = side.call(&Write::Unbind(target, condition(false, Reason::PoolExhausted)));
+    assert_eq!(body["status"], json!({"address": null, "errorMessage": "PoolExhausted: 10.0.0.1"}));
+    let mark = Attempt { claim: Uid::from("u-m-c"), number: 0, adopted: false };
+    let new = New {
+        key: key.clone(),
+        pool: reference,
+        address: "10.0.0.2".parse().unwrap(),
+        prefix: 24,
+        gateway: None,
+        purpose: Purpose::Claim(mark),
+    };
+    let (call, body) = side.call(&Write::Create(Box::new(new)));
+    assert_eq!(call.path, "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ipaddresses");
+    let meta = &body["metadata"];
+    assert_eq!((&meta["name"], &meta["finalizers"]), (&json!("net-10-0-0-2"), &json!(["ipaddress.ipam.metal3.io"])));
+    assert_eq!(meta["labels"], json!({"cluster.x-k8s.io/cluster-name": "k"}));
+    let owner = &meta["ownerReferences"][0];
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("IPClaim"), &json!("c")));
+    assert_eq!((&body["spec"]["claim"]["name"], &body["spec"]["dnsServers"]), (&json!("c"), &json!(["10.0.0.54"])));
+    // An object is found by its uid, and has a name of its own; other finalizers stay.
+    let target = Target { key, uid: Uid::from("u-1"), version: Version::from("4") };
+    let (call, body) = side.call(&Write::RemoveAddressFinalizer(target));
+    assert_eq!(call.path, "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ipaddresses/net-10-0-0-1");
+    assert_eq!(body["metadata"]["finalizers"], json!(["theirs"]));
+}
+
+#[test]
+fn a_pool_of_metal3s_lists_both_kinds_of_claims() {
+    use mooring_allocator_core::protocol::PoolTarget;
+    let mut side = with_metal3();
+    side.list(METAL3_POOL, &[metal3_pool()]);
+    side.list(Resource::Metal3Claims, &[]);
+    let address = |name: &str, uid: &str, spec: Value| json!({"metadata": {"name": name, "namespace": "n", "uid": uid, "resourceVersion": "5"}, "spec": spec});
+    let own = json!({"address": "10.0.0.1", "claim": {"name": "c"}, "pool": {"name": "p"}});
+    side.list(Resource::Metal3Addresses, &[address("net-10-0-0-1", "u-1", own)]);
+    let mine = json!({"address": "10.0.0.2", "claimRef": {"name": "c"},
+        "poolRef": {"apiGroup": "ipam.metal3.io", "kind": "IPPool", "name": "p"}});
+    side.list(Resource::Clusters, &[]);
     side.list(Resource::Claims, &[]);
-    side.list(Resource::Addresses, &[mine]);
-    let target = PoolTarget { reference: reference.clone(), uid: now.uid, version: now.version };
+    side.list(Resource::Addresses, &[address("c", "u-c", mine)]);
+    let reference = side.index.pools.keys().next().unwrap().clone();
+    let now = side.index.pool(&reference).unwrap();
+    let target = PoolTarget { reference, uid: now.uid, version: now.version };
     let status = mooring_allocator_core::protocol::PoolStatus {
         counts: mooring_allocator_core::book::Counts::default(),
         ready: true,
@@ -690,7 +772,4 @@ fn metal3s_pools_wait_for_metal3s_own_addresses_and_for_their_cluster() {
     let (_, body) = side.call(&Write::AddPoolFinalizer(target));
     assert_eq!(body["metadata"]["finalizers"], json!(["ippool.ipam.metal3.io"]));
     assert_eq!(body["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"], "k");
-    // It goes: the address is free.
-    let events = side.line(Resource::Metal3Addresses, "DELETED", &own);
-    assert!(matches!(&events[..], [Event::Pool(one)] if one.plan.as_ref().is_ok_and(|plan| plan.total() == 3)));
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::foreign_finalizers::FinalizersAt;
-use mooring_allocator_core::names::{PoolKind, PoolRef, Uid};
+use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, PoolRef, Uid};
 use mooring_allocator_core::protocol::{self, Attempt, Claim, New, PoolTarget, Purpose, Target, Write};
 use mooring_allocator_services::words;
 use mooring_api::address::{IpAddress, IpAddressSpec, NameRef};
 use mooring_api::claim::{IpAddressClaim, IpAddressClaimSpec};
 use mooring_api::conditions::{self, Condition};
 use mooring_api::patch::{self, LockedPatch, MetaChange, NotSeen};
+use mooring_api::pool::{METAL3_CLAIM, METAL3_VERSION};
 use mooring_api::versions::{IpamVersion, Version as _};
 use mooring_api::{GROUP, annotations, labels};
 use mooring_names::metal3;
@@ -22,7 +23,7 @@ use super::super::index::{Index, KnownPool};
 use super::pool_status;
 use crate::api::{Call, Resource, Verb};
 use crate::decode::claim::{family_label, status};
-use crate::decode::kinds::{finalizers, group};
+use crate::decode::kinds::{finalizers, group, pool_finalizer};
 use crate::decode::pool::Spec;
 use crate::decode::{own_annotations, placement_hints};
 
@@ -50,20 +51,25 @@ fn identity(target: &Target) -> ObjectMeta {
     }
 }
 
+fn is_metal3(key: &Key) -> bool {
+    key.claim_kind() == ClaimKind::Metal3
+}
+
 impl Index {
     /// The call for a write, now.
     #[must_use]
     pub fn prepare(&self, write: &Write) -> Prepared {
         match write {
-            Write::AddFinalizer(target) => {
-                self.claim_meta(target, |kind| MetaChange::new().finalizer(finalizers(kind).claim))
-            }
-            Write::RemoveFinalizer(target) => {
-                self.claim_meta(target, |kind| MetaChange::new().without_finalizer(finalizers(kind).claim))
-            }
+            Write::AddFinalizer(target) => self.claim_meta(target, |ours| MetaChange::new().finalizer(ours)),
+            Write::RemoveFinalizer(target) => self.claim_meta(target, |ours| MetaChange::new().without_finalizer(ours)),
             Write::Void(target, count) => {
                 self.claim_meta(target, |_| MetaChange::new().annotation(annotations::VOIDED, Some(&count.to_string())))
             }
+            Write::Bind(target, name, _) if is_metal3(&target.key) => self.metal3_bind(target, name),
+            Write::Unbind(target, condition) | Write::Condition(target, condition) if is_metal3(&target.key) => {
+                self.metal3_condition(target, condition, matches!(write, Write::Unbind(..)))
+            }
+            Write::Create(new) if is_metal3(&new.key) => self.metal3_create(new),
             Write::Bind(target, name, condition) => self
                 .claim_status(target, condition, |claim, condition| patch::claim_status(claim, Some(name), condition)),
             Write::Unbind(target, condition) => self.claim_status(target, condition, patch::claim_unbound),
@@ -76,24 +82,36 @@ impl Index {
             Write::DeleteAddress(target) => self.delete(target),
             Write::AddPoolFinalizer(target) => self.pool_meta(target, &self.dressed(target)),
             Write::RemovePoolFinalizer(target) => {
-                let name = finalizers(target.reference.kind).pool;
+                let name = pool_finalizer(target.reference.kind);
                 self.pool_meta(target, &MetaChange::new().without_finalizer(name))
             }
-            Write::PoolStatus(target, _) if target.reference.kind.lists_holders() => self.metal3_pool_status(target),
             Write::PoolStatus(target, status) => self.pool_status(target, status),
         }
     }
 
-    fn path(&self, resource: Resource, target: &Target) -> String {
-        resource.object(self.served.name(), &target.key.namespace, &target.key.name)
+    /// The path of a claim.
+    pub(super) fn claim_path(&self, key: &Key) -> String {
+        let version = if is_metal3(key) { METAL3_VERSION } else { self.served.name() };
+        Resource::claims(key.claim_kind()).object(version, &key.namespace, key.object())
     }
 
-    fn claim_meta(&self, target: &Target, change: impl FnOnce(PoolKind) -> MetaChange) -> Prepared {
+    /// The path of the address with the target's uid. One of metal3's is found by it, and has a name of its own.
+    fn address_path(&self, target: &Target) -> Option<String> {
+        let Key { namespace, name } = &target.key;
+        if !is_metal3(&target.key) {
+            return Some(Resource::Addresses.object(self.served.name(), namespace, name));
+        }
+        let name = self.protocol.address(&target.uid)?.name();
+        Some(Resource::Metal3Addresses.object(METAL3_VERSION, namespace, name))
+    }
+
+    fn claim_meta(&self, target: &Target, change: impl FnOnce(&'static str) -> MetaChange) -> Prepared {
         let Some(known) = self.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
-        let change = change(known.pool.kind);
+        let kind = known.key.claim_kind();
+        let change = change(finalizers(known.pool.kind, kind).claim);
         let list = known.retained.finalizers.iter().map(ToString::to_string).collect();
         let meta = ObjectMeta { finalizers: Some(list), ..identity(target) };
-        patch_of(Resource::Claims, self.path(Resource::Claims, target), change.of(&meta))
+        patch_of(Resource::claims(kind), self.claim_path(&target.key), change.of(&meta))
     }
 
     fn claim_status(
@@ -113,7 +131,7 @@ impl Index {
         let now = Time(Timestamp::now());
         let reason = condition.reason.name();
         let condition = Condition::new(conditions::READY, condition.ready, reason, condition.message.clone(), &now);
-        let path = format!("{}/status", self.path(Resource::Claims, target));
+        let path = format!("{}/status", self.claim_path(&target.key));
         patch_of(Resource::Claims, path, change(&claim, &condition))
     }
 
@@ -138,7 +156,7 @@ impl Index {
             Purpose::Claim(attempt) => {
                 let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
                 owners.push(self.claim_owner(claim, &attempt.claim));
-                meta.finalizers = Some(vec![finalizers(new.pool.kind).address.to_owned()]);
+                meta.finalizers = Some(vec![finalizers(new.pool.kind, ClaimKind::ClusterApi).address.to_owned()]);
                 let mut notes = BTreeMap::from([(annotations::ATTEMPT.to_owned(), own_annotations::attempt(attempt))]);
                 // Agents advertise this address, and follow the pool's texts.
                 if claim.retained.service.is_some()
@@ -185,18 +203,22 @@ impl Index {
     }
 
     /// Exactly as in the contract, character for character.
-    fn claim_owner(&self, claim: &Claim, uid: &Uid) -> OwnerReference {
+    pub(super) fn claim_owner(&self, claim: &Claim, uid: &Uid) -> OwnerReference {
+        let (api_version, kind) = match claim.key.claim_kind() {
+            ClaimKind::ClusterApi => (format!("{GROUP}/{}", self.served.name()), IpAddressClaim::KIND),
+            ClaimKind::Metal3 => (format!("{}/{METAL3_VERSION}", metal3::GROUP), METAL3_CLAIM),
+        };
         OwnerReference {
-            api_version: format!("{GROUP}/{}", self.served.name()),
-            kind: IpAddressClaim::KIND.to_owned(),
-            name: claim.key.name.to_string(),
+            api_version,
+            kind: kind.to_owned(),
+            name: claim.key.object().to_owned(),
             uid: uid.to_string(),
             controller: Some(true),
             block_owner_deletion: Some(true),
         }
     }
 
-    fn pool_owner(&self, reference: &PoolRef) -> Option<OwnerReference> {
+    pub(super) fn pool_owner(&self, reference: &PoolRef) -> Option<OwnerReference> {
         let pool = self.pools.get(reference)?;
         Some(OwnerReference {
             api_version: format!("{}/{}", group(reference.kind), pool.api.name()),
@@ -211,7 +233,7 @@ impl Index {
     fn adopt(&self, target: &Target, attempt: &Attempt) -> Prepared {
         let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
         let mut change = MetaChange::new()
-            .finalizer(finalizers(claim.pool.kind).address)
+            .finalizer(finalizers(claim.pool.kind, claim.key.claim_kind()).address)
             .owner(self.claim_owner(claim, &attempt.claim))
             .annotation(annotations::ATTEMPT, Some(&own_annotations::attempt(attempt)));
         if let Some(owner) = self.pool_owner(&claim.pool) {
@@ -223,15 +245,20 @@ impl Index {
         if let Some(service) = &claim.retained.service {
             change = change.label(words::SERVICE_FAMILY, family_label(service.family));
         }
-        Prepared::ReadThenPatch { path: self.path(Resource::Addresses, target), target: target.clone(), change }
+        let Some(path) = self.address_path(target) else { return Prepared::Stale };
+        Prepared::ReadThenPatch { path, target: target.clone(), change }
     }
 
     fn strip(&self, target: &Target) -> Prepared {
         let Some(address) = self.protocol.address(&target.uid) else { return Prepared::Stale };
-        let ours = finalizers(address.pool.kind).address;
+        let ours = finalizers(address.pool.kind, address.key.claim_kind()).address;
         let change = MetaChange::new().without_finalizer(ours);
-        let path = self.path(Resource::Addresses, target);
-        let list = match self.foreign_finalizers.at(target) {
+        let Some(path) = self.address_path(target) else { return Prepared::Stale };
+        let foreign = match address.key.claim_kind() {
+            ClaimKind::ClusterApi => &self.foreign_finalizers,
+            ClaimKind::Metal3 => &self.metal3.foreign_finalizers,
+        };
+        let list = match foreign.at(target) {
             FinalizersAt::OursAlone => vec![ours.to_owned()],
             FinalizersAt::All(all) => all.iter().map(ToString::to_string).collect(),
             FinalizersAt::Unknown => return Prepared::ReadThenPatch { path, target: target.clone(), change },
@@ -241,6 +268,7 @@ impl Index {
     }
 
     fn delete(&self, target: &Target) -> Prepared {
+        let Some(path) = self.address_path(target) else { return Prepared::Stale };
         let body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -249,7 +277,7 @@ impl Index {
         Prepared::Call(Call {
             verb: Verb::Delete,
             resource: Resource::Addresses.plural(),
-            path: self.path(Resource::Addresses, target),
+            path,
             body: body.to_string().into(),
         })
     }
@@ -274,7 +302,7 @@ impl Index {
 
     /// A pool's finalizer, and for metal3's the labels that its controller gives.
     fn dressed(&self, target: &PoolTarget) -> MetaChange {
-        let change = MetaChange::new().finalizer(finalizers(target.reference.kind).pool);
+        let change = MetaChange::new().finalizer(pool_finalizer(target.reference.kind));
         if target.reference.kind != PoolKind::Metal3IPPool {
             return change;
         }
@@ -285,10 +313,8 @@ impl Index {
         }
     }
 
-    fn metal3_pool_status(&self, target: &PoolTarget) -> Prepared {
-        let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
+    fn metal3_pool_status(&self, target: &PoolTarget, pool: &KnownPool, shown: &BTreeMap<String, String>) -> Prepared {
         let (resource, path) = Self::pool_path(pool, &target.reference);
-        let Spec::Metal3(_, shown) = &pool.seen.spec else { return Prepared::Stale };
         let now = own_annotations::moment(u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
         let change = patch::metal3_pool_status(&pool.seen.meta, shown, &self.metal3_indexes(&target.reference), &now);
         patch_of(resource, format!("{path}/status"), change)
@@ -297,6 +323,15 @@ impl Index {
     fn pool_status(&self, target: &PoolTarget, status: &protocol::PoolStatus) -> Prepared {
         let Some(pool) = self.pool_at(target) else { return Prepared::Stale };
         let (resource, path) = Self::pool_path(pool, &target.reference);
+        match &pool.seen.spec {
+            Spec::Metal3(_, shown) => return self.metal3_pool_status(target, pool, shown),
+            Spec::FloatingIps(_, shown) => {
+                let now = Time(Timestamp::now());
+                let change = self.floating_ips_status(&target.reference, pool, shown, status, &now);
+                return patch_of(resource, format!("{path}/status"), change);
+            }
+            Spec::Addresses(_) | Spec::Prefixes(_) | Spec::PhpIpam(_) => {}
+        }
         let conditions = pool_status::conditions(pool, status, &Time(Timestamp::now()));
         let counts = pool_status::counts(&status.counts);
         let change = patch::pool_status(&pool.seen.meta, pool.seen.status.as_ref(), counts, &conditions);

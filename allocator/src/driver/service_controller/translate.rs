@@ -38,7 +38,7 @@ pub(super) fn event(change: &Change, index: &Index) -> Option<Event> {
 
 fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
     // Services have single addresses. metal3's pools are of machines.
-    if reference.kind.of_prefixes() || reference.kind == PoolKind::Metal3IPPool {
+    if reference.kind.of_prefixes() || reference.kind == PoolKind::Metal3IPPool || reference.kind.is_remote() {
         return None;
     }
     let pool = index.protocol.pool(reference)?;

@@ -3,6 +3,7 @@
 
 mod claims;
 mod control_plane;
+mod phpipam;
 mod services;
 
 use anyhow::{Context as _, Result, ensure};
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("rights", control_plane::all_that_it_does, "control-plane-daemonset", 5),
         story!("rights", claims::all_that_it_does, "claims-only-allocator", 5),
+        story!("rights", phpipam::all_that_it_does, "phpipam-pools", 5),
         story!("rights", services::all_that_they_do, "agents-and-allocator", 5),
     ]
 }

@@ -175,14 +175,34 @@ impl<P: Provider> Machine<P> {
             // the next object.
             return self.void(slot, claim);
         }
+        let outside = claim.pool.kind.is_remote() && !planted(Flaw::AskedBeforeRecorded);
+        if outside && !claim.finalizer && self.provider.describe(&claim.pool).is_some_and(|pool| !pool.deleting) {
+            // The intent is recorded before an outside system is asked.
+            return self.add_finalizer(slot);
+        }
+        if let Some(known) = self.claims.get_mut(slot).filter(|_| progress.fresh) {
+            known.progress().fresh = false;
+        }
         let seed = self.random();
         let requested = claim.requested.as_deref();
-        let ask = Ask { claim: &claim.key, slot, pool: &claim.pool, requested, before: progress.before, seed };
+        let ask = Ask {
+            claim: &claim.key,
+            uid: &claim.uid,
+            fresh: progress.fresh,
+            slot,
+            pool: &claim.pool,
+            requested,
+            before: progress.before,
+            seed,
+        };
         let offer = match self.provider.ensure(&ask) {
             Ok(offer) => offer,
             Err(Refusal { reason, message, until, held_by }) => {
                 self.leave(slot);
                 self.wait(slot, until);
+                if matches!(until, Until::Answered(_)) {
+                    return self.tell_wait(slot, claim, Refusal { reason, message, until, held_by });
+                }
                 let message = self.by_whom(message, held_by);
                 return self.set_condition(slot, claim, reason, message);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::names::{Key, Version};
+use crate::names::{ClaimKind, Key, Version};
 use crate::provider::Provider;
 
 use super::super::action::{Report, Write};
@@ -44,7 +44,7 @@ impl<P: Provider> Machine<P> {
         });
         let Some((who, write)) = self.work.answered(id) else { return };
         match &who {
-            Who::Claim(slot) => self.claim_answered(*slot, &write, result),
+            Who::Claim(slot) => self.claim_answered(*slot, &write, result, id > self.led_from),
             Who::Address(slot) => self.address_answered(*slot, &write, result),
             Who::Pool(reference) => {
                 let wait = self.jitter(5);
@@ -62,12 +62,12 @@ impl<P: Provider> Machine<P> {
                 // The pool's own event shows the new version. Until then, or for a limited time, no write follows.
                 pool.retry.not_before = self.work.now() + wait;
             }
-            Who::List => {}
+            Who::List(_) => {}
         }
         self.work.mark(who);
     }
 
-    fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>) {
+    fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>, current: bool) {
         let now = self.work.now();
         let Some(failures) = self.claims.get(slot).map(|s| s.so_far().retry.failures) else { return };
         let wait = self.jitter(failures);
@@ -83,6 +83,9 @@ impl<P: Provider> Machine<P> {
                     retry.not_before = now + wait;
                 } else if !matches!(write, Write::Condition(..)) {
                     known.progress().retry.failures = 0;
+                }
+                if let Write::AddFinalizer(_) = write {
+                    known.progress().fresh = current && known.claim.bound.is_none();
                 }
                 if let Write::Void(..) = write {
                     // Delay the next attempt, so that it may come after the rival's.
@@ -128,12 +131,17 @@ impl<P: Provider> Machine<P> {
                 self.foreign(slot);
             }
             Err(failure @ (Failure::Exists | Failure::Unknown)) if creating => {
+                let named_after_address = known.claim.key.claim_kind() == ClaimKind::Metal3;
                 let progress = known.progress();
                 progress.exists += u32::from(failure == Failure::Exists);
                 progress.unseen = Some(Unseen { until: now + SHOWN_WITHIN, list: None });
                 progress.retry.failures += 1;
                 progress.retry.not_before = now + wait;
                 let lasts = progress.retry.failures >= UNANSWERED;
+                if failure == Failure::Exists && named_after_address {
+                    // Somebody else has the address; the list will show who.
+                    self.provider.release(slot);
+                }
                 self.already_shown(slot);
                 if lasts && failure == Failure::Unknown {
                     self.refused(slot, "no answer, or an error of its own, for the IPAddress; it is tried again");
@@ -197,10 +205,16 @@ impl<P: Provider> Machine<P> {
     /// An object with the claim's name exists and is not ours.
     fn foreign(&mut self, slot: u32) {
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
-        let message = format!(
-            "an IPAddress {} exists, of a pool that is not served here: delete it, or make a claim of another name",
-            claim.key
-        );
+        let message = match claim.key.claim_kind() {
+            ClaimKind::ClusterApi => format!(
+                "an IPAddress {} exists, of a pool that is not served here: delete it, or make a claim of another name",
+                claim.key
+            ),
+            ClaimKind::Metal3 => {
+                "an IPAddress of metal3's group exists that is named after the address which this claim would get, and that names no pool: delete it"
+                    .to_owned()
+            }
+        };
         self.set_condition(slot, &claim, Reason::AllocationFailed, message);
     }
 
@@ -225,7 +239,7 @@ impl<P: Provider> Machine<P> {
             Err(Failure::Refused(why)) if create => {
                 // The namespace may be being deleted, for example. Nothing may wait for ever.
                 entry.rested = true;
-                let report = Report::NotRested { address: entry.address.key.clone(), block: entry.block, why };
+                let report = Report::NotRested { address: entry.address.own_key(), block: entry.block, why };
                 self.report(report);
             }
             Ok(done) => {

@@ -16,7 +16,12 @@ use crate::work::Failure;
 impl Claim {
     /// Whether the claim is bound to the object of this name, or must be left alone.
     fn keeps(&self, object: &str) -> bool {
-        self.bound.as_deref() == Some(object) || self.hold != Hold::None
+        self.is_bound_to(object) || self.hold != Hold::None
+    }
+
+    /// Whether the claim lets go of the object of this name to which it is bound: its machine is gone.
+    fn leaves(&self, object: &str) -> bool {
+        self.deleting && !self.others && self.hold == Hold::None && self.bound.as_deref() == Some(object)
     }
 }
 
@@ -46,8 +51,7 @@ impl<P: Provider> Machine<P> {
             // An object that may exist but was not shown must go too.
             return;
         }
-        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
-        let key = Key { namespace: claim.key.namespace.clone(), name };
+        let key = claim.object_key();
         let own: Vec<u32> = self
             .addresses
             .named(&key)
@@ -56,6 +60,9 @@ impl<P: Provider> Machine<P> {
             .filter(|&a| self.addresses.get(a).is_some_and(|e| !e.ended && e.goes_with(claim)))
             .collect();
         if own.is_empty() {
+            if !self.claim_may_go(slot, claim) {
+                return;
+            }
             let Claim { key, uid, version, .. } = claim.clone();
             return self.claim_write(slot, Write::RemoveFinalizer(crate::work::Target { key, uid, version }));
         }
@@ -64,6 +71,15 @@ impl<P: Provider> Machine<P> {
             let entry = self.addresses.get(address);
             held |= entry.is_some_and(|e| e.address.deleting && !e.address.finalizer);
             let conflict = entry.is_some_and(|e| e.address.conflict.is_some());
+            if entry.is_some_and(|e| e.names_another(claim) && !matches!(e.fate, Fate::Goes { .. }))
+                && !planted(Flaw::NextIsReleased)
+            {
+                // The API server is asked whose it is.
+                if entry.is_some_and(|e| e.fate == Fate::Stays) {
+                    self.doubt(address);
+                }
+                continue;
+            }
             self.dispose(address, claim.bound.is_some() || conflict);
         }
         self.wait(slot, Until::PoolChanges);
@@ -129,7 +145,8 @@ impl<P: Provider> Machine<P> {
             let goes = (doubtful || entry.is_held_by_us_alone()) && !planted(Flaw::OwnerlessIsHeld);
             let paused = self.provider.describe(&entry.address.pool).is_some_and(|pool| pool.paused);
             let held = paused || claim.is_some_and(|s| s.claim.hold != Hold::None);
-            if !goes || held || self.is_bound(entry) {
+            let leaves = claim.is_some_and(|s| s.claim.leaves(&entry.address.key.name));
+            if !goes || held || (self.is_bound(entry) && !leaves) {
                 return;
             }
             false
@@ -179,8 +196,16 @@ impl<P: Provider> Machine<P> {
                 entry.fate = Fate::Stays;
                 self.work.mark(Who::Address(slot));
             }
-            Ok(Some(claim)) if entry.address.owner.is_none() && claim.keeps(&entry.address.key.name) => {
+            Ok(Some(claim)) if entry.address.owner.is_none() && claim.leaves(entry.address.name()) => {
+                self.dispose(slot, true);
+            }
+            Ok(Some(claim)) if entry.address.owner.is_none() && claim.keeps(entry.address.name()) => {
                 entry.fate = Fate::Stays;
+                // The watch may be ahead of the read: what it showed since counts, and the claim may be gone by now.
+                match self.claims.find(&claim.key) {
+                    Some(known) => self.work.mark(Who::Claim(known)),
+                    None => self.wait_for_watch(slot),
+                }
             }
             // An object that we alone hold goes too, once the claim has declared it void.
             Ok(Some(claim)) if claim.uid == owner && (!entry.is_held_by_us_alone() || entry.may_be_bound(&claim)) => {
@@ -255,6 +280,10 @@ impl<P: Provider> Machine<P> {
                 return self.address_write(slot, Write::Create(Box::new(new)));
             }
         }
+        if !self.address_may_go(slot) {
+            return;
+        }
+        let Some(entry) = self.addresses.get(slot).filter(|entry| entry.pending.is_none()) else { return };
         let target = entry.target();
         if entry.address.finalizer {
             self.address_write(slot, Write::RemoveAddressFinalizer(target));

@@ -42,11 +42,18 @@ impl Entry {
     /// Whether the object is released with the claim. The garbage collector removes the owner reference of a claim that is
     /// deleted in the foreground, or whose dependents are orphaned: then only the claim's status names the object.
     pub(super) fn goes_with(&self, claim: &Claim) -> bool {
-        let Address { key, owner, rest, claim: of, .. } = &*self.address;
-        let bound = claim.bound.as_ref() == Some(&key.name) && *of == claim.key.name;
+        let Address { owner, rest, claim: of, .. } = &*self.address;
+        let bound = claim.is_bound_to(self.address.name()) && *of == claim.key.name;
         self.is_of(&claim.uid)
             || self.heir.as_ref() == Some(&claim.uid)
             || (bound && owner.is_none() && rest.is_none() && !planted(Flaw::OwnerlessStays))
+    }
+
+    /// Whether an object without owner names another claim than this one, which is bound to an object of its name. Either the
+    /// object was moved with the claim, and has the earlier uid; or the watch has not shown yet that the claim is gone, and the
+    /// object is the next claim's.
+    pub(super) fn names_another(&self, claim: &Claim) -> bool {
+        !self.is_of(&claim.uid) && self.heir.as_ref() != Some(&claim.uid) && self.claim_uid().is_some()
     }
 
     /// Whether a bind to the object may be under way, as far as the claim shows: the object was made or adopted for the claim
@@ -66,10 +73,17 @@ impl<P: Provider> Machine<P> {
     /// Checks an object that is the claim's, or would become the claim's.
     pub(super) fn pass(&mut self, slot: u32, claim: &Claim, address: u32) {
         let Some(entry) = self.addresses.get(address) else { return };
-        let name = entry.address.key.name.clone();
+        let name = entry.address.name().clone();
         let attempt = entry.attempt(&claim.uid).cloned();
         if entry.is_void(claim) {
-            return self.dispose(address, entry.address.conflict.is_some());
+            let (conflict, held) =
+                (entry.address.conflict.is_some(), entry.address.deleting && !entry.address.finalizer);
+            self.dispose(address, conflict);
+            if held {
+                // Nothing is left to do about the object, and the claim says what it waits for.
+                self.work.mark(Who::Claim(slot));
+            }
+            return;
         }
         if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
             // The claim's own event is under way.
@@ -136,6 +150,9 @@ impl<P: Provider> Machine<P> {
             let message = format!("IPAddress {name} is being deleted: wait until it is gone, or see what holds it");
             return self.stuck(slot, claim, message);
         }
+        if !self.is_compared(slot, address) {
+            return;
+        }
         self.leave(slot);
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: block.to_string() };
         if let Some(target) = self.target(slot) {
@@ -158,7 +175,7 @@ impl<P: Provider> Machine<P> {
         };
         let block = mine.block.map_or_else(String::new, |b| b.to_string());
         let (name, pool, other, others) =
-            (&mine.address.key.name, &mine.address.pool, &other.address.key, &other.address.pool);
+            (mine.address.name(), &mine.address.pool, other.address.words(), &other.address.pool);
         let apart = if pool == others {
             String::new()
         } else {
@@ -175,8 +192,11 @@ impl<P: Provider> Machine<P> {
         rivals.retain(|&r| {
             self.addresses.get(r).is_some_and(|rival| {
                 let resting_of_it = rival.address.rest.as_ref().is_some_and(|rest| rest.of == entry.address.uid);
-                let earlier =
-                    rival.rank < entry.rank || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater));
+                // Two kinds of objects have no common order: each counts as earlier than the other.
+                let apart = rival.address.key.claim_kind() != entry.address.key.claim_kind();
+                let earlier = rival.rank < entry.rank
+                    || (rival.rank == entry.rank && !planted(Flaw::ListCountsAsLater))
+                    || (apart && !planted(Flaw::KindsInOrder));
                 let bound = self.is_bound(rival);
                 let counts = !planted(Flaw::UnboundDoNotCount) || bound;
                 (earlier || bound) && !resting_of_it && counts
@@ -201,8 +221,7 @@ impl<P: Provider> Machine<P> {
     /// Whether an object's claim is bound to the object, as far as the watch has shown.
     pub(super) fn is_bound(&self, entry: &Entry) -> bool {
         let claim = self.claims.find(&entry.claim()).and_then(|s| self.claims.get(s));
-        claim
-            .is_some_and(|s| s.claim.bound.as_ref() == Some(&entry.address.key.name) && entry.is_free_for(&s.claim.uid))
+        claim.is_some_and(|s| s.claim.is_bound_to(entry.address.name()) && entry.is_free_for(&s.claim.uid))
     }
 
     /// Whether the same rule is about to withdraw a rival: then this object may wait.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::{Key, PoolRef, Uid};
+use crate::names::{ClaimKind, Key, PoolRef, Uid};
 use crate::provider::Provider;
 
 use super::super::action::Report;
@@ -22,14 +22,28 @@ impl<P: Provider> Machine<P> {
             Event::Leading(until) => {
                 let before = self.work.leading();
                 self.work.lead(until);
+                self.provider.begin(self.work.now(), self.work.leading());
                 if self.work.leading() && !before {
+                    self.led_from = self.work.last_id();
+                    for slot in self.claims.slots().collect::<Vec<_>>() {
+                        if let Some(known) = self.claims.get_mut(slot).filter(|known| known.so_far().fresh) {
+                            known.progress().fresh = false;
+                        }
+                    }
                     self.enqueue_all();
                 }
             }
-            Event::Claims(claims) => self.claims_listed(claims),
+            Event::Claims(claims) => self.claims_listed(ClaimKind::ClusterApi, claims),
+            Event::Metal3Claims(claims) => self.claims_listed(ClaimKind::Metal3, claims),
+            Event::Metal3Addresses(addresses, asked) => self.addresses_listed(ClaimKind::Metal3, addresses, asked),
+            Event::Metal3Listed => {
+                if !std::mem::replace(&mut self.metal3_listed, true) {
+                    self.enqueue_all();
+                }
+            }
             Event::Claim(claim) => self.claim_seen(claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
-            Event::Addresses(addresses, asked) => self.addresses_listed(addresses, asked),
+            Event::Addresses(addresses, asked) => self.addresses_listed(ClaimKind::ClusterApi, addresses, asked),
             Event::Address(address) => {
                 let rank = self.addresses.next_rank();
                 self.address_seen(address, rank);
@@ -54,7 +68,12 @@ impl<P: Provider> Machine<P> {
             Event::Pool(pool) => self.pool_seen(*pool),
             Event::PoolGone(reference, uid) => self.pool_gone(&reference, &uid),
             Event::Answer { id, result } => self.answered(id, result),
-            Event::ClaimRead { id, result } => self.claim_read(id, result),
+            Event::ClaimRead { id, result } => {
+                if !self.doubt_read(id, &result) {
+                    self.claim_read(id, result);
+                }
+            }
+            Event::Remote { id, result } => self.outside_answered(id, result),
         }
     }
 
@@ -79,14 +98,18 @@ impl<P: Provider> Machine<P> {
         self.work.mark_all(claims.into_iter().map(|(_, s)| Who::Claim(s)));
         self.work.mark_all(self.addresses.slots().map(Who::Address));
         self.work.mark_all(self.pools.keys().cloned().map(Who::Pool));
-        if self.lists.under_way.is_some() || !self.lists.listeners.is_empty() {
-            self.work.mark(Who::List);
+        for kind in [ClaimKind::ClusterApi, ClaimKind::Metal3] {
+            let lists = self.lists(kind);
+            if lists.under_way.is_some() || !lists.listeners.is_empty() {
+                self.work.mark(Who::List(kind));
+            }
         }
     }
 
-    fn claims_listed(&mut self, claims: Vec<Claim>) {
+    fn claims_listed(&mut self, kind: ClaimKind, claims: Vec<Claim>) {
         let there: HashSet<Uid> = claims.iter().map(|c| c.uid.clone()).collect();
         let known = self.claims.slots().filter_map(|s| self.claims.get(s));
+        let known = known.filter(|s| s.claim.key.claim_kind() == kind);
         let known: Vec<_> = known.map(|s| (s.claim.key.clone(), s.claim.uid.clone())).collect();
         for (key, uid) in known.into_iter().filter(|(_, uid)| !there.contains(uid)) {
             self.claim_gone(&key, &uid);
@@ -94,7 +117,9 @@ impl<P: Provider> Machine<P> {
         for claim in claims {
             self.claim_seen(claim);
         }
-        self.list_complete(0);
+        if kind == ClaimKind::ClusterApi {
+            self.list_complete(0);
+        }
     }
 
     pub(super) fn claim_seen(&mut self, claim: Claim) {
@@ -146,8 +171,13 @@ impl<P: Provider> Machine<P> {
         self.leave(slot);
         self.provider.release(slot);
         self.lists.listeners.remove(&slot);
+        self.metal3_lists.listeners.remove(&slot);
         if let Some(gone) = self.claims.remove(slot) {
             self.pass_on(&gone.claim.pool);
+            if gone.claim.pool.kind.is_remote() {
+                // A pool that is being deleted waits for its claims.
+                self.work.mark(Who::Pool(gone.claim.pool.clone()));
+            }
             if let Some(id) = gone.pending {
                 self.work.answered(id);
             }
@@ -176,10 +206,10 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    fn addresses_listed(&mut self, addresses: Vec<Address>, asked: Option<u64>) {
+    fn addresses_listed(&mut self, kind: ClaimKind, addresses: Vec<Address>, asked: Option<u64>) {
         let there: HashSet<Uid> = addresses.iter().map(|a| a.uid.clone()).collect();
-        let gone =
-            self.addresses.slots().filter(|&s| self.addresses.get(s).is_some_and(|e| !there.contains(&e.address.uid)));
+        let is_gone = |a: &Address| a.key.claim_kind() == kind && !there.contains(&a.uid);
+        let gone = self.addresses.slots().filter(|&s| self.addresses.get(s).is_some_and(|e| is_gone(&e.address)));
         for slot in gone.collect::<Vec<_>>() {
             self.address_gone(slot);
         }
@@ -187,20 +217,32 @@ impl<P: Provider> Machine<P> {
         for address in addresses {
             self.address_seen(address, rank);
         }
-        self.list_complete(1);
-        if asked.is_some() && asked == self.lists.under_way {
-            self.lists.under_way = None;
-            self.list_ended(asked);
-            if std::mem::take(&mut self.lists.again) {
-                self.ask_for_list();
+        if kind == ClaimKind::ClusterApi {
+            self.list_complete(1);
+        }
+        let lists = self.lists(kind);
+        if asked.is_some() && asked == lists.under_way {
+            lists.under_way = None;
+            lists.ended = asked;
+            self.list_ended(kind, asked);
+            if std::mem::take(&mut self.lists(kind).again) {
+                self.ask_for_list(kind);
             }
         }
     }
 
-    /// Informs the claims that waited for this list that their object does not exist.
-    fn list_ended(&mut self, asked: Option<u64>) {
-        for slot in self.lists.listeners.iter().copied().collect::<Vec<_>>() {
+    /// Informs the claims that waited for this list that their object does not exist, or that nobody else has its address.
+    fn list_ended(&mut self, kind: ClaimKind, asked: Option<u64>) {
+        for slot in self.lists(kind).listeners.iter().copied().collect::<Vec<_>>() {
             let Some(claim) = self.claims.get_mut(slot) else { continue };
+            if claim.claim.key.claim_kind() != kind {
+                // It compares its object with those of the other kind.
+                if self.is_list_enough(slot, asked) {
+                    self.lists(kind).listeners.remove(&slot);
+                }
+                self.work.mark(Who::Claim(slot));
+                continue;
+            }
             if claim.so_far().unseen.is_some_and(|u| u.list.is_some() && u.list <= asked) {
                 claim.progress().unseen = None;
             }
@@ -210,7 +252,7 @@ impl<P: Provider> Machine<P> {
             let Progress { unseen, missing, .. } = claim.so_far();
             if unseen.is_none_or(|u| u.list.is_none()) && !matches!(missing, Missing::Asked(_)) {
                 // Otherwise the claim waits for a later list.
-                self.lists.listeners.remove(&slot);
+                self.lists(kind).listeners.remove(&slot);
             }
             self.work.mark(Who::Claim(slot));
         }
@@ -229,6 +271,8 @@ impl<P: Provider> Machine<P> {
                     // Treat the object as another object.
                     entry.rank = rank;
                     self.shown_as_other(slot);
+                } else {
+                    self.provider.changed(slot, &entry.address);
                 }
             }
             slot
@@ -246,8 +290,10 @@ impl<P: Provider> Machine<P> {
         let claim = entry.claim();
         let owner = entry.address.owner.clone();
         // A bound claim does not look for an object that people made for others under the claim's name.
-        let looked_for =
-            |by: &Claim| claim == by.key && entry.address.key.name == *by.bound.as_ref().unwrap_or(&by.key.name);
+        let looked_for = |by: &Claim| {
+            let named = by.bound.as_ref().is_none_or(|bound| bound == entry.address.name());
+            claim == by.key && entry.address.key == by.object_key() && named
+        };
         for key in [&claim, &entry.address.key] {
             let Some(claim) = self.claims.find(key) else { continue };
             self.work.mark(Who::Claim(claim));
@@ -283,6 +329,7 @@ impl<P: Provider> Machine<P> {
         self.provider.gone(slot);
         if let Some(entry) = self.addresses.get_mut(slot) {
             entry.block = self.provider.shown(slot, &entry.address);
+            entry.compared = None;
             let pool = entry.address.pool.clone();
             self.work.mark(Who::Pool(pool));
         }
@@ -340,7 +387,7 @@ impl<P: Provider> Machine<P> {
             self.work.mark(Who::Claim(claim));
         }
         if entry.fate == (Fate::Goes { rest: true }) {
-            self.report(Report::Released { address: entry.address.key.clone(), block: entry.block });
+            self.report(Report::Released { address: entry.address.own_key(), block: entry.block });
         }
         self.work.mark(Who::Pool(entry.address.pool.clone()));
     }
@@ -349,7 +396,7 @@ impl<P: Provider> Machine<P> {
         let reference = pool.reference.clone();
         let told = |p: &Pool| {
             let network = p.plan.as_ref().ok().map(|plan| plan.network.clone());
-            (p.uid.clone(), p.generation, p.paused, p.deleting, network)
+            (p.uid.clone(), p.generation, p.paused, p.deleting, network, p.remote.clone())
         };
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);

@@ -27,9 +27,10 @@ impl<P: Provider> Machine<P> {
         for (id, (slot, _)) in &self.reads {
             assert_eq!(self.addresses.get(*slot).and_then(|entry| entry.pending), Some(*id), "nobody waits for a read");
         }
-        let lists = &self.lists;
-        assert!(lists.under_way.is_some() || !lists.again, "a list is wanted after none");
-        assert!(lists.listeners.iter().all(|&slot| self.claims.get(slot).is_some()));
+        for lists in [&self.lists, &self.metal3_lists] {
+            assert!(lists.under_way.is_some() || !lists.again, "a list is wanted after none");
+            assert!(lists.listeners.iter().all(|&slot| self.claims.get(slot).is_some()));
+        }
         let known = |slot| self.addresses.get(slot).is_some();
         assert!(self.duplicates.iter().all(|&(one, other)| one < other && known(one) && known(other)));
         self.waiting.values().for_each(Waiting::check);

@@ -6,11 +6,13 @@
 mod allocating;
 mod answers;
 mod claims;
+mod comparing;
 mod disposing;
 mod gate;
 mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
+mod outside;
 mod pools;
 mod settling;
 mod sharing;
@@ -20,8 +22,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::{Key, PoolRef, Uid};
+use crate::names::{ClaimKind, Key, PoolKind, PoolRef, Uid};
 use crate::provider::Provider;
+use crate::remote::Doubt;
 use crate::work::{BackOff, Moment, Retry, WorkQueue};
 
 use self::claims::Claims;
@@ -43,6 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const STATUS_BEHIND: Duration = Duration::from_millis(500);
 /// Delay between two lists, while one list after another is wanted.
 const LISTS: BackOff = BackOff { first: Duration::from_millis(250), last: Duration::from_secs(10) };
+/// Delay between two lists with which the objects of another kind are compared.
+const COMPARED: Duration = Duration::from_millis(250);
 /// After this time without a list, the next lists are not delayed.
 const LISTS_QUIET: Duration = Duration::from_mins(1);
 /// After this delay, a claim that was read but not shown by the watch is read again.
@@ -60,12 +65,12 @@ enum Who {
     Claim(u32),
     Address(u32),
     Pool(Arc<PoolRef>),
-    List,
+    List(ClaimKind),
 }
 
-/// Consistent lists of addresses.
+/// Consistent lists of the addresses of one kind of claims.
 ///
-/// Invariants: one list is under way at a time, and another is wanted only after a list that is under way; every
+/// Invariants: one list of a kind is under way at a time, and another is wanted only after a list that is under way; every
 /// listener is a claim.
 #[derive(Debug, Default)]
 struct Lists {
@@ -78,6 +83,8 @@ struct Lists {
     last: Duration,
     /// When the next list may be requested.
     retry: Retry,
+    /// The last list that has come of those that were requested.
+    ended: Option<u64>,
 }
 
 /// The protocol, over a provider of addresses.
@@ -92,6 +99,8 @@ pub struct Machine<P> {
     work: WorkQueue<VecDeque<Who>, Write, Action>,
     /// Claims, addresses and pools were listed.
     listed: [bool; 3],
+    /// metal3's were, too.
+    metal3_listed: bool,
     shared: Shared,
     claims: Claims,
     addresses: Registry,
@@ -101,7 +110,13 @@ pub struct Machine<P> {
     reads: HashMap<u64, (u32, Uid)>,
     /// Objects whose claims are to be read when other reads have ended.
     reads_wait: BTreeSet<u32>,
+    /// The claims that entries of outside systems name, and that are being read.
+    doubts: HashMap<u64, Doubt>,
     lists: Lists,
+    /// The number of the last action before this allocator led.
+    led_from: u64,
+    /// Those of metal3's claims.
+    metal3_lists: Lists,
     /// Pools may have gained or lost common addresses.
     pools_changed: bool,
     /// Pairs of bound objects with a common address, by slot, the lower slot first.
@@ -117,6 +132,7 @@ impl<P: Provider> Machine<P> {
             provider,
             work: WorkQueue::default(),
             listed: [false; 3],
+            metal3_listed: false,
             shared: Shared::default(),
             claims: Claims::default(),
             addresses: Registry::default(),
@@ -124,7 +140,10 @@ impl<P: Provider> Machine<P> {
             waiting: HashMap::new(),
             reads: HashMap::new(),
             reads_wait: BTreeSet::new(),
+            doubts: HashMap::new(),
+            led_from: 0,
             lists: Lists::default(),
+            metal3_lists: Lists::default(),
             pools_changed: false,
             duplicates: BTreeSet::new(),
             seed,
@@ -172,12 +191,13 @@ impl<P: Provider> Machine<P> {
     /// The latest time for an [`Event::Tick`]; None: no tick is needed.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
-        self.work.next_tick()
+        [self.work.next_tick(), self.provider.next_tick()].into_iter().flatten().min()
     }
 
     /// Processes an event and returns the actions to take.
     pub fn step(&mut self, moment: Moment, event: Event) -> Vec<Action> {
         self.work.begin(moment);
+        self.provider.begin(moment.now, self.work.leading());
         self.take_in(event);
         if std::mem::take(&mut self.pools_changed) {
             self.work.mark_all(self.pools.keys().cloned().map(Who::Pool));
@@ -197,6 +217,7 @@ impl<P: Provider> Machine<P> {
                 }
             }
         }
+        self.call_outside();
         #[cfg(debug_assertions)]
         self.check();
         self.work.end()
@@ -207,11 +228,15 @@ impl<P: Provider> Machine<P> {
             // The machine evaluates everything again when it becomes the leader.
             return;
         }
+        if self.waits_for_metal3(who) {
+            // The machine evaluates everything again when metal3's kinds are listed.
+            return;
+        }
         match who {
             Who::Claim(slot) => self.look_at_claim(*slot),
             Who::Address(slot) => self.look_at_address(*slot),
             Who::Pool(reference) => self.look_at_pool(reference),
-            Who::List => self.ask_for_list(),
+            Who::List(kind) => self.ask_for_list(*kind),
         }
     }
 
@@ -234,34 +259,65 @@ impl<P: Provider> Machine<P> {
         RETRY.jittered(failures, random)
     }
 
+    /// Whether something of a pool of metal3's must wait: not all of metal3's kinds were listed.
+    fn waits_for_metal3(&self, who: &Who) -> bool {
+        let pool = match who {
+            _ if self.metal3_listed => return false,
+            Who::Claim(slot) => self.claims.get(*slot).map(|known| &known.claim.pool),
+            Who::Address(slot) => self.addresses.get(*slot).map(|entry| &entry.address.pool),
+            Who::Pool(reference) => Some(reference),
+            Who::List(_) => None,
+        };
+        pool.is_some_and(|pool| pool.kind == PoolKind::Metal3IPPool)
+    }
+
+    const fn lists(&mut self, of: ClaimKind) -> &mut Lists {
+        match of {
+            ClaimKind::ClusterApi => &mut self.lists,
+            ClaimKind::Metal3 => &mut self.metal3_lists,
+        }
+    }
+
     /// Requests a list that begins after now. Returns the list's number.
-    fn want_list(&mut self) -> u64 {
-        if self.lists.under_way.is_some() {
-            self.lists.again = true;
-            return self.work.last_id() + 1;
+    fn want_list(&mut self, of: ClaimKind) -> u64 {
+        let (now, last) = (self.work.now(), self.work.last_id());
+        let lists = self.lists(of);
+        if lists.under_way.is_some() {
+            lists.again = true;
+            return last + 1;
         }
-        if let Some(at) = self.lists.retry.waits(self.work.now()) {
-            self.work.mark_at(at, Who::List);
-            return self.work.last_id() + 1;
+        if let Some(at) = lists.retry.waits(now) {
+            self.work.mark_at(at, Who::List(of));
+            return last + 1;
         }
-        self.ask_for_list();
+        self.ask_for_list(of);
         self.work.last_id()
     }
 
-    fn ask_for_list(&mut self) {
+    /// Requests a list that begins after now, for objects that wait to be bound. Returns the list's number.
+    fn want_list_soon(&mut self, of: ClaimKind) -> u64 {
+        let soon = self.lists(of).last + COMPARED;
+        let retry = &mut self.lists(of).retry;
+        retry.not_before = retry.not_before.min(soon);
+        retry.failures = 0;
+        self.want_list(of)
+    }
+
+    fn ask_for_list(&mut self, of: ClaimKind) {
         let now = self.work.now();
-        if let Some(at) = self.lists.retry.waits(now) {
-            return self.work.mark_at(at, Who::List);
+        let lists = self.lists(of);
+        if let Some(at) = lists.retry.waits(now) {
+            return self.work.mark_at(at, Who::List(of));
         }
-        if self.lists.under_way.is_none() {
-            if now > self.lists.last + LISTS_QUIET {
-                self.lists.retry.failures = 0;
+        if lists.under_way.is_none() {
+            if now > lists.last + LISTS_QUIET {
+                lists.retry.failures = 0;
             }
-            self.lists.retry.back_off(now, LISTS);
-            self.lists.last = now;
+            lists.retry.back_off(now, LISTS);
+            lists.last = now;
             let id = self.work.id();
-            self.lists.under_way = Some(id);
-            self.work.act(Action::ListAddresses { id });
+            self.lists(of).under_way = Some(id);
+            self.work.act(Action::ListAddresses { of, id });
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::provider::Provider;
 use crate::work::{PoolTarget, Retry};
 
 use super::super::action::Write;
-use super::super::objects::Pool;
+use super::super::objects::{Claim, Pool};
 use super::claims::Said;
 use super::{Machine, RETRY, STATUS_BEHIND, Who};
 
@@ -62,7 +62,9 @@ impl<P: Provider> Machine<P> {
         }
         if slot.pool.finalizer && slot.pool.deleting {
             let counts = self.provider.status(reference).map(|s| s.counts).unwrap_or_default();
-            if counts.used + counts.resting == 0 {
+            let claimed = |claim: &Arc<Claim>| claim.pool == *reference && claim.finalizer;
+            let claimed = reference.kind.is_remote() && self.claims().any(claimed);
+            if counts.used + counts.resting == 0 && !claimed && self.provider.pool_may_go(reference) {
                 let id = self.write(who, Write::RemovePoolFinalizer(target));
                 return self.pool_waits_for(reference, id);
             }

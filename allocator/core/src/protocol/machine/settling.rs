@@ -1,7 +1,6 @@
 //! Bound claims: the object of each must exist, must belong to the claim, and must belong to nobody else.
 
 use crate::block::Block;
-use crate::names::Key;
 use crate::provider::Provider;
 
 use super::super::action::{Report, Write};
@@ -18,6 +17,7 @@ impl<P: Provider> Machine<P> {
         self.leave(slot);
         let Some(address) = self.bound_to(claim) else { return self.find_missing(slot, claim) };
         self.provider.release(slot);
+        self.dispose_of_others(claim, address);
         let Some(entry) = self.addresses.get(address) else { return };
         if entry.is_void(claim) {
             // The object came late, under the name of a removed object, or must not be used: the claim is not bound to
@@ -69,12 +69,13 @@ impl<P: Provider> Machine<P> {
 
     /// The object to which a bound claim is bound.
     fn bound_to(&self, claim: &Claim) -> Option<u32> {
-        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
-        let key = Key { namespace: claim.key.namespace.clone(), name };
-        let there = self.addresses.named(&key).iter().copied().filter(|&a| {
+        let there = self.addresses.named(&claim.object_key()).iter().copied().filter(|&a| {
             let entry = self.addresses.get(a);
             // An object that a person made for somebody else has the claim's name, but is not the claim's own.
-            let for_it = |e: &Entry| e.address.claim == claim.key.name && e.address.rest.is_none();
+            let for_it = |e: &Entry| {
+                let bound = claim.bound.is_none() || claim.is_bound_to(e.address.name());
+                bound && e.address.claim == claim.key.name && e.address.rest.is_none()
+            };
             entry.is_some_and(|e| !e.ended && for_it(e) && e.is_free_for(&claim.uid))
         });
         there.max()
@@ -107,6 +108,9 @@ impl<P: Provider> Machine<P> {
     /// Reserves for a bound claim whose object is missing the address that the claim's condition names: the claim should get
     /// the same address again.
     pub(super) fn keep_what_is_missing(&mut self, slot: u32) {
+        if self.waits_for_metal3(&Who::Claim(slot)) {
+            return;
+        }
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()).filter(|claim| claim.bound.is_some()) else {
             return;
         };
@@ -128,10 +132,10 @@ impl<P: Provider> Machine<P> {
     /// object is really gone, an object of its name from then must never be bound again: declare it void, unbind, and
     /// start again.
     fn find_missing(&mut self, slot: u32, claim: &Claim) {
-        let key = Key { name: claim.bound.clone().unwrap_or_else(|| claim.key.name.clone()), ..claim.key.clone() };
-        let undecided = self.addresses.named(&key).iter().copied().filter(|&a| {
+        let undecided = self.addresses.named(&claim.object_key()).iter().copied().filter(|&a| {
             let of_name = |e: &Entry| {
                 e.address.claim == claim.key.name
+                    && claim.is_bound_to(e.address.name())
                     && e.address.rest.is_none()
                     && e.address.owner.is_some()
                     && !e.ended
@@ -149,8 +153,9 @@ impl<P: Provider> Machine<P> {
         match known.so_far().missing {
             Missing::Asked(_) => {}
             Missing::No => {
-                let id = self.want_list();
-                self.lists.listeners.insert(slot);
+                let kind = claim.key.claim_kind();
+                let id = self.want_list(kind);
+                self.lists(kind).listeners.insert(slot);
                 if let Some(known) = self.claims.get_mut(slot) {
                     known.progress().missing = Missing::Asked(id);
                 }
@@ -194,7 +199,7 @@ impl<P: Provider> Machine<P> {
         let entries = (self.addresses.get(address), self.addresses.get(other));
         if let (Some(mine), Some(theirs)) = entries {
             let pools = [mine.address.pool.clone(), theirs.address.pool.clone()];
-            let (address, other) = (mine.address.key.clone(), theirs.address.key.clone());
+            let (address, other) = (mine.address.own_key(), theirs.address.own_key());
             self.report(Report::Duplicate { address, other });
             self.work.mark_all(pools.map(Who::Pool));
         }

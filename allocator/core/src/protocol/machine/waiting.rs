@@ -37,7 +37,7 @@ impl<P: Provider> Machine<P> {
                 waiting.asking.insert((block, slot));
                 particular = Some(block);
             }
-            Until::PoolChanges => {}
+            Until::PoolChanges | Until::Answered(_) => {}
         }
         waiting.held.insert(slot, particular);
     }
@@ -67,8 +67,9 @@ impl<P: Provider> Machine<P> {
         if unseen.list.is_none() && unseen.until > self.work.now() {
             self.work.mark_at(unseen.until, Who::Claim(slot));
         } else if unseen.list.is_none() {
-            let list = Some(self.want_list());
-            self.lists.listeners.insert(slot);
+            let kind = self.kind_of(slot);
+            let list = Some(self.want_list(kind));
+            self.lists(kind).listeners.insert(slot);
             if let Some(known) = self.claims.get_mut(slot) {
                 known.progress().unseen = Some(Unseen { list, ..unseen });
             }
@@ -86,7 +87,23 @@ impl<P: Provider> Machine<P> {
 
     /// Marks the claims that may go on, in order: as many claims as there are free units.
     pub(super) fn wake(&mut self) {
-        for Woken { pool, freed } in self.provider.woken() {
+        for woken in self.provider.woken() {
+            let (pool, freed) = match woken {
+                Woken::Pool(pool) => (pool, None),
+                Woken::Freed(pool, block) => (pool, Some(block)),
+                Woken::Claim(slot) => {
+                    self.work.mark(Who::Claim(slot));
+                    continue;
+                }
+                Woken::Address(slot) => {
+                    self.work.mark(Who::Address(slot));
+                    continue;
+                }
+                Woken::Status(pool) => {
+                    self.work.mark(Who::Pool(pool));
+                    continue;
+                }
+            };
             let available = self.provider.describe(&pool).map_or(0, |d| d.available);
             let Some(waiting) = self.waiting.get_mut(&pool) else { continue };
             match freed {

@@ -34,6 +34,7 @@ impl World {
                 return Err(format!("{key} was moved with {ip}, and has {has:?}"));
             }
         }
+        self.store.check_outside()?;
         for address in self.store.addresses.values() {
             // What was made here has the prefix of its entry.
             let made = address.attempt.as_ref().is_some_and(|mark| !mark.adopted) && address.pool == self.pools[1];
@@ -57,7 +58,14 @@ impl World {
                     && (c.bound.is_none() || self.store.own(c).is_some_and(|a| a.uid == address.uid))
             });
             // After a restore the object belongs to the claim of its name, which has a condition if it cannot have it.
-            let inherited = self.store.claims.contains_key(&address.key);
+            // One that is named after its address may be a second one, which must go once it is void.
+            let void = |c: &Claim| {
+                address.attempt.as_ref().is_some_and(|m| m.claim == c.uid && m.number < c.voided && !m.adopted)
+            };
+            let own = |c: &Claim| self.store.own(c).is_some_and(|own| own.uid != address.uid);
+            let second =
+                |c: &Claim| address.object.is_some() && !c.deleting && c.hold == Hold::None && own(c) && void(c);
+            let inherited = self.store.claims.get(&address.key).is_some_and(|c| !second(c));
             if !resting && !owned && !by_hand && !held && !inherited {
                 return Err(format!("{} is leaked: {address:?}", address.key));
             }
@@ -83,7 +91,8 @@ impl World {
         }
         let Some(object) = self.store.own(claim) else { return Err("is bound, and its object is gone".into()) };
         let Some(condition) = &claim.condition else { return Err("is bound and has no condition".into()) };
-        let asked = claim.requested.is_some() || object.attempt.as_ref().is_none_or(|m| m.adopted);
+        let outside = claim.pool.kind.is_remote();
+        let asked = outside || claim.requested.is_some() || object.attempt.as_ref().is_none_or(|m| m.adopted);
         if object.conflict.is_some() && !asked {
             return Err("keeps an address that somebody else has on the wire".into());
         }
@@ -108,12 +117,15 @@ impl World {
     fn is_true(&self, claim: &Claim, condition: &Condition) -> Result<(), String> {
         let pool = self.store.pools.get(&*claim.pool);
         let usable = pool.filter(|p| !p.deleting).and_then(|p| p.plan.as_ref().ok());
+        let outside = claim.pool.kind.is_remote();
         let so = match condition.reason {
+            Reason::PoolExhausted if outside => self.store.refuses_rightly(claim, true),
+            Reason::AllocationFailed if outside && self.store.refuses_rightly(claim, false) => true,
             Reason::PoolNotReady => usable.is_none(),
             Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(&claim.pool, plan)),
             Reason::AllocationFailed => {
-                let object = self.store.addresses.get(&claim.key);
-                let in_the_way = object.is_some() || self.store.foreign.contains(&claim.key);
+                let in_the_way =
+                    self.store.named(&claim.key).next().is_some() || self.store.foreign.contains(&claim.key);
                 in_the_way || claim.hold != Hold::None || usable.is_some_and(|plan| self.asks_in_vain(claim, plan))
             }
             Reason::AddressAllocated | Reason::Other => false,

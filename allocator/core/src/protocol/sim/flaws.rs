@@ -3,6 +3,7 @@
 use crate::protocol::flaws::{Flaw, plant};
 
 use super::run;
+use super::world::OUTSIDE_FROM;
 
 /// Runs up to 1000 seeds, starting shortly before the first seed that found the flaw when the test was written.
 fn noticed(flaw: Flaw, from: u64) {
@@ -13,7 +14,7 @@ fn noticed(flaw: Flaw, from: u64) {
 }
 
 macro_rules! flaws {
-    ($($name:ident: $flaw:ident from $seed:literal),* $(,)?) => {
+    ($($name:ident: $flaw:ident from $seed:expr),* $(,)?) => {
         $(#[test]
         fn $name() {
             noticed(Flaw::$flaw, $seed);
@@ -23,7 +24,7 @@ macro_rules! flaws {
 
 flaws! {
     bind_before_shown: BindBeforeShown from 0,
-    list_counts_as_later: ListCountsAsLater from 3700,
+    list_counts_as_later: ListCountsAsLater from 5080,
     unbound_do_not_count: UnboundDoNotCount from 440,
     no_void: NoVoid from 740,
     void_is_bound: VoidIsBound from 40,
@@ -34,12 +35,22 @@ flaws! {
     nobody_woken: NobodyWoken from 240,
     no_preconditions: NoPreconditions from 0,
     half_a_list_counts: HalfAListCounts from 0,
-    ownerless_stays: OwnerlessStays from 100,
+    ownerless_stays: OwnerlessStays from 70,
     ownerless_is_held: OwnerlessIsHeld from 0,
-    ownerless_goes_at_once: OwnerlessGoesAtOnce from 1200,
+    ownerless_goes_at_once: OwnerlessGoesAtOnce from 2770,
     restored_is_released: RestoredIsReleased from 0,
+    next_is_released: NextIsReleased from OUTSIDE_FROM + 20_100,
     conditions_at_once: ConditionsAtOnce from 3100,
     foreign_at_once: ForeignAtOnce from 0,
     every_prefix_counts: EveryPrefixCounts from 0,
+    kinds_in_order: KindsInOrder from 0,
+    kinds_not_compared: KindsNotCompared from 0,
+    second_stays: SecondStays from 6060,
+    kind_ignored: KindIgnored from 0,
     terms_of_the_pool: TermsOfThePool from 0,
+    no_search: NoSearch from OUTSIDE_FROM,
+    lost_is_asked_again: LostIsAskedAgain from OUTSIDE_FROM,
+    let_go_unasked: LetGoUnasked from OUTSIDE_FROM,
+    asked_before_recorded: AskedBeforeRecorded from OUTSIDE_FROM,
+    lies_are_believed: LiesAreBelieved from OUTSIDE_FROM,
 }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::backend::Backend;
 use crate::block::Block;
-use crate::names::{Key, PoolRef, Uid, Version};
+use crate::names::{ClaimKind, Key, PoolRef, Uid, Version};
 use crate::pool::Network;
 use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Attempt, Claim, Done, Event, Failure, Links, Object, Pool, Purpose, Target, Write};
@@ -15,10 +16,11 @@ use crate::protocol::{Address, Attempt, Claim, Done, Event, Failure, Links, Obje
 pub(in crate::protocol) struct Store {
     pub(in crate::protocol) revision: u64,
     pub(in crate::protocol) claims: BTreeMap<Key, Claim>,
+    /// By their own names.
     pub(in crate::protocol) addresses: BTreeMap<Key, Address>,
     pub(in crate::protocol) pools: BTreeMap<PoolRef, Pool>,
-    /// The events of each watch, in order: claims, addresses, pools.
-    pub(in crate::protocol) logs: [Vec<Event>; 3],
+    /// The events of each watch, in order: claims, addresses, pools, claims and addresses of metal3's.
+    pub(in crate::protocol) logs: [Vec<Event>; KINDS],
     pub(in crate::protocol) wall: u64,
     /// The uids of all objects that ever had a tombstone.
     pub(in crate::protocol) rested: BTreeSet<Uid>,
@@ -41,11 +43,39 @@ pub(in crate::protocol) struct Store {
     pub(in crate::protocol) old_duplicates: BTreeSet<Uid>,
     /// The claims that were moved or restored with their objects, since when nobody has touched either: uid, pool and address.
     pub(in crate::protocol) moved: BTreeMap<Key, (Uid, Arc<PoolRef>, IpAddr)>,
+    /// The outside system.
+    pub(in crate::protocol) backend: Backend,
 }
 
 pub(in crate::protocol) const CLAIMS: usize = 0;
 pub(in crate::protocol) const ADDRESSES: usize = 1;
 pub(in crate::protocol) const POOLS: usize = 2;
+pub(in crate::protocol) const METAL3_CLAIMS: usize = 3;
+pub(in crate::protocol) const METAL3_ADDRESSES: usize = 4;
+pub(in crate::protocol) const KINDS: usize = 5;
+
+/// The watch that shows a claim.
+fn claims_of(key: &Key) -> usize {
+    if key.claim_kind() == ClaimKind::Metal3 { METAL3_CLAIMS } else { CLAIMS }
+}
+
+/// The watch that shows an object.
+pub(in crate::protocol) fn addresses_of(kind: ClaimKind) -> usize {
+    if kind == ClaimKind::Metal3 { METAL3_ADDRESSES } else { ADDRESSES }
+}
+
+/// Under which name the store has an object.
+pub(in crate::protocol) fn place(address: &Address) -> Key {
+    match &address.object {
+        Some(name) => Key::of_metal3(&address.key.namespace, name),
+        None => address.key.clone(),
+    }
+}
+
+/// The name of an object of metal3's.
+pub(in crate::protocol) fn named_after(at: IpAddr) -> Arc<str> {
+    format!("p1-{at}").into()
+}
 
 /// Whether the pools of two networks share one view of what is used.
 pub(super) fn share(one: &Network, other: &Network) -> bool {
@@ -66,19 +96,30 @@ impl Store {
     }
 
     pub(in crate::protocol) fn list(&self, kind: usize, asked: Option<u64>) -> Event {
+        let claims = || self.claims.values().filter(|one| claims_of(&one.key) == kind).cloned().collect();
+        let its = |one: &&Address| addresses_of(one.key.claim_kind()) == kind;
+        let addresses = || self.addresses.values().filter(its).cloned().collect();
         match kind {
-            CLAIMS => Event::Claims(self.claims.values().cloned().collect()),
-            ADDRESSES => Event::Addresses(self.addresses.values().cloned().collect(), asked),
+            CLAIMS => Event::Claims(claims()),
+            METAL3_CLAIMS => Event::Metal3Claims(claims()),
+            ADDRESSES => Event::Addresses(addresses(), asked),
+            METAL3_ADDRESSES => Event::Metal3Addresses(addresses(), asked),
             _ => Event::Pools(self.pools.values().cloned().collect()),
         }
     }
 
     pub(in crate::protocol) fn put_claim(&mut self, mut claim: Claim) -> Claim {
         claim.version = self.version();
+        if claim.finalizer {
+            self.backend.recorded.insert(claim.uid.clone());
+        }
         let gone = claim.deleting && !claim.finalizer && !claim.others;
         if gone {
             self.claims.remove(&claim.key);
-            self.logs[CLAIMS].push(Event::ClaimGone(claim.key.clone(), claim.uid.clone()));
+            if claim.pool.kind.is_remote() && !self.unclear.contains(&*claim.pool) {
+                self.backend.claim_gone(&claim.uid);
+            }
+            self.logs[claims_of(&claim.key)].push(Event::ClaimGone(claim.key.clone(), claim.uid.clone()));
             // The garbage collector deletes the objects that the claim owned.
             let owned = self.addresses.values().filter(|a| a.owner.as_ref() == Some(&claim.uid)).cloned();
             for mut address in owned.collect::<Vec<_>>() {
@@ -87,7 +128,7 @@ impl Store {
             }
         } else {
             self.claims.insert(claim.key.clone(), claim.clone());
-            self.logs[CLAIMS].push(Event::Claim(claim.clone()));
+            self.logs[claims_of(&claim.key)].push(Event::Claim(claim.clone()));
         }
         claim
     }
@@ -95,11 +136,11 @@ impl Store {
     pub(in crate::protocol) fn put_address(&mut self, mut address: Address) -> Address {
         address.version = self.version();
         if address.deleting && !address.finalizer && !self.held.contains(&address.uid) {
-            self.addresses.remove(&address.key);
-            self.logs[ADDRESSES].push(Event::AddressGone(address.uid.clone()));
+            self.addresses.remove(&place(&address));
+            self.logs[addresses_of(address.key.claim_kind())].push(Event::AddressGone(address.uid.clone()));
         } else {
-            self.addresses.insert(address.key.clone(), address.clone());
-            self.logs[ADDRESSES].push(Event::Address(address.clone()));
+            self.addresses.insert(place(&address), address.clone());
+            self.logs[addresses_of(address.key.claim_kind())].push(Event::Address(address.clone()));
         }
         address
     }
@@ -130,9 +171,22 @@ impl Store {
     }
 
     fn address(&self, target: &Target) -> Result<Address, Failure> {
-        let address = self.addresses.get(&target.key).ok_or(Failure::NotFound)?;
+        let address = self.target(target).ok_or(Failure::NotFound)?;
         let same = address.uid == target.uid && address.version == target.version;
         if same { Ok(address.clone()) } else { Err(Failure::Conflict) }
+    }
+
+    /// The object at which a write aims. (An allocator finds the name of an object of metal3's by its uid.)
+    pub(in crate::protocol) fn target(&self, target: &Target) -> Option<&Address> {
+        match target.key.claim_kind() {
+            ClaimKind::ClusterApi => self.addresses.get(&target.key),
+            ClaimKind::Metal3 => self.addresses.values().find(|one| one.uid == target.uid),
+        }
+    }
+
+    /// The objects that claims of this key look at.
+    pub(in crate::protocol) fn named<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a Address> {
+        self.addresses.values().filter(move |one| one.key == *key)
     }
 
     pub(in crate::protocol) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
@@ -167,7 +221,10 @@ impl Store {
                 Ok(Done::There(Object::Claim(self.put_claim(Claim { condition: Some(condition.clone()), ..claim }))))
             }
             Write::Create(new) => {
-                if self.addresses.contains_key(&new.key) || self.foreign.contains(&new.key) {
+                let object = (new.key.claim_kind() == ClaimKind::Metal3).then(|| named_after(new.address));
+                let named =
+                    object.as_ref().map_or_else(|| new.key.clone(), |name| Key::of_metal3(&new.key.namespace, name));
+                if self.addresses.contains_key(&named) || self.foreign.contains(&new.key) {
                     return Err(Failure::Exists);
                 }
                 if let Purpose::Rest(rest) = &new.purpose {
@@ -179,6 +236,7 @@ impl Store {
                 };
                 let address = Address {
                     key: new.key.clone(),
+                    object,
                     uid: self.uid(),
                     version: Version("".into()),
                     pool: new.pool.clone(),
@@ -200,7 +258,7 @@ impl Store {
             Write::Adopt(target, attempt) => self.adopt(target, attempt),
             Write::RemoveAddressFinalizer(target) => {
                 let address = self.put_address(Address { finalizer: false, ..self.address(target)? });
-                Ok(if self.addresses.contains_key(&address.key) {
+                Ok(if self.addresses.contains_key(&place(&address)) {
                     Done::There(Object::Address(address))
                 } else {
                     Done::Gone
@@ -208,7 +266,7 @@ impl Store {
             }
             Write::DeleteAddress(target) => {
                 let address = self.put_address(Address { deleting: true, ..self.address(target)? });
-                Ok(if self.addresses.contains_key(&address.key) {
+                Ok(if self.addresses.contains_key(&place(&address)) {
                     Done::There(Object::Address(address))
                 } else {
                     Done::Gone
@@ -245,8 +303,12 @@ impl Store {
 
     /// The object to which a claim is bound, if the object exists.
     pub(in crate::protocol) fn own(&self, claim: &Claim) -> Option<&Address> {
-        let name = claim.bound.clone()?;
-        let address = self.addresses.get(&Key { namespace: claim.key.namespace.clone(), name })?;
+        let name = claim.bound.as_ref()?;
+        let named = match claim.key.claim_kind() {
+            ClaimKind::ClusterApi => Key::new(&claim.key.namespace, name),
+            ClaimKind::Metal3 => Key::of_metal3(&claim.key.namespace, name),
+        };
+        let address = self.addresses.get(&named).filter(|one| one.object.is_none() || one.key == claim.key)?;
         // Somebody may have removed the owner.
         address.owner.as_ref().is_none_or(|owner| *owner == claim.uid).then_some(address)
     }

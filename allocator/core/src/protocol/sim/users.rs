@@ -2,20 +2,30 @@
 
 use std::net::IpAddr;
 
-use crate::names::{Key, Uid, Version};
+use crate::names::{ClaimKind, Key, Uid, Version};
 use crate::protocol::{Address, Claim, Hold, Links};
 use crate::retained_meta::RetainedMeta;
 
-use super::world::{World, plan_of};
+use super::store::{named_after, place};
+use super::world::{OUTSIDE, World, plan_of};
 
 impl World {
     fn name(&mut self) -> Key {
         let namespace = ["ns", "ns", "ns", "ns", "t1", "t2"][self.dice.pick(6)];
-        Key::new(namespace, &format!("c{}", self.dice.roll(if namespace == "ns" { 7 } else { 2 })))
+        let name = format!("c{}", self.dice.roll(if namespace == "ns" { 7 } else { 2 }));
+        if namespace == "ns" && self.dice.one_in(3) {
+            Key::of_metal3(namespace, &name)
+        } else {
+            Key::new(namespace, &name)
+        }
     }
 
-    /// A pool that claims of a namespace may name.
-    fn some_pool(&mut self, namespace: &str) -> usize {
+    /// A pool that such a claim may name.
+    fn some_pool(&mut self, key: &Key) -> usize {
+        if key.claim_kind() == ClaimKind::Metal3 {
+            return 1;
+        }
+        let namespace = &*key.namespace;
         let of_it = |pool: &&usize| matches!(&*self.pools[**pool].namespace, one if one.is_empty() || one == namespace);
         let all: Vec<usize> = (0..self.pools.len()).collect();
         let all: Vec<usize> = all.iter().filter(of_it).copied().collect();
@@ -26,6 +36,8 @@ impl World {
     fn some_address(&mut self, pool: usize) -> std::net::IpAddr {
         let text = if (3..=4).contains(&pool) {
             format!("fd00::{:x}", self.dice.roll(4) * 4)
+        } else if pool == OUTSIDE {
+            format!("10.0.9.{}", 1 + self.dice.roll(6))
         } else {
             format!("10.0.0.{}", 1 + self.dice.roll(8))
         };
@@ -36,7 +48,7 @@ impl World {
     pub(super) fn claimants(&mut self) {
         let key = self.name();
         let Some(claim) = self.store.claims.get(&key).cloned() else {
-            let chosen = self.some_pool(&key.namespace);
+            let chosen = self.some_pool(&key);
             let pool = self.pools[chosen].clone();
             let requested = self.dice.one_in(6).then(|| self.some_address(chosen).to_string().into());
             let claim = Claim {
@@ -59,7 +71,7 @@ impl World {
             self.store.put_claim(claim);
             return;
         };
-        let other = self.some_pool(&claim.key.namespace);
+        let other = self.some_pool(&claim.key);
         let change = match self.dice.roll(9) {
             0 if !claim.deleting && claim.bound.is_some() => {
                 // In the foreground: the garbage collector removes the claim's owner reference.
@@ -71,7 +83,14 @@ impl World {
                 Claim { deleting: true, ..claim }
             }
             0..=2 if !claim.deleting => Claim { deleting: true, ..claim },
-            8 if claim.bound.is_none() && !claim.deleting => Claim { pool: self.pools[other].clone(), ..claim },
+            // What an outside pool has given is not given back by an edit that Cluster API forbids.
+            8 if claim.bound.is_none()
+                && !claim.deleting
+                && ![&claim.pool, &self.pools[other]].iter().any(|p| p.kind.is_remote()) =>
+            {
+                self.store.moved.remove(&claim.key);
+                Claim { pool: self.pools[other].clone(), ..claim }
+            }
             3 | 4 if claim.deleting && claim.others => Claim { others: false, ..claim },
             5 if claim.hold == Hold::None => Claim { hold: Hold::Paused, ..claim },
             6 if claim.hold == Hold::None => Claim { hold: Hold::NoCluster("x".into()), ..claim },
@@ -112,7 +131,10 @@ impl World {
         if kind == 1 {
             // An object of another provider takes the name, or frees it again.
             let key = self.name();
-            if !self.store.foreign.remove(&key) && !self.store.addresses.contains_key(&key) {
+            if key.claim_kind() == ClaimKind::ClusterApi
+                && !self.store.foreign.remove(&key)
+                && !self.store.addresses.contains_key(&key)
+            {
                 self.trace.push(format!("foreign {key}"));
                 self.store.foreign.insert(key);
             }
@@ -177,7 +199,8 @@ impl World {
         let other = self.dice.one_in(8);
         let key = if named { self.name() } else { Key::new("ns", &format!("hand{}", self.dice.roll(3))) };
         let claim = self.store.claims.get(&key);
-        let taken = self.store.addresses.contains_key(&key) || self.store.foreign.contains(&key);
+        let of_metal3 = key.claim_kind() == ClaimKind::Metal3;
+        let taken = self.store.named(&key).next().is_some() || self.store.foreign.contains(&key);
         // A bound claim gets no object by hand: that would bind the claim to the object without the allocator.
         if taken || claim.is_some_and(|c| c.bound.is_some()) {
             return;
@@ -185,20 +208,22 @@ impl World {
         let wanted = claim.map(|c| c.pool.clone());
         let chosen = match wanted {
             Some(pool) if self.dice.roll(4) > 0 => self.pools.iter().position(|p| *p == pool).unwrap(),
-            _ => self.some_pool(&key.namespace),
+            _ => self.some_pool(&key),
         };
         let absurd = self.dice.one_in(6);
         let of_prefixes = self.pools[chosen].kind.of_prefixes();
         // Some cover everything.
         let prefix = if of_prefixes && self.dice.one_in(4) { 0 } else { 24 };
         let prefix = if of_prefixes && prefix > 0 { 126 } else { prefix };
+        let address = (!absurd || of_metal3).then(|| self.some_address(chosen));
         let object = Address {
-            claim: if other { "c9".into() } else { key.name.clone() },
+            claim: if other && !of_metal3 { "c9".into() } else { key.name.clone() },
+            object: address.filter(|_| of_metal3).map(named_after),
             key,
             uid: self.store.uid(),
             version: Version("".into()),
             pool: self.pools[chosen].clone(),
-            address: (!absurd).then(|| self.some_address(chosen)),
+            address,
             prefix,
             owner: None,
             deleting: false,
@@ -210,6 +235,9 @@ impl World {
             hints: None,
             links: Links::default(),
         };
+        if self.store.addresses.contains_key(&place(&object)) {
+            return;
+        }
         self.trace.push(format!("by hand {object:?}"));
         self.store.put_address(object);
     }
@@ -237,8 +265,14 @@ impl World {
         for claim in claims.into_iter().filter(|c| !c.deleting) {
             let uid = self.store.uid();
             let own = objects.iter().filter(|a| a.owner.as_ref() == Some(&claim.uid));
-            let has =
-                claim.bound.as_ref().and_then(|_| own.clone().find(|a| a.key == claim.key && a.conflict.is_none()));
+            // Of two that are named after their addresses, a claim without status does not say which it had.
+            let bound = claim.bound.as_ref().filter(|_| {
+                claim.key.claim_kind() == ClaimKind::ClusterApi
+                    || objects.iter().filter(|a| a.key == claim.key).count() == 1
+            });
+            // One of another pool came late, after the claim was edited.
+            let fits = |a: &&Address| a.key == claim.key && a.pool == claim.pool && a.conflict.is_none();
+            let has = bound.and_then(|_| own.clone().find(fits));
             let rivals = |ip: IpAddr| objects.iter().filter(|a| a.address == Some(ip)).count();
             if let Some(ip) = has.and_then(|a| a.address).filter(|ip| rivals(*ip) == 1) {
                 self.store.moved.insert(claim.key.clone(), (uid.clone(), claim.pool.clone(), ip));
@@ -265,6 +299,13 @@ impl World {
         for i in 0..self.pools.len() {
             match self.store.pools.get(&*self.pools[i]).cloned() {
                 None => self.make_pool(i),
+                // Without its spec, an outside system cannot be asked.
+                Some(mut pool) if i == OUTSIDE && pool.plan.is_err() => {
+                    pool.plan = plan_of(i, 0);
+                    pool.paused = false;
+                    pool.generation += 1;
+                    self.store.put_pool(pool);
+                }
                 Some(mut pool) if pool.paused => {
                     pool.paused = false;
                     pool.generation += 1;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use crate::names::{Key, PoolKind, PoolRef, Version};
 use crate::pool::{Metal3Entry, Metal3Spec, Network, Plan, PoolSpec, PrefixSpec, SpecError};
 use crate::protocol::{Address, Claim, Hold, Links, Pool};
+use crate::remote::{Drift, Orphans, RemoteSpec};
 use crate::retained_meta::RetainedMeta;
 
 use super::Dice;
-use super::store::Store;
+use super::store::{Store, named_after};
 use super::writer::Writer;
 
 pub(super) struct World {
@@ -18,6 +19,8 @@ pub(super) struct World {
     pub(super) writers: Vec<Writer>,
     pub(super) now: Duration,
     pub(super) pools: Vec<Arc<PoolRef>>,
+    /// People change what the entries of the outside system say.
+    pub(super) changed: bool,
     pub(super) trace: Vec<String>,
 }
 
@@ -51,6 +54,21 @@ fn prefixes(of: &str, length: i64, quarantine_seconds: i64) -> Plan {
     spec.plan().unwrap()
 }
 
+/// The pool of an outside system.
+pub(super) const OUTSIDE: usize = 7;
+
+/// From this seed on, the world has that pool too.
+pub(super) const OUTSIDE_FROM: u64 = 1 << 32;
+
+/// From this seed on, people also change what its entries say.
+pub(super) const CHANGED_FROM: u64 = 2 << 32;
+
+/// What the pool of an outside system says about its use.
+fn use_of(pool: usize) -> Option<RemoteSpec> {
+    let (orphans, drift) = (Orphans::Release, Drift::PutBack);
+    (pool == OUTSIDE).then(|| RemoteSpec { calls: 2, orphans, drift, warning: String::new() })
+}
+
 /// A pool's plan before and after an edit; the last edit is invalid.
 pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
     let apart = || Network::Named("apart".into());
@@ -64,6 +82,7 @@ pub(super) fn plan_of(pool: usize, edit: u64) -> Result<Plan, Vec<SpecError>> {
         (2, _) => plan("10.0.0.1-10.0.0.2", apart(), 1),
         (3, 0) => plan("fd00::1-fd00::6", Network::Common, 0),
         (3, _) => plan("fd00::3-fd00::9", Network::Common, 0),
+        (OUTSIDE, _) => Plan::of_outside(Network::Common, None),
         // Two tenants with one range.
         (5 | 6, _) => plan("10.0.0.6-10.0.0.7", Network::Namespace(format!("t{}", pool - 4)), 0),
         (_, 0) => prefixes("fd00::/124", 126, 0),
@@ -76,12 +95,13 @@ impl World {
         let store = Store { wall: 1_000_000, ..Store::default() };
         let kinds = [
             PoolKind::InClusterIPPool,
-            PoolKind::InClusterIPPool,
+            PoolKind::Metal3IPPool,
             PoolKind::InClusterIPPool,
             PoolKind::GlobalInClusterIPPool,
             PoolKind::InClusterPrefixPool,
             PoolKind::InClusterIPPool,
             PoolKind::InClusterIPPool,
+            PoolKind::PHPIPAMIPPool,
         ];
         let namespace = |i| match i {
             5 => "t1",
@@ -89,10 +109,13 @@ impl World {
             _ => "ns",
         };
         let references = kinds.iter().zip(0..).map(|(&kind, i)| PoolRef::new(kind, namespace(i), &format!("p{i}")));
-        let pools = references.map(Arc::new).collect();
+        let outside = seed >= OUTSIDE_FROM;
+        let pools = references.map(Arc::new).take(if outside { OUTSIDE + 1 } else { OUTSIDE }).collect();
         let mut dice = Dice(seed.wrapping_mul(1 << 20));
         let writers = (0..=dice.roll(3)).map(|i| Writer::new(seed * 10 + i)).collect();
-        let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, trace: Vec::new() };
+        let changed = seed >= CHANGED_FROM;
+        let mut world = Self { dice, store, writers, now: Duration::ZERO, pools, changed, trace: Vec::new() };
+        world.store.backend.alone = world.writers.len() == 1;
         for pool in 0..world.pools.len() {
             world.make_pool(pool);
         }
@@ -110,6 +133,7 @@ impl World {
             version,
             generation: 1,
             plan: plan_of(pool, 0),
+            remote: use_of(pool),
             paused: false,
             deleting: false,
             finalizer: false,
@@ -122,7 +146,12 @@ impl World {
     fn take_over(&mut self) {
         for i in 0..self.dice.roll(5) {
             let pool = self.dice.pick(2);
-            let key = Key::new("ns", &format!("c{i}"));
+            let name = format!("c{i}");
+            let of_metal3 = pool == 1 && self.dice.one_in(2);
+            let key = if of_metal3 { Key::of_metal3("ns", &name) } else { Key::new("ns", &name) };
+            let at = if pool == 0 { 1 + i } else { 3 + i };
+            let ip = format!("10.0.0.{at}").parse().unwrap();
+            let object = of_metal3.then(|| named_after(ip));
             let uid = self.store.uid();
             let address = self.store.uid();
             let bound = self.dice.roll(4) > 0;
@@ -135,21 +164,21 @@ impl World {
                 deleting: false,
                 finalizer: true,
                 others: self.dice.one_in(2),
-                bound: bound.then(|| key.name.clone()),
+                bound: bound.then(|| object.clone().unwrap_or_else(|| key.name.clone())),
                 voided: 0,
                 requested: None,
                 hold: Hold::None,
                 condition: None,
                 retained: RetainedMeta::default(),
             });
-            let at = if pool == 0 { 1 + i } else { 3 + i };
             self.store.old_duplicates.insert(address.clone());
             self.store.put_address(Address {
                 key: key.clone(),
+                object,
                 uid: address,
                 version: Version("".into()),
                 pool: self.pools[pool].clone(),
-                address: Some(format!("10.0.0.{at}").parse().unwrap()),
+                address: Some(ip),
                 prefix: 24,
                 claim: key.name.clone(),
                 owner: Some(uid),
@@ -189,6 +218,12 @@ impl World {
             if self.dice.one_in(60) {
                 self.meddlers();
             }
+            if self.pools.len() > OUTSIDE && self.dice.one_in(70) {
+                self.administrators();
+            }
+            if self.changed && self.dice.one_in(60) {
+                self.editors();
+            }
             if self.dice.one_in(1500) {
                 self.move_all();
             }
@@ -211,8 +246,14 @@ impl World {
         for _ in 0..30_000 {
             self.happen(true)?;
             quiet = if self.writers.iter().all(|w| w.is_quiet(&self.store)) { quiet + 1 } else { 0 };
-            if quiet > 60 && self.final_check().is_ok() {
-                break;
+            if quiet > 60 {
+                if self.final_check().is_ok() {
+                    break;
+                }
+                if self.pools.len() > OUTSIDE {
+                    // What is looked for regularly is found in time.
+                    self.elapse(5000);
+                }
             }
         }
         if self.store.revision > before + 3000 {

@@ -1,15 +1,18 @@
 //! One allocator (writer), and the network between the writer and the store.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::foreign_finalizers::{FinalizersAt, ForeignFinalizers};
-use crate::in_cluster::InCluster;
-use crate::names::{Key, Uid};
+use crate::names::{ClaimKind, Key, Uid};
 use crate::protocol::{Action, Address, Event, Failure, Machine, Moment, Write};
+use crate::providers::Providers;
+use crate::remote::{self, What};
 use crate::retained_meta::Finalizers;
 
 use super::Dice;
-use super::store::{ADDRESSES, Store};
+use super::backend::lies;
+use super::store::{ADDRESSES, KINDS, METAL3_ADDRESSES, METAL3_CLAIMS, POOLS, Store, addresses_of, place};
 
 /// A call that is under way.
 #[derive(Debug)]
@@ -19,11 +22,16 @@ enum Call {
         write: Write,
     },
     List {
+        of: ClaimKind,
         id: u64,
     },
     Read {
         id: u64,
         key: Key,
+    },
+    Outside {
+        id: u64,
+        what: What,
     },
     /// An answer that has not arrived yet.
     Answer(Event),
@@ -31,17 +39,25 @@ enum Call {
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    machine: Machine<InCluster>,
+    machine: Machine<Providers>,
     foreign: ForeignFinalizers,
+    /// Those of objects of metal3's.
+    foreign_of_metal3: ForeignFinalizers,
     /// The position of each watch in the store's log; None: the watch is broken.
-    watches: [Option<usize>; 3],
+    watches: [Option<usize>; KINDS],
     /// The list of each kind whose last page has not come yet.
-    lists: [Option<Listing>; 3],
+    lists: [Option<Listing>; KINDS],
+    /// The kinds that were listed since the start.
+    listed: [bool; KINDS],
     /// The number of writes, lists and reads that the machine asked for.
     asked: usize,
     calls: Vec<Call>,
     /// Writes whose answer nobody awaits: they may take effect at any time, or never.
     strays: Vec<Write>,
+    /// Calls to the outside system of which the same holds.
+    outside: Vec<What>,
+    /// The claims for which an address was asked without an answer, and that were not searched for since.
+    unsure: BTreeSet<Uid>,
     frozen: bool,
     /// The writer leads until this time.
     leads: Duration,
@@ -50,15 +66,19 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(seed: u64) -> Self {
-        let machine = Machine::new(InCluster::default(), seed);
+        let machine = Machine::new(Providers::new(seed), seed);
         Self {
             machine,
             foreign: ForeignFinalizers::default(),
-            watches: [None; 3],
-            lists: [const { None }; 3],
+            foreign_of_metal3: ForeignFinalizers::default(),
+            watches: [None; KINDS],
+            lists: [const { None }; KINDS],
+            listed: [false; KINDS],
             asked: 0,
             calls: Vec::new(),
             strays: Vec::new(),
+            outside: Vec::new(),
+            unsure: BTreeSet::new(),
             frozen: false,
             leads: Duration::ZERO,
             seed,
@@ -71,22 +91,26 @@ impl Writer {
 
     /// Whether no call is under way and the watches have shown everything.
     pub(super) fn is_quiet(&self, store: &Store) -> bool {
-        let shown = (0..3).all(|k| self.watches[k] == Some(store.logs[k].len()));
+        let shown = (0..KINDS).all(|k| self.watches[k] == Some(store.logs[k].len()));
         let listed = self.lists.iter().all(Option::is_none);
-        shown && listed && self.calls.is_empty() && self.strays.is_empty()
+        shown && listed && self.calls.is_empty() && self.strays.is_empty() && self.outside.is_empty()
     }
 
     fn crash(&mut self) {
         for call in self.calls.drain(..) {
-            if let Call::Write { write, .. } = call {
-                self.strays.push(write);
+            match call {
+                Call::Write { write, .. } => self.strays.push(write),
+                Call::Outside { what, .. } => self.outside.push(what),
+                _ => {}
             }
         }
         self.seed += 1_000_003;
-        self.machine = Machine::new(InCluster::default(), self.seed);
+        self.machine = Machine::new(Providers::new(self.seed), self.seed);
         self.foreign = ForeignFinalizers::default();
-        self.watches = [None; 3];
-        self.lists = [const { None }; 3];
+        self.foreign_of_metal3 = ForeignFinalizers::default();
+        self.watches = [None; KINDS];
+        self.lists = [const { None }; KINDS];
+        self.listed = [false; KINDS];
         self.leads = Duration::ZERO;
     }
 
@@ -94,14 +118,29 @@ impl Writer {
     pub(super) fn begin_anew(&mut self) {
         self.crash();
         self.strays.clear();
+        self.outside.clear();
+        self.unsure.clear();
+    }
+
+    const fn foreign(&mut self, of: ClaimKind) -> &mut ForeignFinalizers {
+        match of {
+            ClaimKind::ClusterApi => &mut self.foreign,
+            ClaimKind::Metal3 => &mut self.foreign_of_metal3,
+        }
     }
 
     fn note_finalizers(&mut self, event: &Event) {
-        let foreign = &mut self.foreign;
         match event {
-            Event::Address(Address { uid, version, .. }) => foreign.shown(uid, version, others(uid)),
-            Event::AddressGone(uid) => foreign.gone(uid),
-            Event::Addresses(all, _) => {
+            Event::Address(Address { key, uid, version, .. }) => {
+                self.foreign(key.claim_kind()).shown(uid, version, others(uid));
+            }
+            Event::AddressGone(uid) => {
+                self.foreign.gone(uid);
+                self.foreign_of_metal3.gone(uid);
+            }
+            Event::Addresses(all, _) | Event::Metal3Addresses(all, _) => {
+                let of_metal3 = matches!(event, Event::Metal3Addresses(..));
+                let foreign = self.foreign(if of_metal3 { ClaimKind::Metal3 } else { ClaimKind::ClusterApi });
                 // The first page came before: the rest of the list.
                 for Address { uid, version, .. } in all.iter().skip(all.len() / 2) {
                     foreign.listed(uid, version, others(uid));
@@ -115,10 +154,16 @@ impl Writer {
     /// The first page of a list comes. The watch of the kind is closed until the last page has come.
     fn begin_list(&mut self, kind: usize, store: &Store, asked: Option<u64>) {
         let event = store.list(kind, asked);
-        if let Event::Addresses(all, _) = &event {
-            self.foreign.list_begins();
+        let listed = match &event {
+            Event::Addresses(all, _) => Some((ClaimKind::ClusterApi, all)),
+            Event::Metal3Addresses(all, _) => Some((ClaimKind::Metal3, all)),
+            _ => None,
+        };
+        if let Some((of, all)) = listed {
+            let foreign = self.foreign(of);
+            foreign.list_begins();
             for Address { uid, version, .. } in all.iter().take(all.len() / 2) {
-                self.foreign.listed(uid, version, others(uid));
+                foreign.listed(uid, version, others(uid));
             }
         }
         self.lists[kind] = Some(Listing { event, at: store.logs[kind].len() });
@@ -136,8 +181,9 @@ impl Writer {
         for action in actions {
             match action {
                 Action::Write { id, write } => self.calls.push(Call::Write { id, write }),
-                Action::ListAddresses { id } => self.calls.push(Call::List { id }),
+                Action::ListAddresses { of, id } => self.calls.push(Call::List { of, id }),
                 Action::ReadClaim { id, key, .. } => self.calls.push(Call::Read { id, key }),
+                Action::Remote(remote::Call { id, what, .. }) => self.calls.push(Call::Outside { id, what }),
                 Action::Report(_) => {}
             }
         }
@@ -156,15 +202,21 @@ impl Writer {
                 0..2 => self.crash(),
                 2..6 => self.frozen = true,
                 6..16 => {
-                    let kind = usize::try_from(dice.roll(3)).unwrap();
+                    let kind = dice.pick(KINDS);
                     self.watches[kind] = None;
-                    if let Some(Listing { event: Event::Addresses(_, Some(id)), .. }) = self.lists[kind].take() {
-                        // A list that was asked for is asked for again.
-                        self.calls.push(Call::List { id });
+                    // A list that was asked for is asked for again.
+                    match self.lists[kind].take().map(|listing| listing.event) {
+                        Some(Event::Addresses(_, Some(id))) => {
+                            self.calls.push(Call::List { of: ClaimKind::ClusterApi, id });
+                        }
+                        Some(Event::Metal3Addresses(_, Some(id))) => {
+                            self.calls.push(Call::List { of: ClaimKind::Metal3, id });
+                        }
+                        _ => {}
                     }
                 }
                 16..26 => {
-                    let kind = usize::try_from(dice.roll(3)).unwrap();
+                    let kind = dice.pick(KINDS);
                     let back = usize::try_from(dice.roll(6)).unwrap();
                     self.watches[kind] = self.watches[kind].map(|at| at.saturating_sub(back));
                 }
@@ -176,6 +228,13 @@ impl Writer {
             let write = self.strays.swap_remove(stray);
             if !quiesce || dice.one_in(2) {
                 let _ = apply(store, &write, trace, "stray")?;
+            }
+        }
+        if !self.outside.is_empty() && (quiesce || dice.one_in(10)) {
+            let stray = dice.pick(self.outside.len());
+            let what = self.outside.swap_remove(stray);
+            if !quiesce || dice.one_in(2) {
+                store.stray_outside(&what, trace)?;
             }
         }
         if self.frozen {
@@ -198,10 +257,10 @@ impl Writer {
         }
         match dice.roll(10) {
             0..5 => {
-                let kind = usize::try_from(dice.roll(3)).unwrap();
+                let kind = dice.pick(KINDS);
                 self.watch(kind, dice, store, now);
             }
-            5 => self.watch(ADDRESSES, dice, store, now),
+            5 => self.watch(if dice.one_in(3) { METAL3_ADDRESSES } else { ADDRESSES }, dice, store, now),
             _ => self.call(dice, store, now, quiesce, trace)?,
         }
         Ok(())
@@ -217,7 +276,7 @@ impl Writer {
     ) -> Result<(), String> {
         self.step(now, store, Event::Tick);
         for _ in 0..8 {
-            for kind in 0..3 {
+            for kind in 0..KINDS {
                 self.watch(kind, dice, store, now);
             }
             self.call(dice, store, now, true, trace)?;
@@ -228,7 +287,12 @@ impl Writer {
     fn watch(&mut self, kind: usize, dice: &mut Dice, store: &Store, now: Duration) {
         if let Some(Listing { event, at }) = self.lists[kind].take_if(|_| dice.one_in(2)) {
             self.watches[kind] = Some(at);
-            return self.step(now, store, event);
+            self.step(now, store, event);
+            self.listed[kind] = true;
+            if [POOLS, METAL3_CLAIMS, METAL3_ADDRESSES].iter().all(|&one| self.listed[one]) {
+                self.step(now, store, Event::Metal3Listed);
+            }
+            return;
         }
         if self.lists[kind].is_some() {
             return;
@@ -245,10 +309,14 @@ impl Writer {
     fn keeps_the_others(&self, write: &Write, store: &Store) -> Result<(), String> {
         let Write::RemoveAddressFinalizer(target) = write else { return Ok(()) };
         let other = |address: &Address| address.uid != target.uid || address.version != target.version;
-        if store.addresses.get(&target.key).is_none_or(other) {
+        if store.target(target).is_none_or(other) {
             return Ok(());
         }
-        match (self.foreign.at(target), others(&target.uid)) {
+        let foreign = match target.key.claim_kind() {
+            ClaimKind::ClusterApi => &self.foreign,
+            ClaimKind::Metal3 => &self.foreign_of_metal3,
+        };
+        match (foreign.at(target), others(&target.uid)) {
             (FinalizersAt::Unknown, _) | (FinalizersAt::OursAlone, None) => Ok(()),
             (FinalizersAt::All(all), Some(others)) if all == others => Ok(()),
             (at, others) => Err(format!("{target:?} has {others:?}, and {at:?} is written")),
@@ -269,17 +337,52 @@ impl Writer {
         let chosen = self.calls.swap_remove(usize::try_from(dice.roll(self.calls.len() as u64)).unwrap());
         match chosen {
             Call::Answer(event) => self.step(now, store, event),
-            Call::List { id } => {
-                if self.watches[ADDRESSES].is_none() || self.lists[ADDRESSES].is_some() || !quiesce && dice.one_in(10) {
-                    self.calls.push(Call::List { id });
+            Call::List { of, id } => {
+                let kind = addresses_of(of);
+                if self.watches[kind].is_none() || self.lists[kind].is_some() || !quiesce && dice.one_in(10) {
+                    self.calls.push(Call::List { of, id });
                     return Ok(());
                 }
-                self.begin_list(ADDRESSES, store, Some(id));
+                self.begin_list(kind, store, Some(id));
             }
             Call::Read { id, key } => {
                 let lost = !quiesce && dice.one_in(5);
                 let result = if lost { Err(Failure::Unknown) } else { Ok(store.claims.get(&key).cloned()) };
                 self.calls.push(Call::Answer(Event::ClaimRead { id, result }));
+            }
+            Call::Outside { id, what } => {
+                if let What::Find(mark) = &what {
+                    self.unsure.remove(&mark.claim);
+                }
+                let asks = if let What::Allocate(mark, _) = &what { Some(mark.claim.clone()) } else { None };
+                if asks.as_ref().is_some_and(|claim| self.unsure.contains(claim)) {
+                    return Err(format!("after a lost answer it is asked again without a search: {what:?}"));
+                }
+                let lost = || Err(remote::Failure::Lost("no answer".into()));
+                let lies = !quiesce && lies(dice);
+                let result = match if quiesce { 99 } else { dice.roll(100) } {
+                    _ if now >= self.leads => Err(remote::Failure::NotSent),
+                    0..5 => lost(),
+                    5..12 => {
+                        let _ = store.call_outside(&what, lies, trace)?;
+                        lost()
+                    }
+                    12..18 => {
+                        self.outside.push(what);
+                        lost()
+                    }
+                    18..24 => Err(remote::Failure::Refused("500".into())),
+                    // It hangs.
+                    24..34 => {
+                        self.calls.push(Call::Outside { id, what });
+                        return Ok(());
+                    }
+                    _ => store.call_outside(&what, lies, trace)?,
+                };
+                if matches!(result, Err(remote::Failure::Lost(_))) {
+                    self.unsure.extend(asks);
+                }
+                self.calls.push(Call::Answer(Event::Remote { id, result }));
             }
             Call::Write { id, write } => {
                 self.keeps_the_others(&write, store)?;
@@ -325,7 +428,7 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
     // An address that was bound must rest if its pool asks for it. An object whose address cannot be read has none: a claim is
     // bound to such a one only if people put it in the place of one that they took away by force.
     let ends = match write {
-        Write::RemoveAddressFinalizer(t) | Write::DeleteAddress(t) => store.addresses.get(&t.key).cloned(),
+        Write::RemoveAddressFinalizer(t) | Write::DeleteAddress(t) => store.target(t).cloned(),
         _ => None,
     };
     let bound = ends.as_ref().is_some_and(|a| {
@@ -336,14 +439,18 @@ fn apply(store: &mut Store, write: &Write, trace: &mut Vec<String>, how: &str) -
     let result = store.apply(write);
     trace.push(format!("{how} {write:?} -> {result:?}"));
     store.check()?;
-    if let Some(address) = ends.filter(|a| bound && store.addresses.get(&a.key).is_none_or(|b| b.uid != a.uid)) {
+    if let Some(address) = ends.filter(|a| bound && store.addresses.get(&place(a)).is_none_or(|b| b.uid != a.uid)) {
         let plan = store.pools.get(&*address.pool).and_then(|p| p.plan.as_ref().ok());
         // The rest counts from the time when the machine was gone, so it may end before the object is gone.
         let rests = store.rested.contains(&address.uid);
         // Every plan of pool p1 asks for a rest. A pool that was gone or invalid at some time proves nothing.
         let known = !store.unclear.contains(&*address.pool);
         let conflict = address.conflict.is_some() && address.attempt.as_ref().is_some_and(|m| !m.adopted);
-        if known && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2)) && !rests {
+        if known
+            && !address.pool.kind.is_remote()
+            && plan.is_some_and(|p| conflict || p.quarantine > Duration::from_secs(2))
+            && !rests
+        {
             return Err(format!("{} was released without a rest", address.key));
         }
     }

@@ -1,0 +1,116 @@
+//! Credentials of outside systems, from Secrets. They are read again regularly, so that a changed Secret needs no restart; only
+//! the right to get them is needed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use mooring_common::api::{Call, Verb};
+use serde::Deserialize;
+
+use crate::api::{ApiError, Client};
+use crate::ops::Ops;
+
+/// Where Secrets are read.
+pub(super) struct Secrets {
+    pub(super) client: Client,
+    pub(super) ops: Arc<Ops>,
+    pub(super) namespace: Arc<str>,
+    pub(super) deadline: Duration,
+}
+
+/// A Secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Secret(BTreeMap<String, ByteString>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+#[derive(Deserialize)]
+struct SecretJson {
+    #[serde(default)]
+    data: Option<BTreeMap<String, ByteString>>,
+}
+
+impl Secrets {
+    /// Reads a Secret.
+    ///
+    /// # Errors
+    /// Why it cannot be read, and what people can do.
+    pub(super) async fn read(&self, name: &str) -> Result<Secret, String> {
+        let path = format!("/api/v1/namespaces/{}/secrets/{name}", self.namespace);
+        let call = Call::read(Verb::Get, "secrets", path);
+        let body = self.client.call(&call, self.deadline, &self.ops.metrics).await.map_err(|error| {
+            let at = format!("Secret {}/{name}", self.namespace);
+            match error {
+                ApiError::Status { code: 404, .. } => format!("{at} does not exist: create it"),
+                ApiError::Status { code: 403, .. } => {
+                    format!("{at} must not be read: grant get on it to the allocator")
+                }
+                other => format!("{at} cannot be read: {other}"),
+            }
+        })?;
+        // The error of the decoder could repeat what it decoded.
+        let secret: SecretJson =
+            serde_json::from_slice(&body).map_err(|_| format!("Secret {}/{name} cannot be decoded", self.namespace))?;
+        Ok(Secret(secret.data.unwrap_or_default()))
+    }
+}
+
+impl Secret {
+    /// A text in it, without white space around it; None: it has none.
+    pub(super) fn text(&self, key: &str) -> Option<String> {
+        let text = std::str::from_utf8(&self.0.get(key)?.0).ok()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// The certificates under a key; None: there is no such key.
+    ///
+    /// # Errors
+    /// It has no certificate.
+    pub(super) fn authorities(&self, key: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
+        let Some(pem) = self.text(key) else { return Ok(None) };
+        certificates(&pem).map(Some).ok_or_else(|| format!("{key} of the Secret has no certificate in PEM"))
+    }
+}
+
+/// The DER of all certificates in a PEM.
+fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
+    let parts = pem.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let all: Option<Vec<Vec<u8>>> = parts
+        .map(|part| {
+            let (body, _) = part.split_once("-----END CERTIFICATE-----")?;
+            let text: String = body.split_whitespace().collect();
+            let decoded: ByteString = serde_json::from_value(text.into()).ok()?;
+            Some(decoded.0)
+        })
+        .collect();
+    all.filter(|all| !all.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown_and_its_texts_are_trimmed() {
+        let json = r#"{"data":{"password":"aGlkZGVuCg==","ca.crt":"bm90aGluZw=="}}"#;
+        let secret = Secret(serde_json::from_str::<SecretJson>(json).unwrap().data.unwrap());
+        assert_eq!(secret.text("password").as_deref(), Some("hidden"));
+        assert_eq!(secret.text("username"), None);
+        assert!(!format!("{secret:?}").contains("hidden"));
+        assert!(secret.authorities("ca.crt").is_err());
+    }
+
+    #[test]
+    fn certificates_are_read_from_pem() {
+        let one = "-----BEGIN CERTIFICATE-----\nAQ\nID\n-----END CERTIFICATE-----\n";
+        assert_eq!(certificates(&format!("text\n{one}{one}")), Some(vec![vec![1, 2, 3]; 2]));
+        assert_eq!(certificates("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! phpIPAM's subnets and addresses, read from its JSON. Numbers come as numbers or as texts.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use mooring_allocator_core::block::Block;
+use mooring_allocator_core::names::Uid;
+use mooring_allocator_core::remote::Entry;
+use serde_json::Value;
+
+/// What our descriptions begin with. phpIPAM keeps 64 characters of a description.
+const MARK: &str = "mooring:";
+
+/// The description of a claim's entry.
+pub(super) fn description(claim: &Uid) -> String {
+    format!("{MARK}{claim}")
+}
+
+/// The claim that a description names.
+fn claim_of(description: &str) -> Option<Uid> {
+    let uid = description.strip_prefix(MARK)?;
+    let fits = uid.len() >= 8 && uid.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    fits.then(|| Uid::from(uid))
+}
+
+/// The owner of a pool's entries: short, because phpIPAM keeps 32 characters of an owner.
+pub(super) fn owner(pool: &Uid) -> String {
+    let short: String = pool.0.chars().filter(|c| *c != '-').take(16).collect();
+    format!("mooring-{short}")
+}
+
+/// A subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Subnet {
+    pub(super) id: i64,
+    network: IpAddr,
+    pub(super) prefix: u8,
+    /// It may have none.
+    pub(super) gateway: Option<IpAddr>,
+}
+
+impl Subnet {
+    /// Reads a subnet.
+    pub(super) fn read(id: i64, data: &Value) -> Option<Self> {
+        let prefix: u8 = text(&data["mask"])?.parse().ok()?;
+        let network = address(&data["subnet"])?;
+        Block::prefix(network, prefix)?;
+        let gateway = &data["gateway"];
+        let gateway = address(gateway).or_else(|| address(&gateway["ip_addr"])).or_else(|| address(&gateway["ip"]));
+        Some(Self { id, network, prefix, gateway })
+    }
+
+    /// Whether an address is in the subnet.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        let same = address.is_ipv4() == self.network.is_ipv4();
+        same && Block::prefix(self.network, self.prefix).is_some_and(|block| block.overlaps(Block::host(address)))
+    }
+
+    /// Whether an address is the one that all routers of an IPv6 subnet have.
+    pub(super) fn is_anycast(&self, address: IpAddr) -> bool {
+        address.is_ipv6() && self.prefix < 127 && address == self.network
+    }
+
+    /// How many addresses it has for hosts; None: more than can be counted.
+    pub(super) fn size(&self) -> Option<u64> {
+        let (bits, reserved) = if self.network.is_ipv4() { (32, 2) } else { (128, 1) };
+        let all = 1u64.checked_shl(u32::from(bits - self.prefix.min(bits)))?;
+        Some(if all > 2 { all - reserved } else { all })
+    }
+}
+
+/// A number or a text, as text.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// An address: dotted, or (in some of phpIPAM's lists) as a decimal number.
+fn address(value: &Value) -> Option<IpAddr> {
+    let text = text(value)?;
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let number: u128 = text.parse().ok()?;
+    Some(match u32::try_from(number) {
+        Ok(number) => Ipv4Addr::from(number).into(),
+        Err(_) => Ipv6Addr::from(number).into(),
+    })
+}
+
+/// The entries of a list, of this subnet; None: it is no list of entries.
+pub(super) fn entries(data: &Value, subnet: &Subnet, pool: &Uid) -> Option<Vec<Entry>> {
+    let (mut all, owner) = (Vec::new(), owner(pool));
+    for item in data.as_array()? {
+        if text(&item["subnetId"]).is_some_and(|id| id != subnet.id.to_string()) {
+            continue;
+        }
+        let claim = claim_of(&text(&item["description"]).unwrap_or_default());
+        all.push(Entry {
+            id: text(&item["id"]).filter(|id| !id.is_empty())?.into(),
+            address: address(&item["ip"])?,
+            prefix: subnet.prefix,
+            gateway: subnet.gateway,
+            ours: claim.is_some() && text(&item["owner"]).as_deref() == Some(&owner),
+            claim,
+            host: text(&item["hostname"]).unwrap_or_default().into(),
+        });
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_read_however_phpipam_writes_numbers() {
+        let subnet =
+            Subnet::read(7, &json!({"subnet": "192.0.2.0", "mask": "29", "gateway": {"ip_addr": "192.0.2.6"}}));
+        let subnet = subnet.unwrap();
+        assert_eq!((subnet.prefix, subnet.gateway, subnet.size()), (29, "192.0.2.6".parse().ok(), Some(6)));
+        let pool = Uid::from("0f0e0d0c-0b0a-0908-0706-050403020100");
+        let claim = Uid::from("11112222-3333-4444-5555-666677778888");
+        let data = json!([
+            {"id": 11, "subnetId": "7", "ip": "192.0.2.1", "hostname": "c.ns", "description": description(&claim), "owner": owner(&pool)},
+            {"id": "12", "subnetId": 7, "ip": "3221225986", "hostname": null, "description": null},
+            {"id": "13", "subnetId": 8, "ip": "192.0.2.1"},
+        ]);
+        let all = entries(&data, &subnet, &pool).unwrap();
+        assert_eq!(all.iter().map(|one| one.address.to_string()).collect::<Vec<_>>(), ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!((all[0].claim.clone(), all[0].ours, all[1].claim.clone()), (Some(claim), true, None));
+        assert!(description(&pool).len() <= 64 && owner(&pool).len() <= 32);
+        assert_eq!(entries(&json!({"id": 1}), &subnet, &pool), None);
+        for wrong in [json!({"subnet": "192.0.2.0", "mask": "40"}), json!({"mask": 24}), json!(null)] {
+            assert_eq!(Subnet::read(1, &wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_subnet_may_have_no_gateway_and_routers_keep_their_anycast_address() {
+        let subnet = Subnet::read(1, &json!({"subnet": "fd00::", "mask": 64, "gateway": false})).unwrap();
+        assert_eq!((subnet.gateway, subnet.size()), (None, None));
+        assert!(subnet.is_anycast("fd00::".parse().unwrap()) && !subnet.is_anycast("fd00::1".parse().unwrap()));
+        assert!(subnet.has("fd00::5".parse().unwrap()) && !subnet.has("10.0.0.1".parse().unwrap()));
+    }
+}

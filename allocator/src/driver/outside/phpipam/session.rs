@@ -1,0 +1,219 @@
+//! The connection to phpIPAM: credentials, token, TLS.
+//!
+//! An app with user token: a log-in by user and password gives a token, which all clients of the user share, and which may end
+//! at any time; then one more log-in follows. phpIPAM blocks an address after ten wrong log-ins: after a refused one there is
+//! no other until the Secret has changed, or ten minutes have passed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use k8s_openapi::ByteString;
+use mooring_allocator_core::remote::Failure;
+use mooring_common::api::client::{self, body, may_be_sent};
+use mooring_common::connection::Options;
+use mooring_common::text::{chain, cut};
+
+use super::super::credentials::{Secret, Secrets};
+use super::PhpIpam;
+use super::entries::Subnet;
+use super::reply::{self, Reply};
+use crate::clock;
+
+const AGENT: &str = concat!("mooring-allocator/", env!("CARGO_PKG_VERSION"));
+const CONNECT: Duration = Duration::from_secs(3);
+/// The longest answer that is accepted, in bytes: a list of all addresses of a /16 has about 30 MB.
+const LONGEST: usize = 64 << 20;
+/// The Secret is read again after this time.
+const SECRET_LASTS: Duration = Duration::from_secs(15);
+/// A subnet is read again after this time.
+const SUBNET_LASTS: Duration = Duration::from_mins(5);
+/// After a refused log-in, the next one waits this long.
+const REFUSED_LASTS: Duration = Duration::from_mins(10);
+
+/// What is kept between calls.
+#[derive(Default)]
+pub(super) struct State {
+    session: Option<Rc<Session>>,
+    read: Duration,
+    token: Option<String>,
+    refused: Option<(Duration, Failure)>,
+    subnets: HashMap<i64, (Subnet, Duration)>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("State(..)")
+    }
+}
+
+/// A way to phpIPAM, with its credentials.
+pub(super) struct Session {
+    client: client::Client,
+    credentials: Credentials,
+    /// The Secret that it was made of.
+    secret: Secret,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Session(..)")
+    }
+}
+
+enum Credentials {
+    /// Log in to get a token.
+    User { username: String, password: String },
+    /// The app's code is the token.
+    Code(String),
+}
+
+impl PhpIpam {
+    /// The session; another one if the Secret has changed.
+    pub(super) async fn session(&self, secrets: &Secrets) -> Result<Rc<Session>, Failure> {
+        let now = clock::now();
+        {
+            let state = self.state.borrow();
+            if let Some(session) = &state.session
+                && now < state.read + SECRET_LASTS
+            {
+                return Ok(session.clone());
+            }
+        }
+        let secret = match &self.spec.credentials_ref {
+            Some(reference) => match secrets.read(&reference.name).await {
+                Ok(secret) => secret,
+                Err(error) => {
+                    // What was read before may still be right: the API server may only be away.
+                    let known = self.state.borrow().session.clone();
+                    return known.filter(|_| !error.contains("does not exist")).ok_or(Failure::Refused(error));
+                }
+            },
+            None => Secret::default(),
+        };
+        let mut state = self.state.borrow_mut();
+        state.read = now;
+        if let Some(session) = state.session.as_ref().filter(|session| session.secret == secret) {
+            return Ok(session.clone());
+        }
+        let session = Rc::new(self.open(secret).map_err(Failure::Refused)?);
+        (state.token, state.refused) = (None, None);
+        state.session = Some(session.clone());
+        Ok(session)
+    }
+
+    fn open(&self, secret: Secret) -> Result<Session, String> {
+        let inline = self.spec.credentials.as_ref().filter(|_| self.spec.credentials_ref.is_none());
+        let of =
+            |key, inline: Option<&String>| secret.text(key).or_else(|| inline.cloned()).filter(|one| !one.is_empty());
+        let username = of("username", inline.map(|inline| &inline.username));
+        let password = of("password", inline.map(|inline| &inline.password));
+        let credentials = match (secret.text("token"), username, password) {
+            (Some(code), ..) | (None, None, Some(code)) => Credentials::Code(code),
+            (None, Some(username), Some(password)) => Credentials::User { username, password },
+            _ => return Err("the Secret has neither username and password, nor token: add them".to_owned()),
+        };
+        let url = self.spec.url().unwrap_or_default();
+        let url = url.trim_end_matches('/').parse().map_err(|error| format!("endpoint is no URL: {error}"))?;
+        let mut config = kube::Config::new(url);
+        config.root_cert = secret.authorities("ca.crt")?;
+        let options = Options { agent: AGENT, connect_timeout: CONNECT, idle: 8 };
+        let client = client::Client::new(config, options).map_err(|error| cut(&error.to_string(), 160))?;
+        Ok(Session { client, credentials, secret })
+    }
+
+    /// A request, with a new token if the old one has ended.
+    pub(super) async fn request(
+        &self,
+        session: &Session,
+        method: Method,
+        path: &str,
+        content: Option<&serde_json::Value>,
+    ) -> Result<Reply, Failure> {
+        let content = content.map(ToString::to_string).unwrap_or_default();
+        let mut again = true;
+        loop {
+            let token = match &session.credentials {
+                Credentials::Code(code) => code.clone(),
+                Credentials::User { username, password } => self.token(session, username, password).await?,
+            };
+            let request =
+                self.builder(&method, path).header("token", &token).header(header::CONTENT_TYPE, "application/json");
+            let reply = exchange(session, request.body(content.clone().into())).await?;
+            let ended = reply.as_ref().is_err_and(reply::Problem::wants_login);
+            if !ended || !again || matches!(session.credentials, Credentials::Code(_)) {
+                return Ok(reply);
+            }
+            again = false;
+            let mut state = self.state.borrow_mut();
+            if state.token.as_ref() == Some(&token) {
+                state.token = None;
+            }
+        }
+    }
+
+    fn builder(&self, method: &Method, path: &str) -> http::request::Builder {
+        let uri = format!("/{}/{path}", self.spec.app().unwrap_or_default());
+        Request::builder().method(method.clone()).uri(uri).header(header::ACCEPT, "application/json")
+    }
+
+    async fn token(&self, session: &Session, username: &str, password: &str) -> Result<String, Failure> {
+        // One log-in at a time: phpIPAM counts the wrong ones.
+        let _one = self.login.lock().await;
+        {
+            let state = self.state.borrow();
+            if let Some(token) = &state.token {
+                return Ok(token.clone());
+            }
+            if let Some((since, failure)) = &state.refused
+                && clock::now() < *since + REFUSED_LASTS
+            {
+                return Err(failure.clone());
+            }
+        }
+        let basic = serde_json::to_value(ByteString(format!("{username}:{password}").into_bytes()));
+        let basic = basic.ok().and_then(|text| text.as_str().map(|text| format!("Basic {text}"))).unwrap_or_default();
+        let request = self.builder(&Method::POST, "user/").header(header::AUTHORIZATION, basic);
+        let token = match exchange(session, request.body(Bytes::new())).await? {
+            Ok(reply) => reply.data["token"].as_str().map(str::to_owned),
+            Err(problem) => {
+                let failure = problem.failure();
+                if let Failure::Refused(_) = failure {
+                    self.state.borrow_mut().refused = Some((clock::now(), failure.clone()));
+                }
+                return Err(failure);
+            }
+        };
+        let token = token.ok_or_else(|| Failure::Lost("phpIPAM's answer to the log-in has no token".into()))?;
+        self.state.borrow_mut().token = Some(token.clone());
+        Ok(token)
+    }
+
+    pub(super) fn known_subnet(&self, id: i64) -> Option<Subnet> {
+        let state = self.state.borrow();
+        let (subnet, read) = state.subnets.get(&id)?;
+        (clock::now() < *read + SUBNET_LASTS).then_some(*subnet)
+    }
+
+    pub(super) fn remember(&self, subnet: Subnet) {
+        self.state.borrow_mut().subnets.insert(subnet.id, (subnet, clock::now()));
+    }
+}
+
+/// Sends a request and reads the whole answer.
+async fn exchange(session: &Session, request: http::Result<Request<Bytes>>) -> Result<Reply, Failure> {
+    // The error could repeat a header.
+    let request =
+        request.map_err(|_| Failure::Refused("the token or the password cannot be sent: check the Secret".into()))?;
+    let response = session.client.send(request).await.map_err(|error| {
+        let text = format!("phpIPAM cannot be reached: {}", chain(&*error, 160));
+        if may_be_sent(&error) { Failure::Lost(text) } else { Failure::Refused(text) }
+    })?;
+    let status = response.status().as_u16();
+    let all = body(response, LONGEST, || {}).await;
+    let all = all.map_err(|error| Failure::Lost(format!("phpIPAM's answer broke off: {}", chain(&error, 160))))?;
+    Ok(reply::read(status, &all))
+}
