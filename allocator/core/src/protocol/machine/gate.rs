@@ -153,7 +153,10 @@ impl<P: Provider> Machine<P> {
         if !self.is_compared(slot, address) {
             return;
         }
-        self.leave(slot);
+        if self.leave(slot) {
+            // It may have been woken for another address.
+            self.pass_on(&claim.pool);
+        }
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: block.to_string() };
         if let Some(target) = self.target(slot) {
             self.claim_write(slot, Write::Bind(target, name, condition));
@@ -162,7 +165,9 @@ impl<P: Provider> Machine<P> {
 
     /// A claim cannot go on until people fix an object: the claim gives up its place in the line meanwhile.
     fn stuck(&mut self, slot: u32, claim: &Claim, message: String) {
-        self.leave(slot);
+        if self.leave(slot) {
+            self.pass_on(&claim.pool);
+        }
         self.give_up(slot);
         self.wait(slot, Until::PoolChanges);
         self.set_condition(slot, claim, Reason::AllocationFailed, message);

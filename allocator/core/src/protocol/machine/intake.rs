@@ -355,9 +355,12 @@ impl<P: Provider> Machine<P> {
         }
         self.reads_wait.remove(&slot);
         if let Some(claim) = self.claims.find(&entry.claim()) {
+            // A claim of metal3's may have a second object, of another name, to which it is not bound.
+            let may_be_its = |claim: &Claim| claim.bound.is_none() || claim.is_bound_to(entry.address.name());
             let heir = entry.heir.as_ref();
             if let Some(known) = self.claims.get_mut(claim)
                 && heir == Some(&known.claim.uid)
+                && may_be_its(&known.claim)
                 && let Some(block) = entry.block.filter(|_| entry.address.conflict.is_none())
             {
                 known.progress().before = entry.block;
@@ -368,6 +371,7 @@ impl<P: Provider> Machine<P> {
             if let Some(known) = self.claims.get_mut(claim)
                 && entry.is_of(&known.claim.uid)
                 && !matches!(entry.fate, Fate::Goes { .. })
+                && may_be_its(&known.claim)
             {
                 let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
                 known.progress().before = entry.block;

@@ -14,7 +14,9 @@ use crate::work::Retry;
 impl<P: Provider> Machine<P> {
     /// Checks a bound claim: its object must exist and must be ours.
     pub(super) fn settle(&mut self, slot: u32, claim: &Claim) {
-        self.leave(slot);
+        if self.leave(slot) {
+            self.pass_on(&claim.pool);
+        }
         let Some(address) = self.bound_to(claim) else { return self.find_missing(slot, claim) };
         self.provider.release(slot);
         self.dispose_of_others(claim, address);

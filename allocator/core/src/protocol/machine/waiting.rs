@@ -42,16 +42,16 @@ impl<P: Provider> Machine<P> {
         waiting.held.insert(slot, particular);
     }
 
-    /// Ends a claim's wait.
-    pub(super) fn leave(&mut self, slot: u32) {
-        let Some(claim) = self.claims.get(slot) else { return };
-        let Some(waiting) = self.waiting.get_mut(&claim.claim.pool) else { return };
-        if let Some(particular) = waiting.held.remove(&slot) {
-            waiting.line.remove(&(claim.turn, slot));
-            if let Some(block) = particular {
-                waiting.asking.remove(&(block, slot));
-            }
+    /// Ends a claim's wait. Returns whether it waited.
+    pub(super) fn leave(&mut self, slot: u32) -> bool {
+        let Some(claim) = self.claims.get(slot) else { return false };
+        let Some(waiting) = self.waiting.get_mut(&claim.claim.pool) else { return false };
+        let Some(particular) = waiting.held.remove(&slot) else { return false };
+        waiting.line.remove(&(claim.turn, slot));
+        if let Some(block) = particular {
+            waiting.asking.remove(&(block, slot));
         }
+        true
     }
 
     /// Stops a claim for now: its reservation becomes free once no object is under way.
