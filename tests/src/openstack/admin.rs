@@ -158,7 +158,13 @@ impl Admin {
     }
 
     async fn ask(&self, method: Method, url: &str, body: &Value) -> Result<Reply> {
-        self.rest.ask(method, url, &self.token, body).await
+        let reply = self.rest.ask(method.clone(), url, &self.token, body).await?;
+        if reply.status != 401 {
+            return Ok(reply);
+        }
+        // Keystone has other keys since this token was given.
+        let token = token(&self.rest, "admin", ADMIN, "admin").await?;
+        self.rest.ask(method, url, &token, body).await
     }
 }
 
