@@ -20,6 +20,7 @@ mod mixed;
 mod named;
 mod openstack;
 mod outage;
+mod outside;
 mod phpipam;
 mod rig;
 mod rights;

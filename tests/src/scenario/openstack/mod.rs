@@ -12,12 +12,12 @@ use anyhow::{Context as _, Result, ensure};
 use mooring_names::openstack::GROUP;
 use serde_json::{Value, json};
 
-use super::story;
+use super::outside::{delete_all, none_left};
+use super::{outside, story};
 use crate::ipam::allocators::Allocator;
 use crate::ipam::audit::ready;
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope};
 use crate::ipam::server::{Crds, documents_in};
-use crate::observe::now;
 use crate::rig::allocator::{AllocatorRig, USER};
 use crate::runner::Test;
 
@@ -98,37 +98,7 @@ async fn claim(scope: &Scope<'_>, name: &str, pool: &str) -> Result<Value> {
 
 /// Waits until a pool is so; None: it is gone.
 async fn pool_is(scope: &Scope<'_>, name: &str, is: impl Fn(Option<&Value>) -> bool) -> Result<()> {
-    let (path, deadline) = (format!("{}/{name}", place(scope)), now() + LONGEST);
-    loop {
-        let pool = match scope.rig.server.get(&path).await {
-            Ok(pool) => Some(pool),
-            Err(refused) if refused.code == 404 => None,
-            Err(refused) => return Err(refused.into()),
-        };
-        if is(pool.as_ref()) {
-            return Ok(());
-        }
-        ensure!(now() < deadline, "the pool is not as it should be: {pool:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// Deletes all claims of a namespace, and waits until they and their addresses are gone.
-async fn delete_all(scope: &Scope<'_>) -> Result<()> {
-    let names: Vec<String> = scope.rig.world.look(|state| {
-        state.all(CLAIM, &scope.ns).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
-    });
-    for name in names {
-        scope.delete(CLAIM, &name).await?;
-    }
-    none_left(scope).await
-}
-
-async fn none_left(scope: &Scope<'_>) -> Result<()> {
-    let left =
-        |kind| move |state: &crate::ipam::world::State| state.all(kind, &scope.ns).next().is_none().then_some(());
-    scope.rig.world.until_within(LONGEST, "all claims to be gone", left(CLAIM)).await?;
-    scope.rig.world.until_within(LONGEST, "all addresses to be gone", left(ADDRESS)).await
+    outside::pool_is(scope.rig, &format!("{}/{name}", place(scope)), LONGEST, is).await
 }
 
 /// Waits until a claim has its address, and returns it: longer than the scope waits, for a slow Neutron.

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result, ensure};
 use mooring_api::finalizers::{PROTECT_ADDRESS, RELEASE_ADDRESS};
 use serde_json::{Value, json};
 
-use super::life::pool_is;
-use super::{ARGS, KIND, all_bound, claim, delete_all, nothing_is_told, pool_with, told, up, with_kind};
+use super::life::LONGEST;
+use super::{ARGS, KIND, all_bound, claim, delete_all, nothing_is_told, pool_is, pool_with, told, up, with_kind};
 use crate::ipam::audit::ready;
 use crate::ipam::phpipam::{APP, CODE, CODE_APP, PASSWORD, PhpIpam, USER};
 use crate::ipam::scope::{ADDRESS, CLAIM, Scope, reference};
@@ -99,7 +99,7 @@ pub async fn taken_over(_: &mut Ctx<()>) -> Result<()> {
         let (is, _, message) = answer.and_then(ready).unwrap_or_default();
         is && message.contains("credentialsRef") && message.contains("192.0.2.99")
     };
-    pool_is(&rig, &path, warns).await?;
+    pool_is(&rig, &path, LONGEST, warns).await?;
     delete_all(&scope).await?;
     let left = phpipam.rows();
     ensure!(left.len() == 1 && left[0].ip.to_string() == "192.0.2.99", "only what is to be judged by people: {left:?}");

@@ -6,17 +6,16 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::forms::marked;
-use super::{ARGS, all_bound, claim, delete_all, nothing_is_told, pool, pool_with, secret, told, up};
+use super::{ARGS, all_bound, claim, delete_all, nothing_is_told, pool, pool_is, pool_with, secret, told, up};
 use crate::ipam::audit::ready;
 use crate::ipam::phpipam::{APP, PASSWORD, PhpIpam};
 use crate::ipam::scope::CLAIM;
 use crate::ipam::server::IPAM;
 use crate::observe::now;
-use crate::rig::allocator::AllocatorRig;
 use crate::runner::Ctx;
 
 /// Longest wait.
-const LONGEST: Duration = Duration::from_mins(1);
+pub(super) const LONGEST: Duration = Duration::from_mins(1);
 
 pub async fn claim_to_release(_: &mut Ctx<()>) -> Result<()> {
     let (rig, phpipam) = up().await?;
@@ -53,7 +52,7 @@ pub async fn claim_to_release(_: &mut Ctx<()>) -> Result<()> {
     // A pool without addresses goes.
     let path = format!("{IPAM}/v1alpha1/phpipamippools/{pool}");
     rig.server.delete(&path).await?;
-    pool_is(&rig, &path, |pool| pool.is_none()).await?;
+    pool_is(&rig, &path, LONGEST, |pool| pool.is_none()).await?;
     allocator.stop().await
 }
 
@@ -100,7 +99,7 @@ pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
         let (is, _, message) = answer.and_then(ready).unwrap_or_default();
         is && message.contains("unencrypted")
     };
-    pool_is(&rig, &path, warns).await?;
+    pool_is(&rig, &path, LONGEST, warns).await?;
     delete_all(&scope).await?;
     let left = phpipam.rows();
     ensure!(left.len() == 1 && left[0].hostname == "printer", "left: {left:?}");
@@ -116,21 +115,4 @@ async fn entered(phpipam: &PhpIpam, ip: &str) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
-}
-
-/// Waits until a pool is so; None: it is gone.
-pub(super) async fn pool_is(rig: &AllocatorRig, path: &str, is: fn(Option<&Value>) -> bool) -> Result<()> {
-    let deadline = now() + LONGEST;
-    loop {
-        let pool = match rig.server.get(path).await {
-            Ok(pool) => Some(pool),
-            Err(refused) if refused.code == 404 => None,
-            Err(refused) => return Err(refused.into()),
-        };
-        if is(pool.as_ref()) {
-            return Ok(());
-        }
-        ensure!(now() < deadline, "the pool is not as it should be: {pool:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }

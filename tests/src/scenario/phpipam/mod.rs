@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use super::outside::{delete_all, none_left, pool_is};
 use super::story;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::phpipam::{APP, CODE, PASSWORD, PhpIpam, USER};
@@ -78,25 +79,6 @@ async fn pool_with(scope: &Scope<'_>, name: &str, spec: Value) -> Result<String>
 
 async fn claim(scope: &Scope<'_>, name: &str, pool: &str) -> Result<Value> {
     scope.claim_with(name, KIND, pool, json!({})).await
-}
-
-/// Deletes all claims of a namespace, and waits until they and their addresses are gone.
-async fn delete_all(scope: &Scope<'_>) -> Result<()> {
-    let names: Vec<String> = scope.rig.world.look(|state| {
-        state.all(CLAIM, &scope.ns).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
-    });
-    for name in names {
-        scope.delete(CLAIM, &name).await?;
-    }
-    none_left(scope).await
-}
-
-async fn none_left(scope: &Scope<'_>) -> Result<()> {
-    let left =
-        |kind| move |state: &crate::ipam::world::State| state.all(kind, &scope.ns).next().is_none().then_some(());
-    let minute = std::time::Duration::from_mins(2);
-    scope.rig.world.until_within(minute, "all claims to be gone", left(CLAIM)).await?;
-    scope.rig.world.until_within(minute, "all addresses to be gone", left(ADDRESS)).await
 }
 
 /// Waits until this many claims of a namespace have an address. Checks that no two have the same one, and that each is entered in
