@@ -7,6 +7,7 @@ use http::Method;
 use mooring_api::annotations::{DELETE_FOR_MOVE, PAUSED, SKIP_VALIDATE_DELETE};
 use mooring_api::finalizers::RELEASE_ADDRESS;
 use mooring_api::pool::PoolKind;
+use mooring_names::{metal3, openstack};
 use serde_json::{Value, json};
 
 use crate::ipam::server::{Server, documents_in, object, place, place_in};
@@ -167,10 +168,10 @@ pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
         ensure!(now() < deadline, "the policy does nothing");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    for kind in PoolKind::ALL {
+    for kind in PoolKind::ALL.map(PoolKind::name).into_iter().chain(["PHPIPAMIPPool"]) {
         for version in ["v1alpha1", "v1beta1", "v1beta2"] {
-            let seen = finalizers(version, claim(kind.name(), json!({}))).await?;
-            ensure!(seen == json!([RELEASE_ADDRESS]), "{version}, {}: {seen}", kind.name());
+            let seen = finalizers(version, claim(kind, json!({}))).await?;
+            ensure!(seen == json!([RELEASE_ADDRESS]), "{version}, {kind}: {seen}");
         }
     }
     let theirs = json!({"finalizers": ["example.com/theirs"]});
@@ -179,12 +180,18 @@ pub async fn finalizer(_: &mut Ctx<()>) -> Result<()> {
     let both = json!({"finalizers": [RELEASE_ADDRESS, "example.com/theirs"]});
     let seen = finalizers("v1beta2", claim("InClusterIPPool", both.clone())).await?;
     ensure!(seen == both["finalizers"], "{seen}");
-    let seen = finalizers("v1beta2", claim("PHPIPAMIPPool", json!({}))).await?;
+    let seen = finalizers("v1beta2", claim("InfobloxIPPool", json!({}))).await?;
     ensure!(seen.is_null(), "a claim that is not ours: {seen}");
-    let mut foreign = claim("InClusterIPPool", json!({}));
-    foreign["spec"]["poolRef"]["apiGroup"] = json!("ipam.example.com");
-    let seen = finalizers("v1beta2", foreign).await?;
-    ensure!(seen.is_null(), "a claim of another group's pool: {seen}");
+    for (group, kind) in [
+        ("ipam.example.com", "InClusterIPPool"),
+        (metal3::GROUP, "IPPool"),
+        (openstack::GROUP, "OpenStackFloatingIPPool"),
+    ] {
+        let mut foreign = claim(kind, json!({}));
+        foreign["spec"]["poolRef"]["apiGroup"] = json!(group);
+        let seen = finalizers("v1beta2", foreign).await?;
+        ensure!(seen.is_null(), "a claim of another group's pool: {kind} of {group}: {seen}");
+    }
     let seen = finalizers("v1beta2", claim("InClusterIPPool", json!({"annotations": {PAUSED: ""}}))).await?;
     ensure!(seen.is_null(), "a paused claim: {seen}");
     Ok(())
