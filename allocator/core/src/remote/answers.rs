@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::names::{PoolRef, Uid};
 use crate::protocol::flaws::{Flaw, planted};
 
-use super::account::Goal;
+use super::account::{Account, Goal};
 use super::audit::{Findings, Last, Shown};
 use super::call::{Answer, Drift, Entry, Failure, Note, Orphans, What};
 use super::{AGAIN, DOUBTS, Doubt, Job, News, Remote, SETTLES, Timer};
@@ -193,6 +193,22 @@ impl Remote {
         }
     }
 
+    /// Claims that were let go are searched for again if they have an entry all the same: the request of an allocator that is gone
+    /// had its effect after the search. Nobody else looks for these entries, and their pool may be the next to go.
+    fn search_again(&mut self, pool: &Arc<PoolRef>, entries: &[Entry]) {
+        for uid in entries.iter().filter_map(|entry| entry.claim.as_ref()) {
+            let cleared = |account: &&mut Account| {
+                account.pool == *pool && account.goal == Goal::Clear && account.is_clear()
+            };
+            if let Some(account) = self.accounts.get_mut(uid).filter(cleared) {
+                account.known = None;
+                // The claim may be gone, and another have its name: only what bears its uid is its own.
+                account.mark.address = None;
+                self.enqueue(uid);
+            }
+        }
+    }
+
     /// What a search has found for a claim, without what is another claim's by now, and without what was asked to be deleted: the
     /// deletion may have its effect late.
     fn without_those_of_others(
@@ -228,6 +244,7 @@ impl Remote {
         let objects: Vec<Shown> =
             self.objects.values().filter(|(of, _)| of == pool).map(|(_, shown)| shown.clone()).collect();
         let mut claims = claims();
+        self.search_again(pool, entries);
         // What is being let go, put back or asked for is decided there.
         claims.extend(self.accounts.keys().cloned());
         let Some(gate) = self.pools.get_mut(pool) else { return };

@@ -149,7 +149,15 @@ impl World {
             let kept = had.into_iter().chain(lost).any(|b| b.overlaps(block));
             c.bound.is_some() && self.store.own(c).is_none() && kept
         };
-        self.store.addresses.values().any(has) || self.store.claims.values().any(kept)
+        // A claim of metal3's can have two objects. While somebody's finalizer holds one, the claim can have no other; the address of
+        // one that went stays reserved meanwhile, because the machine of the claim, or of the earlier one whose name it has, may
+        // be using it. That somebody else would get it is worse than that others wait: the claim says what it waits for.
+        let waits = |c: &Claim| {
+            let held = |a: &Address| a.deleting && !a.finalizer && self.store.held.contains(&a.uid);
+            let went = self.store.went.get(&c.uid).is_some_and(|all| all.iter().any(|b| b.overlaps(block)));
+            c.bound.is_none() && !c.deleting && went && self.store.named(&c.key).any(held)
+        };
+        self.store.addresses.values().any(has) || self.store.claims.values().any(|c| kept(c) || waits(c))
     }
 
     fn anything_free(&self, pool: &PoolRef, plan: &Plan) -> bool {

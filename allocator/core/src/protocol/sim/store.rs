@@ -35,6 +35,8 @@ pub(in crate::protocol) struct Store {
     /// while the claim exists, also if the claim has no condition yet that names it: so it is with claims that another provider
     /// left, and that were paused or deleted before they got one.
     pub(in crate::protocol) lost: BTreeMap<Uid, Block>,
+    /// The blocks of objects that went while a claim of their name was there, by the claims' uids.
+    pub(in crate::protocol) went: BTreeMap<Uid, BTreeSet<Block>>,
     /// The uids of objects whose owner the garbage collector removed, and of their claims.
     pub(in crate::protocol) ownerless: BTreeMap<Uid, Uid>,
     /// Pools that were gone or invalid at some time.
@@ -137,6 +139,11 @@ impl Store {
         address.version = self.version();
         if address.deleting && !address.finalizer && !self.held.contains(&address.uid) {
             self.addresses.remove(&place(&address));
+            let its = self.claims.get(&address.key).filter(|claim| claim.pool == address.pool);
+            let kept = address.rest.is_none() && address.conflict.is_none();
+            if let (Some(claim), Some(block)) = (its, self.block(&address).filter(|_| kept)) {
+                self.went.entry(claim.uid.clone()).or_default().insert(block);
+            }
             self.logs[addresses_of(address.key.claim_kind())].push(Event::AddressGone(address.uid.clone()));
         } else {
             self.addresses.insert(place(&address), address.clone());

@@ -56,6 +56,28 @@ fn a_claim_that_waits_for_room_can_be_deleted() {
 }
 
 #[test]
+fn what_came_after_the_search_that_let_a_claim_go_is_deleted_before_the_pool_goes() {
+    let mut bench = Bench::new(Orphans::Release, 4);
+    assert!(bench.remote.clear(Waiter::Claim(1), &pool(), mark("c", Some(ip(5)))).is_err());
+    let found = bench.one();
+    bench.answer(&found, Ok(Answer::Entries(Vec::new())));
+    assert!(bench.remote.clear(Waiter::Claim(1), &pool(), mark("c", Some(ip(5)))).is_ok());
+    // The claim is gone, and an allocator that was killed has put the entry back late.
+    assert!(!bench.remote.is_at_rest(&pool()), "a last look follows");
+    look(&mut bench, 0, &[entry("c", 5)]);
+    assert!(!bench.remote.is_at_rest(&pool()), "its entry is searched for");
+    let found = bench.one();
+    assert_eq!(found.what, What::Find(mark("c", None)));
+    bench.answer(&found, Ok(Answer::Entries(vec![entry("c", 5)])));
+    let deletion = bench.one();
+    assert_eq!(deletion.what, What::Release(entry("c", 5)));
+    bench.answer(&deletion, Ok(Answer::Done));
+    assert!(!bench.remote.is_at_rest(&pool()), "one more look follows");
+    look(&mut bench, 0, &[]);
+    assert!(bench.remote.is_at_rest(&pool()));
+}
+
+#[test]
 fn an_entry_that_cannot_be_deleted_holds_up_no_other_claim() {
     let mut bench = Bench::new(Orphans::Report, 1);
     assert!(bench.remote.clear(Waiter::Claim(1), &pool(), mark("stuck", None)).is_err());
