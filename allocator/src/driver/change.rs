@@ -57,6 +57,7 @@ impl Change {
             Event::Metal3Claims(_)
             | Event::Metal3Addresses(..)
             | Event::Metal3Listed
+            | Event::PoolsRefused(..)
             | Event::Answer { .. }
             | Event::ClaimRead { .. }
             | Event::Remote { .. } => return None,

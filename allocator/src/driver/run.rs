@@ -1,5 +1,6 @@
 //! The loop: the events of lists and watches go to the controllers, and the controllers' calls go to the API server.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use super::change::Change;
 use super::claims::ClaimController;
 use super::claims::metal3::Known;
+use super::claims::pools::component;
 use super::controller::{Controller as _, Outbox};
 use super::endpoint_controller::EndpointController;
 use super::follow::Followers;
@@ -39,6 +41,8 @@ const RECEIVED: usize = 64;
 
 /// Longest interval between two loop rounds: so the liveness check sees progress.
 const BEAT: Duration = Duration::from_secs(10);
+/// Shortest interval between two lines of the log about a kind that may not be listed.
+const REFUSED_AGAIN: Duration = Duration::from_mins(1);
 /// What people can do about the failure.
 const NOT_SERVED: &str =
     "the API server does not serve it: install Cluster API, or the CRDs of `mooring-allocator crds --standalone`";
@@ -75,6 +79,13 @@ pub(super) struct Driver {
     /// The number of writes under way.
     pub(super) writing: usize,
     pub(super) leads: Option<Duration>,
+    /// When the log last said that a kind may not be listed.
+    pub(super) refused: BTreeMap<Resource, Duration>,
+}
+
+/// Whether only claims of its own pools wait while a kind may not be listed.
+const fn waits_alone(resource: Resource) -> bool {
+    resource.of_metal3() || matches!(resource, Resource::Pools(kind) if kind.is_remote())
 }
 
 /// Runs for ever; `leads` gives the time until which this allocator surely leads. `server`: the API server's address.
@@ -118,6 +129,7 @@ pub async fn run(
         calls: FuturesUnordered::new(),
         writing: 0,
         leads: None,
+        refused: BTreeMap::new(),
         outside: Outside::new(&settings),
         settings,
     };
@@ -294,11 +306,19 @@ impl Driver {
                 self.listed(resource, None);
                 self.follow_more();
             }
-            What::Lost(error @ ApiError::Status { code: 401 | 403, .. }) if resource.of_metal3() => {
+            What::Lost(error @ ApiError::Status { code: 401 | 403, .. }) if waits_alone(resource) => {
                 let resource_name = resource.name();
-                tracing::error!(resource = resource_name, %error, "no permission to list; claims of metal3's pools wait, the others go on (manifests/allocator/metal3)");
+                if self.refused.get(&resource).is_none_or(|at| *at + REFUSED_AGAIN <= now) {
+                    self.refused.insert(resource, now);
+                    let component = component(resource);
+                    tracing::error!(resource = resource_name, %error, component, "no permission to list; claims of this kind's pools wait, the others go on");
+                }
                 self.out.ops.readiness.set(resource_name, Some(error.to_string()));
-                for event in self.claims.intake.metal3_unlisted(&mut self.index, resource, Known::Refused) {
+                let events = match resource {
+                    Resource::Pools(kind) if kind.is_remote() => self.claims.intake.pools_refused(&self.index, kind),
+                    _ => self.claims.intake.metal3_unlisted(&mut self.index, resource, Known::Refused),
+                };
+                for event in events {
                     self.step(event);
                 }
                 self.follow_more();

@@ -151,7 +151,11 @@ impl Arbitrary {
 
     fn event(&mut self, asked: &[u64]) -> Event {
         let id = if asked.is_empty() || self.0.one_in(6) { self.0.roll(50) } else { asked[self.0.pick(asked.len())] };
-        match self.0.roll(19) {
+        match self.0.roll(20) {
+            19 => {
+                let of = [PoolKind::InClusterIPPool, PoolKind::PHPIPAMIPPool][self.0.pick(2)];
+                Event::PoolsRefused(of, self.maybe(|_| "no".into()))
+            }
             16 => Event::Metal3Listed,
             17 => Event::Metal3Claims(self.many(Self::claim)),
             18 => Event::Metal3Addresses(self.many(Self::address), if self.flag() { Some(id) } else { None }),

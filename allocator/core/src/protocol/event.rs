@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::{Key, PoolRef, Uid};
+use crate::names::{Key, PoolKind, PoolRef, Uid};
 use crate::remote;
 use crate::work::{self, Failure};
 
@@ -32,6 +32,9 @@ pub enum Event {
     /// metal3's claims, addresses and pools were listed, each at least once. Nothing is done for a claim of a pool of metal3's
     /// before.
     Metal3Listed,
+    /// Whether the pools of a kind may be listed; if not, why. Until they may, nothing is done for what is of such a pool, but that
+    /// its claims are told.
+    PoolsRefused(PoolKind, Option<String>),
     /// An address was made or changed.
     Address(Address),
     /// An address is gone.

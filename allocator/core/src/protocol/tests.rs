@@ -263,6 +263,46 @@ fn some(text: &str) -> Option<IpAddr> {
 }
 
 #[test]
+fn claims_of_a_kind_that_may_not_be_listed_wait_alone_and_nothing_of_them_is_released() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.4")))]);
+    let refused = Arc::new(PoolRef::new(PoolKind::PHPIPAMIPPool, "ns", "far"));
+    let of_it = |name| Claim { pool: refused.clone(), finalizer: true, ..claim(name, "p") };
+    bench.store.put_claim(of_it("waits"));
+    let goes = bench.store.put_claim(Claim { bound: Some("goes".into()), deleting: true, ..of_it("goes") });
+    bench.store.put_address(Address { pool: refused.clone(), ..address("goes", "p", "10.0.9.1", Some(&goes)) });
+    // One whose claim is gone.
+    bench.store.put_address(Address {
+        pool: refused.clone(),
+        finalizer: true,
+        owner: Some("gone".into()),
+        ..address("left", "p", "10.0.9.2", None)
+    });
+    bench.make(claim("c", "p"));
+    bench.machine = Machine::new(InCluster::default(), 2);
+    bench.tell(Event::PoolsRefused(PoolKind::PHPIPAMIPPool, Some("give it the permission".into())));
+    for kind in ALL {
+        let list = bench.store.list(kind, None);
+        bench.tell(list);
+    }
+    bench.seen = std::array::from_fn(|kind| bench.store.logs[kind].len());
+    bench.tell(Event::Leading(Some(Duration::MAX)));
+    bench.rest(60);
+    assert!(bench.has("c").is_some(), "claims of other kinds go on");
+    let waits = "PHPIPAMIPPool far cannot be read: give it the permission";
+    assert_eq!(bench.condition("waits"), (Reason::PoolNotReady, waits));
+    assert_eq!(bench.number(|write| matches!(write, Write::Condition(one, _) if *one.key.name == *"waits")), 1);
+    let lets_go = |write: &Write| {
+        matches!(write, Write::RemoveFinalizer(_) | Write::RemoveAddressFinalizer(_) | Write::DeleteAddress(_))
+    };
+    assert_eq!(bench.number(lets_go), 0, "{:?}", bench.writes);
+    // The permission comes, and there is no such pool.
+    bench.tell(Event::PoolsRefused(PoolKind::PHPIPAMIPPool, None));
+    bench.rest(60);
+    assert_eq!(bench.condition("waits").1, "PHPIPAMIPPool far does not exist: create it");
+    assert!(bench.number(lets_go) > 0);
+}
+
+#[test]
 fn three_writes_make_a_claim_bound() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
     bench.start();

@@ -197,9 +197,8 @@ impl Remote {
     /// had its effect after the search. Nobody else looks for these entries, and their pool may be the next to go.
     fn search_again(&mut self, pool: &Arc<PoolRef>, entries: &[Entry]) {
         for uid in entries.iter().filter_map(|entry| entry.claim.as_ref()) {
-            let cleared = |account: &&mut Account| {
-                account.pool == *pool && account.goal == Goal::Clear && account.is_clear()
-            };
+            let cleared =
+                |account: &&mut Account| account.pool == *pool && account.goal == Goal::Clear && account.is_clear();
             if let Some(account) = self.accounts.get_mut(uid).filter(cleared) {
                 account.known = None;
                 // The claim may be gone, and another have its name: only what bears its uid is its own.

@@ -41,6 +41,8 @@ pub struct Intake {
     pub(super) pools: BTreeMap<PoolKind, Vec<Arc<PoolRef>>>,
     /// The kinds of pools about which something is known, even if only that none exist.
     pub(super) pools_known: BTreeSet<PoolKind>,
+    /// The kinds of outside systems' pools that this program may not list, and has never listed.
+    pub(super) pools_refused: BTreeSet<PoolKind>,
     claims_begun: bool,
     claims_listed: bool,
     /// The durations of claims that were seen to be bound.
@@ -137,6 +139,7 @@ impl Intake {
             Resource::Clusters if index.clusters.not_served(self.claims_listed) => self.judge_by_clusters(index),
             _ if resource.of_metal3() => return self.metal3_unlisted(index, resource, Known::Missing),
             Resource::Pools(kind) if self.pools_known.insert(kind) => return self.all_pools(index),
+            Resource::Pools(kind) => return self.pools_allowed(kind).into_iter().collect(),
             _ => {}
         }
         Vec::new()

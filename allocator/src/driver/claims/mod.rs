@@ -8,7 +8,7 @@ pub mod metal3;
 mod metal3_writes;
 mod notes;
 mod pool_status;
-mod pools;
+pub mod pools;
 #[cfg(test)]
 mod tests;
 mod waiting;

@@ -53,9 +53,29 @@ impl Intake {
                 index.metal3.listed(Resource::Pools(kind));
             }
             events.append(&mut self.all_pools(index));
+            events.extend(self.pools_allowed(kind));
             events.extend(index.metal3.all_listed());
         }
         Ok(turned)
+    }
+
+    /// The API server does not let this program list a kind of pools of outside systems. Once it was listed, this means nothing;
+    /// before, what is of such pools waits, and the others need not.
+    pub fn pools_refused(&mut self, index: &Index, kind: PoolKind) -> Vec<Event> {
+        if !self.pools_known.insert(kind) {
+            return Vec::new();
+        }
+        self.pools_refused.insert(kind);
+        let component = component(Resource::Pools(kind));
+        let why = format!("Mooring may not list {}: give it the permissions of {component}", kind.name());
+        let mut events = vec![Event::PoolsRefused(kind, Some(why))];
+        events.append(&mut self.all_pools(index));
+        events
+    }
+
+    /// A kind of pools that could not be listed was listed, or is not served.
+    pub(super) fn pools_allowed(&mut self, kind: PoolKind) -> Option<Event> {
+        self.pools_refused.remove(&kind).then_some(Event::PoolsRefused(kind, None))
     }
 
     /// All pools, once all kinds are known. For metal3's, and for the addresses of its claims, it is enough that they were asked
@@ -67,6 +87,15 @@ impl Intake {
             return Vec::new();
         }
         vec![Event::Pools(index.pools.keys().filter_map(|one| index.pool(one)).collect())]
+    }
+}
+
+/// The manifests with the permissions for a kind that is served on request.
+pub const fn component(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Pools(PoolKind::PHPIPAMIPPool) => "manifests/allocator/phpipam",
+        Resource::Pools(PoolKind::OpenStackFloatingIPPool) => "manifests/allocator/openstack",
+        _ => "manifests/allocator/metal3",
     }
 }
 

@@ -691,6 +691,33 @@ fn metal3s_kinds_are_waited_for_unless_they_may_not_be_listed() {
 }
 
 #[test]
+fn a_kind_of_outside_pools_that_may_not_be_listed_holds_up_no_other() {
+    let mut side = ApiSide {
+        index: Index::new(Scope::default(), 1),
+        writes: Vec::new(),
+        intake: Intake::default(),
+        now: Duration::ZERO,
+    };
+    let kind = PoolKind::PHPIPAMIPPool;
+    side.index.serve(kind);
+    for kind in crate::api::POOLS.map(Resource::Pools) {
+        let missing = side.intake.missing(&mut side.index, kind);
+        assert!(missing.is_empty(), "phpIPAM's pools were not asked for");
+    }
+    let refused = side.intake.pools_refused(&side.index, kind);
+    let why = "Mooring may not list PHPIPAMIPPool: give it the permissions of manifests/allocator/phpipam";
+    assert!(
+        matches!(&refused[..], [Event::PoolsRefused(one, Some(text)), Event::Pools(_)] if *one == kind && text == why),
+        "{refused:?}"
+    );
+    side.step(&refused);
+    assert!(side.intake.pools_refused(&side.index, kind).is_empty(), "told once");
+    let events = side.list(Resource::Pools(kind), &[]);
+    assert!(matches!(&events[..], [Event::Pools(_), Event::PoolsRefused(_, None)]), "{events:?}");
+    assert!(side.intake.pools_refused(&side.index, kind).is_empty(), "once listed, a refusal means nothing");
+}
+
+#[test]
 fn metal3s_claims_are_written_as_its_users_read_them() {
     let mut side = with_metal3();
     side.list(Resource::Clusters, &[json!({"metadata": {"name": "k", "namespace": "n"}, "spec": {"paused": true}})]);

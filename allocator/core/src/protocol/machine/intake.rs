@@ -41,6 +41,14 @@ impl<P: Provider> Machine<P> {
                     self.enqueue_all();
                 }
             }
+            Event::PoolsRefused(kind, why) => {
+                let before = self.refused.remove(&kind);
+                let changed = before != why;
+                self.refused.extend(why.map(|why| (kind, why)));
+                if changed {
+                    self.enqueue_all();
+                }
+            }
             Event::Claim(claim) => self.claim_seen(claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
             Event::Addresses(addresses, asked) => self.addresses_listed(ClaimKind::ClusterApi, addresses, asked),

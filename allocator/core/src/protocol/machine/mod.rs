@@ -101,6 +101,8 @@ pub struct Machine<P> {
     listed: [bool; 3],
     /// metal3's were, too.
     metal3_listed: bool,
+    /// The kinds of pools that may not be listed, and why.
+    refused: BTreeMap<PoolKind, String>,
     shared: Shared,
     claims: Claims,
     addresses: Registry,
@@ -133,6 +135,7 @@ impl<P: Provider> Machine<P> {
             work: WorkQueue::default(),
             listed: [false; 3],
             metal3_listed: false,
+            refused: BTreeMap::new(),
             shared: Shared::default(),
             claims: Claims::default(),
             addresses: Registry::default(),
@@ -228,9 +231,9 @@ impl<P: Provider> Machine<P> {
             // The machine evaluates everything again when it becomes the leader.
             return;
         }
-        if self.waits_for_metal3(who) {
-            // The machine evaluates everything again when metal3's kinds are listed.
-            return;
+        if self.waits_for_kind(who) {
+            // The machine evaluates everything again when the kinds are listed.
+            return self.tell_refused(who);
         }
         match who {
             Who::Claim(slot) => self.look_at_claim(*slot),
@@ -259,16 +262,19 @@ impl<P: Provider> Machine<P> {
         RETRY.jittered(failures, random)
     }
 
-    /// Whether something of a pool of metal3's must wait: not all of metal3's kinds were listed.
-    fn waits_for_metal3(&self, who: &Who) -> bool {
+    /// Whether something of a pool must wait: its kind may not be listed; or it is metal3's, and not all of metal3's kinds were
+    /// listed.
+    fn waits_for_kind(&self, who: &Who) -> bool {
         let pool = match who {
-            _ if self.metal3_listed => return false,
+            _ if self.metal3_listed && self.refused.is_empty() => return false,
             Who::Claim(slot) => self.claims.get(*slot).map(|known| &known.claim.pool),
             Who::Address(slot) => self.addresses.get(*slot).map(|entry| &entry.address.pool),
             Who::Pool(reference) => Some(reference),
             Who::List(_) => None,
         };
-        pool.is_some_and(|pool| pool.kind == PoolKind::Metal3IPPool)
+        pool.is_some_and(|pool| {
+            self.refused.contains_key(&pool.kind) || (pool.kind == PoolKind::Metal3IPPool && !self.metal3_listed)
+        })
     }
 
     const fn lists(&mut self, of: ClaimKind) -> &mut Lists {

@@ -110,7 +110,7 @@ impl<P: Provider> Machine<P> {
     /// Reserves for a bound claim whose object is missing the address that the claim's condition names: the claim should get
     /// the same address again.
     pub(super) fn keep_what_is_missing(&mut self, slot: u32) {
-        if self.waits_for_metal3(&Who::Claim(slot)) {
+        if self.waits_for_kind(&Who::Claim(slot)) {
             return;
         }
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()).filter(|claim| claim.bound.is_some()) else {

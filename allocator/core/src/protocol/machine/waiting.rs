@@ -8,6 +8,7 @@ use crate::names::PoolRef;
 use crate::provider::{Provider, Until, Woken};
 
 use super::super::flaws::{Flaw, planted};
+use super::super::objects::{Hold, Reason};
 use super::claims::Unseen;
 use super::{Machine, Who};
 
@@ -40,6 +41,24 @@ impl<P: Provider> Machine<P> {
             Until::PoolChanges | Until::Answered(_) => {}
         }
         waiting.held.insert(slot, particular);
+    }
+
+    /// Tells a claim without an address that the pools of its kind may not be listed. Nothing else is done for it: whether its pool
+    /// is there is not known.
+    pub(super) fn tell_refused(&mut self, who: &Who) {
+        let now = self.work.now();
+        let Who::Claim(slot) = *who else { return };
+        let Some(known) = self.claims.get(slot).filter(|known| known.pending.is_none()) else { return };
+        let Some(why) = self.refused.get(&known.claim.pool.kind) else { return };
+        let at = known.so_far().retry.not_before;
+        if at > now {
+            return self.work.mark_at(at, Who::Claim(slot));
+        }
+        let claim = known.claim.clone();
+        if claim.bound.is_none() && !claim.deleting && claim.hold == Hold::None {
+            let message = format!("{} cannot be read: {why}", claim.pool);
+            self.set_condition(slot, &claim, Reason::PoolNotReady, message);
+        }
     }
 
     /// Ends a claim's wait. Returns whether it waited.

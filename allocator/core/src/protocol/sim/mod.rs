@@ -69,8 +69,10 @@ const FOUND_OUTSIDE: [u64; 19] = [
 #[test]
 fn what_was_found() {
     let outside = FOUND_OUTSIDE.map(|seed| world::OUTSIDE_FROM + seed);
-    for seed in
-        FOUND.into_iter().chain(outside).chain([3912, 26_842, 43_965, 63_951, 127_115].map(|seed| world::CHANGED_FROM + seed))
+    for seed in FOUND
+        .into_iter()
+        .chain(outside)
+        .chain([3912, 26_842, 43_965, 63_951, 127_115].map(|seed| world::CHANGED_FROM + seed))
     {
         assert_eq!(run(seed), Ok(()));
     }
