@@ -307,21 +307,7 @@ impl Driver {
                 self.follow_more();
             }
             What::Lost(error @ ApiError::Status { code: 401 | 403, .. }) if waits_alone(resource) => {
-                let resource_name = resource.name();
-                if self.refused.get(&resource).is_none_or(|at| *at + REFUSED_AGAIN <= now) {
-                    self.refused.insert(resource, now);
-                    let component = component(resource);
-                    tracing::error!(resource = resource_name, %error, component, "no permission to list; claims of this kind's pools wait, the others go on");
-                }
-                self.out.ops.readiness.set(resource_name, Some(error.to_string()));
-                let events = match resource {
-                    Resource::Pools(kind) if kind.is_remote() => self.claims.intake.pools_refused(&self.index, kind),
-                    _ => self.claims.intake.metal3_unlisted(&mut self.index, resource, Known::Refused),
-                };
-                for event in events {
-                    self.step(event);
-                }
-                self.follow_more();
+                self.may_not_list(resource, &error, now);
             }
             What::Lost(error) => {
                 tracing::warn!(resource = resource.plural(), %error, "list or watch failed; retrying");
@@ -331,6 +317,25 @@ impl Driver {
                 tracing::debug!(resource = resource.plural(), "list is complete; watching");
             }
         }
+    }
+
+    /// The API server does not let this program list a kind of which only claims of its own pools wait.
+    fn may_not_list(&mut self, resource: Resource, error: &ApiError, now: Duration) {
+        let resource_name = resource.name();
+        if self.refused.get(&resource).is_none_or(|at| *at + REFUSED_AGAIN <= now) {
+            self.refused.insert(resource, now);
+            let component = component(resource);
+            tracing::error!(resource = resource_name, %error, component, "no permission to list; claims of this kind's pools wait, the others go on");
+        }
+        self.out.ops.readiness.set(resource_name, Some(error.to_string()));
+        let events = match resource {
+            Resource::Pools(kind) if kind.is_remote() => self.claims.intake.pools_refused(&self.index, kind),
+            _ => self.claims.intake.metal3_unlisted(&mut self.index, resource, Known::Refused),
+        };
+        for event in events {
+            self.step(event);
+        }
+        self.follow_more();
     }
 
     /// A list of this kind is complete. `epoch`: it began after this request; None: the kind is not served.
