@@ -39,7 +39,6 @@ flaws! {
     ownerless_is_held: OwnerlessIsHeld from 0,
     ownerless_goes_at_once: OwnerlessGoesAtOnce from 2770,
     restored_is_released: RestoredIsReleased from 0,
-    next_is_released: NextIsReleased from OUTSIDE_FROM + 29_000,
     conditions_at_once: ConditionsAtOnce from 3100,
     foreign_at_once: ForeignAtOnce from 0,
     every_prefix_counts: EveryPrefixCounts from 0,
