@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,8 @@ var (
 	key         = flag.String("key", "", "and its key")
 	namespace   = flag.String("namespace", "default", "where the claims are made")
 	prefix      = flag.String("prefix", "c", "what their names begin with")
-	pool        = flag.String("pool", "p", "the pool, an InClusterIPPool")
+	kind        = flag.String("kind", "cluster-api", "cluster-api: IPAddressClaims of an InClusterIPPool; metal3: IPClaims of metal3's IPPool")
+	pool        = flag.String("pool", "p", "the pool")
 	poolUID     = flag.String("pool-uid", "", "its uid, for the floor's owner references")
 	count       = flag.Int("count", 1000, "how many claims")
 	concurrency = flag.Int("concurrency", 32, "how many requests at once")
@@ -39,7 +41,67 @@ var (
 	limit       = flag.Duration("limit", 20*time.Minute, "when to give up")
 )
 
-const group = "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/"
+// A kind of claims: where its objects are, and what they say.
+type claimKind struct {
+	// The collections of claims and of addresses, without the namespace.
+	group, claims, addresses string
+	// What an allocator puts on a claim first.
+	finalizer string
+	claim     func(name string) string
+	address   func(name, claimUID, address string) string
+	// The status of a claim that has this address.
+	status func(name, address string) string
+}
+
+var clusterAPI = claimKind{
+	group: "/apis/ipam.cluster.x-k8s.io/v1beta2/", claims: "ipaddressclaims", addresses: "ipaddresses",
+	finalizer: "ipam.cluster.x-k8s.io/ReleaseAddress",
+	claim: func(name string) string {
+		return fmt.Sprintf(`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","metadata":{"name":%q},`+
+			`"spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":%q}}}`, name, *pool)
+	},
+	address: func(name, claimUID, address string) string {
+		return fmt.Sprintf(`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddress","metadata":{"name":%[1]q,`+
+			`"finalizers":["ipam.cluster.x-k8s.io/ProtectAddress"],"ownerReferences":[`+
+			`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","name":%[1]q,"uid":%[2]q,"controller":true,"blockOwnerDeletion":true},`+
+			`{"apiVersion":"ipam.cluster.x-k8s.io/v1alpha2","kind":"InClusterIPPool","name":%[3]q,"uid":%[4]q,"controller":false,"blockOwnerDeletion":true}]},`+
+			`"spec":{"claimRef":{"name":%[1]q},"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":%[3]q},`+
+			`"address":%[5]q,"prefix":8,"gateway":"10.0.0.1"}}`, name, claimUID, *pool, *poolUID, address)
+	},
+	status: func(name, address string) string {
+		return fmt.Sprintf(`{"addressRef":{"name":%q},"conditions":[{"type":"Ready","status":"True","reason":"AddressAllocated",`+
+			`"message":%q,"lastTransitionTime":%q}]}`, name, address, time.Now().UTC().Format(time.RFC3339))
+	},
+}
+
+// metal3's own claims. Their addresses are named by the address.
+var metal3 = claimKind{
+	group: "/apis/ipam.metal3.io/v1alpha1/", claims: "ipclaims", addresses: "ipaddresses",
+	finalizer: "ipclaim.ipam.metal3.io",
+	claim: func(name string) string {
+		return fmt.Sprintf(`{"apiVersion":"ipam.metal3.io/v1alpha1","kind":"IPClaim","metadata":{"name":%q},`+
+			`"spec":{"pool":{"name":%q,"namespace":%q}}}`, name, *pool, *namespace)
+	},
+	address: func(name, claimUID, address string) string {
+		return fmt.Sprintf(`{"apiVersion":"ipam.metal3.io/v1alpha1","kind":"IPAddress","metadata":{"name":%[7]q,`+
+			`"finalizers":["ipaddress.ipam.metal3.io"],"ownerReferences":[`+
+			`{"apiVersion":"ipam.metal3.io/v1alpha1","kind":"IPClaim","name":%[1]q,"uid":%[2]q,"controller":true,"blockOwnerDeletion":true},`+
+			`{"apiVersion":"ipam.metal3.io/v1alpha1","kind":"IPPool","name":%[3]q,"uid":%[4]q,"controller":false,"blockOwnerDeletion":true}]},`+
+			`"spec":{"claim":{"name":%[1]q,"namespace":%[6]q},"pool":{"name":%[3]q,"namespace":%[6]q},`+
+			`"address":%[5]q,"prefix":8,"gateway":"10.0.0.1"}}`,
+			name, claimUID, *pool, *poolUID, address, *namespace, metal3Name(address))
+	},
+	status: func(_, address string) string {
+		return fmt.Sprintf(`{"address":{"name":%q,"namespace":%q}}`, metal3Name(address), *namespace)
+	},
+}
+
+func metal3Name(address string) string { return *pool + "-" + strings.ReplaceAll(address, ".", "-") }
+
+// The kind in use.
+var ours claimKind
+
+func collection(plural string) string { return ours.group + "namespaces/" + *namespace + "/" + plural }
 
 type meta struct {
 	Name            string   `json:"name"`
@@ -54,6 +116,9 @@ type object struct {
 		AddressRef struct {
 			Name string `json:"name"`
 		} `json:"addressRef"`
+		Address struct {
+			Name string `json:"name"`
+		} `json:"address"`
 	} `json:"status"`
 }
 
@@ -76,6 +141,10 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("claimload: ")
 	time.AfterFunc(*limit, func() { log.Fatalf("not done within %v: %d of %d bound", *limit, done.Load(), *count) })
+	ours = map[string]claimKind{"cluster-api": clusterAPI, "metal3": metal3}[*kind]
+	if ours.claims == "" {
+		log.Fatalf("unknown kind %q", *kind)
+	}
 	connect()
 	switch *mode {
 	case "claims":
@@ -142,9 +211,7 @@ func send(method, path, kind string, body []byte) object {
 func name(n int) string { return fmt.Sprintf("%s-%06d", *prefix, n) }
 
 func create(n int) object {
-	body := fmt.Sprintf(`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","metadata":{"name":%q},`+
-		`"spec":{"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":%q}}}`, name(n), *pool)
-	return send("POST", group+*namespace+"/ipaddressclaims", "application/json", []byte(body))
+	return send("POST", collection(ours.claims), "application/json", []byte(ours.claim(name(n))))
 }
 
 var done atomic.Int64
@@ -154,7 +221,7 @@ func claims(workers int, wait bool) {
 	var list struct {
 		Metadata meta `json:"metadata"`
 	}
-	answer, err := client.Get(*server + group + *namespace + "/ipaddressclaims?limit=1")
+	answer, err := client.Get(*server + collection(ours.claims) + "?limit=1")
 	check(err)
 	check(json.NewDecoder(answer.Body).Decode(&list))
 	answer.Body.Close()
@@ -170,8 +237,8 @@ func claims(workers int, wait bool) {
 	var lock sync.Mutex
 	all := make(chan struct{})
 	go watch(list.Metadata.ResourceVersion, func(seen object, at time.Time) {
-		n, ours := place[seen.Metadata.Name]
-		if !ours || seen.Status.AddressRef.Name == "" {
+		n, known := place[seen.Metadata.Name]
+		if !known || seen.Status.AddressRef.Name == "" && seen.Status.Address.Name == "" {
 			return
 		}
 		lock.Lock()
@@ -209,7 +276,7 @@ func claims(workers int, wait bool) {
 // Follows the claims; a watch that ends goes on where it ended.
 func watch(version string, seen func(object, time.Time)) {
 	for {
-		answer, err := client.Get(fmt.Sprintf("%s%s%s/ipaddressclaims?watch=true&resourceVersion=%s", *server, group, *namespace, version))
+		answer, err := client.Get(fmt.Sprintf("%s%s?watch=true&resourceVersion=%s", *server, collection(ours.claims), version))
 		check(err)
 		lines := bufio.NewReaderSize(answer.Body, 1<<20)
 		for {
@@ -254,35 +321,27 @@ func floor() {
 }
 
 func bind(n int, claim object) {
-	path := group + *namespace + "/ipaddressclaims/" + claim.Metadata.Name
+	path := collection(ours.claims) + "/" + claim.Metadata.Name
 	const merge = "application/merge-patch+json"
 	if *finalizer {
 		claim = send("PATCH", path, merge, fmt.Appendf(nil,
-			`{"metadata":{"uid":%q,"resourceVersion":%q,"finalizers":["ipam.cluster.x-k8s.io/ReleaseAddress"]}}`,
-			claim.Metadata.UID, claim.Metadata.ResourceVersion))
+			`{"metadata":{"uid":%q,"resourceVersion":%q,"finalizers":[%q]}}`,
+			claim.Metadata.UID, claim.Metadata.ResourceVersion, ours.finalizer))
 	}
 	number := *first + n
 	address := fmt.Sprintf("10.%d.%d.%d", number>>16&255, number>>8&255, number&255)
-	send("POST", group+*namespace+"/ipaddresses", "application/json", fmt.Appendf(nil,
-		`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddress","metadata":{"name":%[1]q,`+
-			`"finalizers":["ipam.cluster.x-k8s.io/ProtectAddress"],"ownerReferences":[`+
-			`{"apiVersion":"ipam.cluster.x-k8s.io/v1beta2","kind":"IPAddressClaim","name":%[1]q,"uid":%[2]q,"controller":true,"blockOwnerDeletion":true},`+
-			`{"apiVersion":"ipam.cluster.x-k8s.io/v1alpha2","kind":"InClusterIPPool","name":%[3]q,"uid":%[4]q,"controller":false,"blockOwnerDeletion":true}]},`+
-			`"spec":{"claimRef":{"name":%[1]q},"poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":%[3]q},`+
-			`"address":%[5]q,"prefix":8,"gateway":"10.0.0.1"}}`,
-		claim.Metadata.Name, claim.Metadata.UID, *pool, *poolUID, address))
-	send("PATCH", path+"/status", merge, fmt.Appendf(nil,
-		`{"metadata":{"uid":%q,"resourceVersion":%q},"status":{"addressRef":{"name":%q},"conditions":[{"type":"Ready",`+
-			`"status":"True","reason":"AddressAllocated","message":%q,"lastTransitionTime":%q}]}}`,
-		claim.Metadata.UID, claim.Metadata.ResourceVersion, claim.Metadata.Name, address, time.Now().UTC().Format(time.RFC3339)))
+	send("POST", collection(ours.addresses), "application/json",
+		[]byte(ours.address(claim.Metadata.Name, claim.Metadata.UID, address)))
+	send("PATCH", path+"/status", merge, fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q},"status":%s}`,
+		claim.Metadata.UID, claim.Metadata.ResourceVersion, ours.status(claim.Metadata.Name, address)))
 }
 
 // Reads all claims and all addresses, both at once, and throws them away.
 func list() {
 	var group sync.WaitGroup
 	begin := time.Now()
-	for _, plural := range []string{"ipaddressclaims", "ipaddresses"} {
-		group.Go(func() { pages("/apis/ipam.cluster.x-k8s.io/v1beta2/" + plural) })
+	for _, plural := range []string{ours.claims, ours.addresses} {
+		group.Go(func() { pages(ours.group + plural) })
 	}
 	group.Wait()
 	all := time.Since(begin)

@@ -9,13 +9,14 @@ mod state;
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use fault::{Fault, Rule};
 pub use serve::serve;
 pub use state::FloatingIp;
 
 use state::State;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// Who may ask: user and password. The project has the user's name.
 pub const USER: (&str, &str) = ("k8s", "of-k8s");
@@ -34,13 +35,19 @@ pub struct Cloud {
     state: Arc<Mutex<State>>,
     /// Told of each request.
     asked: Arc<Notify>,
+    /// How many changes are worked on at once.
+    workers: Arc<Semaphore>,
 }
 
 impl Cloud {
+    /// How many changes it works on at once.
+    pub const WORKERS: usize = 2;
+
     /// One with these addresses. `neutron`: Neutron's URL, for the catalog.
     #[must_use]
     pub fn new(addresses: &[Ipv4Addr], neutron: &str) -> Self {
-        Self { state: Arc::new(Mutex::new(State::new(addresses, neutron))), asked: Arc::default() }
+        let workers = Arc::new(Semaphore::new(Self::WORKERS));
+        Self { state: Arc::new(Mutex::new(State::new(addresses, neutron))), asked: Arc::default(), workers }
     }
 
     /// All floating IPs of the user's project.
@@ -83,6 +90,21 @@ impl Cloud {
     /// No password is right any more, or they are again.
     pub fn lock_out(&self, out: bool) {
         self.state().locked_out = out;
+    }
+
+    /// From now on each change of a floating IP takes so long, [`Self::WORKERS`] of them at once.
+    pub fn changes_take(&self, time: Duration) {
+        self.state().change_takes = time;
+    }
+
+    /// Works on a change.
+    async fn work(&self) {
+        let time = self.state().change_takes;
+        if !time.is_zero()
+            && let Ok(_worker) = self.workers.acquire().await
+        {
+            tokio::time::sleep(time).await;
+        }
     }
 
     /// Adds a fault.

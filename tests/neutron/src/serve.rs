@@ -48,6 +48,9 @@ async fn answer(cloud: Cloud, request: Request<Incoming>) -> io::Result<Response
         revision: revision.strip_prefix("revision_number=").and_then(|number| number.parse().ok()),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
+    if asked.method != "GET" && asked.path.starts_with("/v2.0/floatingips") {
+        cloud.work().await;
+    }
     let (fault, answer) = {
         let mut state = cloud.state();
         state.asked.push((asked.method.to_owned(), asked.path.to_owned()));

@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) neutron: String,
     addresses: Vec<Ipv4Addr>,
     floating_ips: BTreeMap<String, FloatingIp>,
+    /// How long a change of a floating IP takes.
+    pub(crate) change_takes: std::time::Duration,
     pub(crate) quota: Option<usize>,
     /// Tokens, and the project of each.
     pub(crate) tokens: BTreeMap<String, String>,
@@ -67,6 +69,7 @@ impl State {
             addresses: addresses.to_vec(),
             floating_ips: BTreeMap::new(),
             quota: None,
+            change_takes: std::time::Duration::ZERO,
             tokens: BTreeMap::new(),
             token_seconds: 3_600,
             locked_out: false,

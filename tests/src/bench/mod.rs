@@ -11,7 +11,9 @@ pub mod floor;
 mod handover;
 mod idle;
 pub mod keepalived;
+mod openstack;
 mod outage;
+mod outside;
 mod peers;
 mod phpipam;
 mod rig;
@@ -79,7 +81,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 32] = [
+pub const ALL: [Bench; 34] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -99,7 +101,9 @@ pub const ALL: [Bench; 32] = [
     bench!("agent-binary", 1, Agent, idle::binary),
     bench!("claims", 1, Allocator, claims::measure),
     bench!("claims-policy", 1, Allocator, claims::with_policy),
+    bench!("metal3", 1, Allocator, claims::of_metal3),
     bench!("claims-growth", 1, Allocator, claims::grown),
+    bench!("openstack", 3, Allocator, openstack::measure),
     bench!("phpipam", 1, Allocator, phpipam::measure),
     bench!("endpoint", 1, Allocator, endpoints::measure),
     bench!("services-create", 1, Both, services::create::measure),

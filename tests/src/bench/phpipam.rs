@@ -1,46 +1,32 @@
 //! Pools of phpIPAM: how fast claims are bound beside what phpIPAM's stand-in does alone, and what a phpIPAM that hangs costs the
 //! claims of other pools.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Order;
+use super::{Order, outside};
 use super::stats::{Figure, Statistic, percentile};
 use crate::cluster::client;
 use crate::ipam::phpipam::{APP, Faults, PASSWORD, PhpIpam, USER};
-use crate::ipam::scope::{CLAIM, POOL, Scope};
+use crate::ipam::scope::{POOL, Scope};
 use crate::ipam::server::{Crds, IPAM, documents_in};
 use crate::observe::now;
-use crate::progress;
 use crate::rig::allocator::AllocatorRig;
 
-/// How many claims, when nobody says.
-const CLAIMS: usize = 200;
-/// Requests at once that are tried for the floor.
-const WORKERS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Requests at once, of who creates the claims.
-const CREATING: usize = 16;
 /// Claims of the other pool, one after the other.
 const ALONE: usize = 100;
-/// Longest time of all claims.
-const LIMIT: Duration = Duration::from_mins(5);
 const ARGS: [&str; 4] =
     ["--leader-election=false", "--services=off", "--phpipam=on", "--secrets-namespace=mooring-system"];
 const KIND: &str = "PHPIPAMIPPool";
 
 /// Requests of a bare client for free addresses, so many at once; returns how many were answered a second.
-#[expect(clippy::cast_precision_loss, reason = "counts of requests")]
 async fn bare(rig: &AllocatorRig, phpipam: &PhpIpam, subnet: u64, count: usize, workers: usize) -> Result<f64> {
     let host = rig.server.lab().host("client")?;
     let uri: http::Uri = format!("{}/{APP}/addresses/first_free/{subnet}/", phpipam.endpoint()).parse()?;
     let body = json!({"hostname": "floor", "description": "floor", "owner": "floor"}).to_string();
-    let begin = now();
     let one = |_| async {
         let stream = client::connect(host.netns(), &uri).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -52,26 +38,9 @@ async fn bare(rig: &AllocatorRig, phpipam: &PhpIpam, subnet: u64, count: usize, 
         ensure!(status.as_u16() == 201, "{status}");
         Ok(())
     };
-    stream::iter(0..count).map(one).buffer_unordered(workers).try_collect::<Vec<()>>().await?;
-    let rate = count as f64 / now().since(begin).as_secs_f64();
+    let rate = outside::rate_of(count, workers, one).await?;
     phpipam.clear();
     Ok(rate)
-}
-
-/// Creates claims of a pool, many at once.
-async fn create(scope: &Scope<'_>, kind: &str, pool: &str, names: Vec<String>) -> Result<()> {
-    let one = |name: String| async move { scope.claim_with(&name, kind, pool, json!({})).await.map(drop) };
-    stream::iter(names).map(one).buffer_unordered(CREATING).try_collect::<Vec<()>>().await?;
-    Ok(())
-}
-
-/// Waits until so many claims of a namespace have an address.
-async fn bound(scope: &Scope<'_>, many: usize) -> Result<()> {
-    let all = scope.rig.world.until_within(LIMIT, "all claims to be bound", |state| {
-        let has = |one: &&Value| one["status"]["addressRef"]["name"].is_string();
-        (state.all(CLAIM, &scope.ns).filter(has).count() == many).then_some(())
-    });
-    all.await
 }
 
 /// The median time of claims of a pool of the cluster, one after the other, in milliseconds.
@@ -88,9 +57,8 @@ async fn latency(scope: &Scope<'_>, pool: &str, prefix: &str) -> Result<f64> {
 }
 
 /// `phpipam`: rate, floor and their ratio; and the latency of another pool's claims with a phpIPAM that hangs and without.
-#[expect(clippy::cast_precision_loss, reason = "counts of claims")]
 pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
-    let count = order.count.unwrap_or(CLAIMS);
+    let count = order.count.unwrap_or(outside::CLAIMS);
     let (mut rates, mut floors, mut ratios) = (vec![], vec![], vec![]);
     let (mut free, mut hanging, mut slower) = (vec![], vec![], vec![]);
     for _ in 0..order.runs {
@@ -104,15 +72,8 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
         let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
         let subnet = phpipam.subnet([10, 200, 0, 0], 20, None);
-        let mut best = (0.0, 1);
-        for workers in WORKERS {
-            let rate = bare(&rig, &phpipam, subnet, count.div_ceil(4), workers).await?;
-            if rate > best.0 {
-                best = (rate, workers);
-            }
-        }
-        let floor = bare(&rig, &phpipam, subnet, count, best.1).await?.max(best.0);
-        progress::line(format_args!("{} requests at once are the best: {floor:.0} addresses/s", best.1));
+        let many = async |count, at_once| bare(&rig, &phpipam, subnet, count, at_once).await;
+        let floor = outside::floor(count, many).await?;
 
         let allocator = rig.start_with("allocator", &ARGS).await?;
         let scope = rig.scope().await?;
@@ -122,12 +83,8 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         let object = json!({"apiVersion": "ipam.cluster.x-k8s.io/v1alpha1", "kind": KIND,
             "metadata": {"name": pool}, "spec": spec});
         rig.server.create(&format!("{IPAM}/v1alpha1/phpipamippools"), &object).await?;
-        create(&scope, KIND, &pool, vec!["first".into()]).await?;
-        bound(&scope, 1).await?;
-        let begin = now();
-        create(&scope, KIND, &pool, (0..count).map(|number| format!("c{number}")).collect()).await?;
-        bound(&scope, count + 1).await?;
-        let rate = count as f64 / now().since(begin).as_secs_f64();
+        let claim = async |name: String| scope.claim_with(&name, KIND, &pool, json!({})).await;
+        let rate = outside::rate(&scope, count, claim).await?;
         rates.push(rate);
         floors.push(floor);
         ratios.push(rate / floor);
@@ -137,7 +94,7 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         other.pool("here", other.range(10, 250)).await?;
         let alone = latency(&other, "here", "alone").await?;
         phpipam.faults(Faults { hangs: true, ..Faults::default() });
-        create(&scope, KIND, &pool, (0..count).map(|number| format!("waits{number}")).collect()).await?;
+        outside::create((0..count).map(|number| format!("waits{number}")).collect(), claim).await?;
         let beside = latency(&other, "here", "beside").await?;
         free.push(alone);
         hanging.push(beside);

@@ -57,6 +57,12 @@ impl StandIn {
         Ok(())
     }
 
+    /// Its URL on its host: Keystone's and Neutron's.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.at)
+    }
+
     /// A `clouds.yaml` for it, with this password.
     #[must_use]
     pub fn clouds(&self, password: &str) -> Value {

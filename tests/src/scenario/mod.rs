@@ -18,7 +18,7 @@ mod metal3_own;
 mod migration;
 mod mixed;
 mod named;
-mod openstack;
+pub mod openstack;
 mod outage;
 mod outside;
 mod phpipam;

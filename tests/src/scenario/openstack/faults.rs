@@ -14,7 +14,7 @@ use crate::runner::Ctx;
 /// After how many requests each process is killed. The first ones are the log-in, the search for the network and the look.
 const LIVES: [usize; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 21, 26];
 /// How many claims each of both pools has.
-const CLAIMS: usize = 20;
+const CLAIMS: usize = 100;
 
 /// Wrong credentials, tokens that end, requests that fail, and nobody there.
 pub async fn trouble(_: &mut Ctx<()>) -> Result<()> {
@@ -66,7 +66,7 @@ async fn killed_often(allocator: &Allocator, cloud: &StandIn) -> Result<()> {
 /// Killed at each request, while claims come, and while they go: none is leaked, none is given twice.
 pub async fn killed(_: &mut Ctx<()>) -> Result<()> {
     let rig = up().await?;
-    let cloud = StandIn::start(&rig.server.lab().host("client")?, 60)?;
+    let cloud = StandIn::start(&rig.server.lab().host("client")?, 250)?;
     let mut given = Vec::new();
     for number in 0..4 {
         given.push(cloud.cloud.allocate(&format!("of a person {number}")).context("no address")?.address.to_string());

@@ -1,6 +1,7 @@
 //! Pools of OpenStack's floating IPs, against a stand-in that answers as the real ones do, and against the real Keystone and
 //! Neutron.
 
+mod contract;
 mod faults;
 mod life;
 mod real;
@@ -26,7 +27,7 @@ const KIND: &str = "OpenStackFloatingIPPool";
 /// The Secret with clouds.yaml.
 const SECRET: &str = "cloud";
 /// The arguments of the allocator.
-const ARGS: [&str; 3] = ["--leader-election=false", "--services=off", "--openstack=on"];
+pub const ARGS: [&str; 3] = ["--leader-election=false", "--services=off", "--openstack=on"];
 /// Longest wait.
 const LONGEST: Duration = Duration::from_mins(2);
 
@@ -34,6 +35,7 @@ const LONGEST: Duration = Duration::from_mins(2);
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("openstack", life::claim_to_release, "claim-to-release", 5).quick(),
+        story!("openstack", contract::contract, "claims-keep-the-contract", 5),
         story!("openstack", life::list, "list-comes-first-and-stays", 5),
         story!("openstack", life::kept, "kept-and-given-again", 5),
         story!("openstack", faults::trouble, "credentials-tokens-and-neutron-away", 5),
@@ -54,15 +56,21 @@ struct Shown {
 /// A rig with the kind and the rights of the manifests.
 async fn up() -> Result<AllocatorRig> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    install(&rig).await?;
+    Ok(rig)
+}
+
+/// The kind, and the rights of the manifests.
+pub async fn install(rig: &AllocatorRig) -> Result<()> {
     rig.server.install("crds/openstack").await?;
     for object in documents_in("allocator/openstack/rbac.yaml")? {
         rig.server.apply(&object).await?;
     }
-    Ok(rig)
+    Ok(())
 }
 
 /// The Secret, and the right to get it, as the page of the book gives it.
-async fn secret(scope: &Scope<'_>, clouds: &Value) -> Result<()> {
+pub async fn secret(scope: &Scope<'_>, clouds: &Value) -> Result<()> {
     let (role, about) = ("mooring-allocator-cloud", json!({"name": "mooring-allocator-cloud", "namespace": scope.ns}));
     for object in [
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "namespace": scope.ns},
@@ -83,7 +91,7 @@ fn place(scope: &Scope<'_>) -> String {
 }
 
 /// Makes a pool; `spec` beside the identity.
-async fn pool(scope: &Scope<'_>, name: &str, mut spec: Value) -> Result<()> {
+pub async fn pool(scope: &Scope<'_>, name: &str, mut spec: Value) -> Result<()> {
     spec["identityRef"] = json!({"name": SECRET, "cloudName": "openstack"});
     let object =
         json!({"apiVersion": format!("{GROUP}/v1alpha1"), "kind": KIND, "metadata": {"name": name}, "spec": spec});
@@ -91,7 +99,7 @@ async fn pool(scope: &Scope<'_>, name: &str, mut spec: Value) -> Result<()> {
     Ok(())
 }
 
-async fn claim(scope: &Scope<'_>, name: &str, pool: &str) -> Result<Value> {
+pub async fn claim(scope: &Scope<'_>, name: &str, pool: &str) -> Result<Value> {
     let spec = json!({"poolRef": {"apiGroup": GROUP, "kind": KIND, "name": pool}});
     scope.create(CLAIM, name, spec, json!({})).await
 }
