@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::stats::{Figure, Statistic};
 use super::{Order, outside};
 use crate::host::Host;
+use crate::ipam::server::Crds;
 use crate::openstack::StandIn;
 use crate::rig::allocator::AllocatorRig;
 use crate::scenario::openstack::{ARGS, claim, install, pool, secret};
-use crate::ipam::server::Crds;
 
 /// How long each change takes in the stand-in, two at once: a real Neutron with MariaDB and two processes makes eight floating IPs a
 /// second, whatever is asked of it at once.

@@ -7,8 +7,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
 
-use super::{Order, outside};
 use super::stats::{Figure, Statistic, percentile};
+use super::{Order, outside};
 use crate::cluster::client;
 use crate::ipam::phpipam::{APP, Faults, PASSWORD, PhpIpam, USER};
 use crate::ipam::scope::{POOL, Scope};
