@@ -17,7 +17,7 @@ use crate::openstack::StandIn;
 use crate::rig::allocator::AllocatorRig;
 use crate::scenario::openstack::{ARGS, claim, install, pool, secret};
 
-/// How long each change takes in the stand-in, two at once: a real Neutron with MariaDB and two processes makes eight floating IPs a
+/// How long each change takes in the stand-in, two at once: a real Neutron with `MariaDB` and two processes makes eight floating IPs a
 /// second, whatever is asked of it at once.
 const TAKES: Duration = Duration::from_millis(60);
 /// More than are asked for: as many as the stand-in has.
@@ -51,7 +51,7 @@ impl Bare {
         let scope = json!({"project": {"name": USER.0, "domain": {"id": "default"}}});
         let auth = json!({"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}});
         let (headers, _) = bare.send("POST", "/v3/auth/tokens", &auth).await?;
-        bare.token = headers.get("x-subject-token").context("no token")?.to_str()?.to_owned();
+        headers.get("x-subject-token").context("no token")?.to_str()?.clone_into(&mut bare.token);
         Ok(bare)
     }
 

@@ -18,7 +18,7 @@ mod metal3_own;
 mod migration;
 mod mixed;
 mod named;
-pub mod openstack;
+pub(crate) mod openstack;
 mod outage;
 mod outside;
 mod phpipam;

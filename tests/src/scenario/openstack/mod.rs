@@ -32,6 +32,7 @@ pub const ARGS: [&str; 3] = ["--leader-election=false", "--services=off", "--ope
 const LONGEST: Duration = Duration::from_mins(2);
 
 /// The stories of this theme.
+#[must_use]
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("openstack", life::claim_to_release, "claim-to-release", 5).quick(),
