@@ -5,17 +5,19 @@ mod slices;
 
 pub use lost::{Lost, Name};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::api::addresses::{Addresses, SELECTORS};
+use crate::api::members::{self, Members};
 use crate::api::objects::{IpAddress, Key, Node, Service};
 use crate::api::raw::Raw;
 use crate::api::sessions::{self, Sessions};
@@ -33,6 +35,12 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 const PAGE: u32 = 250;
 /// How often the agent checks whether the cluster has the kind `IPAddress` by now.
 const LOOK: Duration = Duration::from_secs(10);
+
+/// The resource of sessions in RBAC.
+const LEASES: &str = "leases.coordination.k8s.io";
+
+/// The name of the watches of sessions.
+const SESSIONS: &str = "sessions";
 
 /// The name of the watches of addresses.
 pub const ADDRESSES: &str = "IPAddress objects";
@@ -70,13 +78,18 @@ pub struct Watches {
     /// Reopens all watches when they are no longer trusted.
     kick: Arc<Notify>,
     tasks: Vec<JoinHandle<()>>,
+    /// Sessions, if there are any, and those that are followed one by one.
+    sessions: Option<Sessions>,
+    followed: BTreeMap<String, (usize, JoinHandle<()>)>,
+    /// The number of the watch that was last opened for one session.
+    last: usize,
     /// The Services whose slices are watched.
     slices_of: watch::Sender<Services>,
 }
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().chain(self.followed.values().map(|(_, task)| task)).for_each(JoinHandle::abort);
     }
 }
 
@@ -84,12 +97,12 @@ impl Watches {
     /// Starts all watches except slices; sessions, if used, in that namespace.
     pub fn start(servers: Servers, namespace: Option<&str>, told: mpsc::Sender<Message>) -> Self {
         let (slices_of, wanted) = watch::channel(Services::default());
-        let mut all = Self { servers, told, kick: Arc::new(Notify::new()), tasks: vec![], slices_of };
+        let sessions = namespace.map(|namespace| Sessions::new(servers.clone(), namespace.to_owned()));
+        let kick = Arc::new(Notify::new());
+        let mut all =
+            Self { servers, told, kick, tasks: vec![], sessions, followed: BTreeMap::new(), last: 0, slices_of };
         if let Some(namespace) = namespace {
-            let sessions = Sessions::new(all.servers.clone(), namespace.to_owned());
-            let follow = all.follow(sessions.path(), "leases.coordination.k8s.io", "sessions");
-            let follow = Follow { labels: Some(sessions::LABEL.into()), page: None, ..follow };
-            all.tasks.push(tokio::spawn(follow_sessions(follow, all.told.clone())));
+            all.watch_sessions(namespace);
         }
         // Whole objects: whether a Node is ready stands in its status, whether it is cordoned in its spec, and both rank it.
         let follow = all.follow("/api/v1/nodes".into(), "nodes", "Nodes");
@@ -108,6 +121,38 @@ impl Watches {
     /// Reopens all watches: their API server may hang.
     pub fn kick(&self) {
         self.kick.notify_waiters();
+    }
+
+    /// The member objects, and the sessions without one.
+    fn watch_sessions(&mut self, namespace: &str) {
+        let Some(sessions) = &self.sessions else { return };
+        let follow = self.follow(sessions.path(), LEASES, "sessions without a member object");
+        let follow = Follow { labels: Some(sessions::unpublished()), ..follow };
+        self.tasks.push(tokio::spawn(follow_unpublished(follow, self.told.clone())));
+        let members = Members::new(self.servers.clone(), namespace.to_owned());
+        let follow = self.follow(members.path(), members::RESOURCE, "member objects of sessions");
+        let follow = Follow { labels: Some(members::MEMBER.into()), ..follow };
+        self.tasks.push(tokio::spawn(follow_members(follow, self.told.clone())));
+    }
+
+    /// Follows the sessions of these nodes one by one, and no others.
+    pub fn follow_sessions(&mut self, nodes: &BTreeSet<String>) {
+        let Some(path) = self.sessions.as_ref().map(Sessions::path) else { return };
+        for (_, (number, task)) in self.followed.extract_if(.., |node, _| !nodes.contains(node)) {
+            task.abort();
+            // Whether or not it was lost: nobody misses it. If the loop is busy, a loss that was told may stay one.
+            let _ = self.told.try_send(Message::Watch { name: (SESSIONS, number), wrong: None });
+        }
+        for node in nodes {
+            if !self.followed.contains_key(node) {
+                let follow = self.follow(path.clone(), LEASES, "a session");
+                let follow = Follow { fields: Some(sessions::of_node(node)), page: None, ..follow };
+                self.last += 1;
+                let name = (SESSIONS, self.last);
+                let task = tokio::spawn(follow_session(follow, name, node.clone(), self.told.clone()));
+                self.followed.insert(node.clone(), (self.last, task));
+            }
+        }
     }
 
     /// Sets the Services whose slices are watched.
@@ -178,29 +223,65 @@ where
         .await;
 }
 
-async fn follow_sessions(follow: Follow, told: mpsc::Sender<Message>) {
-    let name = ("sessions", 0);
+/// Reports what a watch shows. What it does not show any more until it works again is listed.
+async fn tell(told: mpsc::Sender<Message>, name: Name, news: Result<Option<Input>, ApiError>) -> bool {
+    let message = match news {
+        Ok(Some(input)) => Message::Input(input),
+        Ok(None) => Message::Watch { name, wrong: None },
+        Err(error) => Message::Watch { name, wrong: Some(error.to_string()) },
+    };
+    told.send(message).await.is_ok()
+}
+
+/// The sessions whose nodes have no member object: their agents are of before.
+async fn follow_unpublished(follow: Follow, told: mpsc::Sender<Message>) {
     follow
         .run(move |followed: Followed<Raw>| {
-            let told = told.clone();
-            let message = match followed {
+            let news = match followed {
                 Followed::Listed(all) => {
                     let result = Ok(all.iter().filter_map(sessions::view).collect());
-                    Some(Message::Input(Input::Sessions { id: None, result }))
+                    Ok(Some(Input::Sessions { id: None, result }))
                 }
-                Followed::Applied(raw) => sessions::view(&raw).map(|view| Message::Input(Input::Session(view))),
-                Followed::Deleted(raw) => {
-                    sessions::view(&raw).map(|view| Message::Input(Input::SessionDeleted(view.node)))
-                }
-                Followed::Alive => Some(Message::Watch { name, wrong: None }),
-                Followed::Lost(error) => Some(Message::Watch { name, wrong: Some(error.to_string()) }),
+                Followed::Applied(raw) => Ok(sessions::view(&raw).map(Input::Session)),
+                Followed::Deleted(raw) => Ok(sessions::view(&raw).map(|view| Input::NotUnpublished(view.node))),
+                Followed::Alive => Ok(None),
+                Followed::Lost(error) => Err(error),
             };
-            async move {
-                let blind = matches!(&message, Some(Message::Watch { wrong: Some(_), .. }));
-                let Some(message) = message else { return true };
-                told.send(message).await.is_ok() && (!blind || told.send(Message::WatchLost).await.is_ok())
-            }
-            .boxed()
+            tell(told.clone(), (SESSIONS, 0), news).boxed()
+        })
+        .await;
+}
+
+async fn follow_members(follow: Follow, told: mpsc::Sender<Message>) {
+    follow
+        .run(move |followed: Followed<ConfigMap>| {
+            let news = match followed {
+                Followed::Listed(all) => Ok(Some(Input::Members(all.iter().filter_map(members::member).collect()))),
+                Followed::Applied(one) => Ok(members::member(&one).map(Input::Member)),
+                Followed::Deleted(one) => Ok(members::node(&one).map(|node| Input::MemberDeleted(node.to_owned()))),
+                Followed::Alive => Ok(None),
+                Followed::Lost(error) => Err(error),
+            };
+            tell(told.clone(), ("member objects", 0), news).boxed()
+        })
+        .await;
+}
+
+/// The session of one node.
+async fn follow_session(follow: Follow, name: Name, node: String, told: mpsc::Sender<Message>) {
+    follow
+        .run(move |followed: Followed<Raw>| {
+            let ours = |raw: &Raw| sessions::view(raw).filter(|view| view.node == node);
+            let news = match followed {
+                Followed::Listed(all) => {
+                    Ok(Some(Input::Followed { node: node.clone(), view: all.iter().find_map(ours) }))
+                }
+                Followed::Applied(raw) => Ok(ours(&raw).map(Input::Session)),
+                Followed::Deleted(raw) => Ok(ours(&raw).map(|view| Input::SessionDeleted(view.node))),
+                Followed::Alive => Ok(None),
+                Followed::Lost(error) => Err(error),
+            };
+            tell(told.clone(), name, news).boxed()
         })
         .await;
 }

@@ -56,6 +56,10 @@ pub enum Bug {
     HoldsThoughReleased,
     /// The Lease is never read: only the watch is believed, even when it is broken.
     TrustsTheWatch,
+    /// A node takes VIPs before others were told that its session has begun.
+    TakesUnpublished,
+    /// A member object that differs from its Lease stays so, unless the node that wrote the Lease puts it right.
+    NobodyRepairs,
     /// A read that failed is tried again at once.
     ReadStorm,
     /// A node without an API server is judged unhealthy like one whose API server is dead.
@@ -176,7 +180,8 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 43] = [
+    pub const SESSION_VIPS: [Self; 44] = [
+        Self::TakesUnpublished,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,

@@ -9,6 +9,7 @@ pub mod lease;
 mod lying_servers;
 #[cfg(test)]
 mod lying_watches;
+pub mod members;
 pub mod objects;
 pub mod services;
 pub mod sessions;

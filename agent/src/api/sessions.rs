@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Request;
 use kube::core::params::{GetParams, Patch, PatchParams, PostParams};
-pub use mooring_names::sessions::{DECLARED, ENDED, LABEL, PREFIX};
+pub use mooring_names::sessions::{DECLARED, ENDED, LABEL, PREFIX, PUBLISHED};
 use serde_json::{Value, json};
 
 use super::ask::{Collection, NamedCall};
@@ -22,6 +22,18 @@ use mooring_common::text::cut;
 
 /// Longest annotation that the agent reads, in bytes.
 const LONGEST: usize = 64 << 10;
+
+/// Selects the sessions whose nodes have no member object.
+#[must_use]
+pub fn unpublished() -> String {
+    format!("{LABEL}=")
+}
+
+/// The field selector of one node's session.
+#[must_use]
+pub fn of_node(node: &str) -> String {
+    format!("metadata.name={PREFIX}{node}")
+}
 
 /// Reads and writes sessions. Clones share one client.
 #[derive(Clone)]
@@ -43,6 +55,8 @@ pub struct SessionWrite {
     pub declared: Option<Declared>,
     /// The node that ended the session, when this write is an end.
     pub end: Option<End>,
+    /// The session is the writer's own: it has a member object from now on. Otherwise the mark stays as it is.
+    pub own: bool,
 }
 
 impl Sessions {
@@ -139,11 +153,12 @@ pub fn view(raw: &Raw) -> Option<View> {
         record: shown.record,
         declared,
         end: annotation(ENDED).and_then(|text| serde_json::from_str(text).ok()),
+        published: meta.labels.as_ref().and_then(|all| all.get(LABEL)).is_some_and(|value| value == PUBLISHED),
     })
 }
 
 /// Other programs write Leases too: values that no host can have are left out.
-fn sane(mut declared: Declared) -> Declared {
+pub(super) fn sane(mut declared: Declared) -> Declared {
     declared.links.truncate(64);
     for link in &mut declared.links {
         link.macs.retain(|mac| mac.is_host());
@@ -161,7 +176,7 @@ fn sane(mut declared: Declared) -> Declared {
 fn created(write: &SessionWrite) -> Result<Vec<u8>, ApiError> {
     let metadata = ObjectMeta {
         name: Some(format!("{PREFIX}{}", write.node)),
-        labels: Some([(LABEL.to_owned(), String::new())].into()),
+        labels: Some([(LABEL.to_owned(), PUBLISHED.to_owned())].into()),
         annotations: Some(
             annotations(write)
                 .into_iter()
@@ -175,14 +190,17 @@ fn created(write: &SessionWrite) -> Result<Vec<u8>, ApiError> {
 }
 
 fn patched(write: &SessionWrite, base: &str) -> Value {
-    json!({
+    let mut patch = json!({
         "metadata": {
             "resourceVersion": base,
-            "labels": { LABEL: "" },
             "annotations": annotations(write).into_iter().collect::<serde_json::Map<_, _>>(),
         },
         "spec": encode_spec(&write.record),
-    })
+    });
+    if write.own {
+        patch["metadata"]["labels"] = json!({ LABEL: PUBLISHED });
+    }
+    patch
 }
 
 /// Null takes one off.
@@ -206,10 +224,17 @@ mod tests {
         let record =
             Record { holder: "n1".into(), duration: Duration::from_secs(15), transitions: 4, ..Record::default() };
         let declared = Declared { transitions: 4, began: Some("7".into()), ..Declared::default() };
-        let write = SessionWrite { node: "n1".into(), base: None, record, declared: Some(declared.clone()), end: None };
+        let (node, said) = ("n1".into(), Some(declared.clone()));
+        let write = SessionWrite { node, base: None, record, declared: said, end: None, own: true };
         let raw: Raw = serde_json::from_slice(&created(&write).unwrap()).unwrap();
         let found = view(&raw).unwrap();
         assert_eq!((found.node.as_str(), found.declared(), found.is_live()), ("n1", Some(&declared), true));
+        assert!(found.published);
+        assert_eq!(
+            patched(&write, "9")["metadata"]["labels"][LABEL],
+            PUBLISHED,
+            "an agent of before may have written it"
+        );
         assert!(is_as_written(&found, &write));
     }
 
@@ -217,12 +242,14 @@ mod tests {
     fn an_end_says_who_wrote_it_and_leaves_the_declaration() {
         let end = End { by: "n2".into(), cause: EndCause::Abandoned };
         let record = Record { transitions: 4, duration: Duration::from_secs(1), ..Record::default() };
-        let write = SessionWrite { node: "n1".into(), base: Some("9".into()), record, declared: None, end: Some(end) };
+        let (node, base) = ("n1".into(), Some("9".into()));
+        let write = SessionWrite { node, base, record, declared: None, end: Some(end), own: false };
         let patch = patched(&write, "9");
         assert_eq!(patch["metadata"]["resourceVersion"], "9");
         assert_eq!(patch["metadata"]["annotations"].as_object().unwrap().len(), 1);
         assert_eq!(patch["metadata"]["annotations"][ENDED], r#"{"by":"n2","cause":"abandoned"}"#);
         assert_eq!(patch["spec"]["holderIdentity"], "");
+        assert!(patch["metadata"]["labels"].is_null(), "whether the node has a member object is for its agent to say");
     }
 
     #[test]

@@ -15,7 +15,7 @@ const CONTROL_PLANE: &str = include_str!("../../../manifests/agent-control-plane
 /// The roles of the agents with VIPs of Services, for the service account of control-plane nodes.
 const CONTROL_PLANE_SERVICES: &str = include_str!("../../../manifests/agent-control-plane/services/rbac.yaml");
 
-/// The names of Leases that agents may write among the sessions.
+/// The names of Leases and `ConfigMap` objects that agents may write among the sessions.
 const LEASE_POLICY: &str = include_str!("../../../manifests/agent/lease-policy.yaml");
 /// A VIP that an `IPAddress` names.
 const NAMED_ADDRESS: &str = include_str!("../../../manifests/agent-control-plane/named-address/rbac.yaml");

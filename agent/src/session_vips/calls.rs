@@ -9,14 +9,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::api::addresses::{Addresses, view};
+use crate::api::members::Members;
 use crate::api::objects::Key;
 use crate::api::sessions::{SessionWrite, Sessions};
 use crate::api::{ApiError, Servers};
 use crate::catalog::Catalog;
 use crate::core::event::Failure;
-use crate::core::session::{AddressView, Holder};
+use crate::core::session::{AddressView, Holder, View};
 use crate::core::session_vips::{Call, Input};
-use crate::watches::Message;
+use crate::watches::{Message, Watches};
 
 use super::refusals::Refusals;
 
@@ -27,7 +28,9 @@ const TELL: Duration = Duration::from_secs(5);
 
 /// What calls need.
 pub(super) struct Calls {
+    node: String,
     sessions: Sessions,
+    members: Members,
     addresses: Option<Addresses>,
     told: mpsc::Sender<Message>,
     /// The last write found no namespace for sessions.
@@ -36,8 +39,10 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(servers: Servers, namespace: String, told: mpsc::Sender<Message>) -> Self {
+    pub(super) fn new(node: &str, servers: Servers, namespace: String, told: mpsc::Sender<Message>) -> Self {
         Self {
+            node: node.to_owned(),
+            members: Members::new(servers.clone(), namespace.clone()),
             sessions: Sessions::new(servers, namespace),
             addresses: None,
             told,
@@ -52,11 +57,14 @@ impl Calls {
     }
 
     /// Does what the core asks for. The answer is an [`Input`].
-    pub(super) fn call(&self, call: Call, catalog: &Catalog) {
+    pub(super) fn call(&self, call: Call, catalog: &Catalog, watches: &mut Watches) {
         match call {
+            Call::Follow { nodes } => watches.follow_sessions(&nodes),
+            Call::Publish { id, base, copy, within } => self.publish(id, base, copy, within),
             Call::ReadSessions { id, within } => self.read_sessions(id, within),
             Call::WriteSession { id, node, base, record, declared, end, within } => {
-                self.write_session(id, SessionWrite { node, base, record, declared, end }, within);
+                let own = node == self.node;
+                self.write_session(id, SessionWrite { node, base, record, declared, end, own }, within);
             }
             Call::ReadAddresses { id, addresses, within } => {
                 let these = addresses.into_iter().map(|ip| (ip, catalog.key_of(ip).cloned()));
@@ -91,6 +99,15 @@ impl Calls {
             };
             let result = result.map_err(why);
             tell(&told, Input::WroteSession { id, result }).await;
+        });
+    }
+
+    fn publish(&self, id: u64, base: Option<String>, copy: View, within: Duration) {
+        let (members, told, refusals) = (self.members.clone(), self.told.clone(), self.refusals.clone());
+        tokio::spawn(async move {
+            let result = members.write(base.as_deref(), &copy, within).await;
+            let result = result.map_err(|error| refusals.failure(&error, "write the member object of a session", true));
+            tell(&told, Input::Published { id, result }).await;
         });
     }
 
@@ -188,13 +205,13 @@ mod tests {
             })
             .await;
         let (told, mut messages) = mpsc::channel(8);
-        let calls = Calls::new(cluster.servers(vec![server.url()]), "mooring-system".into(), told);
+        let calls = Calls::new("n1", cluster.servers(vec![server.url()]), "mooring-system".into(), told);
         let within = Duration::from_secs(20);
         let mut seen = vec![];
         for id in 0..4 {
             exists.store(id >= 2, Ordering::SeqCst);
             let record = Record { holder: "n1".into(), ..Record::default() };
-            let write = SessionWrite { node: "n1".into(), base: None, record, declared: None, end: None };
+            let write = SessionWrite { node: "n1".into(), base: None, record, declared: None, end: None, own: true };
             calls.write_session(id, write, within);
             loop {
                 match tokio::time::timeout(within, messages.recv()).await.unwrap().unwrap() {

@@ -21,6 +21,7 @@ use crate::api::sessions::PREFIX;
 use crate::catalog::{Catalog, Seen};
 use crate::cluster::Cluster;
 use crate::core::event::Moment;
+use crate::core::session::Member;
 use crate::core::session_vips::{Call, Event, Input, Report, SessionVips};
 use crate::core::time::Time;
 use crate::datapath::{Interface, clock};
@@ -83,7 +84,7 @@ pub async fn run(
     let adapter = SessionVipsAdapter {
         blind_after: rules.blind_after(),
         catalog: Catalog::new(&settings.node_name, elsewhere),
-        calls: Calls::new(servers.clone(), namespace.clone(), told.clone()),
+        calls: Calls::new(&settings.node_name, servers.clone(), namespace.clone(), told.clone()),
         watches: Watches::start(servers, Some(&namespace), told),
         needs,
         new_needs: None,
@@ -126,7 +127,7 @@ impl SessionVipsAdapter {
     /// Whether the event may change the addresses to listen for. Renewals of sessions come many times a second.
     fn may_change_listening(&mut self, core: &SessionVips, event: &Event) -> bool {
         match event {
-            Event::Input(Input::Session(view)) => {
+            Event::Input(Input::Session(view) | Input::Member(Member { copy: view, .. })) => {
                 let addresses: Vec<IpAddr> = view.links().iter().flat_map(|link| link.addresses.clone()).collect();
                 if self.peers.get(&view.node) == Some(&addresses) {
                     return false;
@@ -139,7 +140,12 @@ impl SessionVipsAdapter {
             Event::Input(Input::Address { address, view: Some(_), .. }) => !core.knows(*address),
             Event::Node { .. }
             | Event::Input(
-                Input::Unwanted(_) | Input::SessionDeleted(_) | Input::Sessions { .. } | Input::Address { .. },
+                Input::Unwanted(_)
+                | Input::SessionDeleted(_)
+                | Input::Sessions { .. }
+                | Input::Followed { .. }
+                | Input::Members(_)
+                | Input::Address { .. },
             )
             | Event::LeftOver(_) => true,
             _ => false,
@@ -189,7 +195,9 @@ impl Adapter for SessionVipsAdapter {
 
     fn before_step(&mut self, at: Moment, core: &SessionVips, event: &Event) -> bool {
         match event {
-            Event::Input(Input::Session(_) | Input::Sessions { id: None, .. }) => self.watched = at.now,
+            Event::Input(Input::Session(_) | Input::Followed { .. } | Input::Sessions { id: None, .. }) => {
+                self.watched = at.now;
+            }
             // A list shows what the watch should have shown: the watch may hang on one API server while another
             // answers.
             Event::Input(Input::Sessions { id: Some(_), result: Ok(_) })
@@ -204,7 +212,7 @@ impl Adapter for SessionVipsAdapter {
     }
 
     fn call(&mut self, call: Call) {
-        self.calls.call(call, &self.catalog);
+        self.calls.call(call, &self.catalog, &mut self.watches);
     }
 
     fn report(&mut self, at: Moment, core: &SessionVips, _: &[Interface], reports: Vec<Report>) {

@@ -2,6 +2,10 @@
 
 /// The prefix of the names of session Leases; the node's name follows.
 pub const PREFIX: &str = "mooring-session.";
+/// The prefix of the names of member objects; the node's name follows.
+pub const MEMBER_PREFIX: &str = "mooring-member.";
+/// The value of [`LABEL`] where the node's agent publishes a member object.
+pub const PUBLISHED: &str = "published";
 
 crate::mark::marks! {
     /// What the holder of the control plane's VIPs declares.
@@ -26,7 +30,12 @@ crate::mark::marks! {
 
     /// The Lease is the session of a node.
     Label LABEL = "mooring.dev/session" {
-        on: "Leases of sessions", value: "empty", "agents" => "agents"
+        on: "Leases of sessions", value: "`published`: the node has a member object; empty: its agent is of before 0.2", "agents" => "agents"
+    }
+
+    /// The object repeats what the session of a node says, without its renewals.
+    Label MEMBER = "mooring.dev/member" {
+        on: "ConfigMaps of sessions", value: "empty", "agents" => "agents"
     }
 
     /// What the session's node declares.

@@ -12,7 +12,7 @@ use mooring_sim::elector::Elector;
 use mooring_sim::fault::{Fault, How, Planned};
 use mooring_sim::many::{Order, many};
 use mooring_sim::run::run;
-use mooring_sim::session_vips::{Plan, SessionVips};
+use mooring_sim::session_vips::{Plan, SessionVips, World};
 use mooring_sim::subject::Subject;
 
 /// No bug may hide for longer.
@@ -67,6 +67,31 @@ fn a_hand_over_after_one_look_is_found() {
     let found = outages.clone().find_map(violation);
     plant(None);
     assert_eq!(found, Some(Rule::Health));
+}
+
+/// A node has crashed, and its session has ended. Somebody puts its member object back to when it lived: the nodes that follow the
+/// Lease put it right.
+#[test]
+fn a_member_object_that_stays_as_somebody_has_set_it_back_is_found() {
+    let ended = || {
+        let mut plan = Plan::drawn(1, Some(5), 0);
+        (plan.settings.rules, plan.settings.segments, plan.settings.absent) = (Rules::default(), 1, BTreeSet::new());
+        let at = |seconds, lasts, fault| Planned { at: seconds * SECOND, lasts: lasts * SECOND, fault };
+        plan.faults = vec![at(50, 60, Fault::Crash(2))];
+        let mut world = World::new(&plan);
+        world.run(49 * SECOND);
+        let before = world.api.store.members["node3"].clone();
+        world.run(60 * SECOND);
+        assert!(before.copy.is_live() && !world.api.store.members["node3"].copy.is_live());
+        world.set_member_back(before);
+        world.run(66 * SECOND);
+        !world.api.store.members["node3"].copy.is_live()
+    };
+    assert!(ended());
+    plant(Some(Bug::NobodyRepairs));
+    let repaired = ended();
+    plant(None);
+    assert!(!repaired);
 }
 
 /// Ten nodes of twelve fall silent at once, where switches count frames.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::ends::Ends;
-use super::{Declared, Holder, Peer, Standing, View, number};
+use super::published::Published;
+use super::{Declared, Holder, Member, Peer, Standing, View, number};
 use crate::mac::Mac;
 use crate::moves::Moves;
 use crate::placement::seed;
@@ -32,6 +33,12 @@ pub struct Membership {
     gone: BTreeMap<String, (String, Time)>,
     /// By node, when its last sessions had ended. It outlives the Lease.
     ends: BTreeMap<String, Ends>,
+    published: Published,
+    /// The nodes whose Leases this one follows by name, and since when.
+    followed: BTreeMap<String, Time>,
+    /// The Leases without a member object were listed by their watch.
+    unpublished_known: bool,
+    /// All Leases were listed.
     complete: bool,
     proven: Option<Time>,
     /// When the last consistent list was asked for.
@@ -42,10 +49,10 @@ impl Membership {
     /// Whether all sessions were listed at least once: only then does it mean something that one is not there.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.complete
+        self.complete || self.unpublished_known && self.published.is_complete()
     }
 
-    /// When the watch, or a read, last showed something.
+    /// When a watch of Leases, or a read, last showed something.
     #[must_use]
     pub fn proven(&self) -> Option<Time> {
         self.proven
@@ -107,6 +114,17 @@ impl Membership {
         shown
     }
 
+    /// A watch began with a list that showed a session. The list is a consistent read: it is believed even if its version is lower, as
+    /// after a restored backup, unless an answer was ahead of the watch.
+    pub fn see_listed(&mut self, now: Time, view: View, rules: &Rules) -> Shown {
+        if self.peers.get(&view.node).is_some_and(|peer| peer.ahead && !peer.copied) {
+            return self.see(now, view, rules);
+        }
+        let shown = self.put(now, view);
+        self.prove(now, rules);
+        shown
+    }
+
     /// The answer to a write showed a session. That proves nothing about the watch, which may be broken or behind.
     pub fn learn(&mut self, now: Time, view: View) -> Shown {
         if self.is_older(&view) {
@@ -125,8 +143,9 @@ impl Membership {
     /// a Lease is surely gone, late answers and a watch that is behind say nothing new about it.
     fn is_older(&self, view: &View) -> bool {
         match self.peers.get(&view.node) {
+            Some(known) if known.copied && self.followed.contains_key(&view.node) => false,
             Some(known) if known.view.uid == view.uid || !self.is_gone(&view.node, &view.uid) => {
-                matches!((number(&view.version), number(&known.view.version)), (Some(new), Some(old)) if new < old)
+                !view.is_as_new_as(&known.view)
             }
             _ => self.is_gone(&view.node, &view.uid),
         }
@@ -136,13 +155,95 @@ impl Membership {
         self.gone.get(node).is_some_and(|(gone, _)| gone == uid)
     }
 
-    /// Takes in a list of all sessions. `sent`: when the list was asked for; None: it is the watch's own, which may be older
-    /// than what answers have shown. Sessions that were shown after that count by their version; of the others, those that are
-    /// not in the list are gone. Answers with the nodes whose sessions have changed.
-    pub fn see_all(&mut self, now: Time, sent: Option<Time>, views: Vec<View>, rules: &Rules) -> Vec<String> {
+    /// A member object was shown, by its watch or by the answer to a write. That proves nothing about the watches of Leases, which
+    /// may be behind it.
+    pub fn see_member(&mut self, now: Time, member: Member) -> Shown {
+        if self.published.see(&member) { self.repeat(now, member.copy) } else { Shown::Nothing }
+    }
+
+    /// All member objects. Answers with the nodes whose sessions have changed, and with those whose member object is another one.
+    pub fn see_members(&mut self, now: Time, members: Vec<Member>) -> (Vec<String>, Vec<String>) {
+        let other = self.published.see_all(&members);
+        let changed = |member: Member| {
+            let node = member.copy.node.clone();
+            (self.repeat(now, member.copy) == Shown::Changed).then_some(node)
+        };
+        (members.into_iter().filter_map(changed).collect(), other)
+    }
+
+    /// Who follows a Lease believes the Lease alone. Others believe the later member object: after a backup was restored, it may name a
+    /// lower version of the Lease than the one before.
+    fn repeat(&mut self, now: Time, copy: View) -> Shown {
+        let node = copy.node.clone();
+        let known = self.peers.get(&node);
+        if self.followed.contains_key(&node) || known.is_some_and(|peer| peer.view.version == copy.version) {
+            return Shown::Nothing;
+        }
+        let shown = match known {
+            Some(peer) if peer.copied && !self.is_gone(&node, &copy.uid) => self.put(now, copy),
+            _ => self.learn(now, copy),
+        };
+        if let Some(peer) = self.peers.get_mut(&node).filter(|_| shown != Shown::Nothing) {
+            (peer.ahead, peer.copied) = (true, true);
+        }
+        shown
+    }
+
+    /// A member object is gone. That says nothing about the session: its Lease decides.
+    pub fn member_gone(&mut self, node: &str) {
+        self.published.gone(node);
+    }
+
+    /// A node's member object.
+    #[must_use]
+    pub fn member(&self, node: &str) -> Option<&Member> {
+        self.published.get(node)
+    }
+
+    /// Whether this node sees each renewal of a session: it follows the Lease by its name, or the Lease has no member object and is
+    /// among those that all nodes watch.
+    #[must_use]
+    pub fn is_followed(&self, node: &str) -> bool {
+        self.followed.contains_key(node) || self.peers.get(node).is_some_and(|peer| !peer.view.published)
+    }
+
+    /// From now on this node sees each renewal.
+    pub fn follow(&mut self, now: Time, node: &str) {
+        if self.followed.insert(node.to_owned(), now).is_none()
+            && let Some(peer) = self.peers.get_mut(node)
+        {
+            peer.changed = now;
+        }
+    }
+
+    /// From now on this node sees no more renewals.
+    pub fn unfollow(&mut self, node: &str) {
+        self.followed.remove(node);
+    }
+
+    /// Takes in the list of the watch of Leases without a member object. It may be older than what answers have shown. Answers with
+    /// the nodes whose sessions have changed, and whether one is missing: it may have been deleted, or have a member object by now.
+    pub fn see_unpublished(&mut self, now: Time, views: Vec<View>, rules: &Rules) -> (Vec<String>, bool) {
+        self.prove(now, rules);
+        self.unpublished_known = true;
+        let expected = self.peers.iter().filter(|(_, peer)| !peer.view.published && !peer.ahead).map(|(node, _)| node);
+        let missing = expected.into_iter().any(|node| !views.iter().any(|view| view.node == *node));
+        let mut changed = vec![];
+        for view in views {
+            let node = view.node.clone();
+            if self.see_listed(now, view, rules) == Shown::Changed {
+                changed.push(node);
+            }
+        }
+        (changed, missing)
+    }
+
+    /// Takes in a consistent list of all sessions that was asked for at `sent`. Sessions that were shown after that count by their
+    /// version; of the others, those that are not in the list are gone. Answers with the nodes whose sessions have changed.
+    pub fn see_all(&mut self, now: Time, sent: Time, views: Vec<View>, rules: &Rules) -> Vec<String> {
         self.prove(now, rules);
         let mut changed = vec![];
-        let later = |peer: &Peer| sent.map_or(peer.ahead, |sent| peer.shown > sent);
+        let later = |peer: &Peer| peer.shown > sent;
         let listed = |node: &str| views.iter().any(|v| v.node == node);
         for (node, peer) in self.peers.extract_if(.., |node, peer| !later(peer) && !listed(node)).collect::<Vec<_>>() {
             self.lease_gone(now, &node, peer.view.uid);
@@ -150,8 +251,7 @@ impl Membership {
         }
         for view in views {
             // The Lease was deleted while the list was on its way.
-            let since = |at: Time| sent.is_some_and(|sent| at > sent);
-            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && since(*at)) {
+            if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && *at > sent) {
                 continue;
             }
             let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
@@ -161,6 +261,8 @@ impl Membership {
             }
         }
         self.complete = true;
+        self.listed = self.listed.max(Some(sent));
+        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.ahead = true);
         changed
     }
 
@@ -170,10 +272,10 @@ impl Membership {
         self.listed.is_some_and(|sent| sent >= at)
     }
 
-    /// Whether answers have shown what the watch has not.
+    /// Whether answers have shown what the watch of sessions without a member object has not.
     #[must_use]
     pub fn is_any_ahead(&self) -> bool {
-        self.peers.values().any(|peer| peer.ahead)
+        self.peers.values().any(|peer| peer.ahead && !peer.view.published)
     }
 
     /// A watch event: a session's Lease was deleted.
@@ -182,12 +284,6 @@ impl Membership {
         let Some(peer) = self.peers.remove(node) else { return false };
         self.lease_gone(now, node, peer.view.uid);
         true
-    }
-
-    /// A consistent list that was asked for at `sent` has come.
-    pub fn was_listed(&mut self, now: Time, sent: Time) {
-        self.listed = self.listed.max(Some(sent));
-        self.peers.values_mut().filter(|peer| peer.shown == now).for_each(|peer| peer.ahead = true);
     }
 
     /// Whether a deletion that the watch shows may be about an older Lease than the one that is known.
@@ -209,6 +305,7 @@ impl Membership {
                 ended: (!view.is_live()).then_some(now),
                 shown: now,
                 ahead: false,
+                copied: false,
                 abandoned: Moves::default(),
                 abandoned_at: None,
                 view,
@@ -224,7 +321,7 @@ impl Membership {
             peer.changed = now;
         }
         peer.shown = now;
-        peer.ahead = false;
+        (peer.ahead, peer.copied) = (false, false);
         let (old, new) = (&peer.view, &view);
         let same = old.is_of(&new.incarnation())
             && old.is_live() == new.is_live()
@@ -257,13 +354,16 @@ impl Membership {
     /// Whether what is known was proved lately enough to judge by.
     #[must_use]
     pub fn is_fresh(&self, now: Time, rules: &Rules) -> bool {
-        self.complete && self.proven.is_some_and(|at| now.since(at) <= rules.blind_after())
+        self.is_complete() && self.proven.is_some_and(|at| now.since(at) <= rules.blind_after())
     }
 
-    /// When a live session ends by this node's clock, if it is not renewed.
+    /// When a live session ends by this node's clock, if it is not renewed. None: it is not live, or this node does not see renewals.
     #[must_use]
     pub fn expires(&self, node: &str, rules: &Rules) -> Option<Time> {
-        self.peers.get(node).filter(|peer| peer.view.is_live()).map(|peer| peer.expires(rules))
+        self.peers
+            .get(node)
+            .filter(|peer| peer.view.is_live() && self.is_followed(node))
+            .map(|peer| peer.expires(rules))
     }
 
     /// Whether the incarnation by which a record names its holder has ended. None: not known. `seen`: when the record was
@@ -271,7 +371,7 @@ impl Membership {
     /// can say that a Lease that was never seen does not exist.
     #[must_use]
     pub fn has_ended(&self, holder: &Holder, seen: Time) -> Option<bool> {
-        if !self.complete {
+        if !self.is_complete() {
             return None;
         }
         let known = self.peers.get(&holder.node).map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid);

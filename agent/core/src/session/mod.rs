@@ -8,11 +8,13 @@ mod ends;
 mod link;
 mod membership;
 mod peer;
+mod published;
 mod record;
 
 pub use link::{Link, Subnet};
 pub use membership::{Membership, Shown};
 pub use peer::{Peer, Standing};
+pub use published::Member;
 pub use record::{AddressView, Holder};
 
 use std::net::IpAddr;
@@ -48,6 +50,9 @@ pub struct View {
     /// The node that ended it and the reason, for people.
     #[serde(default)]
     pub end: Option<End>,
+    /// Its agent publishes a member object. Agents of before do not: every node watches their Leases.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub published: bool,
 }
 
 /// `mooring.dev/session`: what an agent declares for one incarnation.
@@ -133,6 +138,18 @@ impl View {
         Incarnation { uid: self.uid.clone(), transitions: self.record.transitions }
     }
 
+    /// Whether both say the same to other nodes: they differ in no more than when the session was renewed.
+    #[must_use]
+    pub fn says_as(&self, other: &Self) -> bool {
+        self.is_of(&other.incarnation()) && self.is_live() == other.is_live() && self.declared() == other.declared()
+    }
+
+    /// Whether this is at least as new a state of the Lease as the other. Versions count on when a Lease is deleted and made again.
+    #[must_use]
+    pub fn is_as_new_as(&self, other: &Self) -> bool {
+        !is_lower(&self.version, &other.version)
+    }
+
     /// What its agent declared for this incarnation.
     #[must_use]
     pub fn declared(&self) -> Option<&Declared> {
@@ -156,6 +173,12 @@ impl View {
     pub fn is_leaving(&self) -> bool {
         self.is_live() && self.declared().is_some_and(|d| d.leaving)
     }
+}
+
+/// Whether a version is surely lower than another.
+#[must_use]
+pub fn is_lower(version: &str, than: &str) -> bool {
+    matches!((number(version), number(than)), (Some(this), Some(other)) if this < other)
 }
 
 /// A version as a number: since 1.35 Kubernetes says that versions may be compared so (they always were etcd's revisions).

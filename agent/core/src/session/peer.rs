@@ -48,6 +48,8 @@ pub struct Peer {
     pub(super) shown: Time,
     /// An answer showed it, and no watch event since: what the watch is about to tell may be older.
     pub(super) ahead: bool,
+    /// A member object showed it, and not the Lease itself.
+    pub(super) copied: bool,
     /// How often it was abandoned lately.
     pub abandoned: Moves,
     /// When it was last seen to be abandoned, whether or not it has begun again.

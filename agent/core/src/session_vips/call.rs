@@ -1,10 +1,11 @@
 //! What the core of session VIPs asks of the API.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::lease::Record;
-use crate::session::{Declared, End, Holder};
+use crate::session::{Declared, End, Holder, View};
 
 /// A call. No call waits for another one; its answer is an [`super::Input`] with the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,23 @@ pub enum Call {
         declared: Option<Declared>,
         /// Which node ends it and why, if this is an end.
         end: Option<End>,
+        /// Without an answer the call has failed after this.
+        within: Duration,
+    },
+    /// Follow the Leases of these nodes' sessions by name from now on, and no others. Each is answered with
+    /// [`super::Input::Followed`] when its watch has begun, and whenever the watch begins anew.
+    Follow {
+        /// The nodes.
+        nodes: BTreeSet<String>,
+    },
+    /// Write a node's member object.
+    Publish {
+        /// The call's number: the answer repeats it.
+        id: u64,
+        /// The version that the object must still have. None: there must be none.
+        base: Option<String>,
+        /// What it is to say.
+        copy: View,
         /// Without an answer the call has failed after this.
         within: Duration,
     },

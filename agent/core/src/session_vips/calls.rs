@@ -94,6 +94,7 @@ impl SessionVips {
                 self.read_addresses(id, Err(Failure::Away));
             }
         }
+        self.advance_published();
         let over: Vec<_> = self.calls.ends.iter().map(|(node, f)| (node.clone(), f.id, f.fails_at)).collect();
         for (node, id, fails_at) in over {
             if self.due(fails_at) {
@@ -152,15 +153,22 @@ impl SessionVips {
         if id.is_some() {
             self.calls.next_list = now + self.rules.retry_period / 2;
         }
-        let changed = self.sessions.see_all(now, sent, views, &self.rules);
-        self.calls.first_expiry = now;
-        if let Some(sent) = sent {
-            self.sessions.was_listed(now, sent);
+        let changed = if let Some(sent) = sent {
+            let changed = self.sessions.see_all(now, sent, views, &self.rules);
+            self.following.looked_up = true;
             self.index.dirty.append(&mut self.index.unclear);
+            self.index.dirty.extend(self.asking.provisional.iter().copied());
             self.consider_up_to_date();
-        } else if self.sessions.is_any_ahead() {
-            self.list_sessions();
-        }
+            changed
+        } else {
+            let (changed, missing) = self.sessions.see_unpublished(now, views, &self.rules);
+            if missing || self.sessions.is_any_ahead() {
+                self.list_sessions();
+            }
+            changed
+        };
+        self.calls.first_expiry = now;
+        self.publishing.look_at_all();
         for node in changed {
             self.session_changed(&node);
         }

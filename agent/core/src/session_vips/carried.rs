@@ -70,9 +70,9 @@ impl SessionVips {
         self.due(since + self.rules.link_down_delay).then_some(Why::LinkDown)
     }
 
-    /// The version of the session of the other node that the record names.
+    /// The version of the session of the other node that the record names, if its renewals are seen here.
     pub(super) fn other_session(&self, vip: &Vip) -> Option<u64> {
-        let holder = vip.holder().filter(|h| h.node != self.rules.node)?;
+        let holder = vip.holder().filter(|h| h.node != self.rules.node && self.sessions.is_followed(&h.node))?;
         self.sessions.get(&holder.node).and_then(|p| number(&p.view.version))
     }
 
@@ -86,6 +86,7 @@ impl SessionVips {
         if basis == Basis::Provisional {
             self.asking.provisional.insert(vip.address);
             self.asking.refresh = self.step.at.now;
+            self.rewatch = true;
         }
     }
 

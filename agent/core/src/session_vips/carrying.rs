@@ -125,6 +125,7 @@ impl SessionVips {
         }
         if basis == Basis::Provisional {
             self.asking.provisional.insert(vip.address);
+            self.rewatch = true;
         }
         self.step.again = true;
     }

@@ -53,7 +53,7 @@ impl SessionVips {
         }
         if fresh && now >= self.calls.first_expiry {
             let mut first = Time::from_nanos(u64::MAX);
-            for (node, peer) in self.sessions.live().filter(|(node, _)| node != me) {
+            for (node, peer) in self.sessions.live().filter(|(node, _)| node != me && self.sessions.is_followed(node)) {
                 let at = peer.expires(&self.rules);
                 if at <= now {
                     these.push((node.to_owned(), EndCause::Expired, at));
@@ -94,7 +94,11 @@ impl SessionVips {
 
     /// How many nodes are before this one to end an expired session.
     fn order_for(&self, node: &str) -> u32 {
-        let Some(target) = self.sessions.get(node).map(|p| p.seed) else { return 0 };
+        let Some(target) = self.sessions.get(node) else { return 0 };
+        if target.view.published {
+            return self.judge_place(node).unwrap_or(STEPS);
+        }
+        let target = target.seed;
         let Some(mine) = self.sessions.get(&self.rules.node).map(|p| mix(target, p.seed)) else { return STEPS };
         let before = self.sessions.live().filter(|(other, p)| *other != node && mix(target, p.seed) > mine).count();
         u32::try_from(before).unwrap_or(STEPS).min(STEPS)
@@ -131,6 +135,7 @@ impl SessionVips {
                 self.api_answered();
                 let cause = view.end.as_ref().map_or(EndCause::Expired, |end| end.cause);
                 self.report(Report::EndedOther { node: node.to_owned(), cause });
+                self.publishing.was_ended_here(node);
                 self.session_answered(view);
             }
             Err(Failure::Conflict) => {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::event::Failure;
 use crate::placement::Demand;
-use crate::session::{AddressView, Standing, View};
+use crate::session::{AddressView, Member, Standing, View};
 
 /// Something that the API showed or answered, or that an operator asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,15 +21,39 @@ pub enum Input {
         /// Its standing.
         standing: Option<Standing>,
     },
-    /// A watch event showed a session.
+    /// A watch event showed a session's Lease.
     Session(View),
     /// A watch event: a session's Lease was deleted.
     SessionDeleted(String),
-    /// A consistent list of all sessions: the watch begins with one, and [`super::Call::ReadSessions`] asks for one.
+    /// The watch of a Lease that [`super::Call::Follow`] asked for has begun: from now on each renewal is shown.
+    Followed {
+        /// The session's node.
+        node: String,
+        /// The Lease; None: there is none.
+        view: Option<View>,
+    },
+    /// The watch of sessions without a member object shows a session no longer: its Lease was deleted, or its agent publishes a
+    /// member object now.
+    NotUnpublished(String),
+    /// A watch event showed a member object.
+    Member(Member),
+    /// A watch event: a node's member object was deleted.
+    MemberDeleted(String),
+    /// All member objects: their watch begins with a list.
+    Members(Vec<Member>),
+    /// A write of a member object ended.
+    Published {
+        /// The call's number.
+        id: u64,
+        /// The object as written; or as it is, if another one was there than the write named.
+        result: Result<Option<Member>, Failure>,
+    },
+    /// A list of sessions: a consistent one of all, which [`super::Call::ReadSessions`] asks for; or that of the watch which shows
+    /// those without a member object.
     Sessions {
         /// The call's number; None: the list is the watch's own.
         id: Option<u64>,
-        /// All sessions.
+        /// The sessions.
         result: Result<Vec<View>, Failure>,
     },
     /// The watch of sessions, or of addresses, broke.

@@ -61,12 +61,18 @@ impl SessionVips {
                 self.calls.listing = None;
                 self.list_sessions();
             }
-            Input::SessionDeleted(node) => {
-                if self.sessions.deleted(self.step.at.now, &node, &self.rules) {
-                    self.session_changed(&node);
+            Input::SessionDeleted(node) => self.lease_deleted(&node),
+            Input::Followed { node, view } => self.followed(&node, view),
+            Input::NotUnpublished(node) => {
+                // A member object has shown what became of it, or a list does.
+                if self.sessions.get(&node).is_some_and(|peer| !peer.view.published) {
+                    self.list_sessions();
                 }
-                self.own_shown();
             }
+            Input::Member(member) => self.member_shown(member),
+            Input::MemberDeleted(node) => self.member_deleted(&node),
+            Input::Members(members) => self.members_listed(members),
+            Input::Published { id, result } => self.was_published(id, result),
             Input::Sessions { id, result } => match result {
                 Ok(views) => self.listed(id, views),
                 Err(_) if id.is_none() || self.calls.listing.is_some_and(|listing| Some(listing.id) == id) => {
@@ -124,7 +130,40 @@ impl SessionVips {
         self.session_was_shown(&node, shown);
     }
 
-    fn session_was_shown(&mut self, node: &str, shown: Shown) {
+    fn lease_deleted(&mut self, node: &str) {
+        if let Some(peer) = self.sessions.get(node) {
+            self.publishing.lease_was_deleted(&peer.view);
+        }
+        if self.sessions.deleted(self.step.at.now, node, &self.rules) {
+            self.session_changed(node);
+        }
+        self.own_shown();
+    }
+
+    /// The watch of one Lease has begun.
+    fn followed(&mut self, node: &str, view: Option<View>) {
+        self.api_answered();
+        let me = node == self.rules.node;
+        self.following.looked_up |= me;
+        match view {
+            Some(view) => {
+                let shown = self.sessions.see_listed(self.step.at.now, view, &self.rules);
+                self.session_was_shown(node, shown);
+                if me {
+                    self.own_shown();
+                }
+            }
+            None if self.sessions.is_read_ahead(node) => self.list_sessions(),
+            None => self.lease_deleted(node),
+        }
+        if self.following.asked.contains(node) {
+            self.sessions.follow(self.step.at.now, node);
+        }
+        self.step.again = true;
+    }
+
+    pub(super) fn session_was_shown(&mut self, node: &str, shown: Shown) {
+        self.publishing.look_at(node);
         if node == self.rules.node {
             self.own_note_was_shown();
         } else {

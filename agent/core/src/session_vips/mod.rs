@@ -23,6 +23,7 @@ mod challenge;
 mod considering;
 mod doubt;
 mod ending;
+mod following;
 mod free;
 mod handover;
 mod hearing;
@@ -39,6 +40,7 @@ mod own;
 mod owned;
 mod pace;
 mod provisional;
+mod publishing;
 mod recalling;
 mod record;
 mod record_state;
@@ -81,10 +83,12 @@ use asking::Asking;
 use calls::Calls;
 use carrying::Batch;
 use doubt::Doubt;
+use following::Following;
 use index::Index;
 use node::OwnNode;
 use own::Own;
 use owned::Owned;
+use publishing::Publishing;
 use recalling::Recall;
 use segment::Segment;
 use strangers::Strangers;
@@ -108,6 +112,10 @@ pub struct SessionVips {
     /// Addresses that are no VIPs of Services.
     owned: Owned,
     recall: Recall,
+    /// The sessions whose Leases this node follows by name.
+    following: Following,
+    /// Member objects that this node is to write.
+    publishing: Publishing,
     vips: Table,
     index: Index,
     /// The nodes that this one watches.
@@ -184,10 +192,12 @@ impl SessionVips {
             own: Own::default(),
             owned: Owned::default(),
             recall: Recall::default(),
+            following: Following::default(),
+            publishing: Publishing::default(),
             vips: Table::default(),
             index: Index::default(),
             watches: BTreeMap::new(),
-            rewatch: false,
+            rewatch: true,
             asking: Asking::default(),
             frames: Frames::default(),
             segment: Segment::default(),
@@ -213,6 +223,7 @@ impl SessionVips {
         self.advance_calls();
         self.advance_own();
         self.advance_ends();
+        self.advance_publishing();
         self.advance_writes();
         self.advance_owned();
         self.advance_vips();

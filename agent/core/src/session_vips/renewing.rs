@@ -18,7 +18,8 @@ impl SessionVips {
     pub(super) fn is_sound(&self) -> bool {
         let now = self.step.at.now;
         let live = self.own.tenure.as_ref().is_some_and(|t| !t.lapsed && !t.in_doubt);
-        live && self.api.away.is_none()
+        live && self.is_own_published()
+            && self.api.away.is_none()
             && self.doubt.is_sure()
             && !self.own.is_ending()
             && self.knows_since_back()
@@ -62,7 +63,11 @@ impl SessionVips {
     }
 
     fn consider_beginning(&mut self) {
-        let ready = self.sessions.is_complete() && !self.node.interfaces.is_empty() && self.own.calls.flight.is_none();
+        let looked_up = self.following.looked_up || self.sessions.get(&self.rules.node).is_some();
+        let ready = self.sessions.is_complete()
+            && looked_up
+            && !self.node.interfaces.is_empty()
+            && self.own.calls.flight.is_none();
         // A list that is under way may show the reason for a conflict.
         if !ready || self.calls.listing.is_some() && self.api.away.is_none() || !self.due(self.own.calls.begin_after) {
             return;

@@ -33,6 +33,7 @@ impl SessionVips {
             self.choose_watch(node, place);
         }
         self.pace_watches();
+        self.choose_followed();
     }
 
     /// Under a limit of frames, the nodes that are watched on an interface are probed in turn.
@@ -130,6 +131,6 @@ impl SessionVips {
 }
 
 /// Whether a node with the interface `own` can watch `other`: both are on one segment, and up as far as their nodes know.
-fn is_watched(own: &Link, other: &Link) -> bool {
+pub(super) fn is_watched(own: &Link, other: &Link) -> bool {
     own.shares(other) && (own.up && other.up || planted!(WatchesDownLinks))
 }

@@ -185,10 +185,10 @@ impl SessionVips {
         if planted!(OneSegmentIsEnough) { views.iter().any(silent) } else { views.iter().all(silent) }
     }
 
-    /// Whether a node's session was to be renewed, and was not: for two periods.
+    /// Whether a node's session was to be renewed, and was not: for two periods. Who does not follow its Lease cannot say.
     fn misses_renewal(&self, node: &str) -> bool {
-        let renewed = self.sessions.get(node).map(|peer| peer.changed);
-        renewed.is_none_or(|at| self.step.at.now.since(at) >= self.rules.retry_period * 2)
+        let Some(peer) = self.sessions.get(node) else { return true };
+        self.sessions.is_followed(node) && self.step.at.now.since(peer.changed) >= self.rules.retry_period * 2
     }
 
     /// What the next window asks for: the node's next VIP there, or its own address while it has none.

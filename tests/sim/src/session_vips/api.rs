@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mooring_agent_core::event::Failure;
-use mooring_agent_core::session::{AddressView, Holder, Standing, View};
+use mooring_agent_core::session::{AddressView, Holder, Member, Standing, View};
 use mooring_agent_core::session_vips::{Call as Asked, Event, Input};
 use mooring_agent_core::time::Time;
 
@@ -25,6 +25,7 @@ pub enum Answer {
     Addresses(Vec<(usize, Option<AddressView>)>),
     Session(View),
     Address(AddressView),
+    Member(Option<Member>),
     Conflict,
     Away,
 }
@@ -43,21 +44,29 @@ pub enum Message {
 /// What a watch is of: where sessions and all else are watched apart, one may be behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// Sessions; and everything, where they are not apart.
+    /// Leases of sessions; and everything, where they are not apart.
     Sessions,
     /// `IPAddress` objects, what is wanted, nodes.
     Others,
+    /// Member objects.
+    Members,
 }
 
 impl Of {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::Sessions, Self::Others];
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Sessions, Self::Others, Self::Members];
 
     fn event(event: &Event) -> Self {
-        if matches!(event, Event::Input(Input::Session(_) | Input::SessionDeleted(_) | Input::Sessions { .. })) {
-            Self::Sessions
-        } else {
-            Self::Others
+        match event {
+            Event::Input(
+                Input::Session(_)
+                | Input::SessionDeleted(_)
+                | Input::Sessions { .. }
+                | Input::Followed { .. }
+                | Input::NotUnpublished(_),
+            ) => Self::Sessions,
+            Event::Input(Input::Member(_) | Input::MemberDeleted(_) | Input::Members(_)) => Self::Members,
+            _ => Self::Others,
         }
     }
 }
@@ -94,6 +103,8 @@ const SERVER: usize = 0;
 pub struct Store {
     /// Sessions by node.
     pub sessions: BTreeMap<String, View>,
+    /// Member objects by node.
+    pub members: BTreeMap<String, Member>,
     /// When each session was last written by its own agent.
     pub renewed: BTreeMap<String, Nanos>,
     /// Records by VIP, of those that exist.
@@ -105,7 +116,7 @@ pub struct Store {
 }
 
 impl Store {
-    fn next(&mut self) -> String {
+    pub(super) fn next(&mut self) -> String {
         self.version += 1;
         self.version.to_string()
     }
@@ -126,7 +137,7 @@ pub struct Api {
     /// Calls, over or not.
     pub calls: Vec<Call>,
     /// How late each node's watches are.
-    pub lag: Vec<[Nanos; 2]>,
+    pub lag: Vec<[Nanos; 3]>,
     /// Somebody else writes the `IPAddress` just before so many of a thousand record writes.
     pub nudged: u32,
     /// VIPs that should exist.
@@ -146,7 +157,7 @@ impl Api {
             store: Store { version: 1_000, ..Store::default() },
             backups: VecDeque::new(),
             calls: vec![],
-            lag: vec![[0; 2]; nodes],
+            lag: vec![[0; 3]; nodes],
             nudged: 0,
             wanted: BTreeSet::new(),
             endpoints: (0..nodes).collect(),
@@ -175,6 +186,9 @@ impl World<'_, SessionVips> {
 
     /// An agent calls.
     pub fn call(&mut self, host: usize, asked: Asked) {
+        if let Asked::Follow { nodes } = asked {
+            return self.follow_by_name(host, &nodes);
+        }
         self.request(host, Request::Core(asked));
     }
 
@@ -184,9 +198,10 @@ impl World<'_, SessionVips> {
                 Asked::ReadSessions { within, .. }
                 | Asked::ReadAddresses { within, .. }
                 | Asked::WriteSession { within, .. }
+                | Asked::Publish { within, .. }
                 | Asked::WriteHolder { within, .. },
             ) => nanos(*within),
-            Request::List(_) => 5 * SECOND,
+            Request::Core(Asked::Follow { .. }) | Request::List(_) => 5 * SECOND,
         };
         let (life, sent) = (self.hosts[host].life, self.hosts[host].moment(self.now).now);
         self.api.calls.push(Call { host, life, sent, asked, over: false });
@@ -218,7 +233,7 @@ impl World<'_, SessionVips> {
             Request::List(of) => return self.followed(call, of),
         };
         let answer = match asked {
-            Asked::ReadSessions { .. } => Answer::Sessions(self.api.store.sessions.values().cloned().collect()),
+            Asked::ReadSessions { .. } => Answer::Sessions(self.sessions_for(host)),
             Asked::ReadAddresses { addresses, .. } => {
                 let vips = addresses.iter().filter_map(|a| self.vip_of(*a));
                 Answer::Addresses(vips.map(|v| (v, self.api.store.addresses.get(&v).cloned())).collect())
@@ -229,9 +244,10 @@ impl World<'_, SessionVips> {
                 if blind && known.is_some() || known.as_ref().map(|v| v.version.as_str()) == base.as_deref() {
                     let uid = known.as_ref().map_or_else(|| self.api.store.new_uid(), |v| v.uid.clone());
                     let version = self.api.store.next();
-                    let view = View { node: node.clone(), uid, version, record, declared, end };
-                    self.check_session_write(host, known.as_ref(), &view);
                     let own = node == self.names[host];
+                    let published = self.is_published_after((host, life), own, known.as_ref());
+                    let view = View { node: node.clone(), uid, version, record, declared, end, published };
+                    self.check_session_write(host, known.as_ref(), &view);
                     self.api.store.sessions.insert(node.clone(), view.clone());
                     if own {
                         self.api.store.renewed.insert(node, self.now);
@@ -240,12 +256,14 @@ impl World<'_, SessionVips> {
                             agent.took_effect(view.record.clone(), sent);
                         }
                     }
-                    self.publish(&Event::Input(Input::Session(view.clone())));
-                    Answer::Session(view)
+                    self.show_session(known.as_ref(), &view);
+                    Answer::Session(self.view_for(host, view))
                 } else {
                     Answer::Conflict
                 }
             }
+            Asked::Publish { base, copy, .. } => self.write_member(host, base.as_deref(), copy),
+            Asked::Follow { .. } => return,
             Asked::WriteHolder { address, base, holder, .. } => {
                 let Some(vip) = self.vip_of(address) else { return };
                 match self.api.store.addresses.get(&vip).cloned() {
@@ -334,6 +352,9 @@ impl World<'_, SessionVips> {
                 Input::WroteSession { id: *id, result: Err(Failure::Conflict) }
             }
             (Asked::WriteSession { id, .. }, _) => Input::WroteSession { id: *id, result: away },
+            (Asked::Publish { id, .. }, Answer::Member(member)) => Input::Published { id: *id, result: Ok(member) },
+            (Asked::Publish { id, .. }, _) => Input::Published { id: *id, result: Err(Failure::Away) },
+            (Asked::Follow { .. }, _) => return,
             (Asked::WriteHolder { id, .. }, Answer::Address(view)) => Input::WroteHolder { id: *id, result: Ok(view) },
             (Asked::WriteHolder { id, .. }, Answer::Conflict) => {
                 Input::WroteHolder { id: *id, result: Err(Failure::Conflict) }
@@ -346,7 +367,7 @@ impl World<'_, SessionVips> {
     /// The watches that a node has.
     #[must_use]
     pub fn watches(&self) -> &'static [Of] {
-        if self.plan.settings.own.apart { &Of::BOTH } else { &Of::BOTH[..1] }
+        if self.plan.settings.own.apart { &Of::ALL } else { &Of::ALL[..1] }
     }
 
     fn watch_of(&self, event: &Event) -> Of {
@@ -367,10 +388,7 @@ impl World<'_, SessionVips> {
             return;
         }
         self.api.calls[call].over = true;
-        let mut all = vec![Event::Input(Input::Sessions {
-            id: None,
-            result: Ok(self.api.store.sessions.values().cloned().collect()),
-        })];
+        let mut all = self.membership_for(host);
         let (wanted, other): (Vec<usize>, Vec<usize>) = (0..self.vips).partition(|v| self.api.wanted.contains(v));
         let demands = wanted.iter().map(|v| demand(&self.plan.settings, *v, &self.api.endpoints)).collect();
         all.push(Event::Input(Input::Wanted(demands)));
@@ -405,7 +423,7 @@ impl World<'_, SessionVips> {
         self.reaches(host) && !self.api_faults.silences(host, SERVER)
     }
 
-    fn show(&mut self, host: usize, event: Event) {
+    pub(super) fn show(&mut self, host: usize, event: Event) {
         let (flows, of) = (self.flows(host), self.watch_of(&event));
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let watch = &mut agent.own.watches[of as usize];

@@ -20,6 +20,10 @@ pub enum Fault {
     DeleteSession(usize),
     /// Somebody strips a session's annotations.
     StripSession(usize),
+    /// Somebody deletes a node's member object.
+    DeleteMember(usize),
+    /// Somebody puts a node's member object back to what it was.
+    SetMemberBack(usize),
     /// Somebody strips the record of a VIP.
     StripRecord(usize),
     /// A VIP's `IPAddress` is deleted, and made again at the end.
@@ -64,6 +68,8 @@ impl OwnFault for Fault {
             Self::Restore
             | Self::DeleteSession(_)
             | Self::StripSession(_)
+            | Self::DeleteMember(_)
+            | Self::SetMemberBack(_)
             | Self::StripRecord(_)
             | Self::WatchBreak(..)
             | Self::Remake(_)
@@ -80,6 +86,7 @@ fn watch(of: Option<Of>) -> &'static str {
         None => "watches",
         Some(Of::Sessions) => "watch of sessions",
         Some(Of::Others) => "watch of all but sessions",
+        Some(Of::Members) => "watch of member objects",
     }
 }
 
@@ -89,6 +96,8 @@ impl fmt::Display for Fault {
             Self::Restore => f.write_str("etcd is restored from a backup"),
             Self::DeleteSession(n) => write!(f, "the session of {} is deleted", name::<Self>(n)),
             Self::StripSession(n) => write!(f, "the annotations of the session of {} are stripped", name::<Self>(n)),
+            Self::DeleteMember(n) => write!(f, "the member object of {} is deleted", name::<Self>(n)),
+            Self::SetMemberBack(n) => write!(f, "the member object of {} is set back", name::<Self>(n)),
             Self::StripRecord(vip) => write!(f, "the record of VIP {vip} is stripped"),
             Self::Delete(vip) => write!(f, "the IPAddress of VIP {vip} is deleted"),
             Self::Burst(count) => write!(f, "{count} VIPs more are wanted"),
@@ -173,7 +182,7 @@ pub fn widen(plan: &mut Plan) {
     let mut rng = Rng::new(plan.seed, 13);
     plan.settings.own.apart = rng.chance(600);
     let apart = plan.settings.own.apart;
-    let some = |rng: &mut Rng| rng.chance(700).then(|| rng.pick(&Of::BOTH));
+    let some = |rng: &mut Rng| rng.chance(700).then(|| rng.pick(&[Of::Sessions, Of::Others]));
     for planned in &mut plan.faults {
         match &mut planned.fault {
             Any::Own(Fault::WatchBreak(_, of) | Fault::WatchHang(_, of) | Fault::WatchLag(_, _, of)) if apart => {
@@ -287,6 +296,35 @@ pub fn widen_addresses(plan: &mut Plan) {
     let node = rng.index(plan.settings.nodes);
     if rng.chance(150) && plan.settings.is_on(node, SessionVips::segment_of(&plan.settings, vip)) {
         plan.settings.own.owned = Some((node, vip));
+    }
+}
+
+/// In some runs agents of before are there, some of them until they are started again. And what happens to one of a node's watches
+/// may happen to that of member objects, or to a member object itself.
+pub fn widen_membership(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 22);
+    let nodes = plan.settings.nodes;
+    if rng.chance(250) {
+        // In all runs of this kind; one in four has agents of before only.
+        let all = rng.chance(250);
+        plan.settings.own.of_before =
+            (0..nodes).map(|_| if all || rng.chance(500) { rng.pick(&[1, 1, u32::MAX]) } else { 0 }).collect();
+    }
+    let apart = plan.settings.own.apart;
+    for planned in &mut plan.faults {
+        match &mut planned.fault {
+            Any::Own(Fault::WatchBreak(_, of) | Fault::WatchHang(_, of) | Fault::WatchLag(_, _, of))
+                if apart && rng.chance(400) =>
+            {
+                *of = Some(Of::Members);
+            }
+            Any::Own(Fault::StripSession(node) | Fault::DeleteSession(node)) if rng.chance(400) => {
+                let node = *node;
+                planned.fault =
+                    Any::Own(if rng.chance(500) { Fault::DeleteMember(node) } else { Fault::SetMemberBack(node) });
+            }
+            _ => {}
+        }
     }
 }
 

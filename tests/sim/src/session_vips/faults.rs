@@ -29,9 +29,9 @@ impl World<'_, SessionVips> {
             Fault::Restore => self.restore(),
             Fault::DeleteSession(host) => {
                 let node = self.names[host].clone();
-                if self.api.store.sessions.remove(&node).is_some() {
+                if let Some(view) = self.api.store.sessions.remove(&node) {
                     self.api.store.version += 1;
-                    self.publish(&Event::Input(Input::SessionDeleted(node)));
+                    self.show_deletion(&view);
                 }
             }
             Fault::StripSession(host) => {
@@ -42,7 +42,14 @@ impl World<'_, SessionVips> {
                     }
                     (view.version, view.declared, view.end) = (self.api.store.version.to_string(), None, None);
                     let view = view.clone();
-                    self.publish(&Event::Input(Input::Session(view)));
+                    self.show_session(Some(&view), &view);
+                }
+            }
+            Fault::DeleteMember(host) => self.delete_member(&self.names[host].clone()),
+            Fault::SetMemberBack(host) => {
+                let old = self.api.backups.front().and_then(|old| old.members.get(&self.names[host]).cloned());
+                if let Some(old) = old {
+                    self.set_member_back(old);
                 }
             }
             Fault::StripRecord(vip) => {
@@ -201,7 +208,7 @@ impl World<'_, SessionVips> {
     pub(super) fn own_apply(&mut self, fault: Fault) {
         match fault {
             Fault::WatchLag(host, ms, only) => {
-                for of in Of::BOTH.iter().filter(|of| only.is_none_or(|only| only == **of)) {
+                for of in Of::ALL.iter().filter(|of| only.is_none_or(|only| only == **of)) {
                     self.api.lag[host][*of as usize] = Nanos::from(ms) * MS;
                 }
             }

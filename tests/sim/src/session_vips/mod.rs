@@ -6,6 +6,7 @@ pub mod bounds;
 pub mod check;
 pub mod fault;
 pub mod faults;
+mod membership;
 pub mod process;
 pub mod queue;
 pub mod settings;
@@ -79,7 +80,7 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 8;
+    const WIDENINGS: usize = 9;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
@@ -90,7 +91,8 @@ impl Subject for SessionVips {
             4 => fault::widen_segments(plan),
             5 => fault::darken_a_segment(plan),
             6 => fault::widen_addresses(plan),
-            _ => fault::fail_ports(plan),
+            7 => fault::fail_ports(plan),
+            _ => fault::widen_membership(plan),
         }
     }
 
@@ -221,7 +223,7 @@ impl Subject for SessionVips {
     }
 
     fn mend(world: &mut World<'_>) {
-        world.api.lag.fill([0; 2]);
+        world.api.lag.fill([0; 3]);
         world.api.nudged = 0;
     }
 

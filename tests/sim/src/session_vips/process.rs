@@ -1,5 +1,7 @@
 //! What the world of session VIPs keeps of an agent's process.
 
+use std::collections::BTreeSet;
+
 use mooring_agent_core::action::{Cause, Why};
 use mooring_agent_core::session_vips::{Event, Input, Report};
 use mooring_agent_core::time::Time;
@@ -16,7 +18,9 @@ use crate::world::World;
 #[derive(Debug)]
 pub struct Process {
     /// The watches.
-    pub watches: [Watch; 2],
+    pub watches: [Watch; 3],
+    /// The nodes whose Leases it follows by name.
+    pub follows: BTreeSet<String>,
     /// It is drained.
     pub drained: bool,
     /// Whether it is to stay has changed in this step.
@@ -39,7 +43,8 @@ impl Process {
     #[must_use]
     pub fn new(life: u32, settings: &Settings<SessionVips>) -> Self {
         Self {
-            watches: [Watch::of_process(life), Watch::of_process(life)],
+            watches: std::array::from_fn(|_| Watch::of_process(life)),
+            follows: BTreeSet::new(),
             drained: false,
             changed: false,
             third: vec![0; settings.segments],
@@ -84,7 +89,11 @@ impl World<'_, SessionVips> {
                     agent.own.link_is(now, of, one.map(|one| one.link.up));
                 }
             }
-            Event::Input(Input::Session(view) | Input::WroteSession { result: Ok(view), .. }) => {
+            Event::Input(
+                Input::Session(view)
+                | Input::Followed { view: Some(view), .. }
+                | Input::WroteSession { result: Ok(view), .. },
+            ) => {
                 agent.was_shown(&view.record);
             }
             Event::Input(Input::Sessions { result: Ok(views), .. }) => {

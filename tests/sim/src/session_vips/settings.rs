@@ -24,6 +24,8 @@ pub struct Own {
     pub owned: Option<(usize, usize)>,
     /// Sessions are watched apart from all else.
     pub apart: bool,
+    /// By node: its first so many processes are agents of before, which publish no member object.
+    pub of_before: Vec<u32>,
 }
 
 /// Draws them. `nodes`: so many, whatever is drawn.
@@ -49,7 +51,7 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<SessionVips> {
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
         api: if rng.chance(150) { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
-        own: Own { vips, local, owned: None, apart: false },
+        own: Own { vips, local, owned: None, apart: false, of_before: vec![] },
     }
 }
 

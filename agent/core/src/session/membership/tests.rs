@@ -14,7 +14,15 @@ fn view(node: &str, version: u64, transitions: u32, live: bool) -> View {
         renewed: Some(crate::time::WallTime(i64::try_from(version).unwrap())),
         ..Record::default()
     };
-    View { node: node.into(), uid: "u".into(), version: version.to_string(), record, declared: None, end: None }
+    View {
+        node: node.into(),
+        uid: "u".into(),
+        version: version.to_string(),
+        record,
+        declared: None,
+        end: None,
+        published: false,
+    }
 }
 
 fn at(seconds: u64) -> Time {
@@ -29,7 +37,7 @@ fn holder(transitions: u32) -> Holder {
 fn what_has_not_been_written_has_not_ended() {
     let (mut all, rules) = (Membership::default(), Rules::default());
     assert_eq!(all.has_ended(&holder(1), at(900)), None, "nothing was listed");
-    all.see_all(at(100), Some(at(99)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(100), at(99), vec![view("n1", 5, 1, true)], &rules);
     assert_eq!(all.has_ended(&holder(1), at(900)), Some(false));
     assert_eq!(all.expires("n1", &rules), Some(at(115)));
     assert_eq!(all.has_ended(&holder(1), at(900)), Some(false), "expired is not ended");
@@ -43,15 +51,15 @@ fn what_has_not_been_written_has_not_ended() {
 #[test]
 fn a_session_that_is_not_in_a_list_has_ended() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
-    assert_eq!(all.see_all(at(2), Some(at(2)), vec![], &rules), ["n1"]);
+    all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
+    assert_eq!(all.see_all(at(2), at(2), vec![], &rules), ["n1"]);
     assert_eq!(all.has_ended(&holder(1), at(900)), Some(true));
 }
 
 #[test]
 fn every_sessions_event_proves_the_watch() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(100), Some(at(99)), vec![view("n1", 5, 1, true), view("n2", 6, 1, true)], &rules);
+    all.see_all(at(100), at(99), vec![view("n1", 5, 1, true), view("n2", 6, 1, true)], &rules);
     for t in [102, 104, 106, 108, 110, 112, 114] {
         all.see(at(t), view("n2", t, 1, true), &rules);
     }
@@ -63,7 +71,7 @@ fn every_sessions_event_proves_the_watch() {
 #[test]
 fn what_comes_late_of_a_lease_that_is_gone_says_nothing_of_the_next_one() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
     all.deleted(at(2), "n1", &rules);
     let again = View { uid: "again".into(), ..view("n1", 9, 0, true) };
     all.see(at(3), again, &rules);
@@ -76,40 +84,40 @@ fn what_comes_late_of_a_lease_that_is_gone_says_nothing_of_the_next_one() {
 #[test]
 fn a_list_that_was_made_before_a_deletion_brings_nothing_back() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
     all.deleted(at(3), "n1", &rules);
-    all.see_all(at(4), Some(at(2)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(4), at(2), vec![view("n1", 5, 1, true)], &rules);
     assert_eq!(all.live().count(), 0);
-    all.see_all(at(6), Some(at(5)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(6), at(5), vec![view("n1", 5, 1, true)], &rules);
     assert_eq!(all.live().count(), 1, "restored from a backup");
 }
 
 #[test]
 fn the_list_of_a_watch_may_be_older_than_an_answer() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(1), None, vec![view("n1", 5, 1, true)], &rules);
+    all.see_unpublished(at(1), vec![view("n1", 5, 1, true)], &rules);
+    all.see_members(at(1), vec![]);
     all.learn(at(2), view("n1", 7, 2, true));
-    assert!(all.see_all(at(3), None, vec![view("n1", 6, 1, false)], &rules).is_empty());
+    assert!(all.see_unpublished(at(3), vec![view("n1", 6, 1, false)], &rules).0.is_empty());
     assert!(all.is_any_ahead(), "a list that is asked for now tells");
     assert_eq!(all.has_ended(&holder(2), at(3)), Some(false));
-    assert_eq!(all.see_all(at(5), Some(at(4)), vec![view("n1", 4, 1, true)], &rules), ["n1"], "restored");
+    assert_eq!(all.see_all(at(5), at(4), vec![view("n1", 4, 1, true)], &rules), ["n1"], "restored");
     assert_eq!(all.has_ended(&holder(1), at(5)), Some(false));
 }
 
 #[test]
 fn a_lease_that_was_set_back_ends_what_it_had_counted() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(1), Some(at(1)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(1), at(1), vec![view("n1", 5, 1, true)], &rules);
     assert_eq!(all.has_ended(&holder(3), at(2)), None, "it may have begun since");
-    all.see_all(at(4), Some(at(3)), vec![view("n1", 6, 1, true)], &rules);
-    all.was_listed(at(4), at(3));
+    all.see_all(at(4), at(3), vec![view("n1", 6, 1, true)], &rules);
     assert_eq!(all.has_ended(&holder(3), at(2)), Some(true), "a list that was asked for since does not say so");
 }
 
 #[test]
 fn older_views_are_ignored() {
     let (mut all, rules) = (Membership::default(), Rules::default());
-    all.see_all(at(1), Some(at(1)), vec![view("n1", 9, 2, true)], &rules);
+    all.see_all(at(1), at(1), vec![view("n1", 9, 2, true)], &rules);
     assert_eq!(all.see(at(2), view("n1", 8, 1, false), &rules), Shown::Nothing);
     assert!(all.get("n1").unwrap().view.is_live());
 }
@@ -172,7 +180,7 @@ fn the_ends_of_a_node_that_is_gone_are_forgotten_with_its_lease() {
         all.set_standing("n1".into(), None);
         assert_eq!(all.ended_by(&holder(1)), Some(6), "its Lease is still there");
         if listed {
-            all.see_all(at(3), Some(at(3)), vec![], &rules);
+            all.see_all(at(3), at(3), vec![], &rules);
         } else {
             all.deleted(at(3), "n1", &rules);
         }
@@ -186,7 +194,7 @@ fn an_end_that_a_restored_backup_undid_is_forgotten() {
     all.see(at(1), view("n1", 5, 1, true), &rules);
     all.see(at(2), view("n1", 60, 1, false), &rules);
     all.see(at(3), after(60, view("n1", 62, 2, true)), &rules);
-    all.see_all(at(4), Some(at(4)), vec![view("n1", 5, 1, true)], &rules);
+    all.see_all(at(4), at(4), vec![view("n1", 5, 1, true)], &rules);
     assert_eq!(all.ended_by(&holder(1)), None);
     all.see(at(5), view("n1", 70, 1, false), &rules);
     assert_eq!(all.ended_by(&holder(1)), Some(70));

@@ -63,7 +63,15 @@ impl One {
         for action in actions {
             match action {
                 Output::Call(Call::WriteSession { id, node, record, declared, end, .. }) if node == ME => {
-                    let view = View { node, uid: "mine".into(), version: self.next(), record, declared, end };
+                    let view = View {
+                        node,
+                        uid: "mine".into(),
+                        version: self.next(),
+                        record,
+                        declared,
+                        end,
+                        published: false,
+                    };
                     self.session = Some(view.clone());
                     let more = self.tell(Event::Input(Input::WroteSession { id, result: Ok(view.clone()) }));
                     rest.extend(self.answer(more));
@@ -138,7 +146,15 @@ impl One {
         let record = Record { holder, duration: Duration::from_secs(15), transitions, ..Record::default() };
         let declared = Declared { transitions, links: vec![link(2)], ..Declared::default() };
         let version = self.next();
-        View { node: OTHER.into(), uid: uid.into(), version, record, declared: Some(declared), end: None }
+        View {
+            node: OTHER.into(),
+            uid: uid.into(),
+            version,
+            record,
+            declared: Some(declared),
+            end: None,
+            published: false,
+        }
     }
 }
 
@@ -217,7 +233,15 @@ fn the_own_session_is_not_lost_to_a_watch_that_is_behind() {
         _ => None,
     });
     let (id, record, declared) = begin.unwrap();
-    let view = View { node: ME.into(), uid: "again".into(), version: one.next(), record, declared, end: None };
+    let view = View {
+        node: ME.into(),
+        uid: "again".into(),
+        version: one.next(),
+        record,
+        declared,
+        end: None,
+        published: false,
+    };
     one.tell(Event::Input(Input::WroteSession { id, result: Ok(view) }));
     assert_eq!(one.session_vips.snapshot().session, "live");
     one.tell(Event::Input(Input::Session(before)));

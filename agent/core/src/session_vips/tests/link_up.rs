@@ -64,7 +64,7 @@ fn a_node_whose_session_goes_on_has_its_vips_again_after_a_renewal_and_a_read() 
     assert_eq!(of(world, n), mine);
     world.run(ms(400));
     let calls = world.hosts[n].calls - calls;
-    assert!(calls <= 4, "{calls} calls for {} VIPs", mine.len());
+    assert!(calls <= 6, "{calls} calls for {} VIPs", mine.len());
 }
 
 #[test]

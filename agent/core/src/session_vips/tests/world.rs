@@ -1,7 +1,7 @@
 //! A small world for session VIPs: sessions and records on one API, a segment, kernels with fences, and what can go wrong with
 //! them. Deterministic: the same test runs the same way every time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::event::{Failure, Moment};
 use crate::mac::Mac;
 use crate::placement::Demand;
 use crate::rules::Rules;
-use crate::session::{AddressView, Declared, Holder, Link, Subnet, View};
+use crate::session::{AddressView, Declared, Holder, Link, Member, Subnet, View};
 use crate::session_vips::{Call, Event, Input, Output, Report, SessionVips};
 pub(super) use crate::test_world::{Api, STRANGER, ms};
 use crate::test_world::{GATEWAY, Owners, Queue, ROUTER};
@@ -55,6 +55,8 @@ pub(super) struct Host {
     pub(super) asked: Vec<IpAddr>,
     pub(super) announced: Vec<(Time, IpAddr)>,
     pub(super) reports: Vec<(Time, Report)>,
+    /// The nodes whose Leases it follows by name.
+    pub(super) follows: BTreeSet<String>,
     events: usize,
 }
 
@@ -67,6 +69,7 @@ pub(super) struct World {
     pub(super) now: Time,
     pub(super) hosts: Vec<Host>,
     pub(super) sessions: BTreeMap<String, View>,
+    pub(super) members: BTreeMap<String, Member>,
     pub(super) addresses: BTreeMap<IpAddr, AddressView>,
     version: u64,
     uid: u64,
@@ -88,6 +91,7 @@ impl World {
             now: Time::default() + ms(60_000),
             hosts: vec![],
             sessions: BTreeMap::new(),
+            members: BTreeMap::new(),
             addresses: BTreeMap::new(),
             version: 100,
             uid: 0,
@@ -127,6 +131,7 @@ impl World {
                 asked: vec![],
                 announced: vec![],
                 reports: vec![],
+                follows: BTreeSet::new(),
                 events: 0,
             });
         }
@@ -191,8 +196,40 @@ impl World {
         for (address, view) in self.addresses.clone() {
             self.put(after, Item::To(n, Event::Input(Input::Address { listed: false, address, view: Some(view) })));
         }
-        let views = self.sessions.values().cloned().collect();
+        let views = self.sessions.values().filter(|view| !view.published).cloned().collect();
         self.put(after, Item::To(n, Event::Input(Input::Sessions { id: None, result: Ok(views) })));
+        let members = self.members.values().cloned().collect();
+        self.put(after, Item::To(n, Event::Input(Input::Members(members))));
+        for node in self.hosts[n].follows.clone() {
+            self.show_followed(n, node, after);
+        }
+    }
+
+    /// A watch of a Lease begins.
+    fn show_followed(&mut self, n: usize, node: String, after: Duration) {
+        let view = self.sessions.get(&node).cloned();
+        self.put(after, Item::To(n, Event::Input(Input::Followed { node, view })));
+    }
+
+    /// Everybody who can sees what happens to a Lease: if it has a member object, those that follow it.
+    fn show_session(&mut self, node: &str, published: bool, input: &Input) {
+        for n in 0..self.hosts.len() {
+            let host = &self.hosts[n];
+            if host.api == Api::Up && (!published || host.follows.contains(node)) {
+                self.put(host.delay, Item::To(n, Event::Input(input.clone())));
+            }
+        }
+    }
+
+    /// Changes a member object: every watch shows it.
+    pub(super) fn store_member(&mut self, copy: View) -> Member {
+        self.version += 1;
+        let member = Member { version: self.version.to_string(), copy };
+        self.members.insert(member.copy.node.clone(), member.clone());
+        for n in (0..self.hosts.len()).filter(|n| self.hosts[*n].api == Api::Up).collect::<Vec<_>>() {
+            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Member(member.clone()))));
+        }
+        member
     }
 
     /// Somebody makes an `IPAddress`.
@@ -339,6 +376,14 @@ impl World {
                     self.probe(n, ask.address, ask.to);
                 }
             }
+            Output::Call(Call::Follow { nodes }) => {
+                let before = std::mem::replace(&mut self.hosts[n].follows, nodes.clone());
+                for node in
+                    nodes.difference(&before).filter(|_| self.hosts[n].api == Api::Up).cloned().collect::<Vec<_>>()
+                {
+                    self.show_followed(n, node, self.hosts[n].delay * 2);
+                }
+            }
             call @ Output::Call(_) => {
                 self.hosts[n].calls += 1;
                 let (failed, within) = failed(&call);
@@ -404,6 +449,12 @@ impl World {
                 };
                 Event::Input(Input::WroteSession { id, result })
             }
+            Output::Call(Call::Publish { id, base, copy, .. }) => {
+                let known = self.members.get(&copy.node);
+                let same = known.map(|member| member.version.as_str()) == base.as_deref();
+                let result = if same { Some(self.store_member(copy)) } else { known.cloned() };
+                Event::Input(Input::Published { id, result: Ok(result) })
+            }
             Output::Call(Call::WriteHolder { id, address, base, holder, .. }) => {
                 let result = match self.addresses.get(&address) {
                     Some(known) if known.version == base => Ok(self.store_holder(address, holder)),
@@ -428,11 +479,10 @@ impl World {
         self.version += 1;
         self.uid += 1;
         let uid = uid.unwrap_or_else(|| self.uid.to_string());
-        let view = View { node: node.clone(), uid, version: self.version.to_string(), record, declared, end };
+        let view =
+            View { node: node.clone(), uid, version: self.version.to_string(), record, declared, end, published: true };
         self.sessions.insert(node, view.clone());
-        for n in (0..self.hosts.len()).filter(|n| self.hosts[*n].api == Api::Up).collect::<Vec<_>>() {
-            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::Session(view.clone()))));
-        }
+        self.show_session(&view.node, view.published, &Input::Session(view.clone()));
         view
     }
 
@@ -462,10 +512,8 @@ impl World {
 
     /// Somebody deletes a session's Lease.
     pub(super) fn delete_session(&mut self, node: &str) {
-        self.sessions.remove(node);
-        for n in 0..self.hosts.len() {
-            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::SessionDeleted(node.into()))));
-        }
+        let published = self.sessions.remove(node).is_some_and(|view| view.published);
+        self.show_session(node, published, &Input::SessionDeleted(node.into()));
     }
 
     fn set_carried(&mut self, n: usize, address: IpAddr, until: Option<Time>) {
@@ -508,6 +556,7 @@ impl World {
     pub(super) fn restart(&mut self, n: usize, rules: &Rules) {
         let node = self.hosts[n].name.clone();
         self.hosts[n].session_vips = SessionVips::new(Rules { node, ..rules.clone() });
+        self.hosts[n].follows.clear();
         (self.hosts[n].running, self.hosts[n].up, self.hosts[n].exited) = (true, true, false);
         self.start(n);
     }
@@ -559,6 +608,9 @@ fn failed(call: &Output) -> (Event, Duration) {
         }
         Output::Call(Call::WriteSession { id, within, .. }) => {
             (Event::Input(Input::WroteSession { id: *id, result: Err(Failure::Away) }), *within)
+        }
+        Output::Call(Call::Publish { id, within, .. }) => {
+            (Event::Input(Input::Published { id: *id, result: Err(Failure::Away) }), *within)
         }
         Output::Call(Call::WriteHolder { id, within, .. }) => {
             (Event::Input(Input::WroteHolder { id: *id, result: Err(Failure::Away) }), *within)

@@ -5,7 +5,7 @@ mod settle;
 mod single;
 mod writes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bounds;
 use super::fault::Fault;
@@ -36,6 +36,8 @@ pub struct Checks {
     /// When incarnations ended, and when sessions began.
     ended: BTreeMap<(String, String, u32), Nanos>,
     began: BTreeMap<String, Nanos>,
+    /// Incarnations that a member object has told of.
+    pub(super) published: BTreeSet<(String, String, u32)>,
     /// When a node that was leaving stayed after all.
     withdrawn: BTreeMap<String, Nanos>,
     /// When a host last heard another host answer for a VIP that the record has long named that host for: listener, sender.
@@ -69,6 +71,7 @@ impl Checks {
             abandoned: vec![0; nodes],
             ended: BTreeMap::new(),
             began: BTreeMap::new(),
+            published: BTreeSet::new(),
             withdrawn: BTreeMap::new(),
             heard_held: BTreeMap::new(),
             heard_own: BTreeMap::new(),
@@ -90,7 +93,7 @@ const AFTER_RESTORE: Nanos = 10 * SECOND;
 
 impl World<'_, SessionVips> {
     /// The store went back in time: an end that an agent has seen is undone, and the agent cannot know.
-    fn is_restored(&self) -> bool {
+    pub(in crate::session_vips) fn is_restored(&self) -> bool {
         self.checks.restored.is_some_and(|at| self.now < at + AFTER_RESTORE)
     }
 

@@ -47,6 +47,7 @@ impl World<'_, SessionVips> {
 
     /// The carrier of each VIP, if each VIP has exactly one carrier and its record names that node; else the reason.
     fn settled(&self) -> Result<Vec<Option<usize>>, String> {
+        self.all_published()?;
         let mut settled = vec![None; self.vips];
         for (vip, settled) in settled.iter_mut().enumerate() {
             let who = self.carriers(vip);
@@ -70,6 +71,17 @@ impl World<'_, SessionVips> {
             *settled = Some(one);
         }
         Ok(settled)
+    }
+
+    /// The member object of each node that has one says what the Lease says.
+    fn all_published(&self) -> Result<(), String> {
+        for (node, lease) in self.api.store.sessions.iter().filter(|(_, lease)| lease.published) {
+            let member = self.api.store.members.get(node);
+            if member.map_or_else(|| lease.is_live(), |member| !member.copy.says_as(lease)) {
+                return Err(format!("the member object of {node} says {member:?}, and its Lease {lease:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// From then on nothing changes.

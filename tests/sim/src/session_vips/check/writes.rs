@@ -226,6 +226,14 @@ impl World<'_, SessionVips> {
         if before.is_none_or(|b| b.session != after.session || b.node != after.node) {
             self.checks.recorded[vip] = now;
         }
+        // What an agent of before held is the next agent's as well.
+        let same = before.is_some_and(|before| before.node == after.node && before.session == after.session);
+        let session = self.api.store.sessions.get(&after.node).filter(|session| session.is_of(&after.session));
+        let told = (after.node.clone(), after.session.uid.clone(), after.session.transitions);
+        if !same && session.is_some_and(|session| session.published) && !self.checks.published.contains(&told) {
+            let text = format!("{name} takes VIP {vip} by a session of which nobody was told: {told:?}");
+            return self.violated(Rule::Record, text);
+        }
         let Some(before) = before else { return };
         if before.node == after.node && before.session == after.session {
             return;

@@ -1,0 +1,71 @@
+//! The sessions whose Leases this node follows by name. Renewals of the others are not shown to it: what changes else is on the member
+//! objects, which all nodes watch.
+//!
+//! Two other nodes follow each Lease, the first in an order that all nodes compute alike. They alone see that it is not renewed, and end
+//! the session when it has expired.
+
+use std::collections::BTreeSet;
+
+use super::watchers::is_watched;
+use super::{Call, Output, SessionVips};
+use crate::placement::mix;
+use crate::session::{Link, Peer};
+
+/// How many nodes judge whether a session has expired.
+const JUDGES: usize = 2;
+
+/// What was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Following {
+    /// The nodes whose Leases are followed, or about to be.
+    pub(super) asked: BTreeSet<String>,
+    /// This node's own Lease was looked up since the agent began, whether or not there was one.
+    pub(super) looked_up: bool,
+}
+
+impl SessionVips {
+    /// Chooses anew, when sessions have changed.
+    pub(super) fn choose_followed(&mut self) {
+        // While the API is away more nodes watch each other, and no watch of a Lease begins.
+        if self.api.away.is_some() {
+            return;
+        }
+        let nodes = self.to_follow();
+        if nodes == self.following.asked {
+            return;
+        }
+        for node in self.following.asked.difference(&nodes) {
+            self.sessions.unfollow(node);
+        }
+        self.following.asked.clone_from(&nodes);
+        self.step.out.push(Output::Call(Call::Follow { nodes }));
+    }
+
+    /// Its own, so that it hears of its end at once; those that it judges, if they live or their member objects say so; and those whose VIPs it carries provisionally: a renewal tells
+    /// that the holder is alive.
+    fn to_follow(&self) -> BTreeSet<String> {
+        let me = &self.rules.node;
+        let told = |node: &str| self.sessions.member(node).is_some_and(|member| member.copy.is_live());
+        let lives = |node: &str, peer: &Peer| peer.view.published && (peer.view.is_live() || told(node));
+        let others = self.sessions.all().filter(|(node, peer)| node != me && lives(node, peer));
+        let judged = others.filter(|(node, _)| self.own.tenure.is_some() && self.judge_place(node).is_some());
+        let holders = self.asking.provisional.iter().filter_map(|address| self.vips.get(address)?.holder());
+        let holders = holders
+            .map(|holder| holder.node.clone())
+            .filter(|node| self.sessions.get(node).is_some_and(|peer| peer.view.published));
+        std::iter::once(me.clone()).chain(judged.map(|(node, _)| node.to_owned())).chain(holders).collect()
+    }
+
+    /// How many others come before this node as judges of a session: those that share more of its segments see more of it. None: so many
+    /// that this node is no judge.
+    pub(super) fn judge_place(&self, node: &str) -> Option<u32> {
+        let of = self.sessions.get(node)?;
+        let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
+        let key =
+            |peer: &Peer| (of.view.links().iter().filter(|link| shares(peer, link)).count(), mix(of.seed, peer.seed));
+        let mine = key(self.sessions.get(&self.rules.node)?);
+        let others = self.sessions.live().filter(|(other, _)| *other != node && *other != self.rules.node);
+        let before = others.filter(|(_, peer)| key(peer) > mine).take(JUDGES).count();
+        (before < JUDGES).then(|| u32::try_from(before).unwrap_or(u32::MAX))
+    }
+}

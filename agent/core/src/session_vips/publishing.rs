@@ -1,0 +1,249 @@
+//! Member objects: what others need to know of a session, and its renewals do not change.
+//!
+//! The Lease decides. What it says is written on the node's member object afterwards, by whoever wrote the Lease. If that node dies
+//! between the two writes, or somebody changes the member object, the nodes that follow the Lease see that both differ, and write
+//! the member object in turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Call, Output, SessionVips};
+use crate::event::Failure;
+use crate::lease::Record;
+use crate::planted::planted;
+use crate::rules::MARGIN;
+use crate::session::{Member, Shown, View, is_lower, number};
+use crate::time::Time;
+
+/// How long a write may go unanswered.
+const WITHIN: Duration = Duration::from_secs(1);
+/// How long a follower leaves a member object that differs from its Lease to each node before it, and to the one that wrote the Lease.
+const STEP: Duration = Duration::from_millis(300);
+/// The same, if the member object names a later version of the Lease than the one that this node knows: its watch of the Lease may be
+/// behind.
+const BEHIND: Duration = Duration::from_secs(3);
+/// After another one's write was met, the next one waits for this.
+const OTHERS: Duration = Duration::from_millis(100);
+/// A write that failed is repeated after this.
+const AGAIN: Duration = Duration::from_millis(500);
+/// A write that was refused is repeated after this: rights are missing, or the namespace is.
+const REFUSED: Duration = Duration::from_secs(10);
+
+/// What is to be written, and what is being written.
+#[derive(Debug, Default)]
+pub(super) struct Publishing {
+    /// The nodes whose Lease or member object was shown since they were last compared.
+    changed: BTreeSet<String>,
+    /// All of them are to be compared.
+    all: bool,
+    /// Nodes whose member object differs from what is known of the Lease, and since when.
+    differ: BTreeMap<String, Time>,
+    /// The writes under way, by node.
+    flights: BTreeMap<String, Flight>,
+    /// No write for a node before.
+    next: BTreeMap<String, Time>,
+    /// This node has ended these sessions, and tells the others.
+    ended_here: BTreeSet<String>,
+    /// What the Leases that were deleted said, as ended.
+    deleted: BTreeMap<String, View>,
+}
+
+/// A write of a member object.
+#[derive(Debug)]
+struct Flight {
+    id: u64,
+    /// The version of the Lease that it names.
+    copy: String,
+    /// Without an answer it has failed then.
+    fails_at: Time,
+}
+
+impl Publishing {
+    pub(super) fn look_at(&mut self, node: &str) {
+        self.changed.insert(node.to_owned());
+    }
+
+    pub(super) fn look_at_all(&mut self) {
+        self.all = true;
+    }
+
+    /// This node has written the end of that session.
+    pub(super) fn was_ended_here(&mut self, node: &str) {
+        self.ended_here.insert(node.to_owned());
+        self.changed.insert(node.to_owned());
+    }
+
+    /// A Lease is gone, and so is its session. The end counts as the version after the last one: a Lease that is made anew has a later
+    /// one.
+    pub(super) fn lease_was_deleted(&mut self, last: &View) {
+        if !last.published {
+            return;
+        }
+        let version = number(&last.version).map_or_else(|| last.version.clone(), |last| (last + 1).to_string());
+        let record = Record { holder: String::new(), ..last.record.clone() };
+        self.deleted.insert(last.node.clone(), View { version, record, end: None, ..last.clone() });
+        self.changed.insert(last.node.clone());
+    }
+}
+
+impl SessionVips {
+    /// Whether others have been told of this node's incarnation: before, it takes nothing, because nobody would watch it.
+    pub(super) fn is_own_published(&self) -> bool {
+        let me = &self.rules.node;
+        let unpublished = self.sessions.get(me).is_some_and(|own| !own.view.published);
+        let told = |member: &Member| member.copy.is_live() && self.own.is_of(&member.copy.incarnation());
+        unpublished || self.sessions.member(me).is_some_and(told) || planted!(TakesUnpublished)
+    }
+
+    pub(super) fn member_shown(&mut self, member: Member) {
+        let (node, now) = (member.copy.node.clone(), self.step.at.now);
+        let lives = member.copy.is_live();
+        let shown = self.sessions.see_member(now, member);
+        // Somebody may have put it back to when the session lived: who should follow the Lease does so again.
+        self.rewatch |= self.sessions.get(&node).is_some_and(|peer| peer.view.is_live() != lives);
+        self.member_was_shown(&node, shown);
+    }
+
+    fn member_was_shown(&mut self, node: &str, shown: Shown) {
+        self.session_was_shown(node, shown);
+        if node == self.rules.node {
+            self.own_shown();
+            // The beginning of the own session may be known to all now.
+            self.index.dirty.extend(self.index.open.iter().copied());
+            self.step.again = true;
+        }
+    }
+
+    pub(super) fn members_listed(&mut self, members: Vec<Member>) {
+        let (changed, other) = self.sessions.see_members(self.step.at.now, members);
+        for node in other {
+            self.publishing.look_at(&node);
+        }
+        self.publishing.look_at_all();
+        self.rewatch = true;
+        for node in changed {
+            self.session_changed(&node);
+        }
+        self.notes_were_listed();
+        self.own_shown();
+        self.step.again = true;
+    }
+
+    pub(super) fn member_deleted(&mut self, node: &str) {
+        self.sessions.member_gone(node);
+        self.publishing.look_at(node);
+        self.step.again = true;
+    }
+
+    /// Compares member objects with Leases, and writes what is to be written.
+    pub(super) fn advance_publishing(&mut self) {
+        if std::mem::take(&mut self.publishing.all) {
+            let followed = self.following.asked.iter().chain([&self.rules.node]).chain(self.publishing.deleted.keys());
+            self.publishing.changed.extend(followed.cloned().collect::<Vec<_>>());
+        }
+        for node in std::mem::take(&mut self.publishing.changed) {
+            match self.copy_for(&node) {
+                Some(_) => _ = self.publishing.differ.entry(node).or_insert(self.step.at.now),
+                None => self.is_told(&node),
+            }
+        }
+        let differ: Vec<(String, Time)> = self.publishing.differ.iter().map(|(n, at)| (n.clone(), *at)).collect();
+        for (node, since) in differ {
+            self.consider_publishing(&node, since);
+        }
+    }
+
+    /// Nothing is to be written for the node.
+    fn is_told(&mut self, node: &str) {
+        self.publishing.differ.remove(node);
+        self.publishing.ended_here.remove(node);
+        self.publishing.deleted.remove(node);
+        self.publishing.next.remove(node);
+    }
+
+    /// What the member object of a node should say, if it says something else and this node may write it.
+    fn copy_for(&self, node: &str) -> Option<View> {
+        let me = node == self.rules.node;
+        let deleted = self.publishing.deleted.get(node);
+        let known = match self.sessions.get(node) {
+            // The own session that another run of this agent has left says nothing until it is adopted or begun anew.
+            Some(peer) if me => self.own.is_of(&peer.view.incarnation()).then_some(&peer.view)?,
+            Some(peer) => &peer.view,
+            None => deleted?,
+        };
+        let mine = me || self.following.asked.contains(node) || self.publishing.ended_here.contains(node);
+        let other = self.sessions.member(node).is_none_or(|member| !member.copy.says_as(known));
+        // Nobody needs to hear that a session of which nobody was told has ended.
+        let matters = known.is_live() || self.sessions.member(node).is_some();
+        (known.published && (mine || deleted.is_some()) && other && matters).then(|| known.clone())
+    }
+
+    fn consider_publishing(&mut self, node: &str, since: Time) {
+        if self.publishing.flights.contains_key(node) {
+            return;
+        }
+        let Some(copy) = self.copy_for(node) else { return self.is_told(node) };
+        let at_once = node == self.rules.node || self.publishing.ended_here.contains(node);
+        let behind = self.sessions.member(node).is_some_and(|member| !copy.is_as_new_as(&member.copy));
+        let wait = match self.judge_place(node) {
+            _ if at_once => Duration::ZERO,
+            place => STEP * (1 + place.unwrap_or(2)) + if behind { BEHIND } else { Duration::ZERO },
+        };
+        let next = self.publishing.next.get(node).copied().unwrap_or(since);
+        if !self.due((since + wait).max(next)) || !at_once && planted!(NobodyRepairs) {
+            return;
+        }
+        let (id, now) = (self.step.new_id(), self.step.at.now);
+        let fails_at = now + WITHIN + MARGIN;
+        self.publishing.flights.insert(node.to_owned(), Flight { id, copy: copy.version.clone(), fails_at });
+        self.due(fails_at);
+        let base = self.sessions.member(node).map(|member| member.version.clone());
+        self.step.out.push(Output::Call(Call::Publish { id, base, copy, within: WITHIN }));
+    }
+
+    /// Ends writes that were never answered.
+    pub(super) fn advance_published(&mut self) {
+        let over: Vec<(u64, Time)> = self.publishing.flights.values().map(|f| (f.id, f.fails_at)).collect();
+        for (id, fails_at) in over {
+            if self.due(fails_at) {
+                self.was_published(id, Err(Failure::Away));
+            }
+        }
+    }
+
+    /// A write was answered: with the object as it is now, or as another one has made it.
+    pub(super) fn was_published(&mut self, id: u64, result: Result<Option<Member>, Failure>) {
+        let now = self.step.at.now;
+        self.step.again = true;
+        let node = self.publishing.flights.iter().find(|(_, f)| f.id == id).map(|(node, _)| node.clone());
+        let flight = node.as_ref().and_then(|node| self.publishing.flights.remove(node));
+        if let Some(node) = &node {
+            self.publishing.look_at(node);
+        }
+        match (result, node) {
+            (Ok(Some(member)), node) => {
+                self.api_answered();
+                let of = member.copy.node.clone();
+                if node.is_some() && flight.is_none_or(|flight| flight.copy != member.copy.version) {
+                    self.publishing.next.insert(of.clone(), now + OTHERS);
+                }
+                if self.sessions.member(&of).is_some_and(|known| is_lower(&member.version, &known.version)) {
+                    // The store was set back, or the watch was faster than the answer: the next write finds out which.
+                    return self.sessions.member_gone(&of);
+                }
+                self.member_shown(member);
+            }
+            (Ok(None), node) => {
+                self.api_answered();
+                if let Some(node) = &node {
+                    self.sessions.member_gone(node);
+                }
+            }
+            (Err(failure), Some(node)) => {
+                let wait = if failure == Failure::Away { AGAIN } else { REFUSED };
+                self.publishing.next.insert(node, now + wait);
+            }
+            (Err(_), None) => {}
+        }
+    }
+}

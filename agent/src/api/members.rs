@@ -1,0 +1,156 @@
+//! Member objects: one `ConfigMap` for each node, under one label.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Request;
+use kube::core::params::{GetParams, Patch, PatchParams, PostParams};
+pub use mooring_names::sessions::MEMBER;
+use mooring_names::sessions::MEMBER_PREFIX;
+use serde_json::json;
+
+use super::ask::NamedCall;
+use super::race::Limits;
+use super::servers::Servers;
+use super::{ApiError, Verb};
+use crate::core::session::{Member, View};
+use mooring_common::text::cut;
+
+/// The resource in RBAC.
+pub const RESOURCE: &str = "configmaps";
+/// The key of what the object says.
+const KEY: &str = "session";
+/// Longest text that the agent reads, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Writes member objects. Clones share one client.
+#[derive(Clone)]
+pub struct Members {
+    servers: Servers,
+    namespace: String,
+}
+
+impl Members {
+    /// Makes no call.
+    #[must_use]
+    pub const fn new(servers: Servers, namespace: String) -> Self {
+        Self { servers, namespace }
+    }
+
+    /// The collection.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    }
+
+    /// Writes what a node's member object says, by compare-and-swap. Returns the object as it is now: as written, or as another one
+    /// has made it. None: it was deleted meanwhile.
+    ///
+    /// # Errors
+    /// The API server refuses, or does not answer.
+    pub async fn write(&self, base: Option<&str>, copy: &View, within: Duration) -> Result<Option<Member>, ApiError> {
+        let name = format!("{MEMBER_PREFIX}{}", copy.node);
+        let what = format!("ConfigMap {}/{name}", self.namespace);
+        let text = serde_json::to_string(copy).map_err(|error| super::unsayable(&error))?;
+        let all = Request::new(self.path());
+        let call = match base {
+            None => {
+                let object = serde_json::to_vec(&created(&name, text)).map_err(|error| super::unsayable(&error))?;
+                NamedCall::new(Verb::Create, RESOURCE, what.clone(), all.create(&PostParams::default(), object))?
+            }
+            Some(base) => {
+                let patch = json!({
+                    "metadata": {"resourceVersion": base, "labels": {MEMBER: ""}},
+                    "data": {KEY: text},
+                });
+                let request = all.patch(&name, &PatchParams::default(), &Patch::Merge(patch));
+                NamedCall::new(Verb::Patch, RESOURCE, what.clone(), request)?
+            }
+        };
+        let (result, _) = self.servers.ask_for::<ConfigMap>(&call, Limits::within(within)).await;
+        match result {
+            Ok(written) => Ok(member(&written)),
+            Err(ApiError::Conflict { .. }) => {
+                let request = Request::new(self.path()).get(&name, &GetParams::default());
+                let call = NamedCall::new(Verb::Get, RESOURCE, what, request)?;
+                match self.servers.ask_for::<ConfigMap>(&call, Limits::within(within)).await.0 {
+                    Ok(found) => Ok(Some(member(&found).unwrap_or_else(|| unread(&found, copy)))),
+                    Err(ApiError::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+            // A patch of an object that is gone. (A creation that meets no namespace is an error.)
+            Err(ApiError::NotFound { .. }) if base.is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn created(name: &str, text: String) -> ConfigMap {
+    let labels = BTreeMap::from([(MEMBER.to_owned(), String::new())]);
+    let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    ConfigMap { metadata, data: Some(BTreeMap::from([(KEY.to_owned(), text)])), ..ConfigMap::default() }
+}
+
+/// A member object that says nothing this agent can read: another one may be written over it.
+fn unread(object: &ConfigMap, copy: &View) -> Member {
+    let version = object.metadata.resource_version.clone().unwrap_or_default();
+    Member { version, copy: View { version: String::new(), uid: String::new(), declared: None, ..copy.clone() } }
+}
+
+/// The node of a member object.
+#[must_use]
+pub fn node(object: &ConfigMap) -> Option<&str> {
+    object.metadata.name.as_deref()?.strip_prefix(MEMBER_PREFIX).filter(|node| !node.is_empty())
+}
+
+/// What a member object says; None: nothing that can be read.
+#[must_use]
+pub fn member(object: &ConfigMap) -> Option<Member> {
+    let node = node(object)?;
+    let text = object.data.as_ref()?.get(KEY).filter(|text| text.len() <= LONGEST)?;
+    match serde_json::from_str::<View>(text) {
+        Ok(copy) if copy.node == node => {
+            let copy = View { declared: copy.declared.map(super::sessions::sane), published: true, ..copy };
+            Some(Member { version: object.metadata.resource_version.clone().unwrap_or_default(), copy })
+        }
+        Ok(copy) => {
+            tracing::warn!(node, names = copy.node, "member object names another node and is ignored");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(node, error = cut(&error.to_string(), 120), "member object cannot be read and is ignored");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::lease::Record;
+    use crate::core::session::Declared;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let record = Record { holder: "n1".into(), duration: Duration::from_secs(15), ..Record::default() };
+        let declared = Some(Declared::default());
+        let copy = View {
+            node: "n1".into(),
+            uid: "u".into(),
+            version: "7".into(),
+            record,
+            declared,
+            end: None,
+            published: true,
+        };
+        let mut object = created("mooring-member.n1", serde_json::to_string(&copy).unwrap());
+        object.metadata.resource_version = Some("9".into());
+        assert_eq!(member(&object), Some(Member { version: "9".into(), copy }));
+        object.metadata.name = Some("mooring-member.n2".into());
+        assert_eq!(member(&object), None, "it names another node");
+        assert_eq!(member(&ConfigMap::default()), None);
+    }
+}
