@@ -94,8 +94,8 @@ impl Drop for Watches {
 }
 
 impl Watches {
-    /// Starts all watches except slices; sessions, if used, in that namespace.
-    pub fn start(servers: Servers, namespace: Option<&str>, told: mpsc::Sender<Message>) -> Self {
+    /// Starts all watches of a node except slices; sessions, if used, in that namespace.
+    pub fn start(servers: Servers, node: &str, namespace: Option<&str>, told: mpsc::Sender<Message>) -> Self {
         let (slices_of, wanted) = watch::channel(Services::default());
         let sessions = namespace.map(|namespace| Sessions::new(servers.clone(), namespace.to_owned()));
         let kick = Arc::new(Notify::new());
@@ -104,9 +104,10 @@ impl Watches {
         if let Some(namespace) = namespace {
             all.watch_sessions(namespace);
         }
-        // Whole objects: whether a Node is ready stands in its status, whether it is cordoned in its spec, and both rank it.
-        let follow = all.follow("/api/v1/nodes".into(), "nodes", "Nodes");
-        all.run("Nodes", follow, |change: Change<Node>| Seen::Nodes(change));
+        // The own Node alone: its session tells others how it ranks. All Nodes would be all their heartbeats, on each node.
+        let follow = all.follow("/api/v1/nodes".into(), "nodes", "this Node");
+        let follow = Follow { fields: Some(format!("metadata.name={node}")), page: None, ..follow };
+        all.run("this Node", follow, |change: Change<Node>| Seen::Node(change));
         let follow = all.follow("/api/v1/services".into(), "services", "Services");
         let follow = Follow { fields: Some("spec.type=LoadBalancer".into()), ..follow };
         all.run("Services", follow, |change: Change<Service>| Seen::Services(change));

@@ -1,13 +1,13 @@
 //! What a VIP demands of its holder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Catalog, select, text};
+use super::{Catalog, text};
 use crate::api::addresses;
 use crate::api::objects::{IpAddress, Key, Service, Slice};
-use crate::core::placement::{Demand, Interface};
+use crate::core::placement::{Demand, Interface, Selector};
 
 impl Catalog {
     /// Whether the VIP should exist: a Service has the address, or its label asks for the VIP.
@@ -36,9 +36,8 @@ impl Catalog {
         let interface = by_service.or(notes.interface.as_deref()).and_then(text::interface);
         let preferred = notes.preferred_nodes.as_deref().map(|t| Arc::new(text::weights(t)));
         let interface = interface.unwrap_or_else(|| self.interface.clone());
-        let selector = notes.node_selector.clone();
-        let allowed = selector.as_deref().map(|selector| self.selected(selector));
-        Some(Some(Demand { address, interface, allowed, local, preferred }))
+        let selector = notes.node_selector.as_deref().map(|text| Arc::new(Selector::of(text)));
+        Some(Some(Demand { address, interface, selector, local, preferred }))
     }
 
     /// The Services that have the address.
@@ -65,16 +64,6 @@ impl Catalog {
             common = Some(of);
         }
         common.unwrap_or_default()
-    }
-
-    /// The nodes that a selector allows. VIPs with the same selector share one set.
-    fn selected(&self, selector: &str) -> Arc<BTreeSet<String>> {
-        self.selected.get(selector).cloned().unwrap_or_else(|| self.select(selector))
-    }
-
-    pub(super) fn select(&self, selector: &str) -> Arc<BTreeSet<String>> {
-        let allows = |labels: &BTreeMap<String, String>| select::matches(selector, labels);
-        Arc::new(self.nodes.iter().filter(|(_, n)| allows(&n.metadata.labels)).map(|(name, _)| name.clone()).collect())
     }
 }
 

@@ -1,5 +1,5 @@
 //! Works out which VIPs there should be, and what each demands of its holder, from `IPAddress` objects, Services,
-//! `EndpointSlices` and Nodes. The catalog is pure: it takes what the watches saw and returns the inputs for the core.
+//! `EndpointSlices` and the own Node. The catalog is pure: it takes what the watches saw and returns the inputs for the core.
 //!
 //! An `IPAddress` is advertised when a Service of type `LoadBalancer` records it (the allocator writes the record once
 //! the address is bound), or when the object has the label. An `IPAddress` with neither is not advertised: it may never
@@ -24,11 +24,10 @@ pub use slices::Dealt;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use crate::api::addresses::view;
 use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
-use crate::core::placement::{Demand, Interface};
+use crate::core::placement::{Demand, Interface, Labels};
 use crate::core::session::{AddressView, Standing};
 use crate::core::session_vips::Input;
 use slices::Cover;
@@ -45,8 +44,8 @@ pub enum Seen {
     Services(Change<Service>),
     /// A change from one of the watches of slices.
     Slices(Dealt, Change<Slice>),
-    /// A change of a Node.
-    Nodes(Change<Node>),
+    /// A change of this node's Node.
+    Node(Change<Node>),
 }
 
 /// A change as a watch shows it.
@@ -82,11 +81,11 @@ pub struct Catalog {
     slices_of: BTreeMap<Key, BTreeSet<Key>>,
     /// The Services whose slices are all known.
     covered: BTreeMap<Key, Cover>,
-    nodes: BTreeMap<String, Node>,
-    selected: BTreeMap<String, Arc<BTreeSet<String>>>,
     listed: Listed,
     told: BTreeMap<IpAddr, Told>,
-    standing: BTreeMap<String, Standing>,
+    /// What was last said of this node.
+    standing: Option<Standing>,
+    labels: Labels,
     drain: bool,
     rebalance: Rebalance,
     dirty: BTreeSet<IpAddr>,
@@ -114,7 +113,7 @@ struct Rebalance {
 struct Listed {
     addresses: [bool; WATCHES],
     services: bool,
-    nodes: bool,
+    node: bool,
 }
 
 /// What the core knows of a VIP.
@@ -143,11 +142,10 @@ impl Catalog {
             slices: BTreeMap::new(),
             slices_of: BTreeMap::new(),
             covered: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            selected: BTreeMap::new(),
             listed: Listed::default(),
             told: BTreeMap::new(),
-            standing: BTreeMap::new(),
+            standing: None,
+            labels: Labels::new(),
             drain: false,
             rebalance: Rebalance::default(),
             dirty: BTreeSet::new(),
@@ -167,7 +165,7 @@ impl Catalog {
             }
             Seen::Services(change) => self.take_services(change),
             Seen::Slices(dealt, change) => self.take_slices(&dealt, change),
-            Seen::Nodes(change) => self.take_nodes(change, &mut out),
+            Seen::Node(change) => self.take_node(change, &mut out),
         }
         self.tell(listed, &mut out);
         out
@@ -206,6 +204,12 @@ impl Catalog {
     #[must_use]
     pub fn demand_of(&self, address: IpAddr) -> Option<&Demand> {
         self.told.get(&address)?.demand.as_ref()
+    }
+
+    /// The labels of this node.
+    #[must_use]
+    pub const fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     /// What all VIPs demand.
@@ -384,7 +388,7 @@ impl Catalog {
         if !wanted.is_empty() {
             out.push(Input::Wanted(wanted));
         }
-        let complete = self.listed.addresses == [true; WATCHES] && self.listed.services && self.listed.nodes;
+        let complete = self.listed.addresses == [true; WATCHES] && self.listed.services && self.listed.node;
         if !self.synced && complete && self.is_all_covered() {
             self.synced = true;
             out.push(Input::Synced);

@@ -26,7 +26,7 @@ impl Catalog {
     /// Whether every source of VIPs is known. `objects`: `IPAddress` objects are one of the sources.
     #[must_use]
     pub fn is_known(&self, objects: bool) -> bool {
-        let listed = self.listed.services && self.listed.nodes;
+        let listed = self.listed.services && self.listed.node;
         let objects = !objects || self.listed.addresses.iter().all(|listed| *listed);
         listed && objects && self.is_all_covered()
     }

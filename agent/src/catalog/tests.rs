@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -49,7 +51,7 @@ fn listed() -> Catalog {
     catalog.take(Seen::Addresses(0, Change::All(vec![])));
     catalog.take(Seen::Addresses(1, Change::All(vec![])));
     catalog.take(Seen::Services(Change::All(vec![])));
-    let out = catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
+    let out = catalog.take(Seen::Node(Change::All(vec![node("n1", &json!({}))])));
     assert!(out.contains(&Input::Synced) && catalog.is_synced());
     catalog
 }
@@ -253,20 +255,23 @@ fn a_list_that_comes_late_does_not_take_a_service_from_the_watch_that_has_it_sin
 }
 
 #[test]
-fn a_selector_follows_the_nodes() {
+fn a_selector_follows_the_node() {
     let mut catalog = listed();
     let mut one = address("a", "10.0.0.5", &json!({"mooring.dev/advertise": "true"}));
     one.metadata.annotations.node_selector = Some("edge".into());
     one.metadata.annotations.interface = Some("eth1".into());
     catalog.take(Seen::Addresses(1, Change::One(one)));
     let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
-    assert_eq!(
-        (demand.allowed.as_deref(), &demand.interface),
-        (Some(&BTreeSet::new()), &Interface::Named("eth1".into()))
-    );
-    let out = catalog.take(Seen::Nodes(Change::One(node("n1", &json!({"edge": ""})))));
-    assert_eq!(out.len(), 1, "{out:?}");
-    assert_eq!(catalog.demand_of(ip("10.0.0.5")).unwrap().allowed.as_deref(), Some(&["n1".to_owned()].into()));
+    assert_eq!(demand.interface, Interface::Named("eth1".into()));
+    assert!(!demand.admits("n1", catalog.labels()));
+    let labelled = node("n1", &json!({"edge": ""}));
+    let (standing, labels) = (standing(&labelled), labelled.metadata.labels.clone());
+    assert_eq!(catalog.take(Seen::Node(Change::One(labelled.clone()))), [Input::Node { standing, labels }]);
+    assert!(catalog.demand_of(ip("10.0.0.5")).unwrap().admits("n1", catalog.labels()));
+    // Others' Nodes are not asked for, and the own one goes on to count when it is gone.
+    assert_eq!(catalog.take(Seen::Node(Change::One(node("n2", &json!({}))))), []);
+    assert_eq!(catalog.take(Seen::Node(Change::Gone(labelled))), []);
+    assert_eq!(catalog.labels().len(), 1);
 }
 
 #[test]
@@ -303,7 +308,7 @@ fn people_ask_this_node_by_its_annotations() {
         let mut node = node("n1", &json!({}));
         node.metadata.annotations.drain = drain.map(str::to_owned);
         node.metadata.annotations.rebalance = rebalance.map(str::to_owned);
-        Seen::Nodes(Change::One(node))
+        Seen::Node(Change::One(node))
     };
     assert_eq!(catalog.take(asked(Some("true"), None)), [Input::Drain(true)]);
     assert_eq!(catalog.take(asked(None, Some("1"))), [Input::Drain(false), Input::Rebalance]);
@@ -324,7 +329,7 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     let mut catalog = Catalog::new("n1", Interface::First).by_services(super::Classes::default());
     assert!(!catalog.is_known(false));
     catalog.take(Seen::Services(Change::All(vec![])));
-    catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
+    catalog.take(Seen::Node(Change::All(vec![node("n1", &json!({}))])));
     assert!(catalog.is_known(false) && !catalog.is_known(true));
     let both = vec![Demand::of(ip("10.0.0.5")), Demand::of(ip("fd00::5"))];
     assert_eq!(catalog.take(web()), [Input::Wanted(both)]);
@@ -351,7 +356,10 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     let of = catalog.local_services().clone();
     assert_eq!(of.len(), 1);
     let out = catalog.take(Seen::Slices(Dealt::to_one(&of), Change::All(vec![slice("s", "web", &[("n2", true)])])));
-    assert!(matches!(out.as_slice(), [Input::Wanted(w)] if !w[0].admits("n1") && w[0].admits("n2")), "{out:?}");
+    assert!(
+        matches!(out.as_slice(), [Input::Wanted(w)] if !w[0].admits("n1", catalog.labels()) && w[0].admits("n2", catalog.labels())),
+        "{out:?}"
+    );
     catalog.take(Seen::Services(Change::Gone(stating("web", "10.0.0.5", "Local"))));
     assert!(catalog.told.is_empty() && catalog.demands().next().is_none());
 }
@@ -359,7 +367,7 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
 #[test]
 fn who_merely_states_an_address_that_another_service_was_given_does_not_have_it() {
     let mut catalog = Catalog::new("n1", Interface::First).by_services(super::Classes::default());
-    catalog.take(Seen::Nodes(Change::All(vec![node("n1", &json!({}))])));
+    catalog.take(Seen::Node(Change::All(vec![node("n1", &json!({}))])));
     catalog.take(Seen::Addresses(0, Change::All(vec![for_service("a", "10.0.0.5")])));
     let stating: Service = serde_json::from_value(json!({
         "metadata": {"namespace": "shop", "name": "any", "annotations": {

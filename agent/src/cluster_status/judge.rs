@@ -12,7 +12,7 @@ use crate::api::addresses::{is_advertised, placed, view};
 use crate::api::objects::{self, IpAddress, Key, Service, Slice};
 use crate::catalog::{Catalog, Change, Dealt, Seen, standing};
 use crate::core::lease::{LeaseView, Record};
-use crate::core::placement::{Candidate, Interface, order, seed};
+use crate::core::placement::{Candidate, Interface, Labels, order, seed};
 use crate::core::session::{End, EndCause, Holder, Standing, View};
 use crate::core::time::WallTime;
 
@@ -128,7 +128,7 @@ fn users(services: &[Service]) -> BTreeMap<Key, Vec<String>> {
 struct Next<'a> {
     catalog: Catalog,
     sessions: &'a [View],
-    standing: BTreeMap<String, Standing>,
+    nodes: BTreeMap<&'a str, (Standing, &'a Labels)>,
 }
 
 impl<'a> Next<'a> {
@@ -136,7 +136,7 @@ impl<'a> Next<'a> {
         // Which interface an agent takes for a VIP that names none stands in its settings: usually the first that it declares.
         let mut catalog = Catalog::new("", Interface::First);
         let (advertised, of_services): (Vec<_>, Vec<_>) = objects.addresses.iter().cloned().partition(is_advertised);
-        let _ = catalog.take(Seen::Nodes(Change::All(objects.nodes.clone())));
+        let _ = catalog.take(Seen::Node(Change::All(vec![])));
         let _ = catalog.take(Seen::Services(Change::All(objects.services.clone())));
         if let Some(slices) = &objects.slices {
             let local = Dealt::to_one(catalog.local_services());
@@ -144,21 +144,20 @@ impl<'a> Next<'a> {
         }
         let _ = catalog.take(Seen::Addresses(0, Change::All(of_services)));
         let _ = catalog.take(Seen::Addresses(1, Change::All(advertised)));
-        let standing = objects.nodes.iter().map(|node| (node.metadata.name.clone(), standing(node))).collect();
-        Self { catalog, sessions: &objects.sessions, standing }
+        let of = |node: &'a objects::Node| (node.metadata.name.as_str(), (standing(node), &node.metadata.labels));
+        Self { catalog, sessions: &objects.sessions, nodes: objects.nodes.iter().map(of).collect() }
     }
 
     /// Everybody but the holder, the best first.
     fn after(&self, address: IpAddr, holder: Option<&str>) -> Vec<String> {
         let Some(demand) = self.catalog.demand_of(address) else { return vec![] };
         let live = self.sessions.iter().filter(|view| view.is_live() && Some(view.node.as_str()) != holder);
-        let candidates = live.map(|view| Candidate {
-            node: &view.node,
-            seed: seed(&view.node),
-            links: view.links(),
-            standing: self.standing.get(&view.node).copied().unwrap_or_default(),
-            leaving: view.is_leaving(),
-            late: false,
+        let candidates = live.map(|view| {
+            // What a session declares may be a moment old, and agents of before declare nothing.
+            let known = self.nodes.get(view.node.as_str()).copied();
+            let (standing, labels) = known.unwrap_or((view.standing(), view.labels()));
+            let (seed, links, leaving) = (seed(&view.node), view.links(), view.is_leaving());
+            Candidate { node: &view.node, seed, links, standing, labels, leaving, late: false }
         });
         order(demand, seed(&address), candidates).into_iter().map(str::to_owned).collect()
     }

@@ -58,7 +58,7 @@ pub(super) fn assignments(
         let link = demand.link_of(&links);
         let index = link.and_then(|link| interfaces.iter().find(|one| one.link.name == link.name)).map(|one| one.index);
         let index = index.filter(|index| had_first || *index != NO_INTERFACE);
-        let allowed = demand.allowed.as_ref().is_none_or(|all| all.contains(node));
+        let allowed = demand.selects(catalog.labels());
         if let Some(index) = index.filter(|_| allowed || own) {
             assignment.vips.insert(demand.address, index);
             if link.is_some_and(|link| link.up) {
@@ -110,7 +110,7 @@ mod tests {
 
     fn catalog(services: Vec<Service>) -> Catalog {
         let mut catalog = Catalog::new("w1", Where::First).by_services(Classes::default());
-        catalog.take(Seen::Nodes(Change::All(vec![Node::default()])));
+        catalog.take(Seen::Node(Change::All(vec![Node::default()])));
         catalog.take(Seen::Services(Change::All(services)));
         catalog
     }

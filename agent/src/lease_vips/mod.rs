@@ -118,7 +118,7 @@ pub async fn run(
         leases,
         catalog: Catalog::new(&settings.node_name, elsewhere).by_services(classes),
         clients: LeaseClients::new(cluster.servers.clone(), answer),
-        watches: Watches::start(cluster.servers.clone(), None, told),
+        watches: Watches::start(cluster.servers.clone(), &settings.node_name, None, told),
         needs,
         new_needs: None,
         assignments: None,

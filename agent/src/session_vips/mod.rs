@@ -85,7 +85,7 @@ pub async fn run(
         blind_after: rules.blind_after(),
         catalog: Catalog::new(&settings.node_name, elsewhere),
         calls: Calls::new(&settings.node_name, servers.clone(), namespace.clone(), told.clone()),
-        watches: Watches::start(servers, Some(&namespace), told),
+        watches: Watches::start(servers, &settings.node_name, Some(&namespace), told),
         needs,
         new_needs: None,
         reports: Reports::new(settings.node_name.clone(), (namespace, lease), cluster, ops.clone()),

@@ -100,7 +100,8 @@ impl Status {
             .filter(|node| *node != holder)
             .take(SUCCESSORS)
             .collect();
-        let why = self.why(state, demand, &next, reports.why(state.address));
+        let selected = session_vips.is_any_node_selected(state.address);
+        let why = self.why(state, demand, selected, &next, reports.why(state.address));
         Some(ServiceVip {
             address: state.address,
             object: catalog.key_of(state.address).map(ToString::to_string).unwrap_or_default(),
@@ -113,8 +114,15 @@ impl Status {
         })
     }
 
-    /// Why the VIP is on its node.
-    fn why(&self, state: &VipState, demand: Option<&Demand>, next: &[String], told: Option<&str>) -> String {
+    /// Why the VIP is on its node. `selected`: any node has the labels that the VIP asks for.
+    fn why(
+        &self,
+        state: &VipState,
+        demand: Option<&Demand>,
+        selected: bool,
+        next: &[String],
+        told: Option<&str>,
+    ) -> String {
         let Some(demand) = demand else { return "it should not exist any more".into() };
         let refused = |what: &str| state.refused.as_ref().map(|reason| format!("{what}: {reason}"));
         match (state.carried, state.record) {
@@ -134,7 +142,7 @@ impl Status {
             (None, "others") => "a VIP stays where it is while its node's session lives".into(),
             (None, "offered") => refused("its holder hands it over, and this node cannot carry it")
                 .unwrap_or_else(|| "its holder hands it over".into()),
-            (None, _) => told.map_or_else(|| self.nobody(state.address, demand, next), str::to_owned),
+            (None, _) => told.map_or_else(|| self.nobody(state.address, demand, selected, next), str::to_owned),
         }
     }
 
@@ -155,7 +163,7 @@ impl Status {
         })
     }
 
-    fn nobody(&self, address: IpAddr, demand: &Demand, next: &[String]) -> String {
+    fn nobody(&self, address: IpAddr, demand: &Demand, selected: bool, next: &[String]) -> String {
         if let Some(first) = next.first() {
             let who = if *first == self.node { "this node" } else { first };
             return format!("nobody holds it; {who} is to take it");
@@ -164,8 +172,8 @@ impl Status {
         if demand.local.as_ref().is_some_and(|nodes| nodes.is_empty()) {
             reasons.push("no node has a ready endpoint (externalTrafficPolicy: Local)".to_owned());
         }
-        if demand.allowed.as_ref().is_some_and(|nodes| nodes.is_empty()) {
-            reasons.push("no node has the labels it asks for".to_owned());
+        if let Some(selector) = demand.selector.as_ref().filter(|_| !selected) {
+            reasons.push(format!("no node has the labels it asks for ({selector})"));
         }
         if reasons.is_empty() {
             let interface = interface_text(&demand.interface);

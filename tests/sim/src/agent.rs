@@ -102,6 +102,8 @@ impl<S: Subject> World<'_, S> {
     /// The agent gets an input.
     pub fn tell(&mut self, host: usize, event: EventOf<S>) {
         let (at, clocks) = (self.hosts[host].moment(self.now), self.hosts[host].clocks(self.now));
+        // A look at the interfaces shows what they are when it is told.
+        let event = if matches!(event, Event::Node { .. }) { self.node_event(host) } else { event };
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let last = agent.last.replace(clocks);
         if let Some(by) = last.and_then(|last| clocks.jump_since(&last)) {

@@ -11,8 +11,9 @@ use mooring_sim::clock::{MS, SECOND};
 use mooring_sim::elector::Elector;
 use mooring_sim::fault::{Fault, How, Planned};
 use mooring_sim::many::{Order, many};
-use mooring_sim::run::run;
+use mooring_sim::run::{recorded, run};
 use mooring_sim::session_vips::{Plan, SessionVips, World};
+use mooring_sim::shrink::shrink;
 use mooring_sim::subject::Subject;
 
 /// No bug may hide for longer.
@@ -108,4 +109,20 @@ fn a_watch_that_keeps_to_no_limit_is_found() {
     let found = run(&plan).violation.map(|violation| violation.rule);
     plant(None);
     assert_eq!(found, Some(Rule::Calls));
+}
+
+/// `SIM_BUG=name SIM_SEED=n` tells the run of sessions in which that bug shows, with the fewest faults.
+#[test]
+fn one_seed_with_a_bug_told() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (Some(seed), Ok(name)) = (number("SIM_SEED"), std::env::var("SIM_BUG")) else { return };
+    let bug = Bug::SESSION_VIPS.into_iter().find(|bug| format!("{bug:?}") == name);
+    let mut plan = Plan::of(seed, None);
+    plant(bug);
+    if let Some(violation) = run(&plan).violation {
+        plan = plan.only(&shrink(&plan, violation.rule));
+    }
+    let (text, outcome) = recorded(&plan, number("SIM_VERBOSE").is_some());
+    plant(None);
+    println!("{:?}\n{text}{:?}", plan.settings, outcome.violation);
 }

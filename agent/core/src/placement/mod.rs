@@ -4,8 +4,10 @@
 //! pass over the sessions. The nodes need not agree, because the record on the `IPAddress` decides.
 
 mod hash;
+mod selector;
 
 pub use hash::{mix, seed};
+pub use selector::{Labels, Selector};
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +37,8 @@ pub struct Demand {
     pub address: IpAddr,
     /// On which interface.
     pub interface: Interface,
-    /// The nodes that the pool's selector allows; None: all.
-    pub allowed: Option<Arc<BTreeSet<String>>>,
+    /// The labels that the pool asks for; None: any node may have it.
+    pub selector: Option<Arc<Selector>>,
     /// The nodes with a ready endpoint, for `externalTrafficPolicy: Local`; None: it does not matter.
     pub local: Option<Arc<BTreeSet<String>>>,
     /// Preferred nodes and their weights.
@@ -47,7 +49,7 @@ impl Demand {
     /// A VIP that demands nothing.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
-        Self { address, interface: Interface::First, allowed: None, local: None, preferred: None }
+        Self { address, interface: Interface::First, selector: None, local: None, preferred: None }
     }
 
     /// The interface on which a node with these links may have the VIP, whether or not the link is up.
@@ -60,11 +62,16 @@ impl Demand {
         }
     }
 
-    /// Whether the node may have the VIP, as far as its name decides.
+    /// Whether the node may have the VIP, as far as its name and its labels decide.
     #[must_use]
-    pub fn admits(&self, node: &str) -> bool {
-        self.allowed.as_ref().is_none_or(|all| all.contains(node))
-            && self.local.as_ref().is_none_or(|all| all.contains(node))
+    pub fn admits(&self, node: &str, labels: &Labels) -> bool {
+        self.selects(labels) && self.local.as_ref().is_none_or(|all| all.contains(node))
+    }
+
+    /// Whether a node with these labels may have the VIP, as far as they decide.
+    #[must_use]
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.matches(labels))
     }
 }
 
@@ -79,6 +86,8 @@ pub struct Candidate<'a> {
     pub links: &'a [Link],
     /// What Kubernetes says of it.
     pub standing: Standing,
+    /// Its labels, or those of them that selectors ask for.
+    pub labels: &'a Labels,
     /// It is about to leave.
     pub leaving: bool,
     /// Its session began after the last holder's had ended.
@@ -102,10 +111,10 @@ pub enum Lacks {
     Link,
 }
 
-/// The first condition for the VIP that a node with these links does not meet.
+/// The first condition for the VIP that a node with these labels and links does not meet.
 #[must_use]
-pub fn lacks(demand: &Demand, node: &str, links: &[Link]) -> Option<Lacks> {
-    if demand.allowed.as_ref().is_some_and(|all| !all.contains(node)) {
+pub fn lacks(demand: &Demand, node: &str, labels: &Labels, links: &[Link]) -> Option<Lacks> {
+    if !demand.selects(labels) {
         return Some(Lacks::Labels);
     }
     if demand.local.as_ref().is_some_and(|all| !all.contains(node)) {
@@ -121,7 +130,7 @@ pub fn lacks(demand: &Demand, node: &str, links: &[Link]) -> Option<Lacks> {
 /// Whether a candidate may have the VIP.
 #[must_use]
 pub fn fits(demand: &Demand, candidate: &Candidate<'_>) -> bool {
-    lacks(demand, candidate.node, candidate.links).is_none()
+    lacks(demand, candidate.node, candidate.labels, candidate.links).is_none()
 }
 
 /// How well a candidate suits. `vip`: the hash of the address.

@@ -2,8 +2,10 @@
 
 use proptest::prelude::{any, prop, proptest};
 
-use super::{Candidate, Demand, Interface, Standing, order, place, seed};
+use super::{Candidate, Demand, Interface, Labels, Selector, Standing, order, place, seed};
 use crate::session::{Link, Subnet};
+
+static NONE: Labels = Labels::new();
 
 fn link(name: &str, subnet: &str, up: bool) -> Link {
     let network: std::net::IpAddr = subnet.parse().unwrap();
@@ -11,7 +13,15 @@ fn link(name: &str, subnet: &str, up: bool) -> Link {
 }
 
 fn candidate<'a>(node: &'a str, links: &'a [Link]) -> Candidate<'a> {
-    Candidate { node, seed: seed(node), links, standing: Standing::default(), leaving: false, late: false }
+    Candidate {
+        node,
+        seed: seed(node),
+        links,
+        standing: Standing::default(),
+        labels: &NONE,
+        leaving: false,
+        late: false,
+    }
 }
 
 fn vip(text: &str) -> Demand {
@@ -37,6 +47,11 @@ fn hard_conditions_exclude_and_soft_ones_only_rank() {
     demand.local = Some(std::sync::Arc::new(["b".to_owned()].into()));
     assert_eq!(best(&demand, &[a]), None, "no endpoint there");
     demand.local = None;
+    let (edge, labels) = (Selector::of("edge"), [("edge".to_owned(), String::new())].into());
+    demand.selector = Some(std::sync::Arc::new(edge));
+    assert_eq!(best(&demand, &[a]), None, "it has no such label");
+    assert_eq!(best(&demand, &[a, Candidate { labels: &labels, ..b }, Candidate { labels: &labels, ..a }]), Some("a"));
+    demand.selector = None;
     let bad = Standing { ready: false, schedulable: false, excluded: true };
     assert_eq!(best(&demand, &[Candidate { standing: bad, ..a }]), Some("a"), "rather than nobody");
     let other = Candidate { node: "c", seed: seed("c"), ..a };

@@ -8,6 +8,7 @@ use super::published::Published;
 use super::{Declared, Holder, Member, Peer, Standing, View, number};
 use crate::mac::Mac;
 use crate::moves::Moves;
+use crate::placement::Labels;
 use crate::placement::seed;
 use crate::planted::planted;
 use crate::rules::Rules;
@@ -28,10 +29,9 @@ pub enum Shown {
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     peers: BTreeMap<String, Peer>,
-    standing: BTreeMap<String, Standing>,
     /// By node, the uid of a Lease that was surely deleted, and when that was shown.
     gone: BTreeMap<String, (String, Time)>,
-    /// By node, when its last sessions had ended. It outlives the Lease.
+    /// By node, when its last sessions had ended. It outlives the Lease, until the member object is gone, too.
     ends: BTreeMap<String, Ends>,
     published: Published,
     /// The nodes whose Leases this one follows by name, and since when.
@@ -74,32 +74,10 @@ impl Membership {
         self.all().filter(|(_, peer)| peer.view.is_live())
     }
 
-    /// What Kubernetes says of a node.
-    #[must_use]
-    pub fn standing(&self, node: &str) -> Standing {
-        self.standing.get(node).copied().unwrap_or_default()
-    }
-
-    /// Kubernetes says this about a node. None: there is no such node.
-    pub fn set_standing(&mut self, node: String, standing: Option<Standing>) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.standing = standing.unwrap_or_default();
-        }
-        if let Some(standing) = standing {
-            self.standing.insert(node, standing);
-            return;
-        }
-        self.standing.remove(&node);
-        if !self.peers.contains_key(&node) {
-            self.ends.remove(&node);
-        }
-    }
-
-    /// The Lease of a node is gone: its ends are forgotten if there is no such node. (Without any Node nothing is known of
-    /// them.)
-    fn lease_gone(&mut self, now: Time, node: &str, uid: String) {
-        self.gone.insert(node.to_owned(), (uid, now));
-        if !self.standing.is_empty() && !self.standing.contains_key(node) {
+    /// The Lease of a node is gone. If its member object is, too, the ends are forgotten; a session without one has none to wait for.
+    fn lease_gone(&mut self, now: Time, node: &str, view: View) {
+        self.gone.insert(node.to_owned(), (view.uid, now));
+        if view.published && self.published.get(node).is_none() {
             self.ends.remove(node);
         }
     }
@@ -192,6 +170,9 @@ impl Membership {
     /// A member object is gone. That says nothing about the session: its Lease decides.
     pub fn member_gone(&mut self, node: &str) {
         self.published.gone(node);
+        if !self.peers.contains_key(node) {
+            self.ends.remove(node);
+        }
     }
 
     /// A node's member object.
@@ -246,7 +227,7 @@ impl Membership {
         let later = |peer: &Peer| peer.shown > sent;
         let listed = |node: &str| views.iter().any(|v| v.node == node);
         for (node, peer) in self.peers.extract_if(.., |node, peer| !later(peer) && !listed(node)).collect::<Vec<_>>() {
-            self.lease_gone(now, &node, peer.view.uid);
+            self.lease_gone(now, &node, peer.view);
             changed.push(node);
         }
         for view in views {
@@ -282,7 +263,7 @@ impl Membership {
     pub fn deleted(&mut self, now: Time, node: &str, rules: &Rules) -> bool {
         self.prove(now, rules);
         let Some(peer) = self.peers.remove(node) else { return false };
-        self.lease_gone(now, node, peer.view.uid);
+        self.lease_gone(now, node, peer.view);
         true
     }
 
@@ -299,7 +280,6 @@ impl Membership {
             let (node, seed) = (view.node.clone(), seed(&view.node));
             let peer = Peer {
                 seed,
-                standing: self.standing(&node),
                 began,
                 changed: now,
                 ended: (!view.is_live()).then_some(now),
@@ -409,12 +389,13 @@ impl Membership {
     }
 }
 
-type Essence<'a> = (&'a [super::Link], bool, Option<&'a str>, &'a [IpAddr]);
+type Essence<'a> = (&'a [super::Link], bool, Option<&'a str>, &'a [IpAddr], Option<Standing>, &'a Labels);
 
 /// What of a declaration matters to other nodes. The version at which a session began is declared later, and changes which
 /// node was there first.
 fn essential(declared: &Declared) -> Essence<'_> {
-    (&declared.links, declared.leaving, declared.began.as_deref(), &declared.reserved)
+    let Declared { links, leaving, reserved, standing, labels, .. } = declared;
+    (links, *leaving, declared.began.as_deref(), reserved, *standing, labels)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Record;
+use crate::placement::Labels;
 use crate::time::WallTime;
 
 /// One life of a session: it begins with a write that counts the transitions up, and ends with another.
@@ -77,7 +78,16 @@ pub struct Declared {
     /// neither declare nor read this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub let_go: Option<LetGo>,
+    /// What Kubernetes says of the node. Older agents do not declare it: they watch all Nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standing: Option<Standing>,
+    /// Those of the node's labels that selectors of VIPs ask for. Older agents do not declare them.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
+
+/// Of a node that declares none.
+static NO_LABELS: Labels = Labels::new();
 
 /// VIPs that a node has let go of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +176,18 @@ impl View {
     #[must_use]
     pub fn reserved(&self) -> &[IpAddr] {
         self.declared().filter(|_| self.is_live()).map_or(&[], |d| d.reserved.as_slice())
+    }
+
+    /// What Kubernetes says of the node, as its agent declares it; the best, if it says nothing.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.declared().and_then(|d| d.standing).unwrap_or_default()
+    }
+
+    /// The node's labels that selectors ask for, as its agent declares them.
+    #[must_use]
+    pub fn labels(&self) -> &Labels {
+        self.declared().map_or(&NO_LABELS, |d| &d.labels)
     }
 
     /// Whether its agent has declared that others may take its VIPs.

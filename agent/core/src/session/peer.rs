@@ -36,8 +36,6 @@ pub struct Peer {
     pub view: View,
     /// The hash of its node's name.
     pub seed: u64,
-    /// What Kubernetes says of the node.
-    pub standing: Standing,
     /// The version at which the session began, once that is declared.
     pub began: Option<u64>,
     /// When its record was last seen to change, or it got a full duration again.

@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use super::SessionVips;
+use super::hold::Basis;
+use super::vip::Vip;
+use crate::placement::seed;
 use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::time::Time;
 
 /// After the API was away, takes look at the segment first for so long.
 const LOOK_LONGER: Duration = Duration::from_secs(5);
+
+/// All agents see the API come back at the same moment. Those with nothing to take list the sessions within this time.
+const SPREAD: Duration = Duration::from_secs(30);
 
 /// The API, as far as this node's calls tell. `away` and `back` may both be there: the API was back, and before all was
 /// known anew it fell silent again.
@@ -23,7 +29,18 @@ pub(super) struct Api {
     pub(super) looks_until: Time,
 }
 
+/// How long after the API was back a node lists the sessions, if nothing waits for the list.
+pub(super) fn spread(node: &str) -> Duration {
+    Duration::from_nanos(seed(node) % u64::try_from(SPREAD.as_nanos()).unwrap_or(u64::MAX))
+}
+
 impl SessionVips {
+    /// Whether any VIP waits for this node to know all sessions.
+    pub(super) fn is_any_unsettled(&self) -> bool {
+        let unsettled = |vip: &Vip| vip.demand.is_none() || vip.hold.is_some_and(|hold| hold.basis != Basis::Recorded);
+        !self.index.open.is_empty() || self.vips.values().any(|vip| unsettled(vip))
+    }
+
     /// Since when the API has not answered: calls that failed, or one that waits for so long.
     pub(super) fn away_since(&self) -> Option<Time> {
         let waiting = self.own.calls.flight.as_ref().map(|f| f.sent);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::api::spread;
 use super::pace::Pace;
 use super::vip::Vip;
 use super::{Call, Output, SessionVips};
@@ -105,8 +106,12 @@ impl SessionVips {
             return;
         }
         let stale = self.sessions.proven().map_or(self.step.at.now, |at| at + self.rules.stale_after());
-        let soon = self.api.away.is_some() || self.api.back.is_some_and(|at| !self.sessions.is_listed_since(at));
-        let wanted = if soon { self.calls.next_list } else { stale.max(self.calls.next_list) };
+        let wanted = match self.api.back.filter(|at| !self.sessions.is_listed_since(*at)) {
+            _ if self.api.away.is_some() => self.calls.next_list,
+            Some(_) if self.is_any_unsettled() => self.calls.next_list,
+            Some(back) => stale.min(back + spread(&self.rules.node)).max(self.calls.next_list),
+            None => stale.max(self.calls.next_list),
+        };
         if self.due(wanted) {
             self.list_sessions();
         }

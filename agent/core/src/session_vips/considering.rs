@@ -52,7 +52,8 @@ impl SessionVips {
         self.ask_about_holder(vip);
         self.index.stranded.remove(&vip.address);
         if state.is_open() {
-            self.index.open.insert(vip.address);
+            // Since the API is back it may wait for a list of sessions.
+            self.step.again |= self.index.open.insert(vip.address) && self.api.back.is_some();
         } else {
             self.index.open.remove(&vip.address);
             // If the VIP is open again later, all turns begin anew.

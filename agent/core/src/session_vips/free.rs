@@ -88,7 +88,7 @@ impl SessionVips {
 
     /// Whether this node's interface for it is up and has not refused it, and conditions of the VIP's own allow it here.
     fn can_carry(&mut self, vip: &Vip, state: &RecordState) -> bool {
-        let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node));
+        let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node, &self.node.labels));
         let up = self.link_for(vip).is_some_and(|i| i.link.up);
         // A refusal ends at a known moment: the VIP is looked at again then.
         let offered = matches!(state, RecordState::Others { consents: true, .. });

@@ -13,7 +13,8 @@ impl SessionVips {
     /// or the node is about to leave.
     pub(super) fn consider_handing_over(&mut self, vip: &mut Vip) {
         let leaving = self.own.gives_all();
-        let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node)) && self.link_for(vip).is_some()
+        let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node, &self.node.labels))
+            && self.link_for(vip).is_some()
             || planted!(StaysWithoutEndpoint);
         let elsewhere = (vip.hold.is_some_and(|hold| hold.rebalance) || planted!(Rebalances))
             && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::event::Failure;
-use crate::placement::Demand;
+use crate::placement::{Demand, Labels};
 use crate::session::{AddressView, Member, Standing, View};
 
 /// Something that the API showed or answered, or that an operator asks for.
@@ -14,12 +14,12 @@ pub enum Input {
     Wanted(Vec<Demand>),
     /// A VIP should exist no longer.
     Unwanted(IpAddr),
-    /// What Kubernetes says about a node. None: the node is gone.
-    Standing {
-        /// The node.
-        node: String,
-        /// Its standing.
-        standing: Option<Standing>,
+    /// What Kubernetes says about this node.
+    Node {
+        /// As far as that ranks it.
+        standing: Standing,
+        /// The Node's labels.
+        labels: Labels,
     },
     /// A watch event showed a session's Lease.
     Session(View),

@@ -34,6 +34,7 @@ impl SessionVips {
             Input::Wanted(demands) => {
                 let refresh = self.rules.announce_refresh;
                 for demand in demands {
+                    self.selector_shown(&demand);
                     let address = demand.address;
                     let vip = self.vips.entry(address).or_insert_with(|| Box::new(Vip::new(address, refresh)));
                     vip.demand = Some(demand);
@@ -47,7 +48,7 @@ impl SessionVips {
                     self.index.dirty.insert(address);
                 }
             }
-            Input::Standing { node, standing } => self.sessions.set_standing(node, standing),
+            Input::Node { standing, labels } => self.node_shown(standing, labels),
             Input::Session(view) => {
                 self.api_answered();
                 let own = view.node == self.rules.node;

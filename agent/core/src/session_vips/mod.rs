@@ -52,6 +52,7 @@ mod renewing;
 mod report;
 mod segment;
 mod snapshot;
+mod standing;
 mod strangers;
 mod table;
 mod turns;

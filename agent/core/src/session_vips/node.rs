@@ -1,12 +1,14 @@
-//! What is known of this node: its interfaces and their links.
+//! What is known of this node: its interfaces and their links, and what Kubernetes says of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::Interface;
 use crate::mac::Mac;
+use crate::placement::Labels;
+use crate::session::Standing;
 use crate::time::Time;
 
-/// This node, as the kernel shows it.
+/// This node, as the kernel and Kubernetes show it.
 #[derive(Debug, Default)]
 pub(super) struct OwnNode {
     /// The interfaces that VIPs may be on; the default one first.
@@ -19,6 +21,10 @@ pub(super) struct OwnNode {
     pub(super) down: BTreeMap<u32, Time>,
     /// When the link of an interface last came up: of those that were down, or gone, since the agent runs.
     pub(super) came_up: BTreeMap<u32, Time>,
+    /// What Kubernetes says of it, once it has said anything.
+    pub(super) standing: Option<Standing>,
+    /// All labels of the Node.
+    pub(super) labels: Labels,
 }
 
 impl OwnNode {

@@ -101,7 +101,8 @@ impl SessionVips {
                 node,
                 seed: peer.seed,
                 links: peer.view.links(),
-                standing: peer.standing,
+                standing: self.standing_of(node, peer),
+                labels: self.labels_of(node, peer),
                 leaving: peer.view.is_leaving(),
                 late: ended.is_some_and(|ended| peer.began.is_none_or(|began| began > ended)),
             })

@@ -97,7 +97,7 @@ impl SessionVips {
         let holder = vip.holder()?;
         let peer =
             self.sessions.get(&holder.node).filter(|peer| peer.view.is_live() && peer.view.is_of(&holder.session))?;
-        lacks(vip.demand.as_ref()?, &holder.node, peer.view.links())
+        lacks(vip.demand.as_ref()?, &holder.node, self.labels_of(&holder.node, peer), peer.view.links())
     }
 
     /// How many VIPs should exist, and how many are carried here.
@@ -124,6 +124,13 @@ impl SessionVips {
         let Some(vip) = self.vips.get(&address) else { return vec![] };
         let Some(demand) = &vip.demand else { return vec![] };
         order(demand, vip.seed, self.candidates(self.latecomers(vip))).into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether any node whose session lives has the labels that a VIP asks for.
+    #[must_use]
+    pub fn is_any_node_selected(&self, address: IpAddr) -> bool {
+        let demand = self.vips.get(&address).and_then(|vip| vip.demand.as_ref());
+        demand.is_none_or(|demand| self.sessions.live().any(|(node, peer)| demand.selects(self.labels_of(node, peer))))
     }
 
     /// The node that declares a MAC address, as far as this one knows.

@@ -48,7 +48,7 @@ async fn services_that_come_one_after_the_other_are_all_followed() {
     let cluster = Cluster::new();
     let server = server(&cluster).await;
     let (told, mut inbox) = mpsc::channel(64);
-    let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+    let watches = Watches::start(cluster.servers(vec![server.url()]), "n1", None, told);
     let (one, both) = (services(&["a"]), services(&["a", "b"]));
     watches.slices_of(&one);
     covered(&mut inbox, &one).await;
@@ -85,7 +85,7 @@ async fn one_more_service_of_many_makes_one_watch_begin_anew() {
     let cluster = Cluster::new();
     let server = server(&cluster).await;
     let (told, mut inbox) = mpsc::channel(64);
-    let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+    let watches = Watches::start(cluster.servers(vec![server.url()]), "n1", None, told);
     let (first, second) = (many(100), many(101));
     let (before, after) = (deal(&first, 4), deal(&second, 4));
     watches.slices_of(&first);
@@ -180,7 +180,7 @@ async fn a_slow_list_of_one_watch_takes_no_service_from_a_second_watch() {
     let (few, more) = (many(EACH), many(EACH + 1));
     let (server, let_go, asked) = slow_for(&cluster, few.len()).await;
     let (told, mut inbox) = mpsc::channel(64);
-    let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+    let watches = Watches::start(cluster.servers(vec![server.url()]), "n1", None, told);
     let (mut catalog, dealt) = (catalog(&more), deal(&more, 2));
     watches.slices_of(&few);
     asked.notified().await;
@@ -200,7 +200,7 @@ async fn a_slow_list_of_a_watch_that_ends_takes_no_service_from_the_one_that_sta
     let dealt = deal(&more, 2);
     let (server, let_go, asked) = slow_for(&cluster, dealt[1].len()).await;
     let (told, mut inbox) = mpsc::channel(64);
-    let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+    let watches = Watches::start(cluster.servers(vec![server.url()]), "n1", None, told);
     let mut catalog = catalog(&few);
     watches.slices_of(&more);
     take_until(&mut catalog, &mut inbox, 0, &dealt[0]).await;
@@ -218,7 +218,7 @@ async fn a_watch_that_gets_its_services_back_lists_them_again() {
     let cluster = Cluster::new();
     let server = server(&cluster).await;
     let (told, mut inbox) = mpsc::channel(64);
-    let watches = Watches::start(cluster.servers(vec![server.url()]), None, told);
+    let watches = Watches::start(cluster.servers(vec![server.url()]), "n1", None, told);
     let (few, more) = (many(EACH / 4), many(EACH + 1));
     let mut catalog = catalog(&few);
     watches.slices_of(&few);

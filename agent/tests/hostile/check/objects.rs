@@ -17,7 +17,7 @@ pub fn check(data: &[u8]) {
     let address = serde_json::from_slice::<IpAddress>(data).ok();
     let mut told = vec![];
     if let Ok(node) = serde_json::from_slice::<Node>(data) {
-        told.extend(catalog.take(Seen::Nodes(Change::One(node))));
+        told.extend(catalog.take(Seen::Node(Change::One(node))));
     }
     if let Some(address) = address.clone() {
         if let Some(holder) = view(&address).holder {

@@ -10,7 +10,7 @@ use mooring_agent_core::time::Time;
 
 use super::SessionVips;
 use super::queue::Item;
-use super::settings::demand;
+use super::settings::{demand, labels};
 use crate::api::Fate;
 use crate::clock::{MS, Nanos, SECOND};
 use crate::queue::Item as Common;
@@ -167,6 +167,12 @@ impl Api {
 }
 
 impl World<'_, SessionVips> {
+    /// What the watch of a host's Node shows.
+    pub(super) fn node_of(&self, host: usize) -> Event {
+        let labels = labels(&self.plan.settings, host, &self.api.endpoints);
+        Event::Input(Input::Node { standing: self.api.standing[host], labels })
+    }
+
     /// Whether a host's packets reach the API at all.
     #[must_use]
     pub fn reaches(&self, host: usize) -> bool {
@@ -246,6 +252,7 @@ impl World<'_, SessionVips> {
                     let version = self.api.store.next();
                     let own = node == self.names[host];
                     let published = self.is_published_after((host, life), own, known.as_ref());
+                    let declared = self.declared_by((host, life), declared);
                     let view = View { node: node.clone(), uid, version, record, declared, end, published };
                     self.check_session_write(host, known.as_ref(), &view);
                     self.api.store.sessions.insert(node.clone(), view.clone());
@@ -398,12 +405,7 @@ impl World<'_, SessionVips> {
                 (SessionVips::vip(&self.plan.settings, vip), self.api.store.addresses.get(&vip).cloned());
             all.push(Event::Input(Input::Address { listed: true, address, view }));
         }
-        for node in 0..self.hosts.len() {
-            all.push(Event::Input(Input::Standing {
-                node: self.names[node].clone(),
-                standing: Some(self.api.standing[node]),
-            }));
-        }
+        all.push(self.node_of(host));
         all.push(Event::Input(Input::Synced));
         all.retain(|event| self.watch_of(event) == of);
         let Some(agent) = &mut self.hosts[host].agent else { return };

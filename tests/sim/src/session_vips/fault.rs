@@ -310,6 +310,8 @@ pub fn widen_membership(plan: &mut Plan) {
         plan.settings.own.of_before =
             (0..nodes).map(|_| if all || rng.chance(500) { rng.pick(&[1, 1, u32::MAX]) } else { 0 }).collect();
     }
+    // Agents of before tell no labels.
+    plan.settings.own.labelled = plan.settings.own.of_before.is_empty() && Rng::new(plan.seed, 23).chance(500);
     let apart = plan.settings.own.apart;
     for planned in &mut plan.faults {
         match &mut planned.fault {

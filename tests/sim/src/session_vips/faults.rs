@@ -175,19 +175,19 @@ impl World<'_, SessionVips> {
                 _ => {}
             }
         }
-        if endpoints != self.api.endpoints {
-            self.api.endpoints = endpoints;
+        let before = (self.api.endpoints.clone(), self.api.standing.clone());
+        self.api.standing = standing;
+        self.api.endpoints = endpoints;
+        let labelled = self.plan.settings.own.labelled;
+        if before.0 != self.api.endpoints && !labelled {
             let local = self.plan.settings.own.local.iter().filter(|v| self.api.wanted.contains(v));
             let demands = local.map(|v| demand(&self.plan.settings, *v, &self.api.endpoints)).collect();
             self.publish(&Event::Input(Input::Wanted(demands)));
         }
-        if standing != self.api.standing {
-            self.api.standing.clone_from(&standing);
-            for (node, standing) in standing.into_iter().enumerate() {
-                self.publish(&Event::Input(Input::Standing {
-                    node: self.names[node].clone(),
-                    standing: Some(standing),
-                }));
+        for host in 0..self.hosts.len() {
+            let relabelled = labelled && before.0.contains(&host) != self.api.endpoints.contains(&host);
+            if relabelled || before.1[host] != self.api.standing[host] {
+                self.show(host, self.node_of(host));
             }
         }
     }

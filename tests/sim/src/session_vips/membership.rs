@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use mooring_agent_core::session::{Member, View};
+use mooring_agent_core::placement::Labels;
+use mooring_agent_core::session::{Declared, Member, View};
 use mooring_agent_core::session_vips::{Event, Input};
 
 use super::SessionVips;
@@ -38,6 +39,12 @@ impl World<'_, SessionVips> {
     /// Whether a Lease has a member object after a host's process has written it: agents of before take the mark off.
     pub(super) fn is_published_after(&self, by: (usize, u32), own: bool, before: Option<&View>) -> bool {
         !self.was_of_before(by.0, by.1) && (own || before.is_some_and(|view| view.published))
+    }
+
+    /// What a host's process declares: agents of before say nothing of their Nodes.
+    pub(super) fn declared_by(&self, by: (usize, u32), declared: Option<Declared>) -> Option<Declared> {
+        let before = self.was_of_before(by.0, by.1);
+        declared.map(|all| if before { Declared { standing: None, labels: Labels::new(), ..all } } else { all })
     }
 
     /// What a node's watches of sessions and member objects begin with.

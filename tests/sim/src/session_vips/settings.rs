@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mooring_agent_core::placement::{self, Demand};
+use mooring_agent_core::placement::{self, Demand, Labels, Selector};
 use mooring_agent_core::rules::Rules;
 
 use super::SessionVips;
@@ -18,8 +18,10 @@ use crate::subject::Subject as _;
 pub struct Own {
     /// How many VIPs there are at the beginning.
     pub vips: usize,
-    /// Those of them that follow endpoints.
+    /// Those of them that follow endpoints; or labels of Nodes.
     pub local: BTreeSet<usize>,
+    /// They follow labels: a node has the label where it would have an endpoint.
+    pub labelled: bool,
     /// A node, and a VIP whose address is one of that node's own.
     pub owned: Option<(usize, usize)>,
     /// Sessions are watched apart from all else.
@@ -51,13 +53,26 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<SessionVips> {
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),
         api: if rng.chance(150) { (5 * MS, 60 * MS) } else { (MS / 2, 4 * MS) },
-        own: Own { vips, local, owned: None, apart: false, of_before: vec![] },
+        own: Own { vips, local, labelled: false, owned: None, apart: false, of_before: vec![] },
     }
+}
+
+/// The label that VIPs ask for.
+const LABEL: &str = "edge";
+
+/// The labels of a host's Node. `nodes`: those with an endpoint, or with the label in its place.
+#[must_use]
+pub fn labels(settings: &Settings<SessionVips>, host: usize, nodes: &BTreeSet<usize>) -> Labels {
+    let has = settings.own.labelled && nodes.contains(&host);
+    let edge = has.then(|| (LABEL.to_owned(), String::new()));
+    edge.into_iter().chain([("kubernetes.io/hostname".to_owned(), name::<Fault>(host))]).collect()
 }
 
 /// What a VIP demands. `nodes`: those with an endpoint.
 #[must_use]
 pub fn demand(settings: &Settings<SessionVips>, vip: usize, nodes: &BTreeSet<usize>) -> Demand {
-    let local = settings.own.local.contains(&vip).then(|| Arc::new(nodes.iter().map(|n| name::<Fault>(*n)).collect()));
-    Demand { interface: placement::Interface::Subnet, local, ..Demand::of(SessionVips::vip(settings, vip)) }
+    let (local, labelled) = (settings.own.local.contains(&vip), settings.own.labelled);
+    let selector = (local && labelled).then(|| Arc::new(Selector::of(LABEL)));
+    let local = (local && !labelled).then(|| Arc::new(nodes.iter().map(|n| name::<Fault>(*n)).collect()));
+    Demand { interface: placement::Interface::Subnet, selector, local, ..Demand::of(SessionVips::vip(settings, vip)) }
 }

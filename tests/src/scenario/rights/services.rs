@@ -28,11 +28,12 @@ const OTHERS: [&str; 3] = [
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
 ];
 
-/// What agents ask seldom: an `IPAddress` after a link came up or a take-over that is in doubt, and a Lease after a write that one
-/// API server did not answer while another says that the Lease has changed.
-const SELDOM: [&str; 2] = [
+/// What agents ask seldom: an `IPAddress` after a link came up or a take-over that is in doubt, a Lease after a write that one API
+/// server did not answer while another says that the Lease has changed, and a member object after a write that met a newer version.
+const SELDOM: [&str; 3] = [
     r#"not needed: get ipaddresses of "ipam.cluster.x-k8s.io""#,
     r#"not needed: get leases of "coordination.k8s.io" in mooring-system"#,
+    r#"not needed: get configmaps of "" in mooring-system"#,
 ];
 
 /// A pool from kube-vip's `ConfigMap`; Services that get addresses, whose nodes fail and come back; another host with a VIP; Services

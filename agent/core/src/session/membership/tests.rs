@@ -164,27 +164,35 @@ fn an_end_is_remembered_when_the_lease_is_gone() {
     all.see(at(4), View { uid: "again".into(), ..view("n1", 9, 0, true) }, &rules);
     assert_eq!(all.ended_by(&holder(1)), Some(6));
     all.deleted(at(5), "n1", &rules);
-    all.set_standing("n1".into(), None);
-    assert_eq!(all.ended_by(&holder(1)), None, "the node is gone too");
+    assert_eq!(all.ended_by(&holder(1)), Some(6));
 }
 
+/// Both are deleted when a node is gone for good, in any order.
 #[test]
-fn the_ends_of_a_node_that_is_gone_are_forgotten_with_its_lease() {
-    for listed in [false, true] {
+fn the_ends_of_a_node_are_forgotten_with_its_lease_and_its_member_object() {
+    for (listed, member_first) in [(false, false), (false, true), (true, false), (true, true)] {
         let (mut all, rules) = (Membership::default(), Rules::default());
-        for node in ["n1", "n2"] {
-            all.set_standing(node.into(), Some(Standing::default()));
-        }
-        all.see(at(1), view("n1", 5, 1, true), &rules);
-        all.see(at(2), view("n1", 6, 1, false), &rules);
-        all.set_standing("n1".into(), None);
-        assert_eq!(all.ended_by(&holder(1)), Some(6), "its Lease is still there");
-        if listed {
-            all.see_all(at(3), at(3), vec![], &rules);
+        let published = |version, live| View { published: true, ..view("n1", version, 1, live) };
+        all.see(at(1), published(5, true), &rules);
+        all.see(at(2), published(6, false), &rules);
+        all.see_member(at(2), Member { version: "7".into(), copy: published(6, false) });
+        let lease_gone = |all: &mut Membership| {
+            if listed {
+                all.see_all(at(3), at(3), vec![], &rules);
+            } else {
+                all.deleted(at(3), "n1", &rules);
+            }
+        };
+        if member_first {
+            all.member_gone("n1");
+            assert_eq!(all.ended_by(&holder(1)), Some(6), "its Lease is still there");
+            lease_gone(&mut all);
         } else {
-            all.deleted(at(3), "n1", &rules);
+            lease_gone(&mut all);
+            assert_eq!(all.ended_by(&holder(1)), Some(6), "its member object is still there");
+            all.member_gone("n1");
         }
-        assert_eq!(all.ended_by(&holder(1)), None, "{listed}");
+        assert_eq!(all.ended_by(&holder(1)), None, "{listed}, {member_first}");
     }
 }
 

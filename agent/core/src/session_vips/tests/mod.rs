@@ -12,6 +12,7 @@ mod owned;
 mod recalled;
 mod refused;
 mod removing;
+mod standing;
 mod stranded;
 mod strangers;
 mod twins;

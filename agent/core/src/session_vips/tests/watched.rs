@@ -48,7 +48,7 @@ fn vips_that_a_node_has_and_cannot_carry_end_no_session() {
     let had = carried_by(world, node, 30);
     let only = Arc::new([world.hosts[node].name.clone()].into());
     for v in &had[1..] {
-        world.demand(&Demand { allowed: Some(Arc::clone(&only)), ..Demand::of(vip(*v)) });
+        world.demand(&Demand { local: Some(Arc::clone(&only)), ..Demand::of(vip(*v)) });
     }
     world.hosts[node].refuses = had[1..].iter().map(|v| vip(*v)).collect();
     let since = world.now;

@@ -80,6 +80,9 @@ impl World<'_, SessionVips> {
                 // The bound holds for a node whose session was ended meanwhile, even if the node returns.
                 (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5, false))
             }
+            // So short a session lapses at two slow calls in a row, also that of the node which takes: it yields to the old holder,
+            // which lets go.
+            Any::Own(Fault::Drain(_)) if lease <= 3 * SECOND && self.plan.settings.api.1 > 20 * MS => None,
             Any::Freeze(_) => short.then_some((moment, true)),
             Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::Rebalance(_)) if self.hosts.len() > 1 => {
                 Some((moment, false))
@@ -88,6 +91,8 @@ impl World<'_, SessionVips> {
             Any::Own(Fault::NoEndpoints(_)) if self.hosts.len() > 1 => {
                 Some((self.checks.bounds.take + 2 * moment, false))
             }
+            // A node without the label names another one, which has not told yet that it has none either.
+            Any::Own(Fault::NoEndpointsAnywhere) if self.plan.settings.own.labelled => None,
             Any::WallJump(..)
             | Any::NewMac(_)
             | Any::Strip(_)

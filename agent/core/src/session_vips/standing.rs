@@ -1,0 +1,57 @@
+//! What Kubernetes says of a node, and its labels. A node watches its own Node alone, and its session tells others what they need to
+//! know of it: so a node is not told of the heartbeats of all others' Nodes.
+
+use super::SessionVips;
+use crate::placement::{Demand, Labels, Selector};
+use crate::session::{Peer, Standing};
+
+impl SessionVips {
+    /// The Node of this node is shown.
+    pub(super) fn node_shown(&mut self, standing: Standing, labels: Labels) {
+        let before = (self.node.standing.unwrap_or_default(), self.labels_asked_for());
+        (self.node.standing, self.node.labels) = (Some(standing), labels);
+        if before != (standing, self.labels_asked_for()) {
+            self.tell_standing();
+        }
+        if self.vips.values().any(|vip| vip.demand.as_ref().is_some_and(|demand| demand.selector.is_some())) {
+            self.all_dirty();
+        }
+    }
+
+    /// A VIP asks for these labels: others need to know which of them this node has.
+    pub(super) fn selector_shown(&mut self, demand: &Demand) {
+        let Some(selector) = &demand.selector else { return };
+        let told = self.sessions.get(&self.rules.node).map(|own| own.view.labels());
+        let is_news =
+            |key: &str| self.node.labels.contains_key(key) && !told.is_some_and(|told| told.contains_key(key));
+        if selector.keys().any(is_news) {
+            self.tell_standing();
+        }
+    }
+
+    fn tell_standing(&mut self) {
+        self.own.redeclare = true;
+        self.own.calls.next_write = self.step.at.now.max(self.own.calls.next_try);
+        self.step.again = true;
+    }
+
+    /// Those of the own labels that any VIP's selector asks for.
+    pub(super) fn labels_asked_for(&self) -> Labels {
+        if self.node.labels.is_empty() {
+            return Labels::new();
+        }
+        let selectors = self.vips.values().filter_map(|vip| vip.demand.as_ref()?.selector.as_deref());
+        let keys = selectors.flat_map(Selector::keys);
+        keys.filter_map(|key| self.node.labels.get_key_value(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    /// What Kubernetes says of a node: of the own one by its Node, of another one by what that declares.
+    pub(super) fn standing_of(&self, node: &str, peer: &Peer) -> Standing {
+        if node == self.rules.node { self.node.standing.unwrap_or_default() } else { peer.view.standing() }
+    }
+
+    /// A node's labels: all of the own one, those that another one declares.
+    pub(super) fn labels_of<'a>(&'a self, node: &str, peer: &'a Peer) -> &'a Labels {
+        if node == self.rules.node { &self.node.labels } else { peer.view.labels() }
+    }
+}
