@@ -65,6 +65,8 @@ pub enum Message {
         /// Whether it exists.
         exists: bool,
     },
+    /// This node may not write its member object: why. None: it has written one after all.
+    MemberRefused(Option<String>),
     /// The watch of sessions, or of addresses, broke.
     WatchLost,
     /// The cluster has the kind `IPAddress`, in that version; None: the cluster has not.

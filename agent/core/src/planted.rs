@@ -130,8 +130,6 @@ pub enum Bug {
     EndsStorm,
     /// An address that a node declares as its own is taken as a VIP.
     TakesOwnedAddresses,
-    /// After the API was away, VIPs are taken by what was known before.
-    ActsOnWhatWas,
     /// A record whose writes fail is written again and again.
     NoBackOff,
     /// The own session is written without a resourceVersion.
@@ -180,7 +178,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 44] = [
+    pub const SESSION_VIPS: [Self; 43] = [
         Self::TakesUnpublished,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
@@ -211,7 +209,6 @@ impl Bug {
         Self::DeafWatcher,
         Self::EndsStorm,
         Self::TakesOwnedAddresses,
-        Self::ActsOnWhatWas,
         Self::NoBackOff,
         Self::RenewsWithoutVersion,
         Self::EndsWhenBlind,

@@ -22,7 +22,9 @@ impl Catalog {
     pub(super) fn take_node(&mut self, change: Change<Node>, out: &mut Vec<Input>) {
         match change {
             Change::All(all) => {
-                all.into_iter().for_each(|one| self.put_node(one, out));
+                for one in all {
+                    self.put_node(one, out);
+                }
                 self.listed.node = true;
             }
             Change::One(one) => self.put_node(one, out),

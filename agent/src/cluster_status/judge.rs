@@ -155,7 +155,7 @@ impl<'a> Next<'a> {
         let candidates = live.map(|view| {
             // What a session declares may be a moment old, and agents of before declare nothing.
             let known = self.nodes.get(view.node.as_str()).copied();
-            let (standing, labels) = known.unwrap_or((view.standing(), view.labels()));
+            let (standing, labels) = known.unwrap_or_else(|| (view.standing(), view.labels()));
             let (seed, links, leaving) = (seed(&view.node), view.links(), view.is_leaving());
             Candidate { node: &view.node, seed, links, standing, labels, leaving, late: false }
         });

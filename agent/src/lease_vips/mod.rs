@@ -269,7 +269,7 @@ impl Adapter for LeaseVipsAdapter {
                 news
             }
             // This placement has no sessions.
-            Message::Input(_) | Message::WatchLost | Message::Namespace { .. } => false,
+            Message::Input(_) | Message::WatchLost | Message::Namespace { .. } | Message::MemberRefused(_) => false,
             Message::Seen(seen) => {
                 self.seen(*seen);
                 true

@@ -35,6 +35,8 @@ pub(super) struct Calls {
     told: mpsc::Sender<Message>,
     /// The last write found no namespace for sessions.
     no_namespace: Arc<AtomicBool>,
+    /// The last write of the own member object was refused.
+    member_refused: Arc<AtomicBool>,
     refusals: Arc<Refusals>,
 }
 
@@ -47,6 +49,7 @@ impl Calls {
             addresses: None,
             told,
             no_namespace: Arc::default(),
+            member_refused: Arc::default(),
             refusals: Arc::default(),
         }
     }
@@ -104,8 +107,14 @@ impl Calls {
 
     fn publish(&self, id: u64, base: Option<String>, copy: View, within: Duration) {
         let (members, told, refusals) = (self.members.clone(), self.told.clone(), self.refusals.clone());
+        let (own, member_refused) = (copy.node == self.node, self.member_refused.clone());
         tokio::spawn(async move {
             let result = members.write(base.as_deref(), &copy, within).await;
+            let refused = result.as_ref().err().filter(|error| matches!(error, ApiError::Forbidden { .. }));
+            let known = own && (refused.is_some() || result.is_ok());
+            if known && member_refused.swap(refused.is_some(), Ordering::Relaxed) != refused.is_some() {
+                let _ = told.send(Message::MemberRefused(refused.map(ToString::to_string))).await;
+            }
             let result = result.map_err(|error| refusals.failure(&error, "write the member object of a session", true));
             tell(&told, Input::Published { id, result }).await;
         });
@@ -181,6 +190,8 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::testing::{Cluster, answer, lease, status};
     use crate::core::lease::Record;
@@ -225,5 +236,52 @@ mod tests {
             }
         }
         assert_eq!(seen, ["0: exists false", "2: exists true"]);
+    }
+
+    /// It is told once that the right is missing, and once that it is there.
+    #[tokio::test]
+    async fn a_refused_member_object_is_told_until_one_is_written() {
+        let cluster = Cluster::new();
+        let allowed = Arc::new(AtomicBool::new(false));
+        let there = allowed.clone();
+        let server = cluster
+            .serve(move |_| {
+                let there = there.load(Ordering::SeqCst);
+                async move {
+                    if there {
+                        let metadata = json!({"name": "mooring-member.n1", "resourceVersion": "8"});
+                        answer(201, json!({"metadata": metadata, "data": {"session": "{}"}}).to_string())
+                    } else {
+                        status(403, "configmaps is forbidden")
+                    }
+                }
+            })
+            .await;
+        let (told, mut messages) = mpsc::channel(8);
+        let calls = Calls::new("n1", cluster.servers(vec![server.url()]), "mooring-system".into(), told);
+        let within = Duration::from_secs(20);
+        let mut seen = vec![];
+        for id in 0..4 {
+            allowed.store(id >= 2, Ordering::SeqCst);
+            let record = Record { holder: "n1".into(), ..Record::default() };
+            let copy = View {
+                node: "n1".into(),
+                uid: "u".into(),
+                version: "7".into(),
+                record,
+                declared: None,
+                end: None,
+                published: true,
+            };
+            calls.publish(id, None, copy, within);
+            loop {
+                match tokio::time::timeout(within, messages.recv()).await.unwrap().unwrap() {
+                    Message::MemberRefused(why) => seen.push((id, why.is_some_and(|why| why.contains("not allowed")))),
+                    Message::Input(Input::Published { .. }) => break,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!(seen, [(0, true), (2, false)]);
     }
 }

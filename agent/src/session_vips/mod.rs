@@ -177,6 +177,10 @@ impl Adapter for SessionVipsAdapter {
                 self.reports.namespace(exists);
                 vec![]
             }
+            Message::MemberRefused(why) => {
+                self.reports.member_refused(why.as_deref());
+                vec![]
+            }
             Message::Kind(api) => {
                 self.reports.kind(api.as_ref().map(Addresses::version));
                 self.calls.set_addresses(api);

@@ -116,6 +116,21 @@ impl Reports {
         self.ops.readiness.set("services-namespace", waits);
     }
 
+    /// Whether this node may write its member object.
+    pub(super) fn member_refused(&self, why: Option<&str>) {
+        let waits = why.map(|why| {
+            format!(
+                "this node may not write its member object, mooring-member.{} in {}: {why}; until then it carries no \
+                 VIPs of Services",
+                self.node, self.namespace
+            )
+        });
+        if let Some(text) = &waits {
+            tracing::warn!("{text}");
+        }
+        self.ops.readiness.set("services-member", waits);
+    }
+
     /// Reports the result of one step.
     pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
         let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();

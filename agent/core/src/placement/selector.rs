@@ -22,8 +22,8 @@ impl Selector {
     /// Reads a selector. Every text is one: what is no part of the other forms is a key.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        let part = |part: &str| {
-            let (key, test) = if let Some(key) = part.strip_prefix('!') {
+        let read = |part: &str| {
+            let (key, what) = if let Some(key) = part.strip_prefix('!') {
                 (key, Test::Absent)
             } else if let Some((key, value)) = part.split_once("!=") {
                 (key, Test::IsNot(value.trim().to_owned()))
@@ -32,15 +32,15 @@ impl Selector {
             } else {
                 (part, Test::Exists)
             };
-            (key.trim().to_owned(), test)
+            (key.trim().to_owned(), what)
         };
-        Self(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(part).collect())
+        Self(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(read).collect())
     }
 
     /// Whether labels fulfil all parts.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.0.iter().all(|(key, test)| match (test, labels.get(key)) {
+        self.0.iter().all(|(key, what)| match (what, labels.get(key)) {
             (Test::Is(wanted), found) => found == Some(wanted),
             (Test::IsNot(unwanted), found) => found != Some(unwanted),
             (Test::Exists, found) => found.is_some(),
@@ -56,9 +56,9 @@ impl Selector {
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (key, test)) in self.0.iter().enumerate() {
+        for (n, (key, what)) in self.0.iter().enumerate() {
             f.write_str(if n == 0 { "" } else { "," })?;
-            match test {
+            match what {
                 Test::Is(value) => write!(f, "{key}={value}")?,
                 Test::IsNot(value) => write!(f, "{key}!={value}")?,
                 Test::Exists => write!(f, "{key}")?,

@@ -79,6 +79,11 @@ impl World<'_, SessionVips> {
 
     /// The core is about to get this input.
     pub(super) fn own_before_step(&mut self, host: usize, event: &Event) {
+        if let Event::Input(Input::Member(member)) = event
+            && member.copy.is_leaving()
+        {
+            self.checks.told_leaving.insert((host, member.copy.node.clone()), self.now);
+        }
         let now = (self.now, self.hosts[host].moment(self.now).now);
         let Some(agent) = &mut self.hosts[host].agent else { return };
         match event {

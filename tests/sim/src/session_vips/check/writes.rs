@@ -241,7 +241,11 @@ impl World<'_, SessionVips> {
         let session = self.api.store.sessions.get(&before.node);
         let live = session.is_some_and(|s| s.is_live() && s.is_of(&before.session));
         // A consent that is withdrawn crosses with takes that rest on it: there the record decides.
-        let withdrawn = self.checks.withdrawn.get(&before.node).is_some_and(|at| now < at + WITHDRAWN);
+        // So it does if the taker's watch of member objects is behind.
+        let lately = |at: Option<&Nanos>| at.is_some_and(|at| now < at + WITHDRAWN);
+        let told = lately(self.checks.told_leaving.get(&(by, before.node.clone())));
+        let withdrawn = self.checks.withdrawn.get(&before.node);
+        let withdrawn = lately(withdrawn) || told && withdrawn.is_some();
         let consents = before.to.is_some() || session.is_some_and(View::is_leaving) || withdrawn;
         if live && !consents && !self.is_restored() {
             let text = format!("{name} takes VIP {vip} from {}, whose session has not ended", before.node);
