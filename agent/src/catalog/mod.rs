@@ -7,8 +7,8 @@
 
 mod classes;
 mod demand;
+mod node;
 mod remarks;
-mod select;
 mod slices;
 mod stated;
 mod text;
@@ -18,8 +18,8 @@ mod tests;
 
 pub use classes::Classes;
 pub use demand::interface_text;
+pub use node::standing;
 pub use remarks::Remark;
-pub use select::standing;
 pub use slices::Dealt;
 
 use std::collections::{BTreeMap, BTreeSet};
