@@ -190,33 +190,40 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::testing::{Cluster, answer, lease, status};
+    use crate::api::testing::{Cluster, Server, answer, lease, status};
     use crate::core::lease::Record;
+
+    /// The calls of n1 to an API server that refuses every write until it is told to make that object.
+    async fn refused_until_allowed(
+        cluster: &Cluster,
+        made: Value,
+        (code, message): (u16, &'static str),
+    ) -> (Arc<AtomicBool>, Calls, mpsc::Receiver<Message>, Server) {
+        let allowed = Arc::new(AtomicBool::new(false));
+        let there = allowed.clone();
+        let made = made.to_string();
+        let server = cluster
+            .serve(move |_| {
+                let given =
+                    if there.load(Ordering::SeqCst) { answer(201, made.clone()) } else { status(code, message) };
+                async move { given }
+            })
+            .await;
+        let (told, messages) = mpsc::channel(8);
+        let calls = Calls::new("n1", cluster.servers(vec![server.url()]), "mooring-system".into(), told);
+        (allowed, calls, messages, server)
+    }
 
     #[tokio::test]
     async fn a_missing_namespace_is_told_once_and_so_is_its_coming() {
         let cluster = Cluster::new();
-        let exists = Arc::new(AtomicBool::new(false));
-        let there = exists.clone();
-        let server = cluster
-            .serve(move |_| {
-                let there = there.load(Ordering::SeqCst);
-                async move {
-                    if there {
-                        let mut made = lease(7, "n1");
-                        made["metadata"]["name"] = "mooring-session.n1".into();
-                        answer(201, made.to_string())
-                    } else {
-                        status(404, "namespaces \"mooring-system\" not found")
-                    }
-                }
-            })
-            .await;
-        let (told, mut messages) = mpsc::channel(8);
-        let calls = Calls::new("n1", cluster.servers(vec![server.url()]), "mooring-system".into(), told);
+        let mut made = lease(7, "n1");
+        made["metadata"]["name"] = "mooring-session.n1".into();
+        let refusal = (404, "namespaces \"mooring-system\" not found");
+        let (exists, calls, mut messages, _server) = refused_until_allowed(&cluster, made, refusal).await;
         let within = Duration::from_secs(20);
         let mut seen = vec![];
         for id in 0..4 {
@@ -242,23 +249,10 @@ mod tests {
     #[tokio::test]
     async fn a_refused_member_object_is_told_until_one_is_written() {
         let cluster = Cluster::new();
-        let allowed = Arc::new(AtomicBool::new(false));
-        let there = allowed.clone();
-        let server = cluster
-            .serve(move |_| {
-                let there = there.load(Ordering::SeqCst);
-                async move {
-                    if there {
-                        let metadata = json!({"name": "mooring-member.n1", "resourceVersion": "8"});
-                        answer(201, json!({"metadata": metadata, "data": {"session": "{}"}}).to_string())
-                    } else {
-                        status(403, "configmaps is forbidden")
-                    }
-                }
-            })
-            .await;
-        let (told, mut messages) = mpsc::channel(8);
-        let calls = Calls::new("n1", cluster.servers(vec![server.url()]), "mooring-system".into(), told);
+        let metadata = json!({"name": "mooring-member.n1", "resourceVersion": "8"});
+        let made = json!({"metadata": metadata, "data": {"session": "{}"}});
+        let refusal = (403, "configmaps is forbidden");
+        let (allowed, calls, mut messages, _server) = refused_until_allowed(&cluster, made, refusal).await;
         let within = Duration::from_secs(20);
         let mut seen = vec![];
         for id in 0..4 {
