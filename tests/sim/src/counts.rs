@@ -24,6 +24,12 @@ pub struct Counts {
     pub announcements: u64,
     /// Requests sent, of all nodes.
     pub calls: u64,
+    /// What watches brought to all nodes.
+    pub events: u64,
+    /// Objects in lists, of all nodes.
+    pub listed: u64,
+    /// Bytes of events and lists.
+    pub bytes: u64,
     /// By node: the window, and the requests in it.
     pub windows: Vec<(Nanos, u32)>,
     /// The most that any node sent in a window.
@@ -42,6 +48,9 @@ impl Counts {
             busiest: 0,
             announcements: 0,
             calls: 0,
+            events: 0,
+            listed: 0,
+            bytes: 0,
             windows: vec![(0, 0); nodes],
             most: 0,
         }
@@ -62,6 +71,18 @@ impl Counts {
         }
         second.push_back(now);
         self.busiest = self.busiest.max(second.len());
+    }
+
+    /// A watch brings an event to a node.
+    pub fn event(&mut self, bytes: u64) {
+        self.events += 1;
+        self.bytes += bytes;
+    }
+
+    /// A list with so many objects goes to a node.
+    pub fn list(&mut self, objects: u64, bytes: u64) {
+        self.listed += objects;
+        self.bytes += bytes;
     }
 
     /// A node sends a request.

@@ -106,6 +106,45 @@ fn a_hundred_nodes_ask_little_of_the_api() {
     assert!(after <= steady + 60, "after it: {after} requests in 20 s");
 }
 
+/// A fleet of so many nodes with 40 VIPs, in which one node dies and the API is away for 5 s: what each node is told in a
+/// quiet time (events a second), about the crash (events), and after the outage (objects listed, and bytes).
+fn told(nodes: u32) -> (f64, f64, f64, f64) {
+    let mut plan = Plan::drawn(1, usize::try_from(nodes).ok(), 1);
+    plan.settings.rules = Rules::default();
+    (plan.settings.own.vips, plan.settings.segments, plan.settings.own.local) = (40, 1, BTreeSet::new());
+    (plan.settings.absent, plan.settings.spread) = (BTreeSet::new(), 500 * MS);
+    let at = |seconds, lasts, fault| Planned { at: seconds * SECOND, lasts: lasts * SECOND, fault };
+    plan.faults = vec![at(60, 120, Fault::Crash(7)), at(80, 5, Fault::Api(1, How::Refused))];
+    let mut world = World::new(&plan);
+    let mut during = |from: u64, to: u64| {
+        world.run(from * SECOND);
+        let before = world.counts.clone();
+        world.run(to * SECOND);
+        assert_eq!(world.violation, None);
+        let of = |after: u64, before: u64| u32::try_from(after - before).map_or(f64::MAX, f64::from) / f64::from(nodes);
+        let counts = &world.counts;
+        (of(counts.events, before.events), of(counts.listed, before.listed), of(counts.bytes, before.bytes))
+    };
+    let (quiet, _, _) = during(40, 60);
+    let (crash, _, _) = during(60, 80);
+    let (_, listed, bytes) = during(80, 130);
+    (quiet / 20.0, crash - quiet, listed, bytes)
+}
+
+/// What an agent is told does not grow with the number of nodes, but for its lists and the one crash.
+#[test]
+fn what_a_node_is_told_does_not_grow_with_the_fleet() {
+    let (few, many) = (told(20), told(80));
+    println!("(events a second, of a crash, objects listed, bytes) for each node: {few:?} of 20, {many:?} of 80");
+    // Three Leases that are renewed every 2 s.
+    assert!(few.0 < 2.5 && many.0 < 2.5 && many.0 < few.0 * 1.1, "events a second: {few:?} -> {many:?}");
+    assert!(many.1 < few.1 * 1.5 + 5.0, "events of a crash: {few:?} -> {many:?}");
+    // All sessions and all records, a few times at most.
+    for (nodes, one) in [(20.0, few), (80.0, many)] {
+        assert!(one.2 < 3.0 * (2.0 * nodes + 80.0) && one.3 < 3_000.0 * (2.6 * nodes + 100.0), "{nodes}: {one:?}");
+    }
+}
+
 #[test]
 fn a_hundred_nodes_keep_the_rules() {
     let outcome = run(&Plan::of(2, Some(100)));

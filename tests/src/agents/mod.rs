@@ -38,6 +38,8 @@ pub struct AgentOptions {
     pub vips: Vec<IpAddr>,
     /// Its kubeconfig; none: `admin.conf` in its host's folder, whose server is the VIP.
     pub kubeconfig: Option<PathBuf>,
+    /// The program; none: the lab's.
+    pub binary: Option<PathBuf>,
     /// Arguments after `run`.
     pub args: Vec<String>,
     /// Environment: beside, or instead of, what [`Agent::start`] sets.
@@ -89,7 +91,8 @@ impl Agent {
         let vips = if options.vips.is_empty() { vec![self.lab.vip()] } else { options.vips };
         let vips: Vec<_> = vips.iter().map(ToString::to_string).collect();
         let kubeconfig = options.kubeconfig.unwrap_or_else(|| self.host.dir().join("admin.conf"));
-        let mut spec = Spec::new(AGENT, self.binary()?)
+        let binary = options.binary.map_or_else(|| self.lab.agent_binary(), Ok)?;
+        let mut spec = Spec::new(AGENT, binary)
             .arg("run")
             .args(options.args)
             .env("address", vips.join(","))
@@ -177,10 +180,6 @@ impl Agent {
         let sent = process.terminate()?;
         process.ended(limit).await?;
         Ok(sent)
-    }
-
-    fn binary(&self) -> Result<PathBuf, assets::Error> {
-        self.lab.agent_binary()
     }
 }
 

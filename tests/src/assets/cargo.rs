@@ -141,7 +141,8 @@ pub fn cargo_home() -> Option<PathBuf> {
     set.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")))
 }
 
-fn workspace() -> PathBuf {
+/// The clone that the lab runs from.
+pub(super) fn workspace() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()
 }

@@ -11,6 +11,7 @@ mod containers;
 mod deny;
 mod digest;
 mod download;
+mod earlier;
 mod find;
 mod golang;
 mod modules;
@@ -25,6 +26,7 @@ pub use cargo::{Profile, agent, allocator, cargo, cargo_home, rustc, static_prog
 pub use containers::{Containers, containers};
 pub use deny::cargo_deny;
 pub use digest::hex;
+pub use earlier::{BEFORE_MEMBERS, earlier_agent};
 pub use find::{Finder, Product, find, kube_proxy, one};
 pub use golang::{Manager, go_program, helm, managed_crds, manager};
 pub use modules::{Project, crds};
@@ -129,6 +131,14 @@ pub enum Error {
         command: String,
         /// The end of what it said.
         detail: String,
+    },
+    /// The clone has no such commit.
+    #[error(
+        "this clone has no commit {commit}: make a clone with the whole history (git clone without --depth; git fetch --unshallow)"
+    )]
+    History {
+        /// The commit.
+        commit: &'static str,
     },
     /// A version that cannot be used.
     #[error("{path} is {found}, needed is {needed}")]

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::stats::{Figure, Statistic};
 use super::{Order, resident};
@@ -36,12 +36,13 @@ const AFTER: Duration = Duration::from_mins(1);
 const ROLLING: Duration = Duration::from_secs(1);
 /// How long all sessions may take to begin.
 const LIMIT: Duration = Duration::from_mins(5);
-const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 
 /// What the API server has counted since its start.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counted {
     requests: f64,
+    /// The same by verb and kind.
+    kinds: BTreeMap<String, f64>,
     events: f64,
     /// Of the events.
     event_bytes: f64,
@@ -52,9 +53,13 @@ struct Counted {
 }
 
 impl Counted {
-    fn since(self, before: Self) -> Self {
+    fn since(mut self, before: &Self) -> Self {
+        for (kind, count) in &mut self.kinds {
+            *count -= before.kinds.get(kind).copied().unwrap_or_default();
+        }
         Self {
             requests: self.requests - before.requests,
+            kinds: self.kinds,
             events: self.events - before.events,
             event_bytes: self.event_bytes - before.event_bytes,
             answer_bytes: self.answer_bytes - before.answer_bytes,
@@ -62,7 +67,7 @@ impl Counted {
         }
     }
 
-    fn values(self) -> [(&'static str, &'static str, f64); 5] {
+    fn values(&self) -> [(&'static str, &'static str, f64); 5] {
         [
             ("requests", "", self.requests),
             ("events", "", self.events),
@@ -70,6 +75,13 @@ impl Counted {
             ("answer-bytes", "kB", self.answer_bytes / 1_000.0),
             ("api-cpu", "s", self.cpu),
         ]
+    }
+
+    /// Tells people which requests there were.
+    fn tell(&self, phase: &str) {
+        for (kind, count) in self.kinds.iter().filter(|(_, count)| **count > 0.0) {
+            progress::line(format_args!("  {phase}: {count:6.0} {kind}"));
+        }
     }
 
     /// Reads the API server's metrics.
@@ -88,10 +100,22 @@ impl Counted {
                 "process_cpu_seconds_total" => &mut counted.cpu,
                 _ => continue,
             };
-            *sum += value.parse::<f64>().with_context(|| line.to_owned())?;
+            let value = value.parse::<f64>().with_context(|| line.to_owned())?;
+            *sum += value;
+            if name == "apiserver_request_total" {
+                let of = |label: &str| label_of(series, label).unwrap_or_default();
+                let kind = format!("{} {} {}", of("verb"), of("resource"), of("subresource"));
+                *counted.kinds.entry(kind.trim_end().to_owned()).or_default() += value;
+            }
         }
         Ok(counted)
     }
+}
+
+/// The value of a label in the name of a series.
+fn label_of<'a>(series: &'a str, label: &str) -> Option<&'a str> {
+    let (_, from) = series.split_once(&format!("{label}=\""))?;
+    from.split_once('"').map(|(value, _)| value)
 }
 
 /// The values of one phase or agent, by name and number of nodes.
@@ -126,7 +150,7 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
     let statuses = rig.nodes.iter().map(|node| kubelet(&rig, node, 0));
     stream::iter(statuses).buffer_unordered(8).try_collect::<()>().await?;
     rig.start_agents(&WorkerRig::options())?;
-    sessions(&rig, usize::from(nodes)).await?;
+    rig.sessions(LIMIT).await?;
     tokio::time::sleep(SETTLED).await;
 
     let mut add = |name: &str, unit: &'static str, value: f64| {
@@ -142,7 +166,9 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
     }
     let (after, ran_after) = (Counted::read(&rig).await?, agents(&rig, Process::ran)?);
     let seconds = now().since(begun).as_secs_f64();
-    for (name, unit, value) in after.since(before).values() {
+    let idle = after.since(&before);
+    idle.tell("while nothing happens");
+    for (name, unit, value) in idle.values() {
         let unit = if unit.is_empty() {
             "1/s"
         } else if unit == "kB" {
@@ -163,11 +189,11 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
     let last = rig.nodes.last().cloned().context("no node")?;
     rig.crash(&last)?;
     tokio::time::sleep(AFTER).await;
-    for (name, unit, value) in Counted::read(&rig).await?.since(before).values() {
+    for (name, unit, value) in Counted::read(&rig).await?.since(&before).values() {
         add(&format!("crash-{name}"), unit, value);
     }
     rig.revive(&last)?;
-    sessions(&rig, usize::from(nodes)).await?;
+    rig.sessions(LIMIT).await?;
     tokio::time::sleep(SETTLED).await;
 
     let cluster = rig.lab().cluster()?;
@@ -191,7 +217,7 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
         tokio::time::sleep(ROLLING).await;
     }
     tokio::time::sleep(SETTLED).await;
-    for (name, unit, value) in Counted::read(&rig).await?.since(before).values() {
+    for (name, unit, value) in Counted::read(&rig).await?.since(&before).values() {
         add(&format!("agents-restart-{name}"), unit, value);
     }
     progress::line(format_args!("  {nodes} nodes: done"));
@@ -213,27 +239,6 @@ async fn kubelet(rig: &WorkerRig, node: &str, beat: u32) -> Result<()> {
     }});
     rig.server.merge(&format!("/api/v1/nodes/{node}/status"), &status).await?;
     Ok(())
-}
-
-/// Waits until each agent has its session.
-async fn sessions(rig: &WorkerRig, nodes: usize) -> Result<()> {
-    let deadline = now() + LIMIT;
-    loop {
-        let list = rig.server.get(LEASES).await?;
-        let items = list["items"].as_array().context("no list of Leases")?;
-        let held = items.iter().filter(|one| {
-            let name = one.pointer("/metadata/namespace").and_then(Value::as_str);
-            let holder = one.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
-            name == Some("mooring-system") && rig.nodes.iter().any(|node| holder.contains(node.as_str()))
-        });
-        let held = held.count();
-        if held >= nodes {
-            return Ok(());
-        }
-        ensure!(now() < deadline, "{held} of {nodes} nodes have a session; {}", rig.logs());
-        progress::line(format_args!("  {held} of {nodes} nodes have a session"));
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
 }
 
 /// Of each agent.
@@ -263,6 +268,13 @@ fn exponent(of: &BTreeMap<u8, Vec<f64>>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_is_read() {
+        let series = r#"apiserver_request_total{code="200",resource="leases",subresource="status",verb="PATCH"}"#;
+        assert_eq!(label_of(series, "verb"), Some("PATCH"));
+        assert_eq!(label_of(series, "component"), None);
+    }
 
     #[test]
     fn the_exponent_is_that_of_the_growth() {

@@ -34,7 +34,7 @@ pub struct Args {
     /// How many claims, or Services at once, the benches of these make [default: 10000, 50000 in use; 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// The numbers of nodes for the bench `scale`, for example `20,50,100` [default: 10,20,40]
+    /// The numbers of nodes, for example `20,50,100`, for the benches `scale` [default: 10,20,40] and `services-crash` [default: 3]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(2..=120))]
     nodes: Vec<u8>,
 }

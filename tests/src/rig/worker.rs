@@ -1,6 +1,6 @@
 //! One API server, worker hosts with agents for VIPs of Services, objects made by hand, and observers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,7 @@ use crate::observe::echo::{self, Echo};
 use crate::observe::now;
 use crate::observe::prober::Prober;
 use crate::observe::timeline::{Timeline, total};
+use crate::progress;
 use crate::rig::shared;
 use crate::runner::Ctx;
 use crate::segment;
@@ -309,6 +310,24 @@ impl WorkerRig {
             }
             ensure!(now() < deadline, "the record of {} names {named:?}, not {node}; {}", vip(n), self.logs());
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until each node has its session.
+    pub async fn sessions(&self, limit: Duration) -> Result<()> {
+        let deadline = now() + limit;
+        loop {
+            let list = self.server.get("/apis/coordination.k8s.io/v1/namespaces/mooring-system/leases").await?;
+            let items = list["items"].as_array().context("no list of Leases")?;
+            let holders: BTreeSet<&str> =
+                items.iter().filter_map(|one| one.pointer("/spec/holderIdentity").and_then(Value::as_str)).collect();
+            let held = self.nodes.iter().filter(|node| holders.contains(node.as_str())).count();
+            if held == self.nodes.len() {
+                return Ok(());
+            }
+            ensure!(now() < deadline, "{held} of {} nodes have a session; {}", self.nodes.len(), self.logs());
+            progress::line(format_args!("  {held} of {} nodes have a session", self.nodes.len()));
+            tokio::time::sleep(Duration::from_secs(2)).await;
         }
     }
 

@@ -19,7 +19,7 @@ use crate::sharing::{self, Join};
 use super::join::Trouble;
 use super::place::Want;
 use super::slots::{Held, Topic};
-use super::{LASTING, Machine, Report, Who};
+use super::{Machine, Report, Who};
 
 /// After this time the machine stops waiting for addresses from before that nobody can claim.
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
@@ -330,12 +330,18 @@ impl Machine {
         let Some(slot) = self.services.get_mut(key) else { return };
         let since = match &slot.verdict {
             Some((before, since)) if before.reason == condition.reason => *since,
-            _ => now,
+            before => {
+                if before.as_ref().is_some_and(|(before, _)| crate::reason::passes(&before.reason)) {
+                    self.passing.one_got_on(now);
+                }
+                now
+            }
         };
         slot.verdict = Some((condition.clone(), since));
         let passes = !condition.ready && !warning;
-        if passes && since + LASTING > now {
-            self.work.mark_at(since + LASTING, Who::Service(key.clone()));
+        let told_at = self.passing.told_at(since);
+        if passes && told_at > now {
+            self.work.mark_at(told_at, Who::Service(key.clone()));
         } else if slot.reported.as_ref() != Some(&condition) {
             slot.reported = Some(condition.clone());
             // After a restart the condition is not new.

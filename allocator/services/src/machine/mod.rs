@@ -20,6 +20,7 @@ mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
 mod join;
+mod passing;
 mod place;
 mod pools;
 mod publish;
@@ -52,12 +53,9 @@ pub use event::{Done, Event, Kind};
 pub use mooring_allocator_core::work::{Failure, PoolTarget, Target};
 
 use self::flaws::{Flaw, planted};
+use self::passing::Passing;
 use self::slots::{Slot, Topic};
 use self::state::{Claims, MadePools, Seen, Takeover};
-
-/// A passing state is written into a condition only after it has lasted this long: of a thousand Services made at once,
-/// none gets a write only to say that it waits.
-const LASTING: Duration = Duration::from_secs(5);
 
 /// The settings of the machine.
 #[derive(Clone, Debug)]
@@ -92,6 +90,7 @@ pub struct Machine {
     claims: Claims,
     made: MadePools,
     takeover: Takeover,
+    passing: Passing,
     /// Services by the topic they wait for.
     waiting: BTreeMap<Topic, BTreeSet<Key>>,
 }
@@ -108,6 +107,7 @@ impl Machine {
             claims: Claims::default(),
             made: MadePools::default(),
             takeover: Takeover::default(),
+            passing: Passing::default(),
             waiting: BTreeMap::new(),
         }
     }

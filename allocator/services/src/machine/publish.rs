@@ -12,7 +12,7 @@ use crate::{record, words};
 
 use super::decide::{Findings, Line};
 use super::flaws::{Flaw, planted};
-use super::{LASTING, Machine, Notice, Report, Status, Write};
+use super::{Machine, Notice, Report, Status, Write};
 
 /// After Mooring has replaced the addresses of another controller this often, it leaves the Service to that controller.
 const CONTESTS: u32 = 3;
@@ -173,8 +173,7 @@ impl Machine {
         let ingress = (!lines.is_empty() || !had.is_empty()).then_some(shown);
         let verdict = self.services.get(&service.key).and_then(|slot| slot.verdict.clone());
         let lasting = verdict.filter(|(condition, since)| {
-            let passes = crate::reason::passes(&condition.reason);
-            !passes || *since + LASTING <= now
+            !crate::reason::passes(&condition.reason) || self.passing.told_at(*since) <= now
         });
         let condition = lasting.map(|(condition, _)| condition).or_else(|| service.condition.clone());
         Status { ingress, condition, host: None }

@@ -11,6 +11,7 @@ use mooring_agent_core::time::Time;
 use super::SessionVips;
 use super::queue::Item;
 use super::settings::{demand, labels};
+use super::sizes::{SESSION, objects, size};
 use crate::api::Fate;
 use crate::clock::{MS, Nanos, SECOND};
 use crate::queue::Item as Common;
@@ -287,6 +288,10 @@ impl World<'_, SessionVips> {
                 }
             }
         };
+        if let Answer::Sessions(all) = &answer {
+            let objects = all.len() as u64;
+            self.counts.list(objects, objects * SESSION);
+        }
         match self.fate(host) {
             Fate::Goes(wait) => match self.loses_answer(host, SERVER) {
                 None => self.answer_after(wait, call, answer),
@@ -443,6 +448,11 @@ impl World<'_, SessionVips> {
 
     /// In order: nothing overtakes what was said before.
     fn deliver(&mut self, host: usize, of: Of, wait: Nanos, message: Message) {
+        match &message {
+            Message::Event(event) => self.counts.event(size(event)),
+            Message::All(all) => self.counts.list(all.iter().map(objects).sum(), all.iter().map(size).sum()),
+            Message::Broken | Message::Failed => {}
+        }
         let now = self.now;
         let Some(agent) = &mut self.hosts[host].agent else { return };
         let watch = &mut agent.own.watches[of as usize];

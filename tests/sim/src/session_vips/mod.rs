@@ -10,6 +10,7 @@ mod membership;
 pub mod process;
 pub mod queue;
 pub mod settings;
+mod sizes;
 
 use std::net::{IpAddr, Ipv4Addr};
 

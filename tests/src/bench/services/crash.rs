@@ -10,6 +10,8 @@ use super::super::stats::{Figure, Statistic, percentile};
 use super::many::Many;
 use crate::observe::swarm::{Swarm, first};
 
+/// Nodes, when nobody says.
+const NODES: u8 = 3;
 /// VIPs of the node.
 const VIPS: usize = 250;
 /// Those that take part have to have heard of each other.
@@ -17,13 +19,24 @@ pub(super) const SETTLED: Duration = Duration::from_secs(8);
 /// Longer than a session, or a Lease of kube-vip, lives without being renewed.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The last one, and the one in the middle.
+/// The last one, and the one in the middle; for each number of nodes that is asked for.
 pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
+    if order.nodes.is_empty() {
+        return of(order, NODES, "").await;
+    }
+    let mut figures = Vec::new();
+    for nodes in order.nodes.iter().copied() {
+        figures.extend(of(order, nodes, &format!(" n={nodes}")).await?);
+    }
+    Ok(figures)
+}
+
+async fn of(order: &Order, nodes: u8, which: &str) -> Result<Vec<Figure>> {
     let (mut last, mut middle) = (Vec::new(), Vec::new());
     for _ in 0..order.runs {
         let logs = tempfile::tempdir()?;
         let preferred = json!({"mooring.dev/preferred-nodes": "w1=100"});
-        let mut many = Many::up(order, logs.path(), 3, VIPS, &preferred).await?;
+        let mut many = Many::up(order, logs.path(), nodes, VIPS, &preferred).await?;
         many.carried(Some("w1")).await?;
         let swarm = many.swarm().await?;
         tokio::time::sleep(SETTLED).await;
@@ -31,7 +44,7 @@ pub async fn measure(order: &Order) -> Result<Vec<Figure>> {
         last.extend(times.last());
         middle.extend(percentile(&times, 50));
     }
-    let figure = |name: &str, values: &[f64]| Figure::new(name, "ms", values);
+    let figure = |name: &str, values: &[f64]| Figure::new(&format!("{name}{which}"), "ms", values);
     Ok(vec![
         figure("services-crash", &last)?.goal(Statistic::Max, 1_500.0),
         figure("services-crash-median", &middle)?.goal(Statistic::Max, 700.0),

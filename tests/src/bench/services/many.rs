@@ -78,6 +78,10 @@ impl Many {
             workers.server.apply(object).await.context("the role is refused")?;
         }
         workers.start_agents(options)?;
+        if roles.is_empty() {
+            // A VIP that comes before the node that it prefers goes to another one, and stays there.
+            workers.sessions(LIMIT).await?;
+        }
         let vips: Vec<IpAddr> = (0..count).map(vip).collect();
         let many = Self { workers, vips, _echoes: echoes };
         many.make(more).await?;

@@ -4,10 +4,11 @@ mod mishaps;
 mod placements;
 mod stories;
 mod told;
+mod upgraded;
 
 use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    [stories::all(), mishaps::all(), placements::all(), told::all()].into_iter().flatten().collect()
+    [stories::all(), mishaps::all(), placements::all(), told::all(), upgraded::all()].into_iter().flatten().collect()
 }

@@ -64,6 +64,24 @@ fn why_it_waits_is_told_only_when_it_lasts() {
 }
 
 #[test]
+fn nobody_is_told_to_wait_while_others_get_on() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    world.agents = false;
+    let web = world.apply(service("a", "web"));
+    world.run();
+    for n in 0..6 {
+        world.later(1);
+        // It gets its address, and then waits too.
+        world.apply(service("a", &format!("other-{n}")));
+        world.run();
+    }
+    world.later(1);
+    assert_eq!(world.services[&web].condition, None, "7 s, but others got on");
+    world.later(2);
+    world.refused(&web, "WaitingForNode", "no node advertises 10.0.0.1 yet");
+}
+
+#[test]
 fn between_two_holders_the_status_stays() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     let web = world.apply(service("a", "web"));
