@@ -81,6 +81,8 @@ struct State {
     prefer_peers: bool,
     servers: Vec<Server>,
     current: Option<Key>,
+    /// What the log names as the server in use: one that fails for a moment, and answers again, is not logged again.
+    logged: Option<Key>,
     /// Built on first use; void when the credentials change.
     clients: HashMap<Key, Client>,
 }
@@ -214,8 +216,11 @@ impl Servers {
             (server.failures, server.bad_until) = (0, None);
             server.answered = Some(Instant::now());
         }
-        if state.current.as_ref() != Some(key) {
+        if state.logged.as_ref() != Some(key) {
             tracing::info!(server = %key, "API server in use changed");
+            state.logged = Some(key.clone());
+        }
+        if state.current.as_ref() != Some(key) {
             state.current = Some(key.clone());
         }
     }
