@@ -101,12 +101,16 @@ impl Counted {
                 _ => continue,
             };
             let value = value.parse::<f64>().with_context(|| line.to_owned())?;
-            *sum += value;
             if name == "apiserver_request_total" {
                 let of = |label: &str| label_of(series, label).unwrap_or_default();
+                if of("resource").is_empty() {
+                    // Its health: the lab asks for it all the time, and no agent does while nothing happens.
+                    continue;
+                }
                 let kind = format!("{} {} {}", of("verb"), of("resource"), of("subresource"));
                 *counted.kinds.entry(kind.trim_end().to_owned()).or_default() += value;
             }
+            *sum += value;
         }
         Ok(counted)
     }

@@ -43,6 +43,8 @@ impl World<'_, SessionVips> {
                     (view.version, view.declared, view.end) = (self.api.store.version.to_string(), None, None);
                     let view = view.clone();
                     self.show_session(Some(&view), &view);
+                    // Until it declares its Node's labels again, nobody knows that it may take VIPs that ask for them.
+                    self.able_anew(host);
                 }
             }
             Fault::DeleteMember(host) => self.delete_member(&self.names[host].clone()),

@@ -106,6 +106,15 @@ impl World<'_, SessionVips> {
                     agent.was_shown(&view.record);
                 }
             }
+            // Copies of Leases.
+            Event::Input(Input::Member(member) | Input::Published { result: Ok(Some(member)), .. }) => {
+                agent.was_shown(&member.copy.record);
+            }
+            Event::Input(Input::Members(members)) => {
+                for member in members {
+                    agent.was_shown(&member.copy.record);
+                }
+            }
             Event::Shutdown => agent.own.changed = true,
             Event::Input(Input::Drain(drained)) => (agent.own.drained, agent.own.changed) = (*drained, true),
             _ => {}

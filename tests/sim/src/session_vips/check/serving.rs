@@ -77,6 +77,12 @@ impl World<'_, SessionVips> {
         }
     }
 
+    /// A host that could serve VIPs can do so only since now.
+    pub fn able_anew(&mut self, host: usize) {
+        let now = self.now;
+        self.checks.able[host].iter_mut().flatten().for_each(|since| *since = now);
+    }
+
     /// Its kernel takes the address, its agent can act and is to stay, it has an API, the VIP's conditions allow it, and it and
     /// the client hear each other.
     fn could_serve(&self, host: usize, vip: usize) -> bool {

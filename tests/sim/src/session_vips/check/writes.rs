@@ -184,6 +184,10 @@ impl World<'_, SessionVips> {
         }
         let clock = self.hosts[by].moment(self.now).now;
         let Some(agent) = &self.hosts[by].agent else { return };
+        // It takes an offer back, and does not know yet that the offer was taken: the version that it names decides.
+        if agent.core.vip(*address).is_some_and(|known| known.holder.as_ref().is_some_and(|h| h.node == name)) {
+            return;
+        }
         if let Some(late) = agent.late.filter(|late| clock.since(*late) < SELF_PROBE) {
             let ago = clock.since(late).as_millis();
             return self.violated(Rule::Late, format!("{name} takes VIP {vip} {ago} ms after a late step"));
