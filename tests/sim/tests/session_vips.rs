@@ -27,6 +27,9 @@ const KEPT_LATER: &[u64] = &[
 /// The same, as they were drawn after the eighth.
 const KEPT_SINCE_PORTS_FAIL: &[u64] = &[1708, 35947];
 
+/// The same, as they were drawn after the ninth.
+const KEPT_SINCE_MEMBERS: &[u64] = &[2_000_064, 2_002_018, 2_008_068, 2_008_375];
+
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {
     for seed in 0..8 {
@@ -55,6 +58,10 @@ fn kept_seeds_find_nothing_any_more() {
     }
     for seed in KEPT_SINCE_PORTS_FAIL {
         let outcome = run(&Plan::drawn(*seed, None, 8));
+        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
+    }
+    for seed in KEPT_SINCE_MEMBERS {
+        let outcome = run(&Plan::drawn(*seed, None, 9));
         assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
     }
 }

@@ -193,7 +193,9 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
     let last = rig.nodes.last().cloned().context("no node")?;
     rig.crash(&last)?;
     tokio::time::sleep(AFTER).await;
-    for (name, unit, value) in Counted::read(&rig).await?.since(&before).values() {
+    let crash = Counted::read(&rig).await?.since(&before);
+    crash.tell("a crash");
+    for (name, unit, value) in crash.values() {
         add(&format!("crash-{name}"), unit, value);
     }
     rig.revive(&last)?;
@@ -208,7 +210,9 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
     cluster.api_ready(&rig.lab().host("cp1")?).await?;
     tokio::time::sleep(AFTER).await;
     // Its counts begin anew with it.
-    for (name, unit, value) in Counted::read(&rig).await?.values() {
+    let api_restart = Counted::read(&rig).await?;
+    api_restart.tell("the API server's restart");
+    for (name, unit, value) in api_restart.values() {
         add(&format!("api-restart-{name}"), unit, value);
     }
 
@@ -221,7 +225,9 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
         tokio::time::sleep(ROLLING).await;
     }
     tokio::time::sleep(SETTLED).await;
-    for (name, unit, value) in Counted::read(&rig).await?.since(&before).values() {
+    let agents_restart = Counted::read(&rig).await?.since(&before);
+    agents_restart.tell("restarts of all agents");
+    for (name, unit, value) in agents_restart.values() {
         add(&format!("agents-restart-{name}"), unit, value);
     }
     progress::line(format_args!("  {nodes} nodes: done"));
