@@ -4,17 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use http_body_util::{BodyExt as _, Empty};
-use hyper_util::rt::TokioIo;
 
-use crate::cluster::client;
 use crate::host::{Host, Process, Spec};
 use crate::observe::now;
+use crate::observe::page::page;
 
 /// Longest time for a start on a busy machine.
 const STARTED: Duration = Duration::from_mins(1);
-/// Longest time for one answer.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// An allocator on a host of the lab. A clone is the same allocator.
 #[derive(Clone, Debug)]
@@ -121,18 +117,6 @@ impl Allocator {
     /// # Errors
     /// The allocator does not answer.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let uri: http::Uri = format!("http://127.0.0.1:{}{path}", self.port).parse()?;
-        let asked = async {
-            let stream = client::connect(self.host.netns(), &uri).await?;
-            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-            // When the connection fails, the request fails too.
-            tokio::spawn(connection);
-            let request = http::Request::get(path).header("host", "127.0.0.1").body(Empty::<bytes::Bytes>::new())?;
-            let answer = sender.send_request(request).await?;
-            let code = answer.status().as_u16();
-            let body = answer.into_body().collect().await?.to_bytes();
-            anyhow::Ok((code, String::from_utf8_lossy(&body).into_owned()))
-        };
-        tokio::time::timeout(ANSWER, asked).await.with_context(|| format!("{uri} does not answer"))?
+        page(self.host.netns(), self.port, path).await
     }
 }

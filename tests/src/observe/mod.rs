@@ -14,6 +14,7 @@ pub mod https;
 pub mod log;
 pub mod neighbours;
 pub mod netlink;
+pub mod page;
 pub mod prober;
 pub mod probes;
 pub mod pulse;

@@ -23,6 +23,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("rights", claims::all_that_it_does, "claims-only-allocator", 5),
         story!("rights", phpipam::all_that_it_does, "phpipam-pools", 5),
         story!("rights", services::all_that_they_do, "agents-and-allocator", 5),
+        story!("rights", services::before_the_new_rights, "agents-before-their-new-rights", 4),
     ]
 }
 

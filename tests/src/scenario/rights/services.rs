@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{asked, refused};
 use crate::ipam::component;
 use crate::ipam::server::{Crds, Server, documents_in};
 use crate::ipam::services::{GLOBAL, ingress};
 use crate::lab::Shape;
+use crate::observe::page::page;
 use crate::observe::rights::{Right, wrong};
 use crate::observe::{echo, now};
 use crate::rig::allocator::{AllocatorRig, USER};
@@ -20,6 +21,9 @@ use crate::runner::Ctx;
 /// For what takes several steps of several programs.
 const LONG: Duration = Duration::from_mins(1);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/mooring-system/roles";
+/// Where agents serve `/readyz` by default.
+const METRICS: u16 = 2112;
 const CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps";
 /// What neither service account may read.
 const OTHERS: [&str; 3] = [
@@ -106,6 +110,47 @@ pub async fn all_that_they_do(ctx: &mut Ctx<()>) -> Result<()> {
     let of_allocator = wrong(&for_services, &asked(rig.lab(), USER, "mooring-allocator")?);
     ensure!(of_allocator.is_empty(), "the roles of the allocator: {of_allocator:#?}");
     Ok(())
+}
+
+/// Someone upgrades the agents' image before their rights: they carry nothing, and say what is missing, until the rights come.
+pub async fn before_the_new_rights(ctx: &mut Ctx<()>) -> Result<()> {
+    let rig = WorkerRig::on(&ctx.dir, Shape::api_servers(1), 2, 1, true).await?;
+    let (path, kind) = (format!("{ROLES}/mooring-agent"), "configmaps");
+    let role = rig.server.get(&path).await?;
+    let (_, before): (Vec<Value>, Vec<Value>) = role["rules"]
+        .as_array()
+        .context("a Role without rules")?
+        .iter()
+        .cloned()
+        .partition(|rule| rule["resources"] == json!([kind]));
+    ensure!(before.len() == 1, "{role}");
+    rig.server.merge(&path, &json!({"rules": before})).await?;
+    rig.start_agents(&WorkerRig::options())?;
+    rig.make(0, "Cluster").await?;
+    for node in &rig.nodes {
+        let said = ready(&rig, node, |code, said| code != 200 && said.contains("mooring-member")).await?;
+        ensure!(said.contains(&format!("mooring-member.{node}")) && said.contains(kind), "{node}: {said}");
+    }
+    ensure!(rig.timeline(vip(0)).holds().is_empty(), "carried by nodes that none is told of; {}", rig.logs());
+    rig.server.merge(&path, &json!({"rules": role["rules"]})).await?;
+    rig.settled(vip(0)).await?;
+    for node in &rig.nodes {
+        ready(&rig, node, |code, _| code == 200).await?;
+    }
+    Ok(())
+}
+
+/// Waits until an agent's `/readyz` says this.
+async fn ready(rig: &WorkerRig, node: &str, this: impl Fn(u16, &str) -> bool) -> Result<String> {
+    let (netns, deadline) = (rig.lab().netns(node)?, now() + LONG);
+    loop {
+        let answer = page(&netns, METRICS, "/readyz").await;
+        if let Some((_, said)) = answer.as_ref().ok().filter(|(code, said)| this(*code, said)) {
+            return Ok(said.clone());
+        }
+        ensure!(now() < deadline, "{node}: {answer:?}; {}", rig.logs());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Waits until a node carries the address in a Service's status.

@@ -82,7 +82,11 @@ impl World<'_, SessionVips> {
             }
             // So short a session lapses at two slow calls in a row, also that of the node which takes: it yields to the old holder,
             // which lets go.
-            Any::Own(Fault::Drain(_)) if lease <= 3 * SECOND && self.plan.settings.api.1 > 20 * MS => None,
+            Any::Restart(_) | Any::Own(Fault::Drain(_))
+                if lease <= 3 * SECOND && self.plan.settings.api.1 > 20 * MS =>
+            {
+                None
+            }
             Any::Freeze(_) => short.then_some((moment, true)),
             Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::Rebalance(_)) if self.hosts.len() > 1 => {
                 Some((moment, false))
