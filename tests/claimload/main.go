@@ -366,6 +366,10 @@ func pages(path string) {
 		}
 		rest := text[at+len(field):]
 		next = string(rest[:bytes.IndexByte(rest, '"')])
+		// The last page has the field too, and it is empty.
+		if next == "" {
+			return
+		}
 	}
 }
 
