@@ -6,8 +6,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use mooring_tests::assets::{Cache, ETCD, Error, Finder, Product, Source};
+
+/// A test that starts a program passes on, for a moment, what another test has open; and nobody may start a file that is open for
+/// writing (ETXTBSY). So those that write programs and start them come one after the other.
+static PROGRAMS: Mutex<()> = Mutex::new(());
 
 /// A program that says what the real one says.
 fn fake(folder: &Path, product: Product, version: &str) {
@@ -25,6 +30,7 @@ fn fake(folder: &Path, product: Product, version: &str) {
 
 #[test]
 fn the_first_right_version_is_taken() {
+    let _alone = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     let top = tempfile::tempdir().expect("a folder");
     let [assets, first, second, cache] = ["assets", "first", "second", "cache"].map(|name| top.path().join(name));
     let mut finder = Finder {
@@ -57,6 +63,7 @@ fn the_first_right_version_is_taken() {
 
 #[test]
 fn each_program_is_asked_for_its_version_as_it_answers() {
+    let _alone = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     let top = tempfile::tempdir().expect("a folder");
     let finder = Finder {
         kubebuilder_assets: None,

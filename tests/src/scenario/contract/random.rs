@@ -13,7 +13,7 @@ use crate::ipam::allocators::Allocator;
 use crate::ipam::audit::{ready, twice};
 use crate::ipam::scope::{ADDRESS, CLAIM, POOL, Scope};
 use crate::ipam::server::Crds;
-use crate::ipam::world::State;
+use crate::ipam::world::{Change, State};
 use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
@@ -337,7 +337,8 @@ impl Model<'_> {
                 state.get(CLAIM, ns, name).is_some_and(|claim| claim.pointer("/status/addressRef/name").is_some());
             bound && (known.deleting || self.asleep(known))
         });
-        taken.extend(alone.filter_map(|(_, known)| known.has.clone()));
+        // A claim that was deleted at once may have had its address between two looks.
+        taken.extend(alone.filter_map(|(name, known)| known.has.clone().or_else(|| had(state, ns, name))));
         for (name, known) in &self.claims {
             let room = self.pools.get(&known.pool);
             let asleep = self.asleep(known);
@@ -402,6 +403,13 @@ impl Model<'_> {
 fn has(state: &State, ns: &str, claim: &str) -> Option<String> {
     let to = state.get(CLAIM, ns, claim)?.pointer("/status/addressRef/name")?.as_str()?;
     Some(state.get(ADDRESS, ns, to)?["spec"]["address"].as_str()?.to_owned())
+}
+
+/// The address that a claim's `IPAddress` had when it was last seen.
+fn had(state: &State, ns: &str, claim: &str) -> Option<String> {
+    let its = |one: &&Change| one.id.0 == ADDRESS && one.id.1 == ns && one.id.2 == claim;
+    let says = state.history.iter().rev().filter(its).find_map(|one| one.says.as_deref())?;
+    says.split_once('/').map(|(address, _)| address.to_owned())
 }
 
 fn finalizers(object: &Value) -> Vec<String> {
