@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agents::AgentOptions;
 use crate::assets::{self, BEFORE_MEMBERS, earlier_agent};
+use crate::lab::Shape;
 use crate::observe::now;
 use crate::rig::worker::{SOON, WorkerRig, vip};
 use crate::runner::{Ctx, Skip, Test};
@@ -30,7 +31,8 @@ async fn node_by_node(ctx: &mut Ctx<()>) -> Result<()> {
         other => other.into(),
     })?;
     let of_before = AgentOptions { binary: Some(before), ..WorkerRig::options() };
-    let mut rig = WorkerRig::set(ctx, 4, VIPS, true).await?;
+    // Of its own: others leave member objects behind.
+    let mut rig = WorkerRig::on(&ctx.dir, Shape::api_servers(1), 4, VIPS, true).await?;
     rig.start_agents(&of_before)?;
     for n in 0..VIPS {
         rig.make(n, "Cluster").await?;
