@@ -60,6 +60,9 @@ pub enum Bug {
     TakesUnpublished,
     /// A member object that differs from its Lease stays so, unless the node that wrote the Lease puts it right.
     NobodyRepairs,
+    /// A node judges sessions expired whose Leases it does not follow. Nobody is ended by that, for the version that it names is old:
+    /// this one has a run of its own.
+    JudgesUnfollowed,
     /// A read that failed is tried again at once.
     ReadStorm,
     /// A node without an API server is judged unhealthy like one whose API server is dead.

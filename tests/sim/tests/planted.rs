@@ -95,6 +95,30 @@ fn a_member_object_that_stays_as_somebody_has_set_it_back_is_found() {
     assert!(!repaired);
 }
 
+/// In a quiet time nodes ask for nothing but their renewals. Who judges a session whose renewals it does not see tries to end it, again
+/// and again.
+#[test]
+fn who_judges_sessions_that_it_does_not_follow_is_found() {
+    let asked = || {
+        let mut plan = Plan::drawn(1, Some(12), 0);
+        (plan.settings.rules, plan.settings.segments, plan.settings.absent) = (Rules::default(), 1, BTreeSet::new());
+        // A run ends when all has been quiet for long, and no fault is to come.
+        plan.faults = vec![Planned { at: 100 * SECOND, lasts: SECOND, fault: Fault::Crash(2) }];
+        let mut world = World::new(&plan);
+        world.run(30 * SECOND);
+        let before = world.counts.calls;
+        world.run(60 * SECOND);
+        world.counts.calls - before
+    };
+    let renewals = 12 * 30 / 2;
+    let quiet = asked();
+    assert!(quiet <= renewals + 12, "{quiet} requests");
+    plant(Some(Bug::JudgesUnfollowed));
+    let more = asked();
+    plant(None);
+    assert!(more > 2 * renewals, "{more} requests");
+}
+
 /// Ten nodes of twelve fall silent at once, where switches count frames.
 #[test]
 fn a_watch_that_keeps_to_no_limit_is_found() {

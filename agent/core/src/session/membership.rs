@@ -342,7 +342,7 @@ impl Membership {
     pub fn expires(&self, node: &str, rules: &Rules) -> Option<Time> {
         self.peers
             .get(node)
-            .filter(|peer| peer.view.is_live() && self.is_followed(node))
+            .filter(|peer| peer.view.is_live() && (self.is_followed(node) || planted!(JudgesUnfollowed)))
             .map(|peer| peer.expires(rules))
     }
 

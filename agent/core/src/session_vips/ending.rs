@@ -53,7 +53,11 @@ impl SessionVips {
         }
         if fresh && now >= self.calls.first_expiry {
             let mut first = Time::from_nanos(u64::MAX);
-            for (node, peer) in self.sessions.live().filter(|(node, _)| node != me && self.sessions.is_followed(node)) {
+            for (node, peer) in self
+                .sessions
+                .live()
+                .filter(|(node, _)| node != me && (self.sessions.is_followed(node) || planted!(JudgesUnfollowed)))
+            {
                 let at = peer.expires(&self.rules);
                 if at <= now {
                     these.push((node.to_owned(), EndCause::Expired, at));
