@@ -56,6 +56,8 @@ pub enum Bug {
     HoldsThoughReleased,
     /// The Lease is never read: only the watch is believed, even when it is broken.
     TrustsTheWatch,
+    /// A member object that names an earlier version of the Lease than the one that is known is believed.
+    BelievesOldCopies,
     /// A node takes VIPs before others were told that its session has begun.
     TakesUnpublished,
     /// A member object that differs from its Lease stays so, unless the node that wrote the Lease puts it right.
@@ -181,7 +183,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 43] = [
+    pub const SESSION_VIPS: [Self; 44] = [
         Self::TakesUnpublished,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
@@ -225,6 +227,7 @@ impl Bug {
         Self::LapsedAlone,
         Self::LetsGoOnFailedRefresh,
         Self::HoldsThoughReleased,
+        Self::BelievesOldCopies,
     ];
 }
 

@@ -15,6 +15,7 @@ use super::ask::NamedCall;
 use super::race::Limits;
 use super::servers::Servers;
 use super::{ApiError, Verb};
+use crate::core::lease::Record;
 use crate::core::session::{Member, View};
 use mooring_common::text::cut;
 
@@ -76,7 +77,9 @@ impl Members {
                 let request = Request::new(self.path()).get(&name, &GetParams::default());
                 let call = NamedCall::new(Verb::Get, RESOURCE, what, request)?;
                 match self.servers.ask_for::<ConfigMap>(&call, Limits::within(within)).await.0 {
-                    Ok(found) => Ok(Some(member(&found).unwrap_or_else(|| unread(&found, copy)))),
+                    // Without its label no watch shows it.
+                    Ok(found) if !is_labelled(&found) => Ok(Some(unread(&copy.node, &found))),
+                    Ok(found) => Ok(member(&found)),
                     Err(ApiError::NotFound { .. }) => Ok(None),
                     Err(error) => Err(error),
                 }
@@ -94,10 +97,22 @@ fn created(name: &str, text: String) -> ConfigMap {
     ConfigMap { metadata, data: Some(BTreeMap::from([(KEY.to_owned(), text)])), ..ConfigMap::default() }
 }
 
-/// A member object that says nothing this agent can read: another one may be written over it.
-fn unread(object: &ConfigMap, copy: &View) -> Member {
-    let version = object.metadata.resource_version.clone().unwrap_or_default();
-    Member { version, copy: View { version: String::new(), uid: String::new(), declared: None, ..copy.clone() } }
+/// A member object that says nothing this agent can read: who follows the Lease writes it anew.
+fn unread(node: &str, object: &ConfigMap) -> Member {
+    let copy = View {
+        node: node.to_owned(),
+        uid: String::new(),
+        version: String::new(),
+        record: Record::default(),
+        declared: None,
+        end: None,
+        published: true,
+    };
+    Member { version: object.metadata.resource_version.clone().unwrap_or_default(), copy }
+}
+
+fn is_labelled(object: &ConfigMap) -> bool {
+    object.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MEMBER))
 }
 
 /// The node of a member object.
@@ -106,23 +121,32 @@ pub fn node(object: &ConfigMap) -> Option<&str> {
     object.metadata.name.as_deref()?.strip_prefix(MEMBER_PREFIX).filter(|node| !node.is_empty())
 }
 
-/// What a member object says; None: nothing that can be read.
+/// What a member object says, or that nobody can read it ([`Member::is_read`]). None: by its name it is no member object.
 #[must_use]
 pub fn member(object: &ConfigMap) -> Option<Member> {
     let node = node(object)?;
-    let text = object.data.as_ref()?.get(KEY).filter(|text| text.len() <= LONGEST)?;
+    let text = object.data.as_ref().and_then(|data| data.get(KEY)).filter(|text| text.len() <= LONGEST);
+    let Some(text) = text else {
+        tracing::warn!(node, "member object says nothing, or too much: it is ignored and written anew");
+        return Some(unread(node, object));
+    };
     match serde_json::from_str::<View>(text) {
-        Ok(copy) if copy.node == node => {
+        Ok(copy) if copy.node == node && !copy.uid.is_empty() => {
             let copy = View { declared: copy.declared.map(super::sessions::sane), published: true, ..copy };
             Some(Member { version: object.metadata.resource_version.clone().unwrap_or_default(), copy })
         }
         Ok(copy) => {
-            tracing::warn!(node, names = copy.node, "member object names another node and is ignored");
-            None
+            tracing::warn!(
+                node,
+                names = copy.node,
+                "member object names another session: it is ignored and written anew"
+            );
+            Some(unread(node, object))
         }
         Err(error) => {
-            tracing::warn!(node, error = cut(&error.to_string(), 120), "member object cannot be read and is ignored");
-            None
+            let error = cut(&error.to_string(), 120);
+            tracing::warn!(node, error, "member object cannot be read: it is ignored and written anew");
+            Some(unread(node, object))
         }
     }
 }
@@ -130,7 +154,6 @@ pub fn member(object: &ConfigMap) -> Option<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::lease::Record;
     use crate::core::session::Declared;
 
     #[test]
@@ -150,7 +173,10 @@ mod tests {
         object.metadata.resource_version = Some("9".into());
         assert_eq!(member(&object), Some(Member { version: "9".into(), copy }));
         object.metadata.name = Some("mooring-member.n2".into());
-        assert_eq!(member(&object), None, "it names another node");
+        let other = member(&object).unwrap();
+        assert!(other.copy.node == "n2" && other.version == "9" && !other.is_read(), "it names another node");
+        object.data = Some(BTreeMap::from([(KEY.to_owned(), "{}".to_owned())]));
+        assert!(!member(&object).unwrap().is_read());
         assert_eq!(member(&ConfigMap::default()), None);
     }
 }

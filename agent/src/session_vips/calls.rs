@@ -115,7 +115,11 @@ impl Calls {
             if known && member_refused.swap(refused.is_some(), Ordering::Relaxed) != refused.is_some() {
                 let _ = told.send(Message::MemberRefused(refused.map(ToString::to_string))).await;
             }
-            let result = result.map_err(|error| refusals.failure(&error, "write the member object of a session", true));
+            let why = |error: ApiError| {
+                let failure = refusals.failure(&error, "write the member object of a session", true);
+                if matches!(error, ApiError::Forbidden { .. }) { Failure::Refused } else { failure }
+            };
+            let result = result.map_err(why);
             tell(&told, Input::Published { id, result }).await;
         });
     }

@@ -84,7 +84,7 @@ fn a_member_object_that_stays_as_somebody_has_set_it_back_is_found() {
         let before = world.api.store.members["node3"].clone();
         world.run(60 * SECOND);
         assert!(before.copy.is_live() && !world.api.store.members["node3"].copy.is_live());
-        world.set_member_back(before);
+        world.change_member(before.copy);
         world.run(66 * SECOND);
         !world.api.store.members["node3"].copy.is_live()
     };

@@ -25,6 +25,17 @@ pub enum Shown {
     Changed,
 }
 
+/// What showed a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// A consistent list of all Leases.
+    List,
+    /// The Lease: by a watch, or in the answer to a write.
+    Lease,
+    /// A member object.
+    Copy,
+}
+
 /// The sessions of all nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
@@ -87,7 +98,7 @@ impl Membership {
         if self.is_older(&view) {
             return Shown::Nothing;
         }
-        let shown = self.put(now, view);
+        let shown = self.put(now, view, Source::Lease);
         self.prove(now, rules);
         shown
     }
@@ -98,7 +109,7 @@ impl Membership {
         if self.peers.get(&view.node).is_some_and(|peer| peer.ahead && !peer.copied) {
             return self.see(now, view, rules);
         }
-        let shown = self.put(now, view);
+        let shown = self.put(now, view, Source::Lease);
         self.prove(now, rules);
         shown
     }
@@ -110,7 +121,7 @@ impl Membership {
         }
         let ahead = self.peers.get(&view.node).is_none_or(|known| known.ahead || known.view.version != view.version);
         let node = view.node.clone();
-        let shown = self.put(now, view);
+        let shown = self.put(now, view, Source::Lease);
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.ahead = ahead;
         }
@@ -136,7 +147,8 @@ impl Membership {
     /// A member object was shown, by its watch or by the answer to a write. That proves nothing about the watches of Leases, which
     /// may be behind it.
     pub fn see_member(&mut self, now: Time, member: Member) -> Shown {
-        if self.published.see(&member) { self.repeat(now, member.copy) } else { Shown::Nothing }
+        let newer = self.published.see(&member);
+        if newer && member.is_read() { self.repeat(now, member.copy) } else { Shown::Nothing }
     }
 
     /// All member objects. Answers with the nodes whose sessions have changed, and with those whose member object is another one.
@@ -146,25 +158,43 @@ impl Membership {
             let node = member.copy.node.clone();
             (self.repeat(now, member.copy) == Shown::Changed).then_some(node)
         };
-        (members.into_iter().filter_map(changed).collect(), other)
+        (members.into_iter().filter(Member::is_read).filter_map(changed).collect(), other)
     }
 
-    /// Who follows a Lease believes the Lease alone. Others believe the later member object: after a backup was restored, it may name a
-    /// lower version of the Lease than the one before.
+    /// Who follows a Lease believes the Lease alone. Others believe whichever names the later version of the Lease: somebody may have
+    /// set a member object back. After a backup was restored, the earlier version is the true one: a list tells.
     fn repeat(&mut self, now: Time, copy: View) -> Shown {
         let node = copy.node.clone();
         let known = self.peers.get(&node);
-        if self.followed.contains_key(&node) || known.is_some_and(|peer| peer.view.version == copy.version) {
+        let repeated = known.is_some_and(|peer| peer.view.version == copy.version);
+        if self.followed.contains_key(&node) || repeated || self.is_older(&copy) && !planted!(BelievesOldCopies) {
             return Shown::Nothing;
         }
-        let shown = match known {
-            Some(peer) if peer.copied && !self.is_gone(&node, &copy.uid) => self.put(now, copy),
-            _ => self.learn(now, copy),
-        };
-        if let Some(peer) = self.peers.get_mut(&node).filter(|_| shown != Shown::Nothing) {
-            (peer.ahead, peer.copied) = (true, true);
+        let shown = self.put(now, copy, Source::Copy);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.ahead = true;
         }
         shown
+    }
+
+    /// Whether a node's member object says something else than what is known, and names an earlier version of the Lease. It was set
+    /// back, or the store was.
+    #[must_use]
+    pub fn is_copy_older(&self, node: &str) -> bool {
+        let known = self.peers.get(node).map(|peer| &peer.view);
+        let other = |(view, copy): &(&View, &View)| !copy.is_as_new_as(view) && !copy.says_as(view);
+        known.zip(self.copy(node)).is_some_and(|pair| other(&pair))
+    }
+
+    /// What the member objects say of sessions that live.
+    pub fn live_copies(&self) -> impl Iterator<Item = &View> {
+        self.published.all().filter(|member| member.is_read()).map(|member| &member.copy).filter(|copy| copy.is_live())
+    }
+
+    /// What a node's member object says, if that can be read.
+    #[must_use]
+    pub fn copy(&self, node: &str) -> Option<&View> {
+        self.member(node).filter(|member| member.is_read()).map(|member| &member.copy)
     }
 
     /// A member object is gone. That says nothing about the session: its Lease decides.
@@ -197,9 +227,14 @@ impl Membership {
         }
     }
 
-    /// From now on this node sees no more renewals.
-    pub fn unfollow(&mut self, node: &str) {
+    /// From now on this node sees no more renewals. What the member object has told meanwhile may be later than what the watch of
+    /// the Lease did.
+    pub fn unfollow(&mut self, now: Time, node: &str) -> Shown {
         self.followed.remove(node);
+        match self.copy(node).cloned() {
+            Some(copy) => self.repeat(now, copy),
+            _ => Shown::Nothing,
+        }
     }
 
     /// Takes in the list of the watch of Leases without a member object. It may be older than what answers have shown. Answers with
@@ -236,7 +271,7 @@ impl Membership {
                 continue;
             }
             let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
-            let shown = if later { self.see(now, view, rules) } else { self.put(now, view) };
+            let shown = if later { self.see(now, view, rules) } else { self.put(now, view, Source::List) };
             if shown == Shown::Changed {
                 changed.push(node);
             }
@@ -273,7 +308,7 @@ impl Membership {
         self.peers.get(node).is_some_and(|peer| peer.ahead)
     }
 
-    fn put(&mut self, now: Time, view: View) -> Shown {
+    fn put(&mut self, now: Time, view: View, source: Source) -> Shown {
         let began = view.declared().and_then(|d| d.began.as_deref()).and_then(number);
         self.ends.entry(view.node.clone()).or_default().see(&view);
         let Some(peer) = self.peers.get_mut(&view.node) else {
@@ -285,7 +320,7 @@ impl Membership {
                 ended: (!view.is_live()).then_some(now),
                 shown: now,
                 ahead: false,
-                copied: false,
+                copied: source == Source::Copy,
                 abandoned: Moves::default(),
                 abandoned_at: None,
                 view,
@@ -294,14 +329,19 @@ impl Membership {
             return Shown::Changed;
         };
         peer.began = began;
-        if peer.view.uid != view.uid {
+        let replaces = match source {
+            Source::List => true,
+            Source::Lease => view.is_as_new_as(&peer.view),
+            Source::Copy => false,
+        };
+        if peer.view.uid != view.uid && (replaces || planted!(BelievesOldCopies)) {
             self.gone.insert(view.node.clone(), (peer.view.uid.clone(), now));
         }
         if peer.view.record != view.record {
             peer.changed = now;
         }
         peer.shown = now;
-        (peer.ahead, peer.copied) = (false, false);
+        (peer.ahead, peer.copied) = (false, source == Source::Copy);
         let (old, new) = (&peer.view, &view);
         let same = old.is_of(&new.incarnation())
             && old.is_live() == new.is_live()
@@ -354,14 +394,17 @@ impl Membership {
         if !self.is_complete() {
             return None;
         }
-        let known = self.peers.get(&holder.node).map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid);
-        let Some(known) = known else {
+        let peer = self.peers.get(&holder.node);
+        // What a member object has told since the list may be old. It proves ends, and not that there is no such incarnation.
+        let copied = peer.is_some_and(|peer| peer.copied) && !planted!(BelievesOldCopies);
+        let listed = !copied && self.listed.is_some_and(|sent| sent >= seen);
+        let Some(known) = peer.map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid) else {
             let gone = self.is_gone(&holder.node, &holder.session.uid);
-            return (gone || self.listed.is_some_and(|sent| sent >= seen)).then_some(true);
+            return (gone || listed).then_some(true);
         };
         if known.record.transitions < holder.session.transitions {
             // The incarnation began since, and the watch of sessions is behind that of records; or the Lease was set back.
-            return self.listed.is_some_and(|sent| sent >= seen).then_some(true);
+            return listed.then_some(true);
         }
         Some(!(known.is_live() && known.is_of(&holder.session)))
     }

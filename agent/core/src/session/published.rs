@@ -16,6 +16,14 @@ pub struct Member {
     pub copy: View,
 }
 
+impl Member {
+    /// Whether what it says could be read. If not, the copy only names the node.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        !self.copy.uid.is_empty()
+    }
+}
+
 /// The last member object of each node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Published {
@@ -31,6 +39,10 @@ impl Published {
 
     pub(super) fn get(&self, node: &str) -> Option<&Member> {
         self.members.get(node)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
     }
 
     /// False: a newer one is known.

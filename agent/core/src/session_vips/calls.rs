@@ -160,6 +160,7 @@ impl SessionVips {
         }
         let changed = if let Some(sent) = sent {
             let changed = self.sessions.see_all(now, sent, views, &self.rules);
+            self.end_copies_without_lease();
             self.following.looked_up = true;
             self.index.dirty.append(&mut self.index.unclear);
             self.index.dirty.extend(self.asking.provisional.iter().copied());

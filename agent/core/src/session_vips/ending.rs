@@ -152,7 +152,7 @@ impl SessionVips {
                 self.forget_witness(node);
                 self.list_sessions();
             }
-            Err(Failure::Away | Failure::NoNamespace) => {
+            Err(Failure::Away | Failure::Refused | Failure::NoNamespace) => {
                 self.not_answered(sent);
                 self.calls.next_end = sent + self.rules.retry_period / 2;
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::watchers::is_watched;
 use super::{Call, Output, SessionVips};
 use crate::placement::mix;
-use crate::session::{Link, Peer};
+use crate::session::{Link, Peer, View};
 
 /// How many nodes judge whether a session has expired.
 const JUDGES: usize = 2;
@@ -34,10 +34,11 @@ impl SessionVips {
         if nodes == self.following.asked {
             return;
         }
-        for node in self.following.asked.difference(&nodes) {
-            self.sessions.unfollow(node);
+        let before = std::mem::replace(&mut self.following.asked, nodes.clone());
+        for node in before.difference(&nodes) {
+            let shown = self.sessions.unfollow(self.step.at.now, node);
+            self.session_was_shown(node, shown);
         }
-        self.following.asked.clone_from(&nodes);
         self.step.out.push(Output::Call(Call::Follow { nodes }));
     }
 
@@ -45,7 +46,7 @@ impl SessionVips {
     /// that the holder is alive.
     fn to_follow(&self) -> BTreeSet<String> {
         let me = &self.rules.node;
-        let told = |node: &str| self.sessions.member(node).is_some_and(|member| member.copy.is_live());
+        let told = |node: &str| self.sessions.copy(node).is_some_and(View::is_live);
         let lives = |node: &str, peer: &Peer| peer.view.published && (peer.view.is_live() || told(node));
         let others = self.sessions.all().filter(|(node, peer)| node != me && lives(node, peer));
         let judged = others.filter(|(node, _)| self.own.tenure.is_some() && self.judge_place(node).is_some());

@@ -1,6 +1,7 @@
 //! Takes in each event: what is known afterwards, and which VIPs are to be considered.
 
 use super::hold::{Basis, Hold};
+use super::questions::Question;
 use super::vip::Vip;
 use super::{Event, Input, Report, SessionVips};
 use crate::core::{Interface, Vip as OnInterface};
@@ -64,12 +65,7 @@ impl SessionVips {
             }
             Input::SessionDeleted(node) => self.lease_deleted(&node),
             Input::Followed { node, view } => self.followed(&node, view),
-            Input::NotUnpublished(node) => {
-                // A member object has shown what became of it, or a list does.
-                if self.sessions.get(&node).is_some_and(|peer| !peer.view.published) {
-                    self.list_sessions();
-                }
-            }
+            Input::NotUnpublished(node) => self.ask_later(&node, Question::NotUnpublished),
             Input::Member(member) => self.member_shown(member),
             Input::MemberDeleted(node) => self.member_deleted(&node),
             Input::Members(members) => self.members_listed(members),
@@ -144,6 +140,11 @@ impl SessionVips {
     /// The watch of one Lease has begun.
     fn followed(&mut self, node: &str, view: Option<View>) {
         self.api_answered();
+        // Another node is followed by now, and nothing more will come of this watch.
+        if !self.following.asked.contains(node) {
+            return;
+        }
+        self.sessions.follow(self.step.at.now, node);
         let me = node == self.rules.node;
         self.following.looked_up |= me;
         match view {
@@ -156,9 +157,6 @@ impl SessionVips {
             }
             None if self.sessions.is_read_ahead(node) => self.list_sessions(),
             None => self.lease_deleted(node),
-        }
-        if self.following.asked.contains(node) {
-            self.sessions.follow(self.step.at.now, node);
         }
         self.step.again = true;
     }

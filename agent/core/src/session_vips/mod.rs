@@ -41,6 +41,7 @@ mod owned;
 mod pace;
 mod provisional;
 mod publishing;
+mod questions;
 mod recalling;
 mod record;
 mod record_state;
@@ -90,6 +91,7 @@ use node::OwnNode;
 use own::Own;
 use owned::Owned;
 use publishing::Publishing;
+use questions::Questions;
 use recalling::Recall;
 use segment::Segment;
 use strangers::Strangers;
@@ -117,6 +119,8 @@ pub struct SessionVips {
     following: Following,
     /// Member objects that this node is to write.
     publishing: Publishing,
+    /// What a list of all sessions is to tell.
+    questions: Questions,
     vips: Table,
     index: Index,
     /// The nodes that this one watches.
@@ -195,6 +199,7 @@ impl SessionVips {
             recall: Recall::default(),
             following: Following::default(),
             publishing: Publishing::default(),
+            questions: Questions::default(),
             vips: Table::default(),
             index: Index::default(),
             watches: BTreeMap::new(),
@@ -225,6 +230,7 @@ impl SessionVips {
         self.advance_own();
         self.advance_ends();
         self.advance_publishing();
+        self.advance_questions();
         self.advance_writes();
         self.advance_owned();
         self.advance_vips();

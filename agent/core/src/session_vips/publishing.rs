@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::questions::Question;
 use super::{Call, Output, SessionVips};
 use crate::event::Failure;
 use crate::lease::Record;
@@ -20,7 +21,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// How long a follower leaves a member object that differs from its Lease to each node before it, and to the one that wrote the Lease.
 const STEP: Duration = Duration::from_millis(300);
 /// The same, if the member object names a later version of the Lease than the one that this node knows: its watch of the Lease may be
-/// behind.
+/// behind. After that, a list tells.
 const BEHIND: Duration = Duration::from_secs(3);
 /// After another one's write was met, the next one waits for this.
 const OTHERS: Duration = Duration::from_millis(100);
@@ -102,6 +103,7 @@ impl SessionVips {
         // Somebody may have put it back to when the session lived: who should follow the Lease does so again.
         self.rewatch |= self.sessions.get(&node).is_some_and(|peer| peer.view.is_live() != lives);
         self.member_was_shown(&node, shown);
+        self.ask_later(&node, Question::CopyIsOlder);
     }
 
     fn member_was_shown(&mut self, node: &str, shown: Shown) {
@@ -118,6 +120,7 @@ impl SessionVips {
         let (changed, other) = self.sessions.see_members(self.step.at.now, members);
         for node in other {
             self.publishing.look_at(&node);
+            self.ask_later(&node, Question::CopyIsOlder);
         }
         self.publishing.look_at_all();
         self.rewatch = true;
@@ -133,6 +136,15 @@ impl SessionVips {
         self.sessions.member_gone(node);
         self.publishing.look_at(node);
         self.step.again = true;
+    }
+
+    /// After a list of all sessions: member objects that say that a session lives whose Lease is not there. Somebody has put them
+    /// back, or deleted the Lease of a node that is gone.
+    pub(super) fn end_copies_without_lease(&mut self) {
+        let ghosts = self.sessions.live_copies().filter(|copy| self.sessions.get(&copy.node).is_none());
+        for copy in ghosts.cloned().collect::<Vec<_>>() {
+            self.publishing.lease_was_deleted(&copy);
+        }
     }
 
     /// Compares member objects with Leases, and writes what is to be written.
@@ -191,6 +203,13 @@ impl SessionVips {
         };
         let next = self.publishing.next.get(node).copied().unwrap_or(since);
         if !self.due((since + wait).max(next)) || !at_once && planted!(NobodyRepairs) {
+            return;
+        }
+        // What is known may be old, by however much: a node would undo what others were told.
+        if behind && !self.sessions.is_listed_since(since) {
+            if self.api.away.is_none() && self.due(self.calls.next_list) {
+                self.list_sessions();
+            }
             return;
         }
         let (id, now) = (self.step.new_id(), self.step.at.now);

@@ -167,7 +167,7 @@ impl SessionVips {
                 self.api_answered();
                 self.want_read(address);
             }
-            Err(Failure::Away | Failure::NoNamespace) => {
+            Err(Failure::Away | Failure::Refused | Failure::NoNamespace) => {
                 vip.hold_off = self.step.at.now + self.rules.retry_period / 4 * vip.failed();
                 self.not_answered(flight.sent);
             }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use mooring_agent_core::lease::Record;
+use mooring_agent_core::session::{Declared, View, number};
+
 use super::api::Of;
 use super::{Plan, SessionVips};
 use crate::clock::{MS, SECOND};
@@ -23,7 +26,7 @@ pub enum Fault {
     /// Somebody deletes a node's member object.
     DeleteMember(usize),
     /// Somebody puts a node's member object back to what it was.
-    SetMemberBack(usize),
+    SetMemberBack(usize, Old),
     /// Somebody strips the record of a VIP.
     StripRecord(usize),
     /// A VIP's `IPAddress` is deleted, and made again at the end.
@@ -60,6 +63,37 @@ pub enum Fault {
     Rebalance(usize),
 }
 
+/// What somebody puts a member object back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Old {
+    /// What a backup of the store has.
+    Backup,
+    /// The session lived on another Lease: that was deleted since, and made again.
+    OtherLease,
+    /// An earlier incarnation lived.
+    Earlier,
+    /// Nobody can read it.
+    Unreadable,
+}
+
+impl Old {
+    /// What a member object says that is put back, where it says this now.
+    #[must_use]
+    pub fn of(self, now: &View) -> View {
+        let version = number(&now.version).map_or_else(String::new, |version| (version / 2).to_string());
+        let transitions = now.record.transitions.saturating_sub(1);
+        let record = Record { holder: now.node.clone(), transitions, ..now.record.clone() };
+        let declared = now.declared.clone().map(|all| Declared { transitions, ..all });
+        let earlier = View { version, record, declared, end: None, ..now.clone() };
+        match self {
+            Self::Backup => now.clone(),
+            Self::OtherLease => View { uid: format!("{}-before", now.uid), ..earlier },
+            Self::Earlier => earlier,
+            Self::Unreadable => View { uid: String::new(), version: String::new(), declared: None, ..now.clone() },
+        }
+    }
+}
+
 impl OwnFault for Fault {
     const NODE: &str = "node";
 
@@ -69,7 +103,7 @@ impl OwnFault for Fault {
             | Self::DeleteSession(_)
             | Self::StripSession(_)
             | Self::DeleteMember(_)
-            | Self::SetMemberBack(_)
+            | Self::SetMemberBack(..)
             | Self::StripRecord(_)
             | Self::WatchBreak(..)
             | Self::Remake(_)
@@ -97,7 +131,15 @@ impl fmt::Display for Fault {
             Self::DeleteSession(n) => write!(f, "the session of {} is deleted", name::<Self>(n)),
             Self::StripSession(n) => write!(f, "the annotations of the session of {} are stripped", name::<Self>(n)),
             Self::DeleteMember(n) => write!(f, "the member object of {} is deleted", name::<Self>(n)),
-            Self::SetMemberBack(n) => write!(f, "the member object of {} is set back", name::<Self>(n)),
+            Self::SetMemberBack(n, old) => {
+                let to = match old {
+                    Old::Backup => "what a backup has",
+                    Old::OtherLease => "when another Lease was there",
+                    Old::Earlier => "an earlier incarnation",
+                    Old::Unreadable => "what nobody can read",
+                };
+                write!(f, "the member object of {} is set back to {to}", name::<Self>(n))
+            }
             Self::StripRecord(vip) => write!(f, "the record of VIP {vip} is stripped"),
             Self::Delete(vip) => write!(f, "the IPAddress of VIP {vip} is deleted"),
             Self::Burst(count) => write!(f, "{count} VIPs more are wanted"),
@@ -322,11 +364,34 @@ pub fn widen_membership(plan: &mut Plan) {
             }
             Any::Own(Fault::StripSession(node) | Fault::DeleteSession(node)) if rng.chance(400) => {
                 let node = *node;
-                planned.fault =
-                    Any::Own(if rng.chance(500) { Fault::DeleteMember(node) } else { Fault::SetMemberBack(node) });
+                planned.fault = Any::Own(if rng.chance(500) {
+                    Fault::DeleteMember(node)
+                } else {
+                    Fault::SetMemberBack(node, Old::Backup)
+                });
             }
             _ => {}
         }
+    }
+}
+
+/// Somebody who changes a member object puts back more than a backup has. In some runs that happens at any time.
+pub fn widen_copies(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 24);
+    let old = |rng: &mut Rng| rng.pick(&[Old::Backup, Old::OtherLease, Old::Earlier, Old::Unreadable]);
+    for planned in &mut plan.faults {
+        if let Any::Own(Fault::SetMemberBack(_, of)) = &mut planned.fault {
+            *of = old(&mut rng);
+        }
+    }
+    if rng.chance(300) {
+        let end = plan.faults_end();
+        for _ in 0..rng.between(1, 3) {
+            let at = rng.between(12 * SECOND, end.max(13 * SECOND));
+            let fault = Any::Own(Fault::SetMemberBack(rng.index(plan.settings.nodes), old(&mut rng)));
+            plan.faults.push(Planned { at, lasts: 0, fault });
+        }
+        plan.faults.sort_by_key(|planned| planned.at);
     }
 }
 

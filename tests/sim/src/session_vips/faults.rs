@@ -48,12 +48,7 @@ impl World<'_, SessionVips> {
                 }
             }
             Fault::DeleteMember(host) => self.delete_member(&self.names[host].clone()),
-            Fault::SetMemberBack(host) => {
-                let old = self.api.backups.front().and_then(|old| old.members.get(&self.names[host]).cloned());
-                if let Some(old) = old {
-                    self.set_member_back(old);
-                }
-            }
+            Fault::SetMemberBack(host, old) => self.put_member_back(host, old),
             Fault::StripRecord(vip) => {
                 if let Some(view) = self.api.store.addresses.get(&vip).cloned() {
                     self.set_record(vip, view.uid, None);

@@ -10,7 +10,7 @@ use mooring_agent_core::session_vips::{Event, Input};
 use super::SessionVips;
 use super::api::Answer;
 use crate::check::Rule;
-use crate::session_vips::fault::Fault;
+use crate::session_vips::fault::{Fault, Old};
 use crate::settings::number;
 use crate::world::World;
 
@@ -115,10 +115,22 @@ impl World<'_, SessionVips> {
         Answer::Member(Some(member))
     }
 
-    /// Somebody puts a member object back to what it was.
-    pub fn set_member_back(&mut self, old: Member) {
+    /// Somebody makes a member object say this.
+    pub fn change_member(&mut self, copy: View) {
         let version = self.api.store.next();
-        self.set_member(&Member { version, ..old });
+        self.set_member(&Member { version, copy });
+    }
+
+    /// Somebody changes a host's member object.
+    pub(super) fn put_member_back(&mut self, host: usize, old: Old) {
+        let node = &self.names[host];
+        let copy = match old {
+            Old::Backup => self.api.backups.front().and_then(|old| old.members.get(node)).map(|old| old.copy.clone()),
+            _ => self.api.store.members.get(node).map(|now| old.of(&now.copy)),
+        };
+        if let Some(copy) = copy {
+            self.change_member(copy);
+        }
     }
 
     /// A member object says something new.

@@ -81,7 +81,7 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 9;
+    const WIDENINGS: usize = 10;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
@@ -93,7 +93,8 @@ impl Subject for SessionVips {
             5 => fault::darken_a_segment(plan),
             6 => fault::widen_addresses(plan),
             7 => fault::fail_ports(plan),
-            _ => fault::widen_membership(plan),
+            8 => fault::widen_membership(plan),
+            _ => fault::widen_copies(plan),
         }
     }
 
