@@ -28,9 +28,7 @@ pub enum Shown {
 /// What showed a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// A consistent list of all Leases.
-    List,
-    /// The Lease: by a watch, or in the answer to a write.
+    /// The Lease: by a list, a watch, or the answer to a write.
     Lease,
     /// A member object.
     Copy,
@@ -271,7 +269,7 @@ impl Membership {
                 continue;
             }
             let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
-            let shown = if later { self.see(now, view, rules) } else { self.put(now, view, Source::List) };
+            let shown = if later { self.see(now, view, rules) } else { self.put(now, view, Source::Lease) };
             if shown == Shown::Changed {
                 changed.push(node);
             }
@@ -329,12 +327,8 @@ impl Membership {
             return Shown::Changed;
         };
         peer.began = began;
-        let replaces = match source {
-            Source::List => true,
-            Source::Lease => view.is_as_new_as(&peer.view),
-            Source::Copy => false,
-        };
-        if peer.view.uid != view.uid && (replaces || planted!(BelievesOldCopies)) {
+        // A member object proves no deletion: what it names may be of a store that was set back since.
+        if peer.view.uid != view.uid && (source == Source::Lease || planted!(BelievesOldCopies)) {
             self.gone.insert(view.node.clone(), (peer.view.uid.clone(), now));
         }
         if peer.view.record != view.record {

@@ -207,3 +207,80 @@ fn an_end_that_a_restored_backup_undid_is_forgotten() {
     all.see(at(5), view("n1", 70, 1, false), &rules);
     assert_eq!(all.ended_by(&holder(1)), Some(70));
 }
+
+fn published(version: u64, transitions: u32, live: bool) -> View {
+    View { published: true, ..view("n1", version, transitions, live) }
+}
+
+fn member(version: u64, copy: View) -> Member {
+    Member { version: version.to_string(), copy }
+}
+
+/// A member object whose copy was put back says nothing of what came later.
+#[test]
+fn an_old_copy_replaces_nothing() {
+    for old in [View { uid: "before".into(), ..published(3, 2, true) }, published(3, 1, true), published(3, 1, false)] {
+        let (mut all, rules) = (Membership::default(), Rules::default());
+        all.see_members(at(1), vec![member(1, published(5, 2, true))]);
+        all.see_all(at(2), at(2), vec![published(5, 2, true)], &rules);
+        all.see_member(at(3), member(6, published(6, 2, true)));
+        assert_eq!(all.see_member(at(4), member(9, old.clone())), Shown::Nothing, "{old:?}");
+        assert_eq!(all.has_ended(&holder(2), at(1)), Some(false), "{old:?}");
+        assert_eq!(all.is_copy_older("n1"), !old.says_as(&published(6, 2, true)));
+        assert_eq!(
+            all.see_member(at(5), member(12, published(11, 2, false))),
+            Shown::Changed,
+            "a true one is believed"
+        );
+        assert_eq!(all.has_ended(&holder(2), at(1)), Some(true));
+    }
+}
+
+/// A node that knows a session by a member object alone cannot know whether there is a later incarnation, or another Lease.
+#[test]
+fn a_copy_does_not_prove_that_an_incarnation_is_not_there() {
+    for old in [View { uid: "before".into(), ..published(3, 2, true) }, published(3, 1, true)] {
+        let (mut all, rules) = (Membership::default(), Rules::default());
+        all.see_all(at(5), at(5), vec![], &rules);
+        all.see_member(at(6), member(9, old.clone()));
+        assert_eq!(all.has_ended(&holder(2), at(1)), None, "{old:?}");
+        all.see_all(at(8), at(7), vec![published(5, 2, true)], &rules);
+        assert_eq!(all.has_ended(&holder(2), at(1)), Some(false), "{old:?}");
+    }
+}
+
+/// The watch of a Lease that was followed may be behind the member object.
+#[test]
+fn what_a_member_object_told_counts_when_the_lease_is_followed_no_longer() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.follow(at(1), "n1");
+    all.see_listed(at(1), published(5, 1, true), &rules);
+    assert_eq!(all.see_member(at(2), member(9, published(8, 1, false))), Shown::Nothing, "its Lease decides");
+    assert_eq!(all.unfollow(at(3), "n1"), Shown::Changed);
+    assert_eq!(all.get("n1").map(|peer| peer.view.is_live()), Some(false));
+    // Nothing new is nothing new.
+    all.follow(at(4), "n1");
+    assert_eq!(all.unfollow(at(5), "n1"), Shown::Nothing);
+}
+
+/// Before the store was set back there was another Lease, and somebody has told of that afterwards.
+#[test]
+fn a_copy_of_another_lease_does_not_prove_that_the_known_one_is_gone() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see_all(at(1), at(1), vec![published(5, 2, true)], &rules);
+    all.see_member(at(2), member(10, View { uid: "of another time".into(), ..published(9, 0, true) }));
+    assert_eq!(all.has_ended(&holder(2), at(1)), None);
+    assert_eq!(all.see(at(3), published(12, 2, true), &rules), Shown::Changed);
+    assert_eq!(all.has_ended(&holder(2), at(1)), Some(false));
+}
+
+#[test]
+fn a_member_object_that_cannot_be_read_says_nothing() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see_all(at(1), at(1), vec![published(5, 2, true)], &rules);
+    let unread = member(9, View { uid: String::new(), version: String::new(), ..published(5, 2, false) });
+    assert_eq!(all.see_member(at(2), unread.clone()), Shown::Nothing);
+    assert_eq!(all.see_members(at(3), vec![unread.clone()]).0, Vec::<String>::new());
+    assert_eq!((all.has_ended(&holder(2), at(1)), all.is_copy_older("n1")), (Some(false), false));
+    assert_eq!(all.member("n1"), Some(&unread), "what is to be written over");
+}

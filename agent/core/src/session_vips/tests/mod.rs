@@ -7,6 +7,7 @@ mod lapsed;
 mod late;
 mod limited;
 mod link_up;
+mod members;
 mod outage;
 mod owned;
 mod recalled;

@@ -73,6 +73,8 @@ pub(super) struct World {
     pub(super) addresses: BTreeMap<IpAddr, AddressView>,
     version: u64,
     uid: u64,
+    /// How often all sessions were listed.
+    pub(super) lists: usize,
     /// How often a record has gone from one node to another.
     pub(super) moves: usize,
     /// A host that has the first VIP, and is no candidate.
@@ -95,6 +97,7 @@ impl World {
             addresses: BTreeMap::new(),
             version: 100,
             uid: 0,
+            lists: 0,
             moves: 0,
             stranger: false,
             reads_refused: false,
@@ -433,6 +436,7 @@ impl World {
         let lost = lost || self.reads_refused && matches!(call, Output::Call(Call::ReadAddresses { .. }));
         let answer = match call {
             Output::Call(Call::ReadSessions { id, .. }) => {
+                self.lists += 1;
                 Event::Input(Input::Sessions { id: Some(id), result: Ok(self.sessions.values().cloned().collect()) })
             }
             Output::Call(Call::ReadAddresses { id, addresses, .. }) => {

@@ -1,0 +1,179 @@
+//! Member objects that somebody has changed, or that are older than what nodes know.
+
+use std::time::Duration;
+
+use super::crash::busiest;
+use super::world::{World, ms, vip};
+use crate::lease::Record;
+use crate::rules::Rules;
+use crate::session::{Declared, Holder, Member, View};
+use crate::session_vips::{Event, Input};
+
+const VIPS: u8 = 20;
+/// When every node has listed that waits for the answer to a question.
+const ASKED: Duration = Duration::from_secs(40);
+
+/// Eight nodes: most of them do not follow the Lease of the one that is looked at.
+fn settled() -> World {
+    World::settled(8, VIPS, &Rules::default())
+}
+
+/// What the member object of a node would have said once, with this uid and in this incarnation.
+fn of_before(now: &View, uid: &str, transitions: u32) -> View {
+    let record = Record { transitions, ..now.record.clone() };
+    let declared = now.declared.clone().map(|all| Declared { transitions, ..all });
+    View { uid: uid.into(), version: "7".into(), record, declared, ..now.clone() }
+}
+
+fn says_what_the_lease_says(world: &World, node: &str) -> bool {
+    world.members[node].copy.says_as(&world.sessions[node])
+}
+
+#[test]
+fn an_old_member_object_ends_no_session_and_is_put_right() {
+    let rules = Rules::default();
+    for other_lease in [true, false] {
+        let world = &mut settled();
+        let holder = busiest(world);
+        // The next incarnation is the second one, and all nodes have listed it.
+        world.crash(holder);
+        world.run(ms(30_000));
+        world.restart(holder, &rules);
+        world.run(ms(1_000));
+        let name = world.hosts[holder].name.clone();
+        let now = world.sessions[&name].clone();
+        world.store_holder(vip(0), Some(Holder { node: name.clone(), session: now.incarnation(), to: None }));
+        world.run(ASKED);
+        assert_eq!(world.carriers(vip(0)), [holder]);
+        let moves = world.moves;
+        let (uid, transitions) = if other_lease {
+            ("before", now.record.transitions)
+        } else {
+            (now.uid.as_str(), now.record.transitions - 1)
+        };
+        world.store_member(of_before(&now, uid, transitions));
+        world.run(ms(5_000));
+        assert_eq!((world.carriers(vip(0)), world.moves), (vec![holder], moves), "other Lease: {other_lease}");
+        assert!(says_what_the_lease_says(world, &name));
+    }
+}
+
+/// The two that follow its Lease put it right before the others ask.
+#[test]
+fn nobody_lists_because_of_a_member_object_that_is_put_right() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let now = world.sessions["node1"].clone();
+    let lists = world.lists;
+    world.store_member(of_before(&now, "before", 1));
+    world.run(ASKED);
+    assert!(says_what_the_lease_says(world, "node1"));
+    assert_eq!(world.lists, lists);
+}
+
+/// To this node the member object stays as it was put back: its watch shows nothing more. Or the store was set back.
+#[test]
+fn an_old_member_object_that_stays_is_asked_about_once() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let other = (1..8).find(|n| !world.hosts[*n].follows.contains("node1")).unwrap();
+    let old = of_before(&world.sessions["node1"], "before", 1);
+    let lists = world.lists;
+    let version = (world.members["node1"].version.parse::<u64>().unwrap() + 1).to_string();
+    world.tell(other, Event::Input(Input::Member(Member { version, copy: old })));
+    world.run(ms(4_000));
+    assert_eq!(world.lists, lists, "it may be put right");
+    world.run(ASKED);
+    assert_eq!(world.lists, lists + 1);
+    world.run(ASKED);
+    assert_eq!(world.lists, lists + 1);
+}
+
+/// A node that follows a Lease knows an earlier version than the member object names.
+#[test]
+fn who_knows_less_than_the_member_object_lists_before_it_writes() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let now = world.sessions["node1"].clone();
+    let lists = world.lists;
+    let later = View { version: "999999".into(), ..of_before(&now, &now.uid, now.record.transitions + 1) };
+    world.store_member(later);
+    world.run(ms(300));
+    assert!(world.lists > lists, "the node itself asks at once");
+    world.run(ASKED);
+    assert!(says_what_the_lease_says(world, "node1"), "the list says that the Lease is as it was");
+}
+
+/// The member object of a node that was removed from the cluster is restored: the Lease is not there.
+#[test]
+fn a_member_object_without_a_lease_ends() {
+    let world = &mut settled();
+    let ghost =
+        View { node: "gone".into(), version: "50".into(), uid: "of-old".into(), ..world.sessions["node1"].clone() };
+    let record = Record { holder: "gone".into(), ..ghost.record.clone() };
+    world.store_member(View { record, ..ghost });
+    world.run(ASKED + ASKED);
+    assert!(!world.members["gone"].copy.is_live());
+    let writes = world.members["gone"].version.clone();
+    world.run(ASKED);
+    assert_eq!(world.members["gone"].version, writes, "once");
+}
+
+#[test]
+fn what_nobody_can_read_is_written_anew() {
+    let world = &mut settled();
+    let now = world.sessions["node1"].clone();
+    let unread = View { uid: String::new(), version: String::new(), declared: None, ..now.clone() };
+    for running in [true, false] {
+        // Without the node itself, those that follow its Lease write.
+        world.hosts[0].running = running;
+        world.store_member(unread.clone());
+        world.run(ms(1_000));
+        assert!(says_what_the_lease_says(world, "node1"), "{running}");
+        assert!(world.sessions["node1"].is_live());
+    }
+}
+
+/// Nodes are upgraded one after the other: the Lease leaves the watch of those without a member object, and that follows at once.
+#[test]
+fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for() {
+    let world = &mut World::new(4, &Rules::default());
+    for n in 0..4 {
+        world.start(n);
+    }
+    world.run(ASKED);
+    let old = View {
+        node: "old".into(),
+        uid: "o".into(),
+        version: "50".into(),
+        published: false,
+        ..world.sessions["node1"].clone()
+    };
+    let old = View { record: Record { holder: "old".into(), ..old.record.clone() }, ..old };
+    world.sessions.insert("old".into(), old.clone());
+    for n in 0..4 {
+        world.tell(n, Event::Input(Input::Session(old.clone())));
+    }
+    world.run(ms(10));
+    let lists = world.lists;
+    // Its member object comes a second later than that.
+    for n in 0..4 {
+        world.tell(n, Event::Input(Input::NotUnpublished("old".into())));
+    }
+    world.run(ms(1_000));
+    let new = View { version: "10000".into(), published: true, ..old.clone() };
+    world.sessions.insert("old".into(), new.clone());
+    world.store_member(new);
+    world.run(ms(3_000));
+    assert_eq!(world.lists, lists);
+}
+
+/// A watch that was ended has sent its list before.
+#[test]
+fn the_list_of_a_watch_that_was_ended_makes_nobody_follow() {
+    let world = &mut settled();
+    let judge = (1..8).find(|n| !world.hosts[*n].follows.contains("node1")).unwrap();
+    let view = Some(world.sessions["node1"].clone());
+    world.tell(judge, Event::Input(Input::Followed { node: "node1".into(), view }));
+    assert!(!world.hosts[judge].session_vips.sessions.is_followed("node1"));
+}
