@@ -23,8 +23,8 @@ use mooring_common::text::cut;
 pub const RESOURCE: &str = "configmaps";
 /// The key of what the object says.
 const KEY: &str = "session";
-/// Longest text that the agent reads, in bytes.
-const LONGEST: usize = 64 << 10;
+/// Longest text that the agent reads, in bytes: the longest declaration that it reads on a Lease, and what stands beside that.
+const LONGEST: usize = super::sessions::LONGEST + (4 << 10);
 
 /// Writes member objects. Clones share one client.
 #[derive(Clone)]
@@ -154,21 +154,12 @@ pub fn member(object: &ConfigMap) -> Option<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::testing::{Cluster, answer, status};
     use crate::core::session::Declared;
 
     #[test]
     fn what_is_written_is_read() {
-        let record = Record { holder: "n1".into(), duration: Duration::from_secs(15), ..Record::default() };
-        let declared = Some(Declared::default());
-        let copy = View {
-            node: "n1".into(),
-            uid: "u".into(),
-            version: "7".into(),
-            record,
-            declared,
-            end: None,
-            published: true,
-        };
+        let copy = session("7");
         let mut object = created("mooring-member.n1", serde_json::to_string(&copy).unwrap());
         object.metadata.resource_version = Some("9".into());
         assert_eq!(member(&object), Some(Member { version: "9".into(), copy }));
@@ -178,5 +169,33 @@ mod tests {
         object.data = Some(BTreeMap::from([(KEY.to_owned(), "{}".to_owned())]));
         assert!(!member(&object).unwrap().is_read());
         assert_eq!(member(&ConfigMap::default()), None);
+    }
+
+    fn session(version: &str) -> View {
+        let record = Record { holder: "n1".into(), duration: Duration::from_secs(15), ..Record::default() };
+        let (node, uid, version) = ("n1".into(), "u".into(), version.into());
+        View { node, uid, version, record, declared: Some(Declared::default()), end: None, published: true }
+    }
+
+    /// Somebody took the label off: no watch shows the object any more, whatever it says.
+    #[tokio::test]
+    async fn an_object_without_its_label_counts_as_unread() {
+        for labelled in [true, false] {
+            let cluster = Cluster::new();
+            let mut there = created("mooring-member.n1", serde_json::to_string(&session("7")).unwrap());
+            there.metadata.resource_version = Some("9".into());
+            there.metadata.labels = there.metadata.labels.filter(|_| labelled);
+            let there = serde_json::to_string(&there).unwrap();
+            let server = cluster
+                .serve(move |request| {
+                    let get = request.method() == http::Method::GET;
+                    let given = if get { answer(200, there.clone()) } else { status(409, "already exists") };
+                    async move { given }
+                })
+                .await;
+            let members = Members::new(cluster.servers(vec![server.url()]), "mooring-system".into());
+            let found = members.write(None, &session("7"), Duration::from_secs(20)).await.unwrap().unwrap();
+            assert_eq!((found.version.as_str(), found.is_read()), ("9", labelled));
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::core::session::{Declared, End, View};
 use mooring_common::text::cut;
 
 /// Longest annotation that the agent reads, in bytes.
-const LONGEST: usize = 64 << 10;
+pub(super) const LONGEST: usize = 64 << 10;
 
 /// Selects the sessions whose nodes have no member object.
 #[must_use]

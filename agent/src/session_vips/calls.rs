@@ -275,7 +275,10 @@ mod tests {
             loop {
                 match tokio::time::timeout(within, messages.recv()).await.unwrap().unwrap() {
                     Message::MemberRefused(why) => seen.push((id, why.is_some_and(|why| why.contains("not allowed")))),
-                    Message::Input(Input::Published { .. }) => break,
+                    Message::Input(Input::Published { result, .. }) => {
+                        assert_eq!(result.err(), (id < 2).then_some(Failure::Refused), "which is not tried again soon");
+                        break;
+                    }
                     other => panic!("{other:?}"),
                 }
             }

@@ -268,8 +268,12 @@ impl Membership {
             if self.gone.get(&view.node).is_some_and(|(uid, at)| *uid == view.uid && *at > sent) {
                 continue;
             }
-            let (node, later) = (view.node.clone(), self.peers.get(&view.node).is_some_and(later));
+            let (version, later) = (number(&view.version), self.peers.get(&view.node).is_some_and(later));
+            let node = view.node.clone();
             let shown = if later { self.see(now, view, rules) } else { self.put(now, view, Source::Lease) };
+            if let Some(peer) = self.peers.get_mut(&node) {
+                peer.listed = version;
+            }
             if shown == Shown::Changed {
                 changed.push(node);
             }
@@ -319,6 +323,7 @@ impl Membership {
                 shown: now,
                 ahead: false,
                 copied: source == Source::Copy,
+                listed: None,
                 abandoned: Moves::default(),
                 abandoned_at: None,
                 view,
@@ -339,6 +344,7 @@ impl Membership {
         let (old, new) = (&peer.view, &view);
         let same = old.is_of(&new.incarnation())
             && old.is_live() == new.is_live()
+            && old.published == new.published
             && old.declared().map(essential) == new.declared().map(essential);
         if view.is_live() {
             peer.ended = None;
@@ -389,9 +395,10 @@ impl Membership {
             return None;
         }
         let peer = self.peers.get(&holder.node);
-        // What a member object has told since the list may be old. It proves ends, and not that there is no such incarnation.
-        let copied = peer.is_some_and(|peer| peer.copied) && !planted!(BelievesOldCopies);
-        let listed = !copied && self.listed.is_some_and(|sent| sent >= seen);
+        // What a member object has told since the list may be old, and so may the first list of a watch be, which was made before. They
+        // prove ends, and not that there is no such incarnation.
+        let old = peer.is_some_and(|peer| peer.copied || peer.is_behind_list()) && !planted!(BelievesOldCopies);
+        let listed = !old && self.listed.is_some_and(|sent| sent >= seen);
         let Some(known) = peer.map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid) else {
             let gone = self.is_gone(&holder.node, &holder.session.uid);
             return (gone || listed).then_some(true);

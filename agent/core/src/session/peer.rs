@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::View;
+use super::{View, number};
 use crate::moves::Moves;
 use crate::rules::Rules;
 use crate::time::Time;
@@ -48,6 +48,8 @@ pub struct Peer {
     pub(super) ahead: bool,
     /// A member object showed it, and not the Lease itself.
     pub(super) copied: bool,
+    /// The version that the last list of all sessions showed.
+    pub(super) listed: Option<u64>,
     /// How often it was abandoned lately.
     pub abandoned: Moves,
     /// When it was last seen to be abandoned, whether or not it has begun again.
@@ -55,6 +57,11 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Whether what is known is older than what the last list of all sessions showed.
+    pub(super) fn is_behind_list(&self) -> bool {
+        self.listed.zip(number(&self.view.version)).is_some_and(|(listed, known)| known < listed)
+    }
+
     /// When it ends by this node's clock, if it is live and not renewed.
     #[must_use]
     pub fn expires(&self, rules: &Rules) -> Time {

@@ -126,6 +126,12 @@ impl SessionVips {
         self.step.out.push(Output::Call(Call::ReadSessions { id, within }));
     }
 
+    /// Lists them, though a list is under way: that may have been made before.
+    pub(super) fn list_anew(&mut self) {
+        self.calls.listing = None;
+        self.list_sessions();
+    }
+
     pub(super) fn list_failed(&mut self) {
         let sent = self.calls.listing.take().map_or(self.step.at.now, |listing| listing.sent);
         self.calls.next_list = self.step.at.now + self.rules.retry_period / 2;
@@ -160,7 +166,7 @@ impl SessionVips {
         }
         let changed = if let Some(sent) = sent {
             let changed = self.sessions.see_all(now, sent, views, &self.rules);
-            self.end_copies_without_lease();
+            self.compare_with_list();
             self.following.looked_up = true;
             self.index.dirty.append(&mut self.index.unclear);
             self.index.dirty.extend(self.asking.provisional.iter().copied());

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::calls::EndFlight;
+use super::questions::Question;
 use super::watching::Watch;
 use super::{Call, Output, Report, SessionVips};
 use crate::event::Failure;
@@ -57,6 +58,7 @@ impl SessionVips {
                 .sessions
                 .live()
                 .filter(|(node, _)| node != me && (self.sessions.is_followed(node) || planted!(JudgesUnfollowed)))
+                .filter(|(node, _)| !self.is_asked(node, Question::NotUnpublished))
             {
                 let at = peer.expires(&self.rules);
                 if at <= now {

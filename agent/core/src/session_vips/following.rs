@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::questions::Question;
 use super::watchers::is_watched;
 use super::{Call, Output, SessionVips};
 use crate::placement::mix;
@@ -38,6 +39,7 @@ impl SessionVips {
         for node in before.difference(&nodes) {
             let shown = self.sessions.unfollow(self.step.at.now, node);
             self.session_was_shown(node, shown);
+            self.ask_later(node, Question::CopyIsOlder);
         }
         self.step.out.push(Output::Call(Call::Follow { nodes }));
     }
@@ -58,12 +60,12 @@ impl SessionVips {
     }
 
     /// How many others come before this node as judges of a session: those that share more of its segments see more of it. None: so many
-    /// that this node is no judge.
+    /// that this node is no judge. A session that has ended has the same judges as before: they tell of its end.
     pub(super) fn judge_place(&self, node: &str) -> Option<u32> {
         let of = self.sessions.get(node)?;
+        let links = of.view.declared().map_or(&[][..], |declared| &declared.links);
         let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
-        let key =
-            |peer: &Peer| (of.view.links().iter().filter(|link| shares(peer, link)).count(), mix(of.seed, peer.seed));
+        let key = |peer: &Peer| (links.iter().filter(|link| shares(peer, link)).count(), mix(of.seed, peer.seed));
         let mine = key(self.sessions.get(&self.rules.node)?);
         let others = self.sessions.live().filter(|(other, _)| *other != node && *other != self.rules.node);
         let before = others.filter(|(_, peer)| key(peer) > mine).take(JUDGES).count();

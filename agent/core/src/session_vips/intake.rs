@@ -1,5 +1,7 @@
 //! Takes in each event: what is known afterwards, and which VIPs are to be considered.
 
+use std::time::Duration;
+
 use super::hold::{Basis, Hold};
 use super::questions::Question;
 use super::vip::Vip;
@@ -60,8 +62,7 @@ impl SessionVips {
             }
             Input::SessionDeleted(node) if self.sessions.is_read_ahead(&node) => {
                 // The watch may be behind what was read: another list tells.
-                self.calls.listing = None;
-                self.list_sessions();
+                self.list_anew();
             }
             Input::SessionDeleted(node) => self.lease_deleted(&node),
             Input::Followed { node, view } => self.followed(&node, view),
@@ -129,7 +130,7 @@ impl SessionVips {
 
     fn lease_deleted(&mut self, node: &str) {
         if let Some(peer) = self.sessions.get(node) {
-            self.publishing.lease_was_deleted(&peer.view);
+            self.publishing.lease_was_deleted(&peer.view, Duration::ZERO);
         }
         if self.sessions.deleted(self.step.at.now, node, &self.rules) {
             self.session_changed(node);
@@ -155,7 +156,7 @@ impl SessionVips {
                     self.own_shown();
                 }
             }
-            None if self.sessions.is_read_ahead(node) => self.list_sessions(),
+            None if self.sessions.is_read_ahead(node) => self.list_anew(),
             None => self.lease_deleted(node),
         }
         self.step.again = true;
@@ -172,7 +173,10 @@ impl SessionVips {
             self.calls.first_expiry = self.calls.first_expiry.min(at);
         }
         match shown {
-            Shown::Changed => self.session_changed(node),
+            Shown::Changed => {
+                self.end_was_shown(node);
+                self.session_changed(node);
+            }
             // A holder that was thought dead is alive: a node that carries its VIPs provisionally lets them go.
             Shown::Renewed if !self.asking.provisional.is_empty() => {
                 self.index.dirty.extend(self.asking.provisional.iter().copied());

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::api::spread;
 use super::questions::Question;
 use super::{Call, Output, SessionVips};
 use crate::event::Failure;
@@ -45,8 +46,8 @@ pub(super) struct Publishing {
     next: BTreeMap<String, Time>,
     /// This node has ended these sessions, and tells the others.
     ended_here: BTreeSet<String>,
-    /// What the Leases that were deleted said, as ended.
-    deleted: BTreeMap<String, View>,
+    /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
+    deleted: BTreeMap<String, (View, Duration)>,
 }
 
 /// A write of a member object.
@@ -75,14 +76,17 @@ impl Publishing {
     }
 
     /// A Lease is gone, and so is its session. The end counts as the version after the last one: a Lease that is made anew has a later
-    /// one.
-    pub(super) fn lease_was_deleted(&mut self, last: &View) {
+    /// one. `wait`: others know, too.
+    pub(super) fn lease_was_deleted(&mut self, last: &View, wait: Duration) {
         if !last.published {
             return;
         }
         let version = number(&last.version).map_or_else(|| last.version.clone(), |last| (last + 1).to_string());
         let record = Record { holder: String::new(), ..last.record.clone() };
-        self.deleted.insert(last.node.clone(), View { version, record, end: None, ..last.clone() });
+        let ended = View { version, record, end: None, ..last.clone() };
+        if self.deleted.get(&last.node).is_none_or(|(known, _)| known.uid != last.uid) {
+            self.deleted.insert(last.node.clone(), (ended, STEP * 3 + wait));
+        }
         self.changed.insert(last.node.clone());
     }
 }
@@ -138,13 +142,32 @@ impl SessionVips {
         self.step.again = true;
     }
 
-    /// After a list of all sessions: member objects that say that a session lives whose Lease is not there. Somebody has put them
-    /// back, or deleted the Lease of a node that is gone.
-    pub(super) fn end_copies_without_lease(&mut self) {
-        let ghosts = self.sessions.live_copies().filter(|copy| self.sessions.get(&copy.node).is_none());
-        for copy in ghosts.cloned().collect::<Vec<_>>() {
-            self.publishing.lease_was_deleted(&copy);
+    /// This node has ended that session, though its write was not answered.
+    pub(super) fn end_was_shown(&mut self, node: &str) {
+        let ended = self.sessions.get(node).filter(|peer| !peer.view.is_live()).and_then(|peer| peer.view.end.as_ref());
+        if ended.is_some_and(|end| end.by == self.rules.node) && node != self.rules.node {
+            self.publishing.was_ended_here(node);
         }
+    }
+
+    /// After a list of all sessions: some member objects may say that a session lives whose Lease is not there. Somebody has put them
+    /// back, or deleted the Lease of a node that is gone. And some sessions may have none: their nodes have died before they wrote
+    /// it, and nobody follows the Lease.
+    pub(super) fn compare_with_list(&mut self) {
+        let without_lease = self.sessions.live_copies().filter(|copy| self.sessions.get(&copy.node).is_none());
+        for copy in without_lease.cloned().collect::<Vec<_>>() {
+            let followed = self.following.asked.contains(&copy.node);
+            let wait = if followed { Duration::ZERO } else { spread(&self.rules.node) };
+            self.publishing.lease_was_deleted(&copy, wait);
+        }
+        let untold = self.sessions.live().filter(|(node, _)| self.is_untold(node)).map(|(node, _)| node.to_owned());
+        self.publishing.changed.extend(untold.collect::<Vec<_>>());
+    }
+
+    /// Whether a session that lives has no member object, though its Lease says so.
+    fn is_untold(&self, node: &str) -> bool {
+        let lives = self.sessions.get(node).is_some_and(|peer| peer.view.is_live() && peer.view.published);
+        lives && self.sessions.member(node).is_none() && node != self.rules.node
     }
 
     /// Compares member objects with Leases, and writes what is to be written.
@@ -181,9 +204,10 @@ impl SessionVips {
             // The own session that another run of this agent has left says nothing until it is adopted or begun anew.
             Some(peer) if me => self.own.is_of(&peer.view.incarnation()).then_some(&peer.view)?,
             Some(peer) => &peer.view,
-            None => deleted?,
+            None => deleted.map(|(ended, _)| ended)?,
         };
         let mine = me || self.following.asked.contains(node) || self.publishing.ended_here.contains(node);
+        let mine = mine || self.is_untold(node);
         let other = self.sessions.member(node).is_none_or(|member| !member.copy.says_as(known));
         // Nobody needs to hear that a session of which nobody was told has ended.
         let matters = known.is_live() || self.sessions.member(node).is_some();
@@ -197,9 +221,12 @@ impl SessionVips {
         let Some(copy) = self.copy_for(node) else { return self.is_told(node) };
         let at_once = node == self.rules.node || self.publishing.ended_here.contains(node);
         let behind = self.sessions.member(node).is_some_and(|member| !copy.is_as_new_as(&member.copy));
+        let deleted = self.publishing.deleted.get(node).map(|(_, wait)| *wait);
         let wait = match self.judge_place(node) {
             _ if at_once => Duration::ZERO,
-            place => STEP * (1 + place.unwrap_or(2)) + if behind { BEHIND } else { Duration::ZERO },
+            // This node only happens to know, as many others may.
+            None => deleted.unwrap_or_else(|| STEP * 3 + spread(&self.rules.node)),
+            Some(place) => STEP * (1 + place) + if behind { BEHIND } else { Duration::ZERO },
         };
         let next = self.publishing.next.get(node).copied().unwrap_or(since);
         if !self.due((since + wait).max(next)) || !at_once && planted!(NobodyRepairs) {

@@ -34,6 +34,11 @@ impl SessionVips {
         }
     }
 
+    /// Whether that is not clear yet.
+    pub(super) fn is_asked(&self, node: &str, question: Question) -> bool {
+        !self.questions.0.is_empty() && self.questions.0.contains_key(&(node.to_owned(), question))
+    }
+
     fn is_open(&self, node: &str, question: Question) -> bool {
         match question {
             Question::CopyIsOlder => !self.following.asked.contains(node) && self.sessions.is_copy_older(node),

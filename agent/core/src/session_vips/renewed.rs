@@ -124,8 +124,7 @@ impl SessionVips {
             self.calls.next_list = self.calls.next_list.max(now + NO_NAMESPACE);
         } else if failure == Failure::Conflict {
             self.api_answered();
-            self.calls.listing = None;
-            self.list_sessions();
+            self.list_anew();
             if let Some(tenure) = &mut self.own.tenure {
                 tenure.in_doubt = true;
             }

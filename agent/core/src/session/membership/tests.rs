@@ -284,3 +284,43 @@ fn a_member_object_that_cannot_be_read_says_nothing() {
     assert_eq!((all.has_ended(&holder(2), at(1)), all.is_copy_older("n1")), (Some(false), false));
     assert_eq!(all.member("n1"), Some(&unread), "what is to be written over");
 }
+
+/// The list with which the watch of a Lease begins was made, and is on its way. Meanwhile the session ends, another begins and takes
+/// a VIP, a list that was asked for since shows that it lives, and its second member object comes.
+#[test]
+fn the_first_list_of_a_followed_lease_may_be_late() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see_unpublished(at(1), vec![], &rules);
+    all.see_members(at(1), vec![member(901, published(900, 6, true))]);
+    let listed = published(900, 6, true);
+    all.see_member(at(3), member(951, published(950, 6, false)));
+    all.see_member(at(4), member(1001, published(1000, 7, true)));
+    // A record names incarnation 7. A list is asked for at 6, for whatever reason.
+    let seen = at(5);
+    all.see_all(at(7), at(6), vec![published(1000, 7, true)], &rules);
+    all.see_member(at(8), member(1011, published(1010, 7, true)));
+    assert_eq!(all.has_ended(&holder(7), seen), Some(false));
+    all.follow(at(9), "n1");
+    all.see_listed(at(9), listed, &rules);
+    assert_eq!(all.has_ended(&holder(7), seen), None);
+    // The watch goes on from there.
+    all.see(at(9), published(950, 6, false), &rules);
+    assert_eq!(all.has_ended(&holder(7), seen), None);
+    all.see(at(9), published(1020, 7, true), &rules);
+    assert_eq!(all.has_ended(&holder(7), seen), Some(false));
+}
+
+/// The same with the watch of Leases without a member object, whose list of many pages was made before the node was upgraded.
+#[test]
+fn the_list_of_leases_without_a_member_object_may_be_late() {
+    let (mut all, rules) = (Membership::default(), Rules::default());
+    all.see_unpublished(at(1), vec![view("n1", 900, 6, true)], &rules);
+    all.see_members(at(1), vec![]);
+    all.see_member(at(4), member(1001, published(1000, 7, true)));
+    let seen = at(5);
+    all.see_all(at(7), at(6), vec![published(1000, 7, true)], &rules);
+    all.see_member(at(8), member(1011, published(1010, 7, true)));
+    assert_eq!(all.has_ended(&holder(7), seen), Some(false));
+    all.see_unpublished(at(9), vec![view("n1", 900, 6, true)], &rules);
+    assert_eq!(all.has_ended(&holder(7), seen), None);
+}

@@ -64,11 +64,11 @@ fn nobody_lists_because_of_a_member_object_that_is_put_right() {
     let world = &mut settled();
     world.run(ASKED);
     let now = world.sessions["node1"].clone();
-    let lists = world.lists;
+    let lists = world.lists();
     world.store_member(of_before(&now, "before", 1));
     world.run(ASKED);
     assert!(says_what_the_lease_says(world, "node1"));
-    assert_eq!(world.lists, lists);
+    assert_eq!(world.lists(), lists);
 }
 
 /// To this node the member object stays as it was put back: its watch shows nothing more. Or the store was set back.
@@ -78,15 +78,15 @@ fn an_old_member_object_that_stays_is_asked_about_once() {
     world.run(ASKED);
     let other = (1..8).find(|n| !world.hosts[*n].follows.contains("node1")).unwrap();
     let old = of_before(&world.sessions["node1"], "before", 1);
-    let lists = world.lists;
+    let lists = world.lists();
     let version = (world.members["node1"].version.parse::<u64>().unwrap() + 1).to_string();
     world.tell(other, Event::Input(Input::Member(Member { version, copy: old })));
     world.run(ms(4_000));
-    assert_eq!(world.lists, lists, "it may be put right");
+    assert_eq!(world.lists(), lists, "it may be put right");
     world.run(ASKED);
-    assert_eq!(world.lists, lists + 1);
+    assert_eq!(world.lists(), lists + 1);
     world.run(ASKED);
-    assert_eq!(world.lists, lists + 1);
+    assert_eq!(world.lists(), lists + 1);
 }
 
 /// A node that follows a Lease knows an earlier version than the member object names.
@@ -95,11 +95,11 @@ fn who_knows_less_than_the_member_object_lists_before_it_writes() {
     let world = &mut settled();
     world.run(ASKED);
     let now = world.sessions["node1"].clone();
-    let lists = world.lists;
+    let lists = world.lists();
     let later = View { version: "999999".into(), ..of_before(&now, &now.uid, now.record.transitions + 1) };
     world.store_member(later);
     world.run(ms(300));
-    assert!(world.lists > lists, "the node itself asks at once");
+    assert!(world.lists() > lists, "the node itself asks at once");
     world.run(ASKED);
     assert!(says_what_the_lease_says(world, "node1"), "the list says that the Lease is as it was");
 }
@@ -155,7 +155,7 @@ fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for(
         world.tell(n, Event::Input(Input::Session(old.clone())));
     }
     world.run(ms(10));
-    let lists = world.lists;
+    let lists = world.lists();
     // Its member object comes a second later than that.
     for n in 0..4 {
         world.tell(n, Event::Input(Input::NotUnpublished("old".into())));
@@ -165,7 +165,7 @@ fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for(
     world.sessions.insert("old".into(), new.clone());
     world.store_member(new);
     world.run(ms(3_000));
-    assert_eq!(world.lists, lists);
+    assert_eq!(world.lists(), lists);
 }
 
 /// A watch that was ended has sent its list before.

@@ -16,6 +16,7 @@ mod removing;
 mod standing;
 mod stranded;
 mod strangers;
+mod telling;
 mod twins;
 mod watched;
 mod whose;

@@ -58,6 +58,12 @@ pub(super) struct Host {
     /// The nodes whose Leases it follows by name.
     pub(super) follows: BTreeSet<String>,
     events: usize,
+    /// When it listed all sessions.
+    pub(super) lists: Vec<Time>,
+    /// When it wrote a member object, and whose.
+    pub(super) publishes: Vec<(Time, String)>,
+    /// The answer to the next end that it writes of another's session is lost.
+    pub(super) loses_end: bool,
 }
 
 enum Item {
@@ -73,8 +79,6 @@ pub(super) struct World {
     pub(super) addresses: BTreeMap<IpAddr, AddressView>,
     version: u64,
     uid: u64,
-    /// How often all sessions were listed.
-    pub(super) lists: usize,
     /// How often a record has gone from one node to another.
     pub(super) moves: usize,
     /// A host that has the first VIP, and is no candidate.
@@ -97,7 +101,6 @@ impl World {
             addresses: BTreeMap::new(),
             version: 100,
             uid: 0,
-            lists: 0,
             moves: 0,
             stranger: false,
             reads_refused: false,
@@ -136,6 +139,9 @@ impl World {
                 reports: vec![],
                 follows: BTreeSet::new(),
                 events: 0,
+                lists: vec![],
+                publishes: vec![],
+                loses_end: false,
             });
         }
         world
@@ -305,6 +311,11 @@ impl World {
     fn turn(&mut self) {
         while let Some(item) = self.queue.take(self.now) {
             match item {
+                Item::To(n, Event::Input(Input::WroteSession { result: Ok(view), .. }))
+                    if self.hosts[n].loses_end && view.node != self.hosts[n].name && !view.is_live() =>
+                {
+                    self.hosts[n].loses_end = false;
+                }
                 Item::To(n, event) => self.tell(n, event),
                 Item::Call(n, action, lost) => self.answer(n, action, lost),
             }
@@ -389,6 +400,13 @@ impl World {
             }
             call @ Output::Call(_) => {
                 self.hosts[n].calls += 1;
+                match &call {
+                    Output::Call(Call::ReadSessions { .. }) => self.hosts[n].lists.push(self.now),
+                    Output::Call(Call::Publish { copy, .. }) => {
+                        self.hosts[n].publishes.push((self.now, copy.node.clone()));
+                    }
+                    _ => {}
+                }
                 let (failed, within) = failed(&call);
                 match self.hosts[n].api {
                     Api::Up => self.put(self.hosts[n].delay, Item::Call(n, call, false)),
@@ -436,7 +454,6 @@ impl World {
         let lost = lost || self.reads_refused && matches!(call, Output::Call(Call::ReadAddresses { .. }));
         let answer = match call {
             Output::Call(Call::ReadSessions { id, .. }) => {
-                self.lists += 1;
                 Event::Input(Input::Sessions { id: Some(id), result: Ok(self.sessions.values().cloned().collect()) })
             }
             Output::Call(Call::ReadAddresses { id, addresses, .. }) => {
@@ -590,6 +607,11 @@ impl World {
         for n in 0..self.hosts.len() {
             self.set_api(n, api);
         }
+    }
+
+    /// How often all sessions were listed.
+    pub(super) fn lists(&self) -> usize {
+        self.hosts.iter().map(|host| host.lists.len()).sum()
     }
 
     pub(super) fn calls(&self) -> usize {

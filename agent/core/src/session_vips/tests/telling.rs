@@ -1,0 +1,193 @@
+//! Who tells others that a session has ended, or is there at all: its judges, whatever happened to the node that wrote the Lease.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::world::{World, ms, vip};
+use crate::lease::Record;
+use crate::placement::Demand;
+use crate::rules::Rules;
+use crate::session::View;
+use crate::session_vips::{Event, Input};
+use crate::time::WallTime;
+
+/// The first `here` nodes have VIPs on their segment; the others are on another segment. The judges of a session are on its own.
+fn two_segments(here: u8, all: u8, vips: u8) -> World {
+    let mut world = World::new(all, &Rules::default());
+    for n in here..all {
+        let host = &mut world.hosts[usize::from(n)];
+        (host.address, host.group) = (IpAddr::V4(Ipv4Addr::new(198, 51, 100, n + 1)), 1);
+    }
+    for n in 0..world.hosts.len() {
+        world.start(n);
+    }
+    world.run(ms(1_000));
+    for v in 0..vips {
+        world.create(vip(v));
+    }
+    world.run(ms(20_000));
+    world
+}
+
+/// A host crashes. Answers when its Lease says that its session has ended, with the host that wrote that.
+fn crash_until_ended(world: &mut World, n: usize) -> usize {
+    let name = world.hosts[n].name.clone();
+    world.crash(n);
+    for _ in 0..40_000 {
+        world.run(ms(1));
+        if !world.sessions[&name].is_live() {
+            let by = &world.sessions[&name].end.as_ref().unwrap().by;
+            assert!(world.members[&name].copy.is_live(), "not told yet");
+            return world.hosts.iter().position(|host| host.name == *by).unwrap();
+        }
+    }
+    panic!("nobody ended the session of {name}");
+}
+
+#[test]
+fn a_planned_end_is_told() {
+    for n in 0..5 {
+        let world = &mut two_segments(5, 12, 10);
+        let name = world.hosts[n].name.clone();
+        world.tell(n, Event::Shutdown);
+        world.run(ms(60_000));
+        assert!(world.hosts[n].exited && !world.sessions[&name].is_live());
+        assert!(!world.members[&name].copy.is_live(), "{name}");
+    }
+}
+
+#[test]
+fn an_end_is_told_though_the_node_that_wrote_it_dies() {
+    for n in 0..5 {
+        let world = &mut two_segments(5, 12, 30);
+        let since = world.now;
+        let ender = crash_until_ended(world, n);
+        let name = world.hosts[n].name.clone();
+        world.crash(ender);
+        world.run(ms(300_000));
+        assert!(!world.members[&name].copy.is_live(), "{name}");
+        let worst = world.worst(30, since, |n| n == 0);
+        assert!(worst < ms(6_000), "{name}: a VIP was away for {worst:?}");
+    }
+}
+
+#[test]
+fn an_end_is_told_though_the_answer_to_its_write_is_lost() {
+    for n in 0..5 {
+        let world = &mut two_segments(5, 12, 30);
+        let since = world.now;
+        let ender = crash_until_ended(world, n);
+        let name = world.hosts[n].name.clone();
+        world.hosts[ender].loses_end = true;
+        world.run(ms(300_000));
+        assert!(!world.members[&name].copy.is_live(), "{name}");
+        let worst = world.worst(30, since, |n| n == 0);
+        assert!(worst < ms(6_000), "{name}: a VIP was away for {worst:?}");
+    }
+}
+
+/// As with a node selector that admits two nodes: the one that dies, and one that is no judge of it.
+#[test]
+fn a_node_that_is_no_judge_hears_of_the_end_and_takes() {
+    let mut seen = 0;
+    for (n, other) in (0..5).flat_map(|n| (0..5).map(move |other| (n, other))).filter(|(n, other)| n != other) {
+        let world = &mut two_segments(5, 12, 0);
+        if world.hosts[other].follows.contains(&world.hosts[n].name) {
+            continue;
+        }
+        let demand = |hosts: &[usize], world: &World| {
+            let local: BTreeSet<String> = hosts.iter().map(|host| world.hosts[*host].name.clone()).collect();
+            Demand { local: Some(local.into()), ..Demand::of(vip(0)) }
+        };
+        world.create(vip(0));
+        world.demand(&demand(&[n], world));
+        world.run(ms(30_000));
+        world.demand(&demand(&[n, other], world));
+        world.run(ms(20_000));
+        assert_eq!(world.carriers(vip(0)), [n]);
+        let ender = crash_until_ended(world, n);
+        if ender == other {
+            continue;
+        }
+        world.crash(ender);
+        world.run(ms(10_000));
+        assert_eq!(world.carriers(vip(0)), [other]);
+        seen += 1;
+    }
+    assert!(seen > 3, "{seen}");
+}
+
+/// The session of a node that is not among the hosts.
+fn session_of(node: &str, like: &View) -> View {
+    let record = Record { holder: node.into(), ..like.record.clone() };
+    View { node: node.into(), record, ..like.clone() }
+}
+
+/// All nodes list at once, because their API server was restarted, and find that a member object has no Lease.
+#[test]
+fn not_all_nodes_end_a_member_object_without_a_lease() {
+    let world = &mut World::settled(12, 10, &Rules::default());
+    let since = world.now;
+    world.store_member(View { uid: "of old".into(), ..session_of("gone", &world.sessions["node1"].clone()) });
+    world.run(ms(3));
+    for n in 0..12 {
+        world.tell(n, Event::Input(Input::WatchLost));
+    }
+    world.run(ms(40_000));
+    assert!(!world.members["gone"].copy.is_live());
+    let of = |(at, of): &&(crate::time::Time, String)| *at >= since && of == "gone";
+    let writes = world.hosts.iter().flat_map(|host| host.publishes.iter().filter(of)).count();
+    assert!(writes <= 3, "{writes} writes");
+}
+
+/// A node dies between its Lease and its member object. One other node lists just then, and is no judge.
+#[test]
+fn a_session_that_only_a_list_has_shown_is_told_and_ends() {
+    for lister in 0..12 {
+        let world = &mut World::settled(12, 10, &Rules::default());
+        let like = session_of("late", &world.sessions["node1"].clone());
+        world.store("late".into(), None, like.record, like.declared, None);
+        world.tell(lister, Event::Input(Input::WatchLost));
+        world.run(ms(120_000));
+        assert!(!world.sessions["late"].is_live() && !world.members["late"].copy.is_live(), "{lister}");
+        let believes = |host: &super::world::Host| host.session_vips.sessions.live().any(|(node, _)| node == "late");
+        assert!(!world.hosts.iter().any(believes), "{lister}");
+    }
+}
+
+/// Nodes are upgraded one after the other. One marks its Lease, and its member object does not come: its agent crashes, or may not write
+/// ConfigMaps.
+#[test]
+fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
+    for renews in [false, true] {
+        let world = &mut World::settled(30, 10, &Rules::default());
+        let session_of_late = session_of("late", &world.sessions["node1"].clone());
+        let mut record = session_of_late.record.clone();
+        let declared = session_of_late.declared;
+        let before = world.store("late".into(), None, record.clone(), declared.clone(), None);
+        for n in 0..30 {
+            world.tell(n, Event::Input(Input::Session(View { published: false, ..before.clone() })));
+        }
+        world.run(ms(1_000));
+        let since = world.now;
+        world.store("late".into(), Some(before.uid.clone()), record.clone(), declared.clone(), None);
+        for n in 0..30 {
+            world.tell(n, Event::Input(Input::NotUnpublished("late".into())));
+        }
+        for _ in 0..20 {
+            world.run(ms(2_000));
+            if renews && world.sessions["late"].is_live() {
+                record.renewed = record.renewed.map(|at| WallTime(at.0 + 1));
+                world.store("late".into(), Some(before.uid.clone()), record.clone(), declared.clone(), None);
+            }
+        }
+        let lists = world.hosts.iter().flat_map(|host| host.lists.iter().filter(|at| **at >= since));
+        let mut lists: Vec<u128> = lists.map(|at| at.since(since).as_millis()).collect();
+        lists.sort_unstable();
+        let together = lists.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
+        assert!(together <= 3 && lists.len() <= 30, "renews {renews}: {lists:?}");
+        let followers = world.hosts.iter().filter(|host| host.follows.contains("late")).count();
+        assert!(followers >= 2 || !world.sessions["late"].is_live(), "renews {renews}: {followers} follow the Lease");
+        assert!(world.members.contains_key("late"), "renews {renews}");
+    }
+}
