@@ -156,7 +156,7 @@ fn a_session_that_only_a_list_has_shown_is_told_and_ends() {
 }
 
 /// Nodes are upgraded one after the other. One marks its Lease, and its member object does not come: its agent crashes, or may not write
-/// ConfigMaps.
+/// the member object.
 #[test]
 fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
     for renews in [false, true] {
