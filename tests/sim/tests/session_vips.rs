@@ -30,6 +30,12 @@ const KEPT_SINCE_PORTS_FAIL: &[u64] = &[1708, 35947];
 /// The same, as they were drawn after the ninth.
 const KEPT_SINCE_MEMBERS: &[u64] = &[2_000_064, 2_002_018, 2_008_068, 2_008_375, 2_032_538];
 
+/// The same, as they were drawn after the tenth.
+const KEPT_SINCE_OLD_COPIES: &[u64] = &[3_100_609];
+
+/// The same, as they were drawn after the eleventh.
+const KEPT_SINCE_RACKS: &[u64] = &[4_705];
+
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {
     for seed in 0..8 {
@@ -44,25 +50,20 @@ fn one_seed_is_one_run_whether_or_not_anybody_looks() {
 
 #[test]
 fn kept_seeds_find_nothing_any_more() {
-    for seed in KEPT {
-        let outcome = run(&Plan::drawn(*seed, None, 0));
-        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
-    }
-    for seed in KEPT_SINCE {
-        let outcome = run(&Plan::drawn(*seed, None, 1));
-        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
-    }
-    for seed in KEPT_LATER {
-        let outcome = run(&Plan::drawn(*seed, None, 7));
-        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
-    }
-    for seed in KEPT_SINCE_PORTS_FAIL {
-        let outcome = run(&Plan::drawn(*seed, None, 8));
-        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
-    }
-    for seed in KEPT_SINCE_MEMBERS {
-        let outcome = run(&Plan::drawn(*seed, None, 9));
-        assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
+    let kept = [
+        (0, KEPT),
+        (1, KEPT_SINCE),
+        (7, KEPT_LATER),
+        (8, KEPT_SINCE_PORTS_FAIL),
+        (9, KEPT_SINCE_MEMBERS),
+        (10, KEPT_SINCE_OLD_COPIES),
+        (11, KEPT_SINCE_RACKS),
+    ];
+    for (widenings, seeds) in kept {
+        for seed in seeds {
+            let outcome = run(&Plan::drawn(*seed, None, widenings));
+            assert_eq!(outcome.violation, None, "seed {seed}, as it was drawn then");
+        }
     }
 }
 

@@ -145,13 +145,13 @@ impl Membership {
     /// A member object was shown, by its watch or by the answer to a write. That proves nothing about the watches of Leases, which
     /// may be behind it.
     pub fn see_member(&mut self, now: Time, member: Member) -> Shown {
-        let newer = self.published.see(&member);
+        let newer = self.published.see(now, &member);
         if newer && member.is_read() { self.repeat(now, member.copy) } else { Shown::Nothing }
     }
 
     /// All member objects. Answers with the nodes whose sessions have changed, and with those whose member object is another one.
     pub fn see_members(&mut self, now: Time, members: Vec<Member>) -> (Vec<String>, Vec<String>) {
-        let other = self.published.see_all(&members);
+        let other = self.published.see_all(now, &members);
         let changed = |member: Member| {
             let node = member.copy.node.clone();
             (self.repeat(now, member.copy) == Shown::Changed).then_some(node)
@@ -226,12 +226,13 @@ impl Membership {
     }
 
     /// From now on this node sees no more renewals. What the member object has told meanwhile may be later than what the watch of
-    /// the Lease did.
+    /// the Lease did. It is not, if all sessions were listed since: it may tell of a store that was set back.
     pub fn unfollow(&mut self, now: Time, node: &str) -> Shown {
         self.followed.remove(node);
-        match self.copy(node).cloned() {
+        let listed = self.published.since(node).is_some_and(|since| self.is_listed_since(since));
+        match self.copy(node).cloned().filter(|_| !listed) {
             Some(copy) => self.repeat(now, copy),
-            _ => Shown::Nothing,
+            None => Shown::Nothing,
         }
     }
 

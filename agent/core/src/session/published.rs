@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::View;
+use crate::time::Time;
 
 /// A node's member object, as one read or watch event showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +28,8 @@ impl Member {
 /// The last member object of each node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Published {
-    members: BTreeMap<String, Member>,
+    /// And when it was first shown so.
+    members: BTreeMap<String, (Member, Time)>,
     /// All of them were listed at least once.
     complete: bool,
 }
@@ -38,28 +40,36 @@ impl Published {
     }
 
     pub(super) fn get(&self, node: &str) -> Option<&Member> {
-        self.members.get(node)
+        self.members.get(node).map(|(member, _)| member)
+    }
+
+    /// When a node's member object was first shown as it is.
+    pub(super) fn since(&self, node: &str) -> Option<Time> {
+        self.members.get(node).map(|(_, since)| *since)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Member> {
-        self.members.values()
+        self.members.values().map(|(member, _)| member)
     }
 
     /// False: a newer one is known.
-    pub(super) fn see(&mut self, member: &Member) -> bool {
+    pub(super) fn see(&mut self, now: Time, member: &Member) -> bool {
         let node = &member.copy.node;
-        let newer = self.members.get(node).is_none_or(|known| !super::is_lower(&member.version, &known.version));
-        if newer {
-            self.members.insert(node.clone(), member.clone());
+        let newer = self.get(node).is_none_or(|known| !super::is_lower(&member.version, &known.version));
+        if newer && self.get(node) != Some(member) {
+            self.members.insert(node.clone(), (member.clone(), now));
         }
         newer
     }
 
     /// All that there are. Answers with the nodes whose member object is another one now, or is gone.
-    pub(super) fn see_all(&mut self, members: &[Member]) -> Vec<String> {
-        let now: BTreeMap<String, Member> = members.iter().map(|one| (one.copy.node.clone(), one.clone())).collect();
-        let before = std::mem::replace(&mut self.members, now);
+    pub(super) fn see_all(&mut self, now: Time, members: &[Member]) -> Vec<String> {
+        let before = std::mem::take(&mut self.members);
         self.complete = true;
+        for member in members {
+            let same = before.get(&member.copy.node).filter(|(known, _)| known == member);
+            self.members.insert(member.copy.node.clone(), (member.clone(), same.map_or(now, |(_, since)| *since)));
+        }
         let nodes = before.keys().chain(self.members.keys().filter(|node| !before.contains_key(*node)));
         nodes.filter(|node| before.get(*node) != self.members.get(*node)).cloned().collect()
     }

@@ -375,6 +375,19 @@ pub fn widen_membership(plan: &mut Plan) {
     }
 }
 
+/// In some runs nodes stand in racks: most of them are on one segment, and few on both.
+pub fn widen_racks(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 25);
+    let settings = &plan.settings;
+    if settings.segments != 2 || settings.nodes < 4 || !settings.absent.is_empty() || !rng.chance(500) {
+        return;
+    }
+    let owned = settings.own.owned.map(|(node, vip)| (node, SessionVips::segment_of(settings, vip)));
+    let other = (0..settings.nodes).map(|node| (node, node % 2));
+    let other = other.filter(|pair| settings.down != Some(*pair) && owned != Some(*pair));
+    plan.settings.absent = other.filter(|_| rng.chance(800)).collect();
+}
+
 /// Somebody who changes a member object puts back more than a backup has. In some runs that happens at any time.
 pub fn widen_copies(plan: &mut Plan) {
     let mut rng = Rng::new(plan.seed, 24);

@@ -81,7 +81,7 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 10;
+    const WIDENINGS: usize = 11;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
@@ -94,7 +94,8 @@ impl Subject for SessionVips {
             6 => fault::widen_addresses(plan),
             7 => fault::fail_ports(plan),
             8 => fault::widen_membership(plan),
-            _ => fault::widen_copies(plan),
+            9 => fault::widen_copies(plan),
+            _ => fault::widen_racks(plan),
         }
     }
 

@@ -258,6 +258,12 @@ fn what_a_member_object_told_counts_when_the_lease_is_followed_no_longer() {
     assert_eq!(all.see_member(at(2), member(9, published(8, 1, false))), Shown::Nothing, "its Lease decides");
     assert_eq!(all.unfollow(at(3), "n1"), Shown::Changed);
     assert_eq!(all.get("n1").map(|peer| peer.view.is_live()), Some(false));
+    // The store was set back to when the session lived, and all sessions were listed.
+    all.follow(at(4), "n1");
+    all.see_member(at(4), member(19, published(18, 2, false)));
+    all.see_all(at(6), at(5), vec![published(7, 2, true)], &rules);
+    assert_eq!(all.unfollow(at(7), "n1"), Shown::Nothing);
+    assert_eq!(all.get("n1").map(|peer| peer.view.is_live()), Some(true));
     // Nothing new is nothing new.
     all.follow(at(4), "n1");
     assert_eq!(all.unfollow(at(5), "n1"), Shown::Nothing);
