@@ -173,10 +173,7 @@ impl SessionVips {
             self.calls.first_expiry = self.calls.first_expiry.min(at);
         }
         match shown {
-            Shown::Changed => {
-                self.end_was_shown(node);
-                self.session_changed(node);
-            }
+            Shown::Changed => self.session_changed(node),
             // A holder that was thought dead is alive: a node that carries its VIPs provisionally lets them go.
             Shown::Renewed if !self.asking.provisional.is_empty() => {
                 self.index.dirty.extend(self.asking.provisional.iter().copied());

@@ -142,14 +142,6 @@ impl SessionVips {
         self.step.again = true;
     }
 
-    /// This node has ended that session, though its write was not answered.
-    pub(super) fn end_was_shown(&mut self, node: &str) {
-        let ended = self.sessions.get(node).filter(|peer| !peer.view.is_live()).and_then(|peer| peer.view.end.as_ref());
-        if ended.is_some_and(|end| end.by == self.rules.node) && node != self.rules.node {
-            self.publishing.was_ended_here(node);
-        }
-    }
-
     /// After a list of all sessions: some member objects may say that a session lives whose Lease is not there. Somebody has put them
     /// back, or deleted the Lease of a node that is gone. And some sessions may have none: their nodes have died before they wrote
     /// it, and nobody follows the Lease.

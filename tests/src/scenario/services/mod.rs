@@ -1,5 +1,6 @@
 //! VIPs of Services, from `IPAddress` objects made by hand: the agents' half of the contract with the allocator.
 
+mod members;
 mod mishaps;
 mod placements;
 mod stories;
@@ -10,5 +11,6 @@ use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    [stories::all(), mishaps::all(), placements::all(), told::all(), upgraded::all()].into_iter().flatten().collect()
+    let all = [stories::all(), members::all(), mishaps::all(), placements::all(), told::all(), upgraded::all()];
+    all.into_iter().flatten().collect()
 }
