@@ -175,10 +175,13 @@ impl Membership {
         shown
     }
 
-    /// Whether a node's member object says something else than what is known, and names an earlier version of the Lease. It was set
-    /// back, or the store was.
+    /// Whether a node's member object says something else than what is known, and names an earlier version of the Lease, or one of
+    /// which it is known that it is gone. It was set back, or the store was.
     #[must_use]
     pub fn is_copy_older(&self, node: &str) -> bool {
+        if self.get(node).is_none() {
+            return self.copy(node).is_some_and(View::is_live);
+        }
         let known = self.peers.get(node).map(|peer| &peer.view);
         let other = |(view, copy): &(&View, &View)| !copy.is_as_new_as(view) && !copy.says_as(view);
         known.zip(self.copy(node)).is_some_and(|pair| other(&pair))
@@ -207,6 +210,12 @@ impl Membership {
     #[must_use]
     pub fn member(&self, node: &str) -> Option<&Member> {
         self.published.get(node)
+    }
+
+    /// When a node's member object was first shown as it is.
+    #[must_use]
+    pub fn member_since(&self, node: &str) -> Option<Time> {
+        self.published.since(node)
     }
 
     /// Whether this node sees each renewal of a session: it follows the Lease by its name, or the Lease has no member object and is

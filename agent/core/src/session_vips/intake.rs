@@ -55,6 +55,9 @@ impl SessionVips {
             Input::Session(view) => {
                 self.api_answered();
                 let own = view.node == self.rules.node;
+                if !view.published {
+                    self.ask_no_more(&view.node, Question::NotUnpublished);
+                }
                 self.session_shown(view);
                 if own {
                     self.own_shown();

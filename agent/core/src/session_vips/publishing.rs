@@ -44,6 +44,9 @@ pub(super) struct Publishing {
     flights: BTreeMap<String, Flight>,
     /// No write for a node before.
     next: BTreeMap<String, Time>,
+    /// A write has failed: until then none for a node whose Lease is not followed here. Rights may be missing, and each node would try
+    /// for each.
+    failed_until: Time,
     /// This node has ended these sessions, and tells the others.
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
@@ -201,8 +204,9 @@ impl SessionVips {
         let mine = me || self.following.asked.contains(node) || self.publishing.ended_here.contains(node);
         let mine = mine || self.is_untold(node);
         let other = self.sessions.member(node).is_none_or(|member| !member.copy.says_as(known));
-        // Nobody needs to hear that a session of which nobody was told has ended.
-        let matters = known.is_live() || self.sessions.member(node).is_some();
+        // Nobody needs to hear that a session of which nobody was told has ended. But somebody may have deleted the member object just now.
+        let ended_now = deleted.is_some() || self.publishing.ended_here.contains(node);
+        let matters = known.is_live() || ended_now || self.sessions.member(node).is_some();
         (known.published && (mine || deleted.is_some()) && other && matters).then(|| known.clone())
     }
 
@@ -224,8 +228,15 @@ impl SessionVips {
         if !self.due((since + wait).max(next)) || !at_once && planted!(NobodyRepairs) {
             return;
         }
-        // What is known may be old, by however much: a node would undo what others were told.
-        if behind && !self.sessions.is_listed_since(since) {
+        // What a list has shown of Leases that are not followed here is told by one write at a time: many nodes know as much.
+        let by_list = !at_once && self.sessions.get(node).is_some() && !self.sessions.is_followed(node);
+        let failed_until = self.publishing.failed_until;
+        if by_list && (!self.due(failed_until) || !self.publishing.flights.is_empty()) {
+            return;
+        }
+        // What is known may be old, by however much: a node would undo what others were told, or tell of a Lease that is gone.
+        let shown = self.sessions.member_since(node).map_or(since, |shown| shown.max(since));
+        if (behind || by_list) && !self.sessions.is_listed_since(shown) {
             if self.api.away.is_none() && self.due(self.calls.next_list) {
                 self.list_sessions();
             }
@@ -279,6 +290,7 @@ impl SessionVips {
             }
             (Err(failure), Some(node)) => {
                 let wait = if failure == Failure::Away { AGAIN } else { REFUSED };
+                self.publishing.failed_until = now + REFUSED;
                 self.publishing.next.insert(node, now + wait);
             }
             (Err(_), None) => {}

@@ -34,6 +34,13 @@ impl SessionVips {
         }
     }
 
+    /// Something has shown the answer.
+    pub(super) fn ask_no_more(&mut self, node: &str, question: Question) {
+        if self.is_asked(node, question) {
+            self.questions.0.remove(&(node.to_owned(), question));
+        }
+    }
+
     /// Whether that is not clear yet.
     pub(super) fn is_asked(&self, node: &str, question: Question) -> bool {
         !self.questions.0.is_empty() && self.questions.0.contains_key(&(node.to_owned(), question))

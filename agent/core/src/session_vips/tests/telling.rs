@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::world::{World, ms, vip};
+use crate::event::Failure;
 use crate::lease::Record;
 use crate::placement::Demand;
 use crate::rules::Rules;
@@ -190,5 +191,168 @@ fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
         let followers = world.hosts.iter().filter(|host| host.follows.contains("late")).count();
         assert!(followers >= 2 || !world.sessions["late"].is_live(), "renews {renews}: {followers} follow the Lease");
         assert!(world.members.contains_key("late"), "renews {renews}");
+    }
+}
+
+/// Many nodes have marked their Leases and may not write their member objects: the new image came before its manifests, or a quota is full.
+#[test]
+fn who_may_not_write_member_objects_tries_seldom_for_others() {
+    for failure in [Failure::Refused, Failure::Away] {
+        let world = &mut World::new(30, &Rules::default());
+        world.publish_refused = Some(failure);
+        for n in 0..30 {
+            world.start(n);
+        }
+        world.run(ms(5_000));
+        // As when the API server is restarted.
+        for n in 0..30 {
+            world.tell(n, Event::Input(Input::WatchLost));
+        }
+        world.run(ms(60_000));
+        let since = world.now;
+        world.run(ms(60_000));
+        // For itself, and for those that it follows.
+        let others = |host: &super::world::Host| {
+            let own = |of: &String| *of == host.name || host.follows.contains(of);
+            host.publishes.iter().filter(|(at, of)| *at >= since && !own(of)).count()
+        };
+        let writes = world.hosts.iter().map(others).max();
+        assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for nodes that it does not follow");
+        let lists = world.lists();
+        world.publish_refused = None;
+        world.run(ms(15_000));
+        assert_eq!(world.members.len(), 30);
+        assert_eq!(world.lists(), lists);
+    }
+}
+
+/// A node dies, and somebody deletes its Lease and its member object together.
+#[test]
+fn a_lease_and_its_member_object_that_are_deleted_together_end_the_session() {
+    let mut seen = 0;
+    for witness in [true, false] {
+        for other in 1..12 {
+            let mut rules = Rules::default();
+            if !witness {
+                rules.witness_interval = ms(0);
+            }
+            let world = &mut World::settled(12, 0, &rules);
+            if world.hosts[other].follows.contains("node1") {
+                continue;
+            }
+            let demand = |hosts: &[usize], world: &World| {
+                let local: BTreeSet<String> = hosts.iter().map(|host| world.hosts[*host].name.clone()).collect();
+                Demand { local: Some(local.into()), ..Demand::of(vip(0)) }
+            };
+            world.create(vip(0));
+            world.demand(&demand(&[0], world));
+            world.run(ms(30_000));
+            world.demand(&demand(&[0, other], world));
+            world.run(ms(20_000));
+            assert_eq!(world.carriers(vip(0)), [0]);
+            world.crash(0);
+            world.run(ms(100));
+            world.delete_session("node1");
+            world.delete_member("node1");
+            world.run(ms(600_000));
+            let lives = world.members.get("node1").is_some_and(|member| member.copy.is_live());
+            let mut believe = world.hosts[1..].iter().flat_map(|host| host.session_vips.sessions.live());
+            let ended = !lives && !believe.any(|(node, _)| node == "node1");
+            assert!(ended && world.carriers(vip(0)) == [other], "witness {witness}, other {other}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+/// An agent of before is back on a node whose Lease was marked for a moment: its renewals are seen again. Then it dies.
+#[test]
+fn a_lease_that_is_without_a_member_object_again_is_judged() {
+    let world = &mut World::settled(8, 0, &Rules::default());
+    let like = session_of("old", &world.sessions["node1"].clone());
+    let before = View { published: false, ..world.store("old".into(), None, like.record, like.declared, None) };
+    world.sessions.insert("old".into(), before.clone());
+    let show = |world: &mut World, input: &Input| {
+        for n in 0..8 {
+            world.tell(n, Event::Input(input.clone()));
+        }
+    };
+    show(world, &Input::Session(before.clone()));
+    world.run(ms(1_000));
+    show(world, &Input::NotUnpublished("old".into()));
+    let version = (before.version.parse::<u64>().unwrap() + 1).to_string();
+    let record = Record { renewed: before.record.renewed.map(|at| WallTime(at.0 + 1)), ..before.record.clone() };
+    let again = View { version, record, ..before };
+    world.sessions.insert("old".into(), again.clone());
+    show(world, &Input::Session(again));
+    let since = world.now;
+    while world.sessions["old"].is_live() && world.now.since(since) < ms(60_000) {
+        world.run(ms(100));
+    }
+    let took = world.now.since(since);
+    assert!(took < ms(16_000), "ended after {took:?}, a session of {:?}", Rules::default().lease_duration);
+}
+
+/// A judge found by a list that the member object was wrong, and its write was refused. Before it tries again, the Lease changes, and the
+/// member object with it; the judge's watch of the Lease is behind.
+#[test]
+fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
+    let world = &mut World::settled(8, 0, &Rules::default());
+    world.run(ms(40_000));
+    world.hosts[0].running = false;
+    let now = world.sessions["node1"].clone();
+    world.publish_refused = Some(Failure::Refused);
+    world.store_member(View { version: "999999".into(), uid: "other".into(), ..now.clone() });
+    world.run(ms(8_000));
+    world.publish_refused = None;
+    // Its agent ends the session: no watch of the Lease shows that yet.
+    let member = world.members["node1"].version.parse::<u64>().unwrap();
+    let record = Record { holder: String::new(), ..now.record.clone() };
+    let ended = View { version: (member + 1).to_string(), record, ..now };
+    world.sessions.insert("node1".into(), ended.clone());
+    world.store_member(ended);
+    for _ in 0..60 {
+        world.run(ms(100));
+        assert!(!world.members["node1"].copy.is_live());
+    }
+}
+
+/// All nodes know that a Lease is gone. Then somebody puts its member object back, and another node starts.
+#[test]
+fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
+    let world = &mut World::settled(8, 0, &Rules::default());
+    let old = world.members["node1"].copy.clone();
+    world.crash(0);
+    world.delete_session("node1");
+    world.run(ms(40_000));
+    for n in 1..8 {
+        world.tell(n, Event::Input(Input::WatchLost));
+    }
+    world.run(ms(1_000));
+    world.store_member(old);
+    world.restart(7, &Rules::default());
+    world.run(ms(120_000));
+    assert!(!world.members["node1"].copy.is_live());
+    for n in 1..8 {
+        assert!(!world.hosts[n].session_vips.sessions.live().any(|(node, _)| node == "node1"), "{n}");
+    }
+}
+
+/// Somebody deletes the member object of a node that has just died, before it says that the session has ended.
+#[test]
+fn an_end_is_told_though_the_member_object_was_deleted() {
+    for n in 0..5 {
+        let world = &mut two_segments(5, 12, 30);
+        let since = world.now;
+        crash_until_ended(world, n);
+        let name = world.hosts[n].name.clone();
+        world.delete_member(&name);
+        world.run(ms(120_000));
+        let worst = world.worst(30, since, |n| n == 0);
+        let believe = world.hosts.iter().enumerate();
+        let believe = believe
+            .filter(|(m, host)| *m != n && host.session_vips.sessions.live().any(|(node, _)| *node == name))
+            .count();
+        assert!(worst < ms(6_000) && believe == 0, "{name}: a VIP was away for {worst:?}");
     }
 }

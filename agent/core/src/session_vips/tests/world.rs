@@ -85,6 +85,8 @@ pub(super) struct World {
     pub(super) stranger: bool,
     /// Reads of `IPAddress` objects fail at once; other calls are answered.
     pub(super) reads_refused: bool,
+    /// Nobody may write member objects.
+    pub(super) publish_refused: Option<Failure>,
     pub(super) wire: Duration,
     pub(super) kernel_late: Duration,
     queue: Queue<Item>,
@@ -104,6 +106,7 @@ impl World {
             moves: 0,
             stranger: false,
             reads_refused: false,
+            publish_refused: None,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
             queue: Queue::default(),
@@ -470,6 +473,9 @@ impl World {
                 };
                 Event::Input(Input::WroteSession { id, result })
             }
+            Output::Call(Call::Publish { id, .. }) if self.publish_refused.is_some() => {
+                Event::Input(Input::Published { id, result: Err(self.publish_refused.unwrap_or(Failure::Refused)) })
+            }
             Output::Call(Call::Publish { id, base, copy, .. }) => {
                 let known = self.members.get(&copy.node);
                 let same = known.map(|member| member.version.as_str()) == base.as_deref();
@@ -535,6 +541,14 @@ impl World {
     pub(super) fn delete_session(&mut self, node: &str) {
         let published = self.sessions.remove(node).is_some_and(|view| view.published);
         self.show_session(node, published, &Input::SessionDeleted(node.into()));
+    }
+
+    /// Somebody deletes a member object.
+    pub(super) fn delete_member(&mut self, node: &str) {
+        self.members.remove(node);
+        for n in (0..self.hosts.len()).filter(|n| self.hosts[*n].api == Api::Up).collect::<Vec<_>>() {
+            self.put(self.hosts[n].delay, Item::To(n, Event::Input(Input::MemberDeleted(node.into()))));
+        }
     }
 
     fn set_carried(&mut self, n: usize, address: IpAddr, until: Option<Time>) {
