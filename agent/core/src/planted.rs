@@ -58,8 +58,6 @@ pub enum Bug {
     TrustsTheWatch,
     /// A member object that names an earlier version of the Lease than the one that is known is believed.
     BelievesOldCopies,
-    /// Who follows the Lease of a session that has ended is chosen without regard to the segments of its node.
-    EndChangesJudges,
     /// A node takes VIPs before others were told that its session has begun.
     TakesUnpublished,
     /// A member object that differs from its Lease stays so, unless the node that wrote the Lease puts it right.
@@ -185,7 +183,7 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 45] = [
+    pub const SESSION_VIPS: [Self; 44] = [
         Self::TakesUnpublished,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
@@ -230,7 +228,6 @@ impl Bug {
         Self::LetsGoOnFailedRefresh,
         Self::HoldsThoughReleased,
         Self::BelievesOldCopies,
-        Self::EndChangesJudges,
     ];
 }
 

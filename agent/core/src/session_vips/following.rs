@@ -10,7 +10,6 @@ use super::questions::Question;
 use super::watchers::is_watched;
 use super::{Call, Output, SessionVips};
 use crate::placement::mix;
-use crate::planted::planted;
 use crate::session::{Link, Peer, View};
 
 /// How many nodes judge whether a session has expired.
@@ -64,8 +63,7 @@ impl SessionVips {
     /// that this node is no judge. A session that has ended has the same judges as before: they tell of its end.
     pub(super) fn judge_place(&self, node: &str) -> Option<u32> {
         let of = self.sessions.get(node)?;
-        let counts = of.view.is_live() || !planted!(EndChangesJudges);
-        let links = of.view.declared().filter(|_| counts).map_or(&[][..], |declared| &declared.links);
+        let links = of.view.declared().map_or(&[][..], |declared| &declared.links);
         let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
         let key = |peer: &Peer| (links.iter().filter(|link| shares(peer, link)).count(), mix(of.seed, peer.seed));
         let mine = key(self.sessions.get(&self.rules.node)?);
